@@ -1,0 +1,101 @@
+# Every verb of the repository. `make` alone lists them.
+
+# Branch coverage below which `make test` fails, in percent: of core and controllers, of everything.
+COVERAGE_PURE := 0
+COVERAGE_ALL  := 0
+
+PYTHON ?= python3
+BIN    := .venv/bin
+UV     := $(shell command -v uv 2>/dev/null)
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# The project is the one in this folder, whatever environment the caller is in.
+unexport VIRTUAL_ENV
+
+ifdef UV
+INSTALL := uv pip install --quiet --python $(BIN)/python
+else
+INSTALL := $(BIN)/python -m pip install --quiet
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help setup fmt lint types test sim bench ui docs demo lock clean
+
+help: ## List the verbs
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: .venv/.installed ## Create .venv from the locked requirements and install Servo into it, editable
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "$(PYTHON) is older than 3.11; run make PYTHON=/path/to/python3.11 setup" >&2; exit 1; }
+	$(if $(UV),uv venv --quiet --clear --python $(PYTHON) .venv,$(PYTHON) -m venv --clear .venv)
+
+.venv/.locked: requirements/dev.txt | $(BIN)/python
+	$(INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+.venv/.installed: pyproject.toml .venv/.locked
+	$(INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+fmt: setup ## Format, and apply the fixes that are safe
+	$(BIN)/ruff check --fix --exit-zero --quiet
+	$(BIN)/ruff format
+
+lint: setup ## Check style, format and import layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports --no-logo
+
+# Named, because a pyrightconfig.json in any folder above would win over the settings here.
+types: setup ## Check types, strictly
+	$(BIN)/basedpyright --project pyproject.toml
+
+# With ARGS only a part runs, so coverage would say nothing.
+ifdef ARGS
+test: setup
+	$(BIN)/pytest $(ARGS)
+else
+test: setup ## Run all tests and check coverage; ARGS="-k word tests/unit" runs some, without coverage
+	$(BIN)/pytest -n auto --cov --cov-report=
+	$(BIN)/coverage report --fail-under=$(COVERAGE_ALL)
+	@echo 'Core and controllers:'
+	$(BIN)/coverage report --include='src/servo/core/*,src/servo/controllers/*' \
+		--fail-under=$(COVERAGE_PURE)
+endif
+
+SEEDS ?= 0:200
+sim: setup ## Simulate: SEEDS=0:200, BUG=name plants a known bug, TRACE=1 prints every step
+	$(BIN)/python -m servo.testing.simulation --seeds $(SEEDS) \
+		$(if $(BUG),--bug $(BUG)) $(if $(TRACE),--trace)
+
+bench: setup ## Measure; ONLY=name measures one
+	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
+
+ui: ## Build the web app
+	@echo 'There is no web app yet, so there is nothing to build.'
+
+docs: setup ## Build the documentation and run its snippets
+	$(BIN)/python docs/build.py
+
+demo: setup ## Run the demonstration project
+	$(BIN)/python -m servo.cli.main demo
+
+# uv comes from PATH or from the environment it may have been installed into.
+lock: COMPILE = $(or $(UV),$(wildcard $(BIN)/uv)) pip compile --quiet --universal \
+	--python-version 3.11 --generate-hashes --no-emit-index-url \
+	--custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
+lock: ## Write requirements/*.txt anew from pyproject.toml; UPGRADE=1 takes newer versions
+	@test -n '$(or $(UV),$(wildcard $(BIN)/uv))' || \
+		{ echo 'make lock needs uv; install it (pip install uv) and run it again' >&2; exit 1; }
+	$(COMPILE) pyproject.toml -o requirements/runtime.txt
+	$(COMPILE) pyproject.toml requirements/build.in --group dev -c requirements/runtime.txt \
+		-o requirements/dev.txt
+	@! grep -nE '://|file:|^--|$(CURDIR)' requirements/*.txt || \
+		{ echo 'the lines above name a place on this machine or network; remove them' >&2; exit 1; }
+
+clean: ## Remove everything that was built, .venv too
+	rm -rf .venv dist build htmlcov .coverage .coverage.* .hypothesis .pytest_cache .ruff_cache \
+		.import_linter_cache
+	find $(wildcard src tests benchmarks docs) -name __pycache__ -type d -prune -exec rm -rf {} +

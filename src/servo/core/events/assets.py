@@ -1,0 +1,114 @@
+"""Assets: what is defined, checked, judged, observed and removed."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar, Literal
+
+import msgspec
+
+from servo.core.events.envelope import Event, Kind
+
+
+class Severity(StrEnum):
+    INFO = "INFO"
+    WARN = "WARN"
+    ERROR = "ERROR"
+    CRITICAL = "CRITICAL"
+
+
+class AssetDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a deployment says of one asset."""
+
+    asset_key: str
+    group: str = ""
+    upstream: tuple[str, ...] = ()
+    code_version: str = ""
+    partitions: str = ""
+    description: str = ""
+    tags: dict[str, str] = {}
+    owners: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    freshness_policy: str = ""
+    automation_condition: str = ""
+
+
+class DefinitionsDeployed(Event, frozen=True, kw_only=True, tag="DefinitionsDeployed"):
+    """The code location `location` now defines exactly these assets.
+
+    Large deployments go by digest: `definitions_digest` names the stored list and `assets` is
+    what the leader read from it.
+    """
+
+    KIND: ClassVar[Kind] = Kind.COMMAND
+
+    v: Literal[1] = 1
+    deployment_id: str
+    location: str = "default"
+    assets: tuple[AssetDefinition, ...] = ()
+    definitions_digest: str = ""
+
+
+class CheckEvaluated(Event, frozen=True, kw_only=True, tag="CheckEvaluated"):
+    """A check ran on an output."""
+
+    v: Literal[1] = 1
+    run_id: str
+    task_key: str
+    attempt_id: str
+    exec_id: str
+    asset_key: str
+    check_name: str
+    passed: bool
+    partition_key: str | None = None
+    severity: Severity = Severity.ERROR
+    blocking: bool = False
+    message: str = ""
+    metadata: str = ""
+    materialization_id: str = ""
+
+
+class QuarantineDecided(Event, frozen=True, kw_only=True, tag="QuarantineDecided"):
+    """A person looked at a quarantined output and let it through, or did not."""
+
+    KIND: ClassVar[Kind] = Kind.COMMAND
+
+    v: Literal[1] = 1
+    materialization_id: str
+    approved: bool
+    decided_by: str = ""
+    reason: str = ""
+
+
+class AssetObserved(Event, frozen=True, kw_only=True, tag="AssetObserved"):
+    """Somebody saw the state of an asset that Servo does not produce."""
+
+    KIND: ClassVar[Kind] = Kind.COMMAND
+
+    v: Literal[1] = 1
+    asset_key: str
+    partition_key: str | None = None
+    data_version: str = ""
+    observed_at: datetime | None = None
+    metadata: str = ""
+
+
+class AssetWiped(Event, frozen=True, kw_only=True, tag="AssetWiped"):
+    """The history of an asset, or of some partitions, no longer counts."""
+
+    KIND: ClassVar[Kind] = Kind.COMMAND
+
+    v: Literal[1] = 1
+    asset_key: str
+    partition_keys: tuple[str, ...] = ()
+    requested_by: str = ""
+
+
+class DynamicPartitionsChanged(Event, frozen=True, kw_only=True, tag="DynamicPartitionsChanged"):
+    """Keys were added to or removed from a dynamic set of partitions."""
+
+    KIND: ClassVar[Kind] = Kind.COMMAND
+
+    v: Literal[1] = 1
+    set_name: str
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()

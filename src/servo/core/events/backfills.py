@@ -1,0 +1,82 @@
+"""Backfills: a frozen list of partitions worked off in chunks, one run a chunk."""
+
+from enum import StrEnum
+from typing import ClassVar, Literal
+
+import msgspec
+
+from servo.core.events.envelope import Event, Kind
+
+
+class BackfillState(StrEnum):
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    CANCELLING = "CANCELLING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+class RangeSelector(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="range"):
+    start: str
+    end: str
+
+
+class ExplicitSelector(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="explicit"):
+    count: int
+
+
+PartitionSelector = RangeSelector | ExplicitSelector
+
+
+class BackfillCreated(Event, frozen=True, kw_only=True, tag="BackfillCreated"):
+    """A backfill begins. Its partition list is frozen now: here, or stored under its digest.
+
+    The id is derived from the client's request id, so that a repeated request finds its backfill.
+    """
+
+    KIND: ClassVar[Kind] = Kind.FACT
+
+    v: Literal[1] = 1
+    backfill_id: str
+    client_request_id: str
+    request_fingerprint: str
+    asset_selection: tuple[str, ...]
+    selector: PartitionSelector
+    partition_keys: tuple[str, ...] = ()
+    partitions_digest: str = ""
+    total_partitions: int
+    chunk_size: int = 10
+    max_concurrent_runs: int = 2
+    stop_on_failure: bool = False
+    max_failed_partitions: int | None = None
+    priority: int = 0
+    labels: dict[str, str] = {}
+    parent_backfill_id: str | None = None
+
+
+class BackfillChunkPlanned(Event, frozen=True, kw_only=True, tag="BackfillChunkPlanned"):
+    """The smallest missing chunk gets its run. Heads a batch with that `RunRequested`."""
+
+    KIND: ClassVar[Kind] = Kind.INTENT
+
+    v: Literal[1] = 1
+    backfill_id: str
+    chunk_index: int
+    expected_state_version: int
+    partition_keys: tuple[str, ...]
+    run_key: str
+    request_fingerprint: str
+
+
+class BackfillStateChanged(Event, frozen=True, kw_only=True, tag="BackfillStateChanged"):
+    """A person pauses, resumes or cancels. Conditional on the version they saw, if given."""
+
+    KIND: ClassVar[Kind] = Kind.COMMAND
+
+    v: Literal[1] = 1
+    backfill_id: str
+    to_state: BackfillState
+    expected_state_version: int | None = None
+    changed_by: str = ""

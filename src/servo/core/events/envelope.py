@@ -1,0 +1,108 @@
+"""What a ledger entry holds: batches of events, and how a batch was answered.
+
+A **batch** is the unit of atomicity: it applies whole or not at all. An **entry** is the unit of
+durability: one object in the store, made of the batches that one commit cycle accepted. An event
+carries only what happened; who said it and under which id stands on its batch, and when and in
+which order on its entry, so that an event costs a few hundred bytes.
+
+Events are commands (a person or an API asked), intents (a controller decided on what it saw) or
+facts (a worker or the outside world reports). Facts and intents are deduplicated by state: sent
+again they find the world moved on and change nothing. Some commands would apply twice (set the
+limit to 5, then to 10, then the first again), so a batch with a command is remembered by key.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar
+
+import msgspec
+
+
+class Kind(StrEnum):
+    """Where an event comes from, and so how a repetition of it is recognised."""
+
+    COMMAND = "command"
+    INTENT = "intent"
+    FACT = "fact"
+
+
+class Event(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", gc=False
+):
+    """Something that happened, in the past tense. Every subclass has an explicit tag."""
+
+    KIND: ClassVar[Kind] = Kind.FACT
+    VERSION: ClassVar[int] = 1
+
+
+class UnknownEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event this version of Servo does not know: kept and counted, never applied."""
+
+    type: str
+    v: int
+    raw: bytes
+
+
+class Status(StrEnum):
+    """What became of a batch."""
+
+    APPLIED = "applied"
+    REJECTED = "rejected"
+    CONFLICT = "conflict"
+    PARKED = "parked"
+    QUARANTINED = "quarantined"
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the fold tells whoever sent a batch.
+
+    `data` holds what the caller needs to go on (the run id, the grant); `repeated` says that the
+    same was asked before and this is the answer given then.
+    """
+
+    status: Status
+    seq: int = 0
+    reason: str = ""
+    data: dict[str, str | int] = {}
+    repeated: bool = False
+
+    @property
+    def applied(self) -> bool:
+        return self.status is Status.APPLIED
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Events that stand or fall together.
+
+    `key` is the idempotency key of the request. `parkable` is set for producers that nobody
+    answers (the inbox): what they send too early waits for its prerequisite instead of being
+    refused. `quarantined` is written by the leader when the fold failed on the batch, so that
+    every later replay makes the same decision.
+    """
+
+    id: str
+    events: tuple["Event | UnknownEvent", ...] = ()
+    key: str = ""
+    actor: str = ""
+    sent_at: datetime | None = None
+    parkable: bool = False
+    quarantined: str = ""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One ledger object, decoded.
+
+    `ts` is the leader's clock made monotonic, the only time the fold knows. `stall` says that the
+    leader was not serving for a while, so that no lease may expire on account of that silence.
+    An entry with a higher epoch than the one before is a fence: its writer took over.
+    """
+
+    seq: int
+    epoch: int
+    owner: str
+    nonce: str
+    ts: datetime
+    prev_hash: str
+    fold_version: int
+    stall: bool = False
+    batches: tuple[Batch, ...] = ()

@@ -1,0 +1,14 @@
+"""Batches that came too early, and the end of their waiting."""
+
+from typing import ClassVar, Literal
+
+from servo.core.events.envelope import Event, Kind
+
+
+class ParkedBatchExpired(Event, frozen=True, kw_only=True, tag="ParkedBatchExpired"):
+    """What a parked batch waited for did not come; it becomes a dead letter."""
+
+    KIND: ClassVar[Kind] = Kind.INTENT
+
+    v: Literal[1] = 1
+    batch_id: str

@@ -1,0 +1,154 @@
+"""Runs: asked for, planned, admitted, cancelled, out of time."""
+
+from datetime import timedelta
+from typing import ClassVar, Literal
+
+import msgspec
+
+from servo.core.events.envelope import Event, Kind
+from servo.core.plan import TaskSpec
+
+DEFAULT_RUN_TIMEOUT_MS = int(timedelta(hours=24).total_seconds()) * 1000
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
+    """What made a run happen."""
+
+
+class ManualSource(Source, frozen=True, kw_only=True, tag="manual"):
+    user_id: str = ""
+    request_id: str = ""
+
+
+class ScheduleSource(Source, frozen=True, kw_only=True, tag="schedule"):
+    schedule_id: str
+    tick_id: str
+
+
+class SensorSource(Source, frozen=True, kw_only=True, tag="sensor"):
+    sensor_id: str
+    eval_id: str
+
+
+class BackfillSource(Source, frozen=True, kw_only=True, tag="backfill"):
+    backfill_id: str
+    chunk_index: int
+
+
+class AutomationSource(Source, frozen=True, kw_only=True, tag="automation"):
+    evaluation_id: str
+    upstream_materialization_id: str = ""
+
+
+class RerunSource(Source, frozen=True, kw_only=True, tag="rerun"):
+    run_id: str
+    user_id: str = ""
+
+
+SourceRef = (
+    ManualSource | ScheduleSource | SensorSource | BackfillSource | AutomationSource | RerunSource
+)
+
+
+class RunRequested(Event, frozen=True, kw_only=True, tag="RunRequested"):
+    """Somebody wants these assets materialized.
+
+    The run id is computed once by the requester and stored here; a repetition with the same key
+    and fingerprint answers with the existing run, another fingerprint is a recorded conflict.
+    """
+
+    KIND: ClassVar[Kind] = Kind.FACT
+
+    v: Literal[1] = 1
+    run_id: str
+    run_key: str
+    request_fingerprint: str
+    source: SourceRef = ManualSource()
+    asset_selection: tuple[str, ...] = ()
+    partition_selection: tuple[str, ...] = ()
+    labels: dict[str, str] = {}
+    lane: str = ""
+    priority: int = 0
+    timeout_ms: int = DEFAULT_RUN_TIMEOUT_MS
+    parent_run_id: str | None = None
+
+
+class PlanSegment(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a large plan, stored under its digest."""
+
+    digest: str
+    count: int
+
+
+class PlanCreated(Event, frozen=True, kw_only=True, tag="PlanCreated"):
+    """The tasks of a run are known: here, or in segments stored by digest."""
+
+    KIND: ClassVar[Kind] = Kind.INTENT
+
+    v: Literal[1] = 1
+    run_id: str
+    fingerprint: str
+    tasks: tuple[TaskSpec, ...] = ()
+    segments: tuple[PlanSegment, ...] = ()
+
+
+class PlanFailed(Event, frozen=True, kw_only=True, tag="PlanFailed"):
+    """No plan can be made for a run; it fails without having run anything."""
+
+    KIND: ClassVar[Kind] = Kind.INTENT
+
+    v: Literal[1] = 1
+    run_id: str
+    error: str
+
+
+class PlanSegmentExpanded(Event, frozen=True, kw_only=True, tag="PlanSegmentExpanded"):
+    """The next segment of a large plan becomes tasks.
+
+    It names the segment's digest, so that whoever folds it can fetch the segment first.
+    """
+
+    KIND: ClassVar[Kind] = Kind.INTENT
+
+    v: Literal[1] = 1
+    run_id: str
+    index: int
+    digest: str
+
+
+class RunAdmitted(Event, frozen=True, kw_only=True, tag="RunAdmitted"):
+    """A run slot is free: a waiting run starts."""
+
+    KIND: ClassVar[Kind] = Kind.INTENT
+
+    v: Literal[1] = 1
+    run_id: str
+
+
+class RunCancelRequested(Event, frozen=True, kw_only=True, tag="RunCancelRequested"):
+    """Nothing of this run shall start any more, and what runs shall stop."""
+
+    KIND: ClassVar[Kind] = Kind.FACT
+
+    v: Literal[1] = 1
+    run_id: str
+    requested_by: str = ""
+    reason: str = ""
+
+
+class RunDeadlineExceeded(Event, frozen=True, kw_only=True, tag="RunDeadlineExceeded"):
+    """A run has used up the time it was given."""
+
+    KIND: ClassVar[Kind] = Kind.INTENT
+
+    v: Literal[1] = 1
+    run_id: str
+
+
+class PlanDeadlineExceeded(Event, frozen=True, kw_only=True, tag="PlanDeadlineExceeded"):
+    """A run was requested and nobody planned it."""
+
+    KIND: ClassVar[Kind] = Kind.INTENT
+
+    v: Literal[1] = 1
+    run_id: str

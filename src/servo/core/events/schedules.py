@@ -1,0 +1,93 @@
+"""Schedules: defined, paused, resumed, ticked."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar, Literal
+
+from servo.core.events.envelope import Event, Kind
+
+
+class TickStatus(StrEnum):
+    TRIGGERED = "TRIGGERED"
+    SKIPPED = "SKIPPED"
+    FAILED = "FAILED"
+
+
+class ScheduleUpserted(Event, frozen=True, kw_only=True, tag="ScheduleUpserted"):
+    """A schedule was defined or changed. Its ticks start at creation, never before."""
+
+    KIND: ClassVar[Kind] = Kind.COMMAND
+
+    v: Literal[1] = 1
+    schedule_id: str
+    cron_expressions: tuple[str, ...]
+    timezone: str = "UTC"
+    asset_selection: tuple[str, ...] = ()
+    partition_selection: tuple[str, ...] = ()
+    catchup_window_minutes: int = 1440
+    max_catchup_ticks: int = 3
+    enabled: bool = True
+    labels: dict[str, str] = {}
+    target: str = ""
+
+
+class ScheduleRemoved(Event, frozen=True, kw_only=True, tag="ScheduleRemoved"):
+    KIND: ClassVar[Kind] = Kind.COMMAND
+
+    v: Literal[1] = 1
+    schedule_id: str
+
+
+class SchedulePaused(Event, frozen=True, kw_only=True, tag="SchedulePaused"):
+    KIND: ClassVar[Kind] = Kind.COMMAND
+
+    v: Literal[1] = 1
+    schedule_id: str
+    changed_by: str = ""
+
+
+class ScheduleResumed(Event, frozen=True, kw_only=True, tag="ScheduleResumed"):
+    """Ticks missed while paused are not made up unless `catchup` says so."""
+
+    KIND: ClassVar[Kind] = Kind.COMMAND
+
+    v: Literal[1] = 1
+    schedule_id: str
+    catchup: bool = False
+    changed_by: str = ""
+
+
+class ScheduleTicked(Event, frozen=True, kw_only=True, tag="ScheduleTicked"):
+    """A schedule was evaluated for one instant; the definition it saw is kept with the tick.
+
+    Heads a batch whose followers are the `RunRequested` events of the tick. `manual` ticks are
+    made by a person, carry the request id in their tick id and do not move the schedule on.
+    """
+
+    KIND: ClassVar[Kind] = Kind.INTENT
+
+    v: Literal[1] = 1
+    schedule_id: str
+    tick_id: str
+    scheduled_for: datetime
+    definition_version: int
+    asset_selection: tuple[str, ...] = ()
+    partition_selection: tuple[str, ...] = ()
+    status: TickStatus
+    message: str = ""
+    run_key: str | None = None
+    request_fingerprint: str | None = None
+    manual: bool = False
+
+
+class TicksSkipped(Event, frozen=True, kw_only=True, tag="TicksSkipped"):
+    """A stretch of ticks was passed over: too old, too many, or paused."""
+
+    KIND: ClassVar[Kind] = Kind.INTENT
+
+    v: Literal[1] = 1
+    schedule_id: str
+    first: datetime
+    last: datetime
+    count: int
+    reason: str

@@ -1,0 +1,96 @@
+"""Sensors: defined, paused, resumed, evaluated."""
+
+from enum import StrEnum
+from typing import ClassVar, Literal
+
+import msgspec
+
+from servo.core.events.envelope import Event, Kind
+
+
+class SensorMode(StrEnum):
+    POLL = "POLL"
+    PUSH = "PUSH"
+
+
+class SensorEvalStatus(StrEnum):
+    TRIGGERED = "TRIGGERED"
+    NO_NEW_DATA = "NO_NEW_DATA"
+    SKIPPED = "SKIPPED"
+    FAILED = "FAILED"
+
+
+class SensorUpserted(Event, frozen=True, kw_only=True, tag="SensorUpserted"):
+    KIND: ClassVar[Kind] = Kind.COMMAND
+
+    v: Literal[1] = 1
+    sensor_id: str
+    mode: SensorMode = SensorMode.POLL
+    asset_selection: tuple[str, ...] = ()
+    min_interval_ms: int = 30_000
+    timeout_ms: int = 60_000
+    enabled: bool = True
+    labels: dict[str, str] = {}
+    target: str = ""
+
+
+class SensorRemoved(Event, frozen=True, kw_only=True, tag="SensorRemoved"):
+    KIND: ClassVar[Kind] = Kind.COMMAND
+
+    v: Literal[1] = 1
+    sensor_id: str
+
+
+class SensorPaused(Event, frozen=True, kw_only=True, tag="SensorPaused"):
+    KIND: ClassVar[Kind] = Kind.COMMAND
+
+    v: Literal[1] = 1
+    sensor_id: str
+    changed_by: str = ""
+
+
+class SensorResumed(Event, frozen=True, kw_only=True, tag="SensorResumed"):
+    KIND: ClassVar[Kind] = Kind.COMMAND
+
+    v: Literal[1] = 1
+    sensor_id: str
+    changed_by: str = ""
+
+
+class SensorCursorReset(Event, frozen=True, kw_only=True, tag="SensorCursorReset"):
+    KIND: ClassVar[Kind] = Kind.COMMAND
+
+    v: Literal[1] = 1
+    sensor_id: str
+    cursor: str | None = None
+    expected_state_version: int | None = None
+    changed_by: str = ""
+
+
+class PollTrigger(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="poll"):
+    poll_epoch: int
+
+
+class PushTrigger(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="push"):
+    message_id: str
+
+
+class SensorEvaluated(Event, frozen=True, kw_only=True, tag="SensorEvaluated"):
+    """A sensor looked. Heads a batch whose followers are the runs it asked for.
+
+    A poll is conditional on the state version it saw; a push is recognised by its message id.
+    `cursor_after` of None keeps the cursor; a push never moves the cursor of a poll.
+    """
+
+    KIND: ClassVar[Kind] = Kind.INTENT
+
+    v: Literal[1] = 1
+    sensor_id: str
+    eval_id: str
+    trigger: PollTrigger | PushTrigger
+    expected_state_version: int | None = None
+    cursor_before: str | None = None
+    cursor_after: str | None = None
+    status: SensorEvalStatus
+    message: str = ""
+    run_keys: tuple[str, ...] = ()

@@ -1,0 +1,100 @@
+"""What workers report: an attempt was claimed, an attempt ended."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+from servo.core.events.envelope import Event
+
+
+class TaskOutcome(StrEnum):
+    """How an attempt ended, as its worker saw it."""
+
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    SKIPPED = "SKIPPED"
+    CANCELLED = "CANCELLED"
+    TIMED_OUT = "TIMED_OUT"
+    INTERRUPTED = "INTERRUPTED"
+
+
+class Gate(StrEnum):
+    """What the checks decided about an output."""
+
+    PROMOTED = "promoted"
+    WARNED = "warned"
+    QUARANTINED = "quarantined"
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an attempt produced, committed under its execution id."""
+
+    materialization_id: str
+    uri: str = ""
+    format: str = ""
+    row_count: int | None = None
+    byte_size: int | None = None
+    schema_hash: str = ""
+    content_hash: str = ""
+    data_version: str = ""
+    gate: Gate = Gate.PROMOTED
+    metadata: str = ""
+
+
+class TaskError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why an attempt failed.
+
+    `types` are the names of the exception's class and its bases, most derived first; `retriable`
+    is None where the worker leaves it to the policy.
+    """
+
+    code: str = ""
+    message: str = ""
+    types: tuple[str, ...] = ()
+    retriable: bool | None = None
+    max_attempts: int | None = None
+    detail: str = ""
+
+
+class TaskCost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an attempt used."""
+
+    cpu_ms: int = 0
+    wall_ms: int = 0
+    peak_memory_bytes: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+
+class TaskStarted(Event, frozen=True, kw_only=True, tag="TaskStarted"):
+    """A worker claims an attempt for one execution. Only a granted claim may run user code."""
+
+    v: Literal[1] = 1
+    run_id: str
+    task_key: str
+    attempt_id: str
+    exec_id: str
+    worker_id: str = ""
+
+
+class TaskFinished(Event, frozen=True, kw_only=True, tag="TaskFinished"):
+    """The granted execution of an attempt ended.
+
+    `started_at` and `completed_at` are the worker's clock: information, never order.
+    """
+
+    v: Literal[1] = 1
+    run_id: str
+    task_key: str
+    attempt_id: str
+    exec_id: str
+    outcome: TaskOutcome
+    output: Output | None = None
+    error: TaskError | None = None
+    cost: TaskCost | None = None
+    retry_after_ms: int | None = None
+    code_version: str = ""
+    started_at: datetime | None = None
+    completed_at: datetime | None = None

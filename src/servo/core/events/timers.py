@@ -1,0 +1,56 @@
+"""Durable timers: due times are state, firing is an intent, delivery is a hint."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar, Literal
+
+from servo.core.events.envelope import Event, Kind
+
+
+class TimerType(StrEnum):
+    RETRY = "RETRY"
+    HEARTBEAT_CHECK = "HEARTBEAT_CHECK"
+    CRON = "CRON"
+    SLA_CHECK = "SLA_CHECK"
+
+
+class TimerRequested(Event, frozen=True, kw_only=True, tag="TimerRequested"):
+    """Something wants to be woken at a time."""
+
+    KIND: ClassVar[Kind] = Kind.INTENT
+
+    v: Literal[1] = 1
+    timer_id: str
+    timer_type: TimerType
+    fire_at: datetime
+    run_id: str | None = None
+    task_key: str | None = None
+    attempt: int | None = None
+    payload: str = ""
+
+
+class TimerEnqueued(Event, frozen=True, kw_only=True, tag="TimerEnqueued"):
+    """An outside queue promised to wake us."""
+
+    KIND: ClassVar[Kind] = Kind.INTENT
+
+    v: Literal[1] = 1
+    timer_id: str
+
+
+class TimerFired(Event, frozen=True, kw_only=True, tag="TimerFired"):
+    """A timer is due; the fold accepts it only if it is, and only once."""
+
+    KIND: ClassVar[Kind] = Kind.INTENT
+
+    v: Literal[1] = 1
+    timer_id: str
+
+
+class TimerCancelled(Event, frozen=True, kw_only=True, tag="TimerCancelled"):
+    """Nobody waits for a timer any more."""
+
+    KIND: ClassVar[Kind] = Kind.INTENT
+
+    v: Literal[1] = 1
+    timer_id: str

@@ -1,0 +1,249 @@
+"""The fold: entries become rows.
+
+`apply_batch` is all there is to know. A batch applies whole or leaves no trace; the answer says
+which. Nothing a batch can contain raises: what does not fit is refused with a reason, what comes
+too early waits if nobody is there to be told, and what makes a rule fail is set aside as a dead
+letter, marked so in the entry, and never blocks what follows.
+
+The order of things is the order of the ledger and nothing else. Time is the entry's.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from servo.core.events.envelope import Answer, Batch, Entry, Event, Kind, Status, UnknownEvent
+from servo.core.fold import (
+    assets,
+    backfills,
+    dispatch,
+    parking,
+    quotas,
+    runs,
+    schedules,
+    sensors,
+    tasks,
+    timers,
+)
+from servo.core.fold.context import Ctx, Rejected, Repeated
+from servo.core.fold.limits import ANSWERS_KEPT_FOR, FOLD_VERSION
+from servo.core.state.rows.system import DeadLetterRow, IdempotencyKeyRow, LedgerIndexRow
+from servo.core.state.state import State
+from servo.errors import Corrupt
+
+Rule = Callable[[State, Any, Ctx], None]
+Needs = Callable[[Any], Iterable[tuple[str, object]]]
+
+_FAMILIES = (
+    runs,
+    tasks,
+    dispatch,
+    timers,
+    quotas,
+    schedules,
+    sensors,
+    backfills,
+    assets,
+    parking,
+)
+RULES: Mapping[type[Event], Rule] = {k: r for family in _FAMILIES for k, r in family.RULES.items()}
+NEEDS: Mapping[type[Event], Needs] = {k: n for family in _FAMILIES for k, n in family.NEEDS.items()}
+_COMMANDS = frozenset(kind for kind in RULES if kind.KIND is Kind.COMMAND)
+
+_encode = msgspec.json.Encoder().encode
+
+
+def open_entry(state: State, *, seq: int, epoch: int, ts: datetime, stall: bool) -> None:
+    """Move the state to a new entry; a new leader or a stall gives every lease its time again."""
+    fresh = epoch > state.epoch or stall
+    state.seq, state.epoch, state.ts = seq, epoch, ts
+    if fresh:
+        tasks.refresh_leases(state)
+
+
+def apply_entry(state: State, entry: Entry, digest: str) -> list[Answer]:
+    """Replay a stored entry. One of an older epoch than seen is dead: it only takes up its seq."""
+    if entry.seq != state.seq + 1:
+        raise Corrupt(
+            f"entry {entry.seq} follows entry {state.seq}",
+            remedy="the ledger has a hole; restore the missing entries from a backup",
+        )
+    if entry.prev_hash != state.last_hash:
+        raise Corrupt(
+            f"entry {entry.seq} does not continue the chain of hashes",
+            remedy="an entry was replaced; restore the ledger from a backup",
+        )
+    state.last_hash = digest
+    if entry.epoch < state.epoch:
+        state.seq = entry.seq
+        return []
+    open_entry(state, seq=entry.seq, epoch=entry.epoch, ts=entry.ts, stall=entry.stall)
+    answers = [apply_batch(state, batch, n) for n, batch in enumerate(entry.batches)]
+    state.seal()
+    return answers
+
+
+def apply_batch(state: State, batch: Batch, position: int) -> Answer:
+    """Apply one batch of the entry that is open, whole or not at all."""
+    if batch.quarantined:
+        return _set_aside(state, batch, position, batch.quarantined)
+    key, digest = _identity(batch)
+    if key and (known := state.answers.rows.get(key)) is not None:
+        return _answer_again(known, digest)
+    if batch.sent_at is not None and state.ts - batch.sent_at > ANSWERS_KEPT_FOR:
+        return Answer(status=Status.REJECTED, seq=state.seq, reason="expired: sent too long ago")
+    mark = len(state.journal)
+    ctx = Ctx(batch)
+    try:
+        answer = _run_rules(state, batch, ctx)
+    except Repeated as known:
+        state.rollback(mark)
+        return Answer(status=Status.APPLIED, seq=state.seq, data=known.data, repeated=True)
+    except Rejected as refusal:
+        state.rollback(mark)
+        return _refuse(state, batch, position, ctx, refusal)
+    except Exception as error:
+        state.rollback(mark)
+        return _set_aside(state, batch, position, f"{type(error).__name__}: {error}")
+    if len(state.journal) == mark:
+        return replace(answer, repeated=True)
+    if key:
+        _remember(state, key, digest, answer)
+    _index(state, batch, position)
+    return answer
+
+
+def _run_rules(state: State, batch: Batch, ctx: Ctx) -> Answer:
+    for event in batch.events:
+        rule = RULES.get(type(event))  # pyright: ignore[reportArgumentType] - an unknown one has none
+        if rule is None:
+            raise Rejected(f"unknown_event: {getattr(event, 'type', type(event).__name__)}")
+        rule(state, event, ctx)
+    while ctx.ended_runs:
+        run = state.runs.rows[ctx.ended_runs.pop()]
+        backfills.on_run_ended(state, run, ctx)
+    if state.parked.rows:
+        parking.release(state, ctx, apply_batch)
+    status = Status.CONFLICT if ctx.conflict and len(batch.events) == 1 else Status.APPLIED
+    return Answer(status=status, seq=state.seq, reason=ctx.conflict, data=ctx.data)
+
+
+def _refuse(state: State, batch: Batch, position: int, ctx: Ctx, refusal: Rejected) -> Answer:
+    status = Status.CONFLICT if refusal.conflict else Status.REJECTED
+    mark = len(state.journal)
+    if ctx.on_reject is not None:
+        ctx.on_reject(state)
+    if batch.parkable:
+        if refusal.waits_for and parking.park(state, batch, refusal):
+            status = Status.PARKED
+        else:
+            _bury(state, batch, refusal.reason, "")
+    if len(state.journal) > mark:
+        _index(state, batch, position)
+    return Answer(status=status, seq=state.seq, reason=refusal.reason)
+
+
+def _set_aside(state: State, batch: Batch, position: int, error: str) -> Answer:
+    mark = len(state.journal)
+    _bury(state, batch, "quarantined", error)
+    if len(state.journal) > mark:
+        _index(state, batch, position)
+    return Answer(status=Status.QUARANTINED, seq=state.seq, reason=error)
+
+
+def _bury(state: State, batch: Batch, reason: str, error: str) -> None:
+    if batch.id in state.dead_letter:
+        return
+    state.dead_letter.put(
+        batch.id,
+        DeadLetterRow(
+            batch_id=batch.id,
+            seq=state.seq,
+            reason=reason,
+            error=error,
+            fold_version=FOLD_VERSION,
+            batch=parking.to_text(batch),
+            recorded_at=state.ts,
+            row_version=state.seq,
+        ),
+    )
+
+
+def _identity(batch: Batch) -> tuple[str, str]:
+    """The key under which the answer is remembered, if it must be, and the hash of the request."""
+    if not batch.key and not _commands(batch):
+        return "", ""
+    return batch.key or batch.id, sha256(_encode(batch.events)).hexdigest()
+
+
+def _commands(batch: Batch) -> bool:
+    return any(type(event) in _COMMANDS for event in batch.events)
+
+
+def _answer_again(known: IdempotencyKeyRow, digest: str) -> Answer:
+    if known.request_hash != digest:
+        return Answer(
+            status=Status.CONFLICT,
+            seq=known.row_version,
+            reason="idempotency_conflict: the key was used for another request",
+        )
+    return replace(msgspec.json.decode(known.answer, type=Answer), repeated=True)
+
+
+def _remember(state: State, key: str, digest: str, answer: Answer) -> None:
+    row = IdempotencyKeyRow(
+        idempotency_key=key,
+        request_hash=digest,
+        answer=_encode(answer).decode(),
+        created_at=state.ts,
+        row_version=state.seq,
+    )
+    state.answers.put(key, row)
+
+
+def _index(state: State, batch: Batch, position: int) -> None:
+    events = batch.events
+    first = events[0] if events else None
+    state.ledger_index.put(
+        (state.seq, position),
+        LedgerIndexRow(
+            seq=state.seq,
+            batch_index=position,
+            batch_id=batch.id,
+            actor=batch.actor,
+            epoch=state.epoch,
+            ts=state.ts,
+            event_count=len(events),
+            event_types=_type_names(events),
+            run_id=getattr(first, "run_id", None),
+            row_version=state.seq,
+        ),
+    )
+
+
+def _type_names(events: tuple[Event | UnknownEvent, ...]) -> tuple[str, ...]:
+    if len(events) == 1:
+        return (_type_name(events[0]),)
+    return tuple(dict.fromkeys([_type_name(event) for event in events]))
+
+
+def _type_name(event: Event | UnknownEvent) -> str:
+    return event.type if isinstance(event, UnknownEvent) else type(event).__name__
+
+
+def needs(batch: Batch) -> list[tuple[str, object]]:
+    """The rows a batch looks up by key and that may have left memory."""
+    wanted: list[tuple[str, object]] = []
+    if batch.key or _commands(batch):
+        wanted.append(("idempotency_keys", batch.key or batch.id))
+    for event in batch.events:
+        asked = NEEDS.get(type(event))  # pyright: ignore[reportArgumentType] - an unknown one has none
+        if asked is not None:
+            wanted.extend(asked(event))
+    if batch.parkable or batch.quarantined:
+        wanted.append(("dead_letter", batch.id))
+    return wanted

@@ -1,0 +1,220 @@
+"""Assets: deployed, checked, judged, observed, wiped.
+
+What is produced, and which output is the latest, is in `latest`; these are the events about it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from servo.core.events.assets import (
+    AssetDefinition,
+    AssetObserved,
+    AssetWiped,
+    CheckEvaluated,
+    DefinitionsDeployed,
+    DynamicPartitionsChanged,
+    QuarantineDecided,
+)
+from servo.core.events.envelope import Event
+from servo.core.events.tasks import Gate
+from servo.core.fold.bounds import instant
+from servo.core.fold.context import Ctx, Rejected
+from servo.core.fold.latest import (
+    asset_of,
+    forget_latest,
+    forget_latest_partition,
+    partition_of,
+    promote,
+    record_attempt,
+    record_cost,
+    release,
+)
+from servo.core.state.rows.assets import CheckResultRow, DynamicPartitionRow
+from servo.core.state.state import State
+
+__all__ = ["NEEDS", "RULES", "promote", "record_attempt", "record_cost"]
+
+
+def _on_deployed(state: State, event: DefinitionsDeployed, ctx: Ctx) -> None:
+    del ctx
+    defined = {definition.asset_key: definition for definition in event.assets}
+    if "" in defined or len(defined) != len(event.assets):
+        raise Rejected("invalid_definitions: an asset has no key, or two have the same")
+    if event.definitions_digest and not event.assets:
+        raise Rejected("definitions_missing: the stored list was not read")
+    for definition in event.assets:
+        _define(state, event, definition)
+    for row in tuple(state.assets.values()):
+        if row.defined and row.location == event.location and row.asset_key not in defined:
+            gone = replace(row, defined=False, row_version=state.seq)
+            state.assets.put(row.asset_key, gone)
+
+
+def _define(state: State, event: DefinitionsDeployed, definition: AssetDefinition) -> None:
+    """Take over what a deployment says of an asset; an unchanged one keeps its row as it is."""
+    old = asset_of(state, definition.asset_key)
+    new = replace(
+        old,
+        defined=True,
+        location=event.location,
+        group=definition.group,
+        upstream=definition.upstream,
+        code_version=definition.code_version,
+        partitions=definition.partitions,
+        description=definition.description,
+        tags=definition.tags,
+        owners=definition.owners,
+        kinds=definition.kinds,
+        freshness_policy=definition.freshness_policy,
+        automation_condition=definition.automation_condition,
+    )
+    if new != old:
+        new = replace(new, deployment_id=event.deployment_id, row_version=state.seq)
+        state.assets.put(definition.asset_key, new)
+
+
+def _on_partitions_changed(state: State, event: DynamicPartitionsChanged, ctx: Ctx) -> None:
+    del ctx
+    if not event.set_name:
+        raise Rejected("invalid_partitions: the set has no name")
+    added = dict.fromkeys(event.added)
+    for key in event.removed:
+        if key in added:
+            raise Rejected("invalid_partitions: a key is both added and removed")
+        state.dynamic_partitions.drop((event.set_name, key))
+    for key in added:
+        if (event.set_name, key) not in state.dynamic_partitions:
+            row = DynamicPartitionRow(
+                set_name=event.set_name,
+                partition_key=key,
+                added_at=state.ts,
+                row_version=state.seq,
+            )
+            state.dynamic_partitions.put((event.set_name, key), row)
+
+
+# --- checks, decisions, observations --------------------------------------------------------------
+
+
+def _on_check(state: State, event: CheckEvaluated, ctx: Ctx) -> None:
+    del ctx
+    key = (event.attempt_id, event.asset_key, event.check_name)
+    if key in state.check_results:
+        return  # not Repeated: the batch may end with a result that was not heard yet
+    task = state.tasks.rows.get((event.run_id, event.task_key))
+    if task is None:
+        run = state.runs.rows.get(event.run_id)
+        planned = run is not None and run.plan_fingerprint
+        raise Rejected("unknown_task", waits_for="" if planned else event.run_id)
+    current = task.attempt_id == event.attempt_id and task.exec_id == event.exec_id
+    if not event.exec_id or not current:
+        raise Rejected("stale: not the current execution")
+    row = CheckResultRow(
+        run_id=event.run_id,
+        task_key=event.task_key,
+        attempt_id=event.attempt_id,
+        asset_key=event.asset_key,
+        partition_key=event.partition_key,
+        check_name=event.check_name,
+        passed=event.passed,
+        severity=event.severity,
+        blocking=event.blocking,
+        message=event.message,
+        metadata=event.metadata,
+        materialization_id=event.materialization_id,
+        evaluated_at=state.ts,
+        row_version=state.seq,
+    )
+    state.check_results.put(key, row)
+    if event.asset_key:
+        asset = asset_of(state, event.asset_key)
+        checked = replace(asset, last_check_passed=event.passed, row_version=state.seq)
+        state.assets.put(event.asset_key, checked)
+
+
+def _on_quarantine_decided(state: State, event: QuarantineDecided, ctx: Ctx) -> None:
+    row = state.materializations.rows.get(event.materialization_id)
+    if row is None:
+        raise Rejected("unknown_materialization")
+    if row.gating_decision is not Gate.QUARANTINED or row.decided_at is not None:
+        raise Rejected("not_in_quarantine: it never was, or it was decided before", conflict=True)
+    row = replace(
+        row,
+        promoted=event.approved,
+        decided_by=event.decided_by,
+        decision_reason=event.reason,
+        decided_at=state.ts,
+        row_version=state.seq,
+    )
+    state.materializations.put(row.materialization_id, row)
+    ctx.data["latest"] = int(event.approved and release(state, row))
+
+
+def _on_observed(state: State, event: AssetObserved, ctx: Ctx) -> None:
+    del ctx
+    if not event.asset_key:
+        raise Rejected("invalid_asset: the asset has no key")
+    seen = state.ts if event.observed_at is None else instant(event.observed_at, "observed_at")
+    asset = asset_of(state, event.asset_key)
+    asset = replace(
+        asset,
+        last_observed_at=seen,
+        last_data_version=event.data_version,
+        row_version=state.seq,
+    )
+    state.assets.put(event.asset_key, asset)
+    if event.partition_key is not None:
+        key = (event.asset_key, event.partition_key)
+        row = partition_of(state, *key)
+        row = replace(row, last_data_version=event.data_version, row_version=state.seq)
+        state.partitions.put(key, row)
+
+
+def _on_wiped(state: State, event: AssetWiped, ctx: Ctx) -> None:
+    del ctx
+    asset = state.assets.rows.get(event.asset_key)
+    if asset is None:
+        raise Rejected("unknown_asset")
+    wiped = event.partition_keys or _partitions_of(state, event.asset_key)
+    for partition_key in wiped:
+        row = state.partitions.rows.get((event.asset_key, partition_key))
+        if row is not None:
+            forget_latest_partition(state, row)
+    if not event.partition_keys or asset.last_partition_key in wiped:
+        forget_latest(state, asset)
+
+
+def _partitions_of(state: State, asset_key: str) -> tuple[str, ...]:
+    # One look at every partition there is: a whole asset is wiped by hand, and rarely.
+    return tuple(
+        row.partition_key for row in state.partitions.values() if row.asset_key == asset_key
+    )
+
+
+def _needs_check(event: CheckEvaluated) -> Iterable[tuple[str, object]]:
+    return (
+        ("check_results", (event.attempt_id, event.asset_key, event.check_name)),
+        ("runs", event.run_id),
+        ("tasks", (event.run_id, event.task_key)),
+    )
+
+
+def _needs_output(event: QuarantineDecided) -> Iterable[tuple[str, object]]:
+    return (("materializations", event.materialization_id),)
+
+
+Rule = Callable[[State, Any, Ctx], None]
+RULES: Mapping[type[Event], Rule] = {
+    DefinitionsDeployed: _on_deployed,
+    CheckEvaluated: _on_check,
+    QuarantineDecided: _on_quarantine_decided,
+    AssetObserved: _on_observed,
+    AssetWiped: _on_wiped,
+    DynamicPartitionsChanged: _on_partitions_changed,
+}
+NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
+    CheckEvaluated: _needs_check,
+    QuarantineDecided: _needs_output,
+}

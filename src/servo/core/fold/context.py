@@ -1,0 +1,50 @@
+"""What a rule of the fold gets and how it refuses.
+
+A rule is a function `(state, event, ctx) -> None`. It changes rows through the state's tables,
+leaves what the caller should know in `ctx.data`, and refuses by raising. Refusing takes back the
+whole batch. Nothing here reads a clock: the time of an entry is `state.ts`.
+"""
+
+from collections.abc import Callable
+
+from servo.core.events.envelope import Batch
+from servo.core.state.state import State
+
+
+class Rejected(Exception):
+    """The batch does not apply: what it saw is no longer so.
+
+    `waits_for` names the run that has to exist first; a parkable batch then waits for it.
+    `conflict` marks a refusal that the caller can resolve by reading again.
+    """
+
+    def __init__(self, reason: str, *, waits_for: str = "", conflict: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.waits_for = waits_for
+        self.conflict = conflict
+
+
+class Repeated(Exception):
+    """The batch was applied before: nothing changes and the caller gets the answer again."""
+
+    def __init__(self, **data: str | int) -> None:
+        super().__init__("repeated")
+        self.data = data
+
+
+class Ctx:
+    """One batch on its way through the fold.
+
+    A rule that refuses may leave in `on_reject` what is to be recorded all the same. It runs after
+    everything the batch did is taken back, and does nothing the second time.
+    """
+
+    __slots__ = ("batch", "conflict", "data", "ended_runs", "on_reject")
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.data: dict[str, str | int] = {}
+        self.conflict = ""
+        self.ended_runs: list[str] = []
+        self.on_reject: Callable[[State], None] | None = None

@@ -1,0 +1,224 @@
+"""Attempts made, delivered, and given up by the leader.
+
+Every rule here judges an intent by what it saw. The fold's own time decides whether a deadline
+has passed, so an intent from a leader with a fast clock is refused like any other early one.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from msgspec.structs import replace
+
+from servo.core.events.dispatch import (
+    CancelGraceExpired,
+    DispatchAckTimedOut,
+    DispatchEnqueued,
+    DispatchRequested,
+    ExecutionTimedOut,
+    LeaseExpired,
+)
+from servo.core.events.envelope import Event
+from servo.core.events.tasks import TaskOutcome
+from servo.core.fold.assets import record_attempt
+from servo.core.fold.attempts import attempt_lost, cancel_reason
+from servo.core.fold.context import Ctx, Rejected
+from servo.core.fold.limits import DEFAULT_MAX_CONCURRENT_TASKS, MAX_DELIVERIES
+from servo.core.fold.run_lifecycle import end_tasks, ended
+from servo.core.fold.tasks import started, task_of
+from servo.core.ids import (
+    AttemptId,
+    RunId,
+    TaskKeyStr,
+    TenantId,
+    WorkspaceId,
+    attempt_id,
+    queue_message_name,
+)
+from servo.core.retry import FailureKind
+from servo.core.state.rows.execution import DispatchOutboxRow, RunRow, TaskRow
+from servo.core.state.state import State
+from servo.core.state.states import (
+    CANCELLED,
+    DISPATCHED,
+    READY,
+    RUNNING,
+    OutboxStatus,
+    RunState,
+    TransitionReason,
+)
+
+WORKSPACE = ("workspace", "")
+
+
+def free_slots(state: State) -> int:
+    """How many more attempts may be in flight."""
+    quota = state.index.quotas.get(WORKSPACE)
+    limit = DEFAULT_MAX_CONCURRENT_TASKS
+    if quota is not None and quota.max_concurrent_tasks is not None:
+        limit = quota.max_concurrent_tasks
+    return limit - state.index.active
+
+
+def free_in_pool(state: State, pool: str) -> int | None:
+    """How many more attempts a pool admits; None if it has no limit."""
+    quota = state.index.quotas.get(("pool", pool)) if pool else None
+    if quota is None or quota.max_concurrent_tasks is None:
+        return None
+    return quota.max_concurrent_tasks - state.index.pool_active.get(pool, 0)
+
+
+def _on_requested(state: State, event: DispatchRequested, ctx: Ctx) -> None:
+    row = task_of(state, event.run_id, event.task_key)
+    if row.state is not READY or event.attempt != row.attempt + 1:
+        raise Rejected("not ready for this attempt")
+    if free_slots(state) <= 0:
+        raise Rejected("no free slot")
+    pool = free_in_pool(state, row.pool)
+    if pool is not None and pool <= 0:
+        raise Rejected("no free slot in the pool")
+    row = _dispatched(state, row, event.attempt)
+    if event.handover is not None:
+        row = started(row, state, event.handover.exec_id, event.handover.worker_id)
+        ctx.data["fencing_token"] = row.fencing_token
+    else:
+        _send(state, row)
+    state.tasks.put((row.run_id, row.task_key), row)
+    ctx.data["attempt_id"] = row.attempt_id
+
+
+def _dispatched(state: State, row: TaskRow, attempt: int) -> TaskRow:
+    return replace(
+        row,
+        state=DISPATCHED,
+        reason=TransitionReason.DISPATCHED_TO_WORKER,
+        transitioned_at=state.ts,
+        attempt=attempt,
+        attempt_id=attempt_id(RunId(row.run_id), TaskKeyStr(row.task_key), attempt),
+        exec_id="",
+        worker_id="",
+        delivery=1,
+        outcome=None,
+        retry_at=None,
+        error_code="",
+        error_message="",
+        dispatched_at=state.ts,
+        dispatch_deadline=_ack_deadline(state, row),
+        row_version=state.seq,
+    )
+
+
+def _ack_deadline(state: State, row: TaskRow) -> datetime:
+    return state.ts + timedelta(milliseconds=row.dispatch_ack_timeout_ms)
+
+
+def _send(state: State, row: TaskRow) -> None:
+    """Write the outbox row from which the runtime sends this delivery."""
+    state.outbox.put(
+        (row.attempt_id, row.delivery),
+        DispatchOutboxRow(
+            dispatch_id=f"dispatch:{row.run_id}:{row.task_key}:{row.attempt}:{row.delivery}",
+            cloud_task_id=queue_message_name(
+                TenantId(state.tenant),
+                WorkspaceId(state.workspace),
+                AttemptId(row.attempt_id),
+                row.delivery,
+            ),
+            run_id=row.run_id,
+            task_key=row.task_key,
+            attempt=row.attempt,
+            attempt_id=row.attempt_id,
+            delivery=row.delivery,
+            status=OutboxStatus.PENDING,
+            worker_queue=row.queue,
+            created_at=state.ts,
+            row_version=state.seq,
+        ),
+    )
+
+
+def _on_enqueued(state: State, event: DispatchEnqueued, ctx: Ctx) -> None:
+    del ctx
+    key = (event.attempt_id, event.delivery)
+    row = state.outbox.rows.get(key)
+    if row is None or row.status is not OutboxStatus.PENDING:
+        raise Rejected("nothing to acknowledge")
+    state.outbox.put(key, replace(row, status=OutboxStatus.CREATED, row_version=state.seq))
+
+
+def _on_ack_timed_out(state: State, event: DispatchAckTimedOut, ctx: Ctx) -> None:
+    row = task_of(state, event.run_id, event.task_key)
+    waiting = row.state is DISPATCHED and row.attempt_id == event.attempt_id
+    if not waiting or row.delivery != event.delivery or not _passed(state, row.dispatch_deadline):
+        raise Rejected("the delivery is not overdue")
+    _fail_delivery(state, row)
+    if row.delivery < MAX_DELIVERIES:
+        again = replace(
+            row,
+            delivery=row.delivery + 1,
+            dispatch_deadline=_ack_deadline(state, row),
+            row_version=state.seq,
+        )
+        state.tasks.put((row.run_id, row.task_key), again)
+        _send(state, again)
+        return
+    run = state.runs.rows[row.run_id]
+    attempt_lost(state, run, row, ctx, kind=FailureKind.NOT_ACKNOWLEDGED)
+
+
+def _fail_delivery(state: State, row: TaskRow) -> None:
+    key = (row.attempt_id, row.delivery)
+    sent = state.outbox.rows.get(key)
+    if sent is not None:
+        state.outbox.put(key, replace(sent, status=OutboxStatus.FAILED, row_version=state.seq))
+
+
+def _passed(state: State, deadline: datetime | None) -> bool:
+    return deadline is not None and deadline <= state.ts
+
+
+def _held(
+    state: State, event: LeaseExpired | ExecutionTimedOut | CancelGraceExpired
+) -> tuple[RunRow, TaskRow]:
+    """The task an execution still holds, with its run; otherwise a refusal."""
+    row = task_of(state, event.run_id, event.task_key)
+    current = row.attempt_id == event.attempt_id and row.exec_id == event.exec_id
+    if row.state is not RUNNING or not current:
+        raise Rejected("the execution no longer holds the task")
+    return state.runs.rows[row.run_id], row
+
+
+def _on_lease_expired(state: State, event: LeaseExpired, ctx: Ctx) -> None:
+    run, row = _held(state, event)
+    if not _passed(state, row.lease_expires_at):
+        raise Rejected("the lease still runs")
+    attempt_lost(state, run, row, ctx, kind=FailureKind.WORKER_LOST)
+
+
+def _on_execution_timed_out(state: State, event: ExecutionTimedOut, ctx: Ctx) -> None:
+    run, row = _held(state, event)
+    if not _passed(state, row.execution_deadline):
+        raise Rejected("the execution still has time")
+    attempt_lost(state, run, row, ctx, kind=FailureKind.TIMED_OUT)
+
+
+def _on_grace_expired(state: State, event: CancelGraceExpired, ctx: Ctx) -> None:
+    run, row = _held(state, event)
+    if run.state is not RunState.CANCELLING or not _passed(state, row.cancel_deadline):
+        raise Rejected("the grace still runs")
+    record_attempt(state, row, TaskOutcome.CANCELLED)
+    over = ended(state, row, CANCELLED, cancel_reason(run))
+    over = replace(over, outcome=TaskOutcome.CANCELLED)
+    end_tasks(state, run, [over], ctx)
+
+
+Rule = Callable[[State, Any, Ctx], None]
+RULES: Mapping[type[Event], Rule] = {
+    DispatchRequested: _on_requested,
+    DispatchEnqueued: _on_enqueued,
+    DispatchAckTimedOut: _on_ack_timed_out,
+    LeaseExpired: _on_lease_expired,
+    ExecutionTimedOut: _on_execution_timed_out,
+    CancelGraceExpired: _on_grace_expired,
+}
+NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {}

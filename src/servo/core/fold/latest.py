@@ -1,0 +1,280 @@
+"""Which output of an asset is the latest, and how its attempts went.
+
+Accepting a success promotes its output, in the order of the ledger: the latest is whatever the
+last accepted success brought. An output held in quarantine changes no latest. When it is let out
+it becomes the latest only if nothing newer has come since, so a late decision cannot put old data
+over new. Attempts and materializations are kept apart: a failure leaves the data as it was.
+
+`promote` and `record_attempt` run for every attempt that ends, so they build rows and nothing else.
+"""
+
+from msgspec.structs import replace
+
+from servo.core.events.tasks import Gate, Output, TaskCost, TaskFinished, TaskOutcome
+from servo.core.keys import TaskOperation
+from servo.core.partitions import PartitionKey
+from servo.core.state.rows.assets import AssetRow, MaterializationRow, PartitionStatusRow
+from servo.core.state.rows.execution import TaskCostRow, TaskRow
+from servo.core.state.state import State
+from servo.errors import Invalid
+
+_NO_OUTPUT = Output(materialization_id="")
+
+# Named once: finding a member in its enumeration takes longer than replacing a small row.
+_CHECK = TaskOperation.CHECK
+_OBSERVE = TaskOperation.OBSERVE
+_SUCCEEDED = TaskOutcome.SUCCEEDED
+_FAILED = TaskOutcome.FAILED
+_TIMED_OUT = TaskOutcome.TIMED_OUT
+_QUARANTINED = Gate.QUARANTINED
+
+
+def promote(state: State, task: TaskRow, event: TaskFinished) -> None:
+    """Record what an accepted success produced and make it the latest, unless it is held back."""
+    if event.cost is not None:
+        record_cost(state, task, event.cost)
+    if not _produces(task):
+        return
+    made = _materialization(state, task, event)
+    state.materializations.put(made.materialization_id, made)
+    asset = asset_of(state, task.asset_key)
+    asset = _with_latest(state, asset, made) if made.promoted else _with_held(state, asset, made)
+    state.assets.put(task.asset_key, asset)
+    if task.partition_key is not None:
+        row = partition_of(state, task.asset_key, task.partition_key)
+        if made.promoted:
+            row = _with_latest_partition(state, row, made)
+            state.partitions.put((task.asset_key, task.partition_key), row)
+        else:
+            _put_attempt(state, row, task.run_id, _SUCCEEDED)
+
+
+def record_attempt(state: State, task: TaskRow, outcome: TaskOutcome) -> None:
+    """Record an attempt that ended without a success; whatever was materialized stays so.
+
+    Only what user code did counts as a failure of the asset: not a lost worker, not a cancel.
+    """
+    if not _produces(task):
+        return
+    if outcome is _FAILED or outcome is _TIMED_OUT:
+        asset = asset_of(state, task.asset_key)
+        failed = replace(
+            asset,
+            last_failure_at=state.ts,
+            consecutive_failures=asset.consecutive_failures + 1,
+            row_version=state.seq,
+        )
+        state.assets.put(task.asset_key, failed)
+    if task.partition_key is not None:
+        row = partition_of(state, task.asset_key, task.partition_key)
+        _put_attempt(state, row, task.run_id, outcome)
+
+
+def record_cost(state: State, task: TaskRow, cost: TaskCost) -> None:
+    """Record what the current attempt of a task used."""
+    row = TaskCostRow(
+        run_id=task.run_id,
+        task_key=task.task_key,
+        attempt=task.attempt,
+        cpu_ms=cost.cpu_ms,
+        wall_ms=cost.wall_ms,
+        peak_memory_bytes=cost.peak_memory_bytes,
+        bytes_read=cost.bytes_read,
+        bytes_written=cost.bytes_written,
+        recorded_at=state.ts,
+        row_version=state.seq,
+    )
+    state.task_costs.put((task.run_id, task.task_key, task.attempt), row)
+
+
+def release(state: State, made: MaterializationRow) -> bool:
+    """Make an output that leaves quarantine the latest if it is the newest; whether it was.
+
+    It was recorded with its asset and its partition, so their rows exist.
+    """
+    asset = state.assets.rows[made.asset_key]
+    if made.partition_key is None:
+        if made.created_seq <= asset.latest_floor:
+            return False
+    else:
+        row = state.partitions.rows[made.asset_key, made.partition_key]
+        if made.created_seq <= row.latest_floor:
+            return False
+        _release_partition(state, row, made)
+    latest = replace(
+        _with_latest(state, asset, made),
+        last_success_at=asset.last_success_at,
+        consecutive_failures=asset.consecutive_failures,
+        last_gating_decision=asset.last_gating_decision,
+    )
+    state.assets.put(made.asset_key, latest)
+    return True
+
+
+def _release_partition(state: State, row: PartitionStatusRow, made: MaterializationRow) -> None:
+    latest = replace(
+        _with_latest_partition(state, row, made),
+        last_attempt_run_id=row.last_attempt_run_id,
+        last_attempt_at=row.last_attempt_at,
+        last_attempt_outcome=row.last_attempt_outcome,
+    )
+    state.partitions.put((row.asset_key, row.partition_key), latest)
+
+
+def forget_latest(state: State, asset: AssetRow) -> None:
+    """Let nothing produced so far be the latest of an asset."""
+    row = replace(
+        asset,
+        last_materialization_id=None,
+        last_materialization_at=None,
+        last_materialization_seq=None,
+        last_materialization_run_id=None,
+        last_partition_key=None,
+        last_data_version="",
+        latest_floor=state.seq,
+        row_version=state.seq,
+    )
+    state.assets.put(asset.asset_key, row)
+
+
+def forget_latest_partition(state: State, row: PartitionStatusRow) -> None:
+    """Let nothing produced so far be the latest of a partition."""
+    row = replace(
+        row,
+        last_materialization_id=None,
+        last_materialization_run_id=None,
+        last_materialization_at=None,
+        last_materialization_seq=None,
+        last_materialization_code_version=None,
+        last_data_version="",
+        stale_since=None,
+        stale_reason_code=None,
+        latest_floor=state.seq,
+        row_version=state.seq,
+    )
+    state.partitions.put((row.asset_key, row.partition_key), row)
+
+
+def asset_of(state: State, asset_key: str) -> AssetRow:
+    """The row of an asset; a new one if it does something before a deployment defines it."""
+    row = state.assets.rows.get(asset_key)
+    return AssetRow(asset_key=asset_key, row_version=state.seq) if row is None else row
+
+
+def partition_of(state: State, asset_key: str, partition_key: str) -> PartitionStatusRow:
+    """The row of a partition, or a new one."""
+    row = state.partitions.rows.get((asset_key, partition_key))
+    if row is not None:
+        return row
+    return PartitionStatusRow(
+        asset_key=asset_key,
+        partition_key=partition_key,
+        partition_values=_values(partition_key),
+        row_version=state.seq,
+    )
+
+
+def _produces(task: TaskRow) -> bool:
+    operation = task.operation
+    return task.asset_key != "" and operation is not _CHECK and operation is not _OBSERVE
+
+
+def _materialization(state: State, task: TaskRow, event: TaskFinished) -> MaterializationRow:
+    output = event.output or _NO_OUTPUT
+    return MaterializationRow(
+        materialization_id=output.materialization_id or event.exec_id,
+        asset_key=task.asset_key,
+        partition_key=task.partition_key,
+        run_id=task.run_id,
+        task_key=task.task_key,
+        attempt=task.attempt,
+        exec_id=event.exec_id,
+        output_uri=output.uri,
+        output_format=output.format,
+        row_count=output.row_count,
+        byte_size=output.byte_size,
+        schema_hash=output.schema_hash,
+        content_hash=output.content_hash,
+        data_version=output.data_version,
+        code_version=event.code_version or task.code_version,
+        gating_decision=output.gate,
+        promoted=output.gate is not _QUARANTINED,
+        metadata=output.metadata,
+        created_at=state.ts,
+        created_seq=state.seq,
+        row_version=state.seq,
+    )
+
+
+def _with_latest(state: State, asset: AssetRow, made: MaterializationRow) -> AssetRow:
+    """The row of an asset after a success that made its latest output."""
+    return replace(
+        asset,
+        last_materialization_id=made.materialization_id,
+        last_materialization_at=made.created_at,
+        last_materialization_seq=state.seq,
+        last_materialization_run_id=made.run_id,
+        last_partition_key=made.partition_key,
+        last_data_version=made.data_version,
+        latest_floor=made.created_seq,
+        last_success_at=state.ts,
+        consecutive_failures=0,
+        last_gating_decision=made.gating_decision,
+        row_version=state.seq,
+    )
+
+
+def _with_held(state: State, asset: AssetRow, made: MaterializationRow) -> AssetRow:
+    """The row of an asset after a success whose output is held back."""
+    return replace(
+        asset,
+        last_success_at=state.ts,
+        consecutive_failures=0,
+        last_gating_decision=made.gating_decision,
+        row_version=state.seq,
+    )
+
+
+def _with_latest_partition(
+    state: State, row: PartitionStatusRow, made: MaterializationRow
+) -> PartitionStatusRow:
+    """The row of a partition after a success that made its latest output."""
+    return replace(
+        row,
+        last_materialization_id=made.materialization_id,
+        last_materialization_run_id=made.run_id,
+        last_materialization_at=made.created_at,
+        last_materialization_seq=state.seq,
+        last_materialization_code_version=made.code_version,
+        last_data_version=made.data_version,
+        last_attempt_run_id=made.run_id,
+        last_attempt_at=state.ts,
+        last_attempt_outcome=_SUCCEEDED,
+        stale_since=None,
+        stale_reason_code=None,
+        latest_floor=made.created_seq,
+        row_version=state.seq,
+    )
+
+
+def _put_attempt(state: State, row: PartitionStatusRow, run_id: str, outcome: TaskOutcome) -> None:
+    row = replace(
+        row,
+        last_attempt_run_id=run_id,
+        last_attempt_at=state.ts,
+        last_attempt_outcome=outcome,
+        row_version=state.seq,
+    )
+    state.partitions.put((row.asset_key, row.partition_key), row)
+
+
+def _values(partition_key: str) -> dict[str, str]:
+    """The values by dimension for people to filter by; none of a key that is not canonical."""
+    try:
+        key = PartitionKey.parse(partition_key)
+    except Invalid:
+        return {}
+    values = key.values()
+    if len(values) == 1:
+        return {name: key.display() for name in values}
+    return {name: PartitionKey.of({name: value}).display() for name, value in values.items()}

@@ -1,0 +1,100 @@
+"""Batches that came before what they are about.
+
+Only producers that nobody answers are parked for: everyone else is told and tries again. A
+parked batch waits for its run to be planned, at most a day and at most a thousand for one run;
+then it is a dead letter.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from servo.core.events.codec import decode_batch
+from servo.core.events.envelope import Answer, Batch, Event, UnknownEvent
+from servo.core.events.parking import ParkedBatchExpired
+from servo.core.events.runs import PlanCreated
+from servo.core.fold.context import Ctx, Rejected
+from servo.core.fold.limits import FOLD_VERSION, MAX_PARKED_PER_RUN, PARK_FOR
+from servo.core.state.rows.system import DeadLetterRow, ParkedBatchRow
+from servo.core.state.state import State
+
+Apply = Callable[[State, Batch, int], Answer]
+
+_PARKED_POSITION = 1_000_000
+
+
+def park(state: State, batch: Batch, refusal: Rejected) -> bool:
+    """Keep a batch until its run is planned; False if there are too many for that run."""
+    if batch.id in state.parked:
+        return True
+    if len(state.index.parked.get(refusal.waits_for, ())) >= MAX_PARKED_PER_RUN:
+        return False
+    row = ParkedBatchRow(
+        batch_id=batch.id,
+        waits_for_run_id=refusal.waits_for,
+        reason=refusal.reason,
+        batch=to_text(batch),
+        parked_at=state.ts,
+        expires_at=state.ts + PARK_FOR,
+        row_version=state.seq,
+    )
+    state.parked.put(batch.id, row)
+    return True
+
+
+def release(state: State, ctx: Ctx, apply_batch: Apply) -> None:
+    """Apply what waited for the runs that this batch planned."""
+    for event in ctx.batch.events:
+        if not isinstance(event, PlanCreated):
+            continue
+        for offset, batch_id in enumerate(tuple(state.index.parked.get(event.run_id, ()))):
+            row = state.parked.rows[batch_id]
+            state.parked.drop(batch_id)
+            waiting = replace(decode_batch(row.batch.encode()), parkable=True)
+            apply_batch(state, waiting, _PARKED_POSITION + offset)
+
+
+def to_text(batch: Batch) -> str:
+    """A batch as JSON text, with events this version does not know as they came."""
+    events = [
+        msgspec.Raw(event.raw) if isinstance(event, UnknownEvent) else event
+        for event in batch.events
+    ]
+    fields = {name: getattr(batch, name) for name in ("id", "key", "actor", "sent_at")}
+    return msgspec.json.encode({**fields, "events": events}).decode()
+
+
+def _on_expired(state: State, event: ParkedBatchExpired, ctx: Ctx) -> None:
+    del ctx
+    row = state.parked.rows.get(event.batch_id)
+    if row is None or row.expires_at > state.ts:
+        raise Rejected("the batch still waits, or no longer does")
+    state.parked.drop(event.batch_id)
+    if event.batch_id in state.dead_letter:
+        return
+    state.dead_letter.put(
+        event.batch_id,
+        DeadLetterRow(
+            batch_id=event.batch_id,
+            seq=state.seq,
+            reason=f"expired while waiting: {row.reason}",
+            error="",
+            fold_version=FOLD_VERSION,
+            batch=row.batch,
+            recorded_at=state.ts,
+            row_version=state.seq,
+        ),
+    )
+
+
+def _needs_letter(event: ParkedBatchExpired) -> Iterable[tuple[str, object]]:
+    return (("dead_letter", event.batch_id),)
+
+
+Rule = Callable[[State, Any, Ctx], None]
+RULES: Mapping[type[Event], Rule] = {ParkedBatchExpired: _on_expired}
+NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
+    ParkedBatchExpired: _needs_letter
+}

@@ -1,0 +1,284 @@
+"""How tasks end, what that does to their dependants, and when a run is over.
+
+Everything that ends a task goes through `end_tasks`: it resolves the edges to the dependants,
+makes them ready or ends them in turn, counts, and closes the run when the last one ended. It
+works off a list, so a chain of any length costs its length and no stack. A dependant is decided
+when all of its upstreams are resolved: any order of their endings gives the same result.
+"""
+
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from servo.core.fold.context import Ctx
+from servo.core.fold.limits import CANCEL_GRACE
+from servo.core.state.rows.execution import RunRow, TaskRow
+from servo.core.state.state import State
+from servo.core.state.states import (
+    BLOCKED,
+    CANCELLED,
+    FAILED,
+    READY,
+    RUNNING,
+    SKIPPED,
+    SUCCEEDED,
+    TERMINAL_RUN_STATES,
+    TERMINAL_TASK_STATES,
+    Resolution,
+    RunState,
+    RunTransitionReason,
+    TaskState,
+    TimerState,
+    TransitionReason,
+)
+
+RESOLUTION = {
+    SUCCEEDED: Resolution.SUCCESS,
+    FAILED: Resolution.FAILED,
+    SKIPPED: Resolution.SKIPPED,
+    CANCELLED: Resolution.CANCELLED,
+}
+
+
+class Tally:
+    """How many tasks of a run ended in this step, by how they ended."""
+
+    __slots__ = ("cancelled", "failed", "skipped", "succeeded")
+
+    def __init__(self) -> None:
+        self.succeeded = self.failed = self.skipped = self.cancelled = 0
+
+    def count(self, state: TaskState) -> None:
+        if state is SUCCEEDED:
+            self.succeeded += 1
+        elif state is FAILED:
+            self.failed += 1
+        elif state is SKIPPED:
+            self.skipped += 1
+        else:
+            self.cancelled += 1
+
+
+def end_tasks(state: State, run: RunRow, ended: list[TaskRow], ctx: Ctx) -> None:
+    """Put rows that are now terminal, settle their dependants, count, close the run if over."""
+    tally = Tally()
+    tasks = state.tasks
+    for row in ended:
+        tasks.put((row.run_id, row.task_key), row)
+        tally.count(row.state)
+    work = ended
+    while work:
+        work = _settle_dependants(state, run, work, tally)
+    _count(state, run, tally, ctx)
+
+
+def _settle_dependants(
+    state: State, run: RunRow, ended: list[TaskRow], tally: Tally
+) -> list[TaskRow]:
+    """Resolve the edges below tasks that just ended; the dependants that ended with them."""
+    tasks = state.tasks
+    downstream = state.index.downstream
+    next_ended: list[TaskRow] = []
+    for upstream in ended:
+        dependants = downstream.get((upstream.run_id, upstream.task_key))
+        if dependants is None:
+            continue
+        resolution = RESOLUTION[upstream.state]
+        for name in dependants:
+            key = (upstream.run_id, name)
+            row = tasks.rows[key]
+            if not _resolve_edge(state, upstream, name, resolution):
+                continue
+            row = note_resolution(row, resolution, state.seq)
+            if row.deps_resolved_count == row.deps_total and row.state is BLOCKED:
+                row = decide(state, run, row)
+                if row.state is not READY:
+                    next_ended.append(row)
+                    tally.count(row.state)
+            tasks.put(key, row)
+    return next_ended
+
+
+def _resolve_edge(state: State, upstream: TaskRow, downstream: str, how: Resolution) -> bool:
+    key = (upstream.run_id, upstream.task_key, downstream)
+    edge = state.edges.rows[key]
+    if edge.resolution is not None:
+        return False
+    state.edges.put(
+        key,
+        replace(
+            edge,
+            resolution=how,
+            satisfied=how is Resolution.SUCCESS,
+            satisfied_at=state.ts,
+            satisfying_attempt=upstream.attempt,
+            row_version=state.seq,
+        ),
+    )
+    return True
+
+
+def note_resolution(row: TaskRow, how: Resolution, seq: int) -> TaskRow:
+    """Count one more resolved upstream of a task."""
+    if how is Resolution.SUCCESS:
+        return replace(
+            row,
+            deps_resolved_count=row.deps_resolved_count + 1,
+            deps_satisfied_count=row.deps_satisfied_count + 1,
+            row_version=seq,
+        )
+    return replace(
+        row,
+        deps_resolved_count=row.deps_resolved_count + 1,
+        upstream_failed=row.upstream_failed or how is Resolution.FAILED,
+        upstream_cancelled=row.upstream_cancelled or how is Resolution.CANCELLED,
+        row_version=seq,
+    )
+
+
+def decide(state: State, run: RunRow, row: TaskRow) -> TaskRow:
+    """What a task becomes once every upstream is resolved."""
+    if row.deps_satisfied_count == row.deps_total and run.cancel_requested_at is None:
+        return replace(
+            row,
+            state=READY,
+            reason=TransitionReason.DEPENDENCIES_SATISFIED,
+            ready_at=state.ts,
+            transitioned_at=state.ts,
+            row_version=state.seq,
+        )
+    if run.cancel_requested_at is not None or row.upstream_cancelled:
+        return ended(state, row, CANCELLED, TransitionReason.UPSTREAM_CANCELLED)
+    why = (
+        TransitionReason.UPSTREAM_FAILED
+        if row.upstream_failed
+        else TransitionReason.UPSTREAM_SKIPPED
+    )
+    return ended(state, row, SKIPPED, why)
+
+
+def ended(state: State, row: TaskRow, into: TaskState, why: TransitionReason) -> TaskRow:
+    """The row of a task that ends now, with everything that could still wake it cleared."""
+    return replace(
+        row,
+        state=into,
+        reason=why,
+        transitioned_at=state.ts,
+        finished_at=state.ts,
+        dispatch_deadline=None,
+        lease_expires_at=None,
+        execution_deadline=None,
+        cancel_deadline=None,
+        retry_at=None,
+        row_version=state.seq,
+    )
+
+
+def _count(state: State, run: RunRow, tally: Tally, ctx: Ctx) -> None:
+    run = replace(
+        run,
+        tasks_succeeded=run.tasks_succeeded + tally.succeeded,
+        tasks_failed=run.tasks_failed + tally.failed,
+        tasks_skipped=run.tasks_skipped + tally.skipped,
+        tasks_cancelled=run.tasks_cancelled + tally.cancelled,
+        row_version=state.seq,
+    )
+    close_if_over(state, run, ctx)
+
+
+def tasks_over(run: RunRow) -> int:
+    """How many tasks of a run have ended."""
+    return run.tasks_succeeded + run.tasks_failed + run.tasks_skipped + run.tasks_cancelled
+
+
+def close_if_over(state: State, run: RunRow, ctx: Ctx) -> None:
+    """Put the run row, terminal if its last task has ended."""
+    if tasks_over(run) == run.task_count and run.state is not RunState.PENDING:
+        end_run(state, run, *_verdict(run), ctx)
+    else:
+        state.runs.put(run.run_id, run)
+
+
+def _verdict(run: RunRow) -> tuple[RunState, RunTransitionReason]:
+    if run.timed_out:
+        return RunState.TIMED_OUT, RunTransitionReason.TIMED_OUT
+    if run.cancel_requested_at is not None:
+        return RunState.CANCELLED, run.reason
+    if run.tasks_failed:
+        return RunState.FAILED, RunTransitionReason.TASKS_FAILED
+    return RunState.SUCCEEDED, RunTransitionReason.ALL_TASKS_SUCCEEDED
+
+
+def end_run(state: State, run: RunRow, into: RunState, why: RunTransitionReason, ctx: Ctx) -> None:
+    """Close a run; `apply` then tells whatever waits for it."""
+    state.runs.put(
+        run.run_id,
+        replace(
+            run,
+            state=into,
+            reason=why,
+            transitioned_at=state.ts,
+            finished_at=state.ts,
+            deadline=None,
+            plan_deadline=None,
+            row_version=state.seq,
+        ),
+    )
+    ctx.ended_runs.append(run.run_id)
+
+
+def cancel_run(
+    state: State, run: RunRow, ctx: Ctx, *, reason: RunTransitionReason, by: str, why: str
+) -> None:
+    """Stop a run: nothing starts any more, what runs is told and given a grace, the rest ends."""
+    if run.state in TERMINAL_RUN_STATES or run.cancel_requested_at is not None:
+        return
+    unborn = run.task_count - len(state.index.run_tasks.get(run.run_id, ()))
+    run = replace(
+        run,
+        state=RunState.CANCELLING,
+        reason=reason,
+        transitioned_at=state.ts,
+        cancel_requested_at=state.ts,
+        cancel_requested_by=by,
+        cancel_reason=why,
+        timed_out=reason is RunTransitionReason.TIMED_OUT,
+        tasks_cancelled=run.tasks_cancelled + unborn,
+        plan_segments=(),
+        row_version=state.seq,
+    )
+    state.runs.put(run.run_id, run)
+    end_tasks(state, run, _stop_tasks(state, run, reason), ctx)
+
+
+def _stop_tasks(state: State, run: RunRow, reason: RunTransitionReason) -> list[TaskRow]:
+    """Give running tasks their grace; the rows of all others that had not ended, now ended."""
+    asked = reason is RunTransitionReason.USER_CANCELLED
+    why = TransitionReason.USER_CANCELLED if asked else TransitionReason.SYSTEM_CANCELLED
+    stopped: list[TaskRow] = []
+    for name in state.index.run_tasks.get(run.run_id, ()):
+        row = state.tasks.rows[run.run_id, name]
+        if row.state in TERMINAL_TASK_STATES:
+            continue
+        if row.state is RUNNING:
+            told = replace(row, cancel_deadline=state.ts + CANCEL_GRACE, row_version=state.seq)
+            state.tasks.put((row.run_id, row.task_key), told)
+        else:
+            _drop_retry_timer(state, row)
+            stopped.append(ended(state, row, CANCELLED, why))
+    return stopped
+
+
+def retry_timer_id(row: TaskRow, due: datetime) -> str:
+    """The id of the timer that wakes a task for its next attempt."""
+    epoch = int(due.timestamp())
+    return f"timer:retry:{row.run_id}:{row.task_key}:{row.attempt}:{epoch}"
+
+
+def _drop_retry_timer(state: State, row: TaskRow) -> None:
+    if row.retry_at is None:
+        return
+    key = retry_timer_id(row, row.retry_at)
+    timer = state.timers.rows.get(key)
+    if timer is not None and timer.state is TimerState.SCHEDULED:
+        state.timers.put(key, replace(timer, state=TimerState.CANCELLED, row_version=state.seq))

@@ -1,0 +1,285 @@
+"""Sensors: what is defined, where their cursors stand, and what they said.
+
+A poll is accepted only at the state version it saw. Of two evaluations of the same state the
+first wins; the second is put on record as stale and none of its runs is made, because the next
+evaluation, from the new cursor, finds again whatever the first one did not. A push is recognised
+by its message for ever, and leaves cursor and version to the polls. A push that failed is not yet
+an answer to its message: the broker sends it again and the next evaluation may succeed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from msgspec.structs import replace
+
+from servo.core.events.envelope import Event
+from servo.core.events.sensors import (
+    PollTrigger,
+    PushTrigger,
+    SensorCursorReset,
+    SensorEvalStatus,
+    SensorEvaluated,
+    SensorPaused,
+    SensorRemoved,
+    SensorResumed,
+    SensorUpserted,
+)
+from servo.core.fold.bounds import MOST, number
+from servo.core.fold.context import Ctx, Rejected, Repeated
+from servo.core.fold.limits import LONGEST
+from servo.core.state.rows.automation import (
+    SensorDefinitionRow,
+    SensorEvalRow,
+    SensorStateRow,
+)
+from servo.core.state.state import State
+from servo.core.state.states import SensorStatus
+
+LONGEST_MS = LONGEST // timedelta(milliseconds=1)
+
+# --- definitions ----------------------------------------------------------------------------------
+
+
+def _on_upserted(state: State, event: SensorUpserted, ctx: Ctx) -> None:
+    number(event.min_interval_ms, "min_interval_ms", most=LONGEST_MS)
+    number(event.timeout_ms, "timeout_ms", least=1, most=LONGEST_MS)
+    old = state.sensors.rows.get(event.sensor_id)
+    row = _defined(state, event, old)
+    if row != old:
+        state.sensors.put(event.sensor_id, row)
+    if old is None or old.removed_at is not None:
+        _begin(state, event)
+    ctx.data["sensor_id"] = row.sensor_id
+    ctx.data["definition_version"] = row.definition_version
+
+
+def _defined(
+    state: State, event: SensorUpserted, old: SensorDefinitionRow | None
+) -> SensorDefinitionRow:
+    new = SensorDefinitionRow(
+        sensor_id=event.sensor_id,
+        mode=event.mode,
+        asset_selection=event.asset_selection,
+        min_interval_ms=event.min_interval_ms,
+        timeout_ms=event.timeout_ms,
+        enabled=event.enabled,
+        labels=event.labels,
+        target=event.target,
+        created_at=state.ts,
+        row_version=state.seq,
+    )
+    if old is None:
+        return new
+    version = old.definition_version
+    kept = replace(
+        new, definition_version=version, created_at=old.created_at, row_version=old.row_version
+    )
+    if kept == old:
+        return old
+    return replace(kept, definition_version=version + 1, row_version=state.seq)
+
+
+def _begin(state: State, event: SensorUpserted) -> None:
+    """Start a sensor. One that was removed goes on from its cursor, at a version of its own."""
+    row = state.sensor_state.rows.get(event.sensor_id)
+    if row is None:
+        row = SensorStateRow(
+            sensor_id=event.sensor_id, status=SensorStatus.ACTIVE, row_version=state.seq
+        )
+    else:
+        row = replace(row, state_version=row.state_version + 1)
+    status = SensorStatus.ACTIVE if event.enabled else SensorStatus.PAUSED
+    row = replace(row, status=status, consecutive_failures=0, last_error="", row_version=state.seq)
+    state.sensor_state.put(event.sensor_id, row)
+
+
+def _on_removed(state: State, event: SensorRemoved, ctx: Ctx) -> None:
+    del ctx
+    row = state.sensors.rows.get(event.sensor_id)
+    if row is None:
+        raise Rejected("unknown_sensor")
+    if row.removed_at is None:
+        gone = replace(row, removed_at=state.ts, row_version=state.seq)
+        state.sensors.put(event.sensor_id, gone)
+
+
+def _on_paused(state: State, event: SensorPaused, ctx: Ctx) -> None:
+    del ctx
+    row = _standing(state, event.sensor_id)
+    if row.status is not SensorStatus.PAUSED:
+        paused = replace(row, status=SensorStatus.PAUSED, row_version=state.seq)
+        state.sensor_state.put(event.sensor_id, paused)
+
+
+def _on_resumed(state: State, event: SensorResumed, ctx: Ctx) -> None:
+    del ctx
+    row = _standing(state, event.sensor_id)
+    if row.status is not SensorStatus.ACTIVE:
+        resumed = _healthy(replace(row, row_version=state.seq))
+        state.sensor_state.put(event.sensor_id, resumed)
+
+
+def _on_cursor_reset(state: State, event: SensorCursorReset, ctx: Ctx) -> None:
+    row = _standing(state, event.sensor_id)
+    expected = event.expected_state_version
+    if expected is not None and expected != row.state_version:
+        raise Rejected("state_version_changed", conflict=True)
+    row = replace(
+        row,
+        cursor=event.cursor,
+        state_version=row.state_version + 1,
+        row_version=state.seq,
+    )
+    state.sensor_state.put(event.sensor_id, row)
+    ctx.data["state_version"] = row.state_version
+
+
+def _standing(state: State, sensor_id: str) -> SensorStateRow:
+    definition = state.sensors.rows.get(sensor_id)
+    if definition is None or definition.removed_at is not None:
+        raise Rejected("unknown_sensor")
+    return state.sensor_state.rows[sensor_id]
+
+
+# --- evaluations ----------------------------------------------------------------------------------
+
+
+def _on_evaluated(state: State, event: SensorEvaluated, ctx: Ctx) -> None:
+    for key in _dedup_keys(event):
+        known = state.sensor_evals.rows.get((event.sensor_id, key))
+        if known is not None and not known.stale:
+            raise Repeated(eval_id=known.eval_id)
+    row = _standing(state, event.sensor_id)
+    if row.status is SensorStatus.PAUSED:
+        raise Rejected("sensor_paused")
+    if isinstance(event.trigger, PushTrigger):
+        row = _judged(state, event, row)
+        _record(state, event, stale=False)
+    else:
+        number(event.trigger.poll_epoch, "poll_epoch", least=-MOST)
+        _check_version(event, row, ctx)
+        row = _polled(state, event, event.trigger, row)
+    state.sensor_state.put(event.sensor_id, row)
+    ctx.data["eval_id"] = event.eval_id
+    ctx.data["state_version"] = row.state_version
+
+
+def _dedup_keys(event: SensorEvaluated) -> tuple[str, ...]:
+    """The keys under which this evaluation may be on record; the last is its own."""
+    trigger = event.trigger
+    if isinstance(trigger, PollTrigger):
+        return (f"poll:{event.expected_state_version}:{event.eval_id}",)
+    answered = f"msg:{trigger.message_id}"
+    if event.status is SensorEvalStatus.FAILED:
+        return answered, f"failed:{event.eval_id}"
+    return (answered,)
+
+
+def _check_version(event: SensorEvaluated, row: SensorStateRow, ctx: Ctx) -> None:
+    expected = event.expected_state_version
+    if expected is None:
+        raise Rejected("state_version_missing: a poll names the version it saw")
+    if not 0 <= expected <= row.state_version:
+        raise Rejected("state_version_unknown: there was no such version", conflict=True)
+    if expected < row.state_version:
+        if event.status is not SensorEvalStatus.NO_NEW_DATA:
+            ctx.on_reject = lambda state: _record_stale(state, event)
+        raise Rejected("stale_state_version: another evaluation was first", conflict=True)
+
+
+def _polled(
+    state: State, event: SensorEvaluated, trigger: PollTrigger, row: SensorStateRow
+) -> SensorStateRow:
+    epoch = trigger.poll_epoch
+    if _is_quiet(event, row):
+        if row.last_poll_epoch is not None and epoch <= row.last_poll_epoch:
+            raise Repeated(eval_id=event.eval_id)
+        return replace(
+            row, last_evaluation_at=state.ts, last_poll_epoch=epoch, row_version=state.seq
+        )
+    _record(state, event, stale=False)
+    newest = epoch if row.last_poll_epoch is None else max(epoch, row.last_poll_epoch)
+    row = _judged(state, event, replace(row, last_poll_epoch=newest))
+    if event.status is SensorEvalStatus.FAILED:
+        return row
+    moved = row.cursor if event.cursor_after is None else event.cursor_after
+    return replace(row, cursor=moved, state_version=row.state_version + 1)
+
+
+def _is_quiet(event: SensorEvaluated, row: SensorStateRow) -> bool:
+    """Whether a poll says nothing that is not known: no data, same cursor, healthy as before."""
+    return (
+        event.status is SensorEvalStatus.NO_NEW_DATA
+        and event.cursor_after in (None, row.cursor)
+        and row.status is SensorStatus.ACTIVE
+    )
+
+
+def _judged(state: State, event: SensorEvaluated, row: SensorStateRow) -> SensorStateRow:
+    """The row after an evaluation, as far as health goes."""
+    row = replace(
+        row,
+        last_evaluation_at=state.ts,
+        last_eval_id=event.eval_id,
+        row_version=state.seq,
+    )
+    if event.status is not SensorEvalStatus.FAILED:
+        return _healthy(row)
+    return replace(
+        row,
+        status=SensorStatus.ERROR,
+        last_error=event.message,
+        consecutive_failures=row.consecutive_failures + 1,
+    )
+
+
+def _healthy(row: SensorStateRow) -> SensorStateRow:
+    return replace(row, status=SensorStatus.ACTIVE, last_error="", consecutive_failures=0)
+
+
+def _record_stale(state: State, event: SensorEvaluated) -> None:
+    if (event.sensor_id, _dedup_keys(event)[-1]) not in state.sensor_evals:
+        _record(state, event, stale=True)
+
+
+def _record(state: State, event: SensorEvaluated, *, stale: bool) -> None:
+    trigger = event.trigger
+    push = isinstance(trigger, PushTrigger)
+    key = _dedup_keys(event)[-1]
+    row = SensorEvalRow(
+        sensor_id=event.sensor_id,
+        dedup_key=key,
+        eval_id=event.eval_id,
+        trigger="push" if push else "poll",
+        message_id=trigger.message_id if push else None,
+        poll_epoch=None if push else trigger.poll_epoch,
+        cursor_before=event.cursor_before,
+        cursor_after=event.cursor_after,
+        expected_state_version=None if push else event.expected_state_version,
+        status=event.status,
+        stale=stale,
+        message=event.message,
+        run_keys=event.run_keys,
+        evaluated_at=state.ts,
+        row_version=state.seq,
+    )
+    state.sensor_evals.put((event.sensor_id, key), row)
+
+
+def _needs_evals(event: SensorEvaluated) -> Iterable[tuple[str, object]]:
+    return [("sensor_evals", (event.sensor_id, key)) for key in _dedup_keys(event)]
+
+
+Rule = Callable[[State, Any, Ctx], None]
+RULES: Mapping[type[Event], Rule] = {
+    SensorUpserted: _on_upserted,
+    SensorRemoved: _on_removed,
+    SensorPaused: _on_paused,
+    SensorResumed: _on_resumed,
+    SensorCursorReset: _on_cursor_reset,
+    SensorEvaluated: _on_evaluated,
+}
+NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
+    SensorEvaluated: _needs_evals
+}

@@ -1,0 +1,195 @@
+"""Claims and results: what workers say, and what the fold makes of it.
+
+A fact counts only for the current attempt and the execution whose claim was granted. A repeated
+claim is decided by state: the execution that holds the attempt is granted again and its lease
+renewed, so that a reply lost on the way costs nothing; every other one is denied for ever.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any
+
+from msgspec.structs import replace
+
+from servo.core.events.envelope import Event
+from servo.core.events.tasks import TaskFinished, TaskOutcome, TaskStarted
+from servo.core.fold.assets import promote, record_attempt
+from servo.core.fold.attempts import attempt_lost, cancel_reason
+from servo.core.fold.context import Ctx, Rejected, Repeated
+from servo.core.fold.limits import CANCEL_GRACE, MIN_HEARTBEAT_TIMEOUT_MS
+from servo.core.fold.run_lifecycle import end_tasks, ended
+from servo.core.retry import FailureKind
+from servo.core.state.rows.execution import RunRow, TaskRow
+from servo.core.state.state import State
+from servo.core.state.states import (
+    CANCELLED,
+    DISPATCHED,
+    RUNNING,
+    SKIPPED,
+    SUCCEEDED,
+    OutboxStatus,
+    TransitionReason,
+)
+
+FAILURES = MappingProxyType(
+    {
+        TaskOutcome.FAILED: FailureKind.ERROR,
+        TaskOutcome.TIMED_OUT: FailureKind.TIMED_OUT,
+        TaskOutcome.INTERRUPTED: FailureKind.INTERRUPTED,
+        TaskOutcome.CANCELLED: FailureKind.INTERRUPTED,
+    }
+)
+
+
+def task_of(state: State, run_id: str, task_key: str) -> TaskRow:
+    """The task a fact is about, or a refusal that a parkable batch can wait out."""
+    row = state.tasks.rows.get((run_id, task_key))
+    if row is None:
+        known = run_id in state.runs.rows and state.runs.rows[run_id].plan_fingerprint
+        raise Rejected("unknown_task", waits_for="" if known else run_id)
+    return row
+
+
+def started(row: TaskRow, state: State, exec_id: str, worker_id: str) -> TaskRow:
+    """The row of a task whose attempt was just granted to an execution."""
+    limit = row.execution_timeout_ms
+    return replace(
+        row,
+        state=RUNNING,
+        reason=TransitionReason.EXECUTION_STARTED,
+        transitioned_at=state.ts,
+        exec_id=exec_id,
+        worker_id=worker_id,
+        started_at=state.ts,
+        fencing_token=state.seq,
+        dispatch_deadline=None,
+        lease_expires_at=lease_end(row, state),
+        execution_deadline=state.ts + timedelta(milliseconds=limit) if limit else None,
+        row_version=state.seq,
+    )
+
+
+def lease_end(row: TaskRow, state: State) -> Any:
+    """When a lease that is granted or renewed now runs out."""
+    length = max(row.heartbeat_timeout_ms, MIN_HEARTBEAT_TIMEOUT_MS)
+    return state.ts + timedelta(milliseconds=length)
+
+
+def _on_started(state: State, event: TaskStarted, ctx: Ctx) -> None:
+    row = task_of(state, event.run_id, event.task_key)
+    if row.attempt_id != event.attempt_id:
+        raise Rejected("denied: not the current attempt")
+    key = (row.run_id, row.task_key)
+    if row.state is RUNNING and row.exec_id == event.exec_id:
+        renewed = replace(row, lease_expires_at=lease_end(row, state), row_version=state.seq)
+        state.tasks.put(key, renewed)
+    elif row.state is DISPATCHED:
+        row = started(row, state, event.exec_id, event.worker_id)
+        state.tasks.put(key, row)
+        _acknowledge(state, row)
+    else:
+        raise Rejected("denied: the attempt is taken or over")
+    ctx.data["grant"] = "granted"
+    ctx.data["fencing_token"] = row.fencing_token
+
+
+def _acknowledge(state: State, row: TaskRow) -> None:
+    key = (row.attempt_id, row.delivery)
+    sent = state.outbox.rows.get(key)
+    if sent is not None:
+        acked = replace(sent, status=OutboxStatus.ACKED, row_version=state.seq)
+        state.outbox.put(key, acked)
+
+
+def _on_finished(state: State, event: TaskFinished, ctx: Ctx) -> None:
+    row = task_of(state, event.run_id, event.task_key)
+    if row.attempt_id != event.attempt_id or row.exec_id != event.exec_id:
+        raise Rejected("stale: not the current execution")
+    run = state.runs.rows[row.run_id]
+    if row.state is not RUNNING:
+        _finished_late(state, row, event)
+    elif run.cancel_requested_at is not None:
+        _finished_cancelled(state, run, row, event, ctx)
+    elif event.outcome is TaskOutcome.SUCCEEDED:
+        _succeeded(state, run, row, event, ctx)
+    elif event.outcome is TaskOutcome.SKIPPED:
+        record_attempt(state, row, event.outcome)
+        skipped = ended(state, row, SKIPPED, TransitionReason.EXECUTION_SKIPPED)
+        end_tasks(state, run, [replace(skipped, outcome=event.outcome)], ctx)
+    else:
+        attempt_lost(state, run, row, ctx, kind=FAILURES[event.outcome], report=event)
+    ctx.data["task_state"] = state.tasks.rows[row.run_id, row.task_key].state.value
+
+
+def _succeeded(state: State, run: RunRow, row: TaskRow, event: TaskFinished, ctx: Ctx) -> None:
+    output = event.output
+    row = replace(
+        row,
+        state=SUCCEEDED,
+        reason=TransitionReason.EXECUTION_SUCCEEDED,
+        transitioned_at=state.ts,
+        finished_at=state.ts,
+        lease_expires_at=None,
+        execution_deadline=None,
+        outcome=TaskOutcome.SUCCEEDED,
+        materialization_id=row.exec_id if output is None else output.materialization_id,
+        code_version=event.code_version or row.code_version,
+        row_version=state.seq,
+    )
+    promote(state, row, event)
+    end_tasks(state, run, [row], ctx)
+
+
+def _finished_cancelled(
+    state: State, run: RunRow, row: TaskRow, event: TaskFinished, ctx: Ctx
+) -> None:
+    """The run was cancelled first: the result is kept on record and promotes nothing."""
+    record_attempt(state, row, TaskOutcome.CANCELLED)
+    row = ended(state, row, CANCELLED, cancel_reason(run))
+    row = replace(row, outcome=TaskOutcome.CANCELLED, late_outcome=event.outcome)
+    end_tasks(state, run, [row], ctx)
+
+
+def _finished_late(state: State, row: TaskRow, event: TaskFinished) -> None:
+    """The execution was cancelled before it said anything: keep what it says, change nothing."""
+    unheard = row.late_outcome is None and row.outcome is not event.outcome
+    if row.state is CANCELLED and unheard:
+        late = replace(row, late_outcome=event.outcome, row_version=state.seq)
+        state.tasks.put((row.run_id, row.task_key), late)
+        return
+    raise Repeated(task_state=row.state.value)
+
+
+def refresh_leases(state: State) -> None:
+    """Give everything in flight its full time again: whoever was silent, it was not the workers.
+
+    Folded with the first entry of a new leader and with every entry written after a stall. Told
+    to stop or not, a running execution could not hear it either, so its grace starts anew too.
+    """
+    for key in list(state.index.running):
+        row = state.tasks.rows[key]
+        grace = None if row.cancel_deadline is None else state.ts + CANCEL_GRACE
+        fresh = replace(
+            row,
+            lease_expires_at=lease_end(row, state),
+            cancel_deadline=grace,
+            row_version=state.seq,
+        )
+        state.tasks.put(key, fresh)
+    for key in list(state.index.dispatched):
+        row = state.tasks.rows[key]
+        due = state.ts + timedelta(milliseconds=row.dispatch_ack_timeout_ms)
+        state.tasks.put(key, replace(row, dispatch_deadline=due, row_version=state.seq))
+
+
+def _run_and_task(event: TaskStarted | TaskFinished) -> Iterable[tuple[str, object]]:
+    return (("runs", event.run_id), ("tasks", (event.run_id, event.task_key)))
+
+
+Rule = Callable[[State, Any, Ctx], None]
+RULES: Mapping[type[Event], Rule] = {TaskStarted: _on_started, TaskFinished: _on_finished}
+NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
+    TaskStarted: _run_and_task,
+    TaskFinished: _run_and_task,
+}

@@ -1,0 +1,116 @@
+"""Durable timers. The row says when; whoever notices first asks; the fold agrees once."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from servo.core.events.envelope import Event
+from servo.core.events.timers import (
+    TimerCancelled,
+    TimerEnqueued,
+    TimerFired,
+    TimerRequested,
+    TimerType,
+)
+from servo.core.fold.context import Ctx, Rejected, Repeated
+from servo.core.ids import TenantId, WorkspaceId, timer_name
+from servo.core.state.rows.execution import TimerRow
+from servo.core.state.state import State
+from servo.core.state.states import (
+    READY,
+    RETRY_WAIT,
+    TimerState,
+    TransitionReason,
+)
+
+
+def _on_requested(state: State, event: TimerRequested, ctx: Ctx) -> None:
+    del ctx
+    if event.timer_id in state.timers:
+        raise Repeated(timer_id=event.timer_id)
+    if event.timer_type is TimerType.RETRY:
+        raise Rejected("retry timers belong to the fold")
+    if event.run_id is not None and event.run_id not in state.index.runs_active:
+        raise Rejected("the run of the timer is not active", waits_for=event.run_id)
+    name = timer_name(
+        TenantId(state.tenant), WorkspaceId(state.workspace), event.timer_type, event.timer_id
+    )
+    state.timers.put(
+        event.timer_id,
+        TimerRow(
+            timer_id=event.timer_id,
+            cloud_task_id=name,
+            timer_type=event.timer_type,
+            run_id=event.run_id,
+            task_key=event.task_key,
+            attempt=event.attempt,
+            fire_at=event.fire_at,
+            state=TimerState.SCHEDULED,
+            payload=event.payload,
+            row_version=state.seq,
+        ),
+    )
+
+
+def _scheduled(state: State, timer_id: str) -> TimerRow:
+    row = state.timers.rows.get(timer_id)
+    if row is None or row.state is not TimerState.SCHEDULED:
+        raise Rejected("no such timer is waiting")
+    return row
+
+
+def _on_enqueued(state: State, event: TimerEnqueued, ctx: Ctx) -> None:
+    del ctx
+    row = _scheduled(state, event.timer_id)
+    if row.enqueued:
+        raise Repeated(timer_id=event.timer_id)
+    state.timers.put(event.timer_id, replace(row, enqueued=True, row_version=state.seq))
+
+
+def _on_fired(state: State, event: TimerFired, ctx: Ctx) -> None:
+    del ctx
+    row = _scheduled(state, event.timer_id)
+    if row.fire_at > state.ts:
+        raise Rejected("the timer is not due")
+    fired = replace(row, state=TimerState.FIRED, row_version=state.seq)
+    state.timers.put(event.timer_id, fired)
+    if row.timer_type is TimerType.RETRY:
+        _retry(state, row)
+
+
+def _retry(state: State, timer: TimerRow) -> None:
+    key = (timer.run_id or "", timer.task_key or "")
+    row = state.tasks.rows.get(key)
+    if row is None or row.state is not RETRY_WAIT or row.attempt != timer.attempt:
+        return
+    state.tasks.put(
+        key,
+        replace(
+            row,
+            state=READY,
+            reason=TransitionReason.RETRY_TIMER_EXPIRED,
+            transitioned_at=state.ts,
+            ready_at=state.ts,
+            row_version=state.seq,
+        ),
+    )
+
+
+def _on_cancelled(state: State, event: TimerCancelled, ctx: Ctx) -> None:
+    del ctx
+    row = _scheduled(state, event.timer_id)
+    if row.timer_type is TimerType.RETRY:
+        raise Rejected("retry timers belong to the fold")
+    cancelled = replace(row, state=TimerState.CANCELLED, row_version=state.seq)
+    state.timers.put(event.timer_id, cancelled)
+
+
+Rule = Callable[[State, Any, Ctx], None]
+RULES: Mapping[type[Event], Rule] = {
+    TimerRequested: _on_requested,
+    TimerEnqueued: _on_enqueued,
+    TimerFired: _on_fired,
+    TimerCancelled: _on_cancelled,
+}
+NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {}

@@ -1,0 +1,158 @@
+"""What a task is about: an asset, perhaps one of its partitions, and what is done to it.
+
+An asset key is a path of one or more parts. People read and type it with dots (`raw.events`);
+everything that hashes, sorts or stores uses the canonical form with slashes (`raw/events`). A task
+key is `raw/events[day=d:2025-01-15]:materialize`. No part can contain a character that has a
+meaning in these forms, so different keys never have the same text.
+"""
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+
+from servo.core.ids import AssetKeyStr, TaskKeyStr, check_text
+from servo.core.partitions import PartitionKey
+from servo.errors import Invalid
+
+MAX_PART_BYTES = 255
+MAX_KEY_BYTES = 1024
+
+_RESERVED = re.compile(r"[%/\\\[\]:,=]")
+
+
+class AssetKey(msgspec.Struct, frozen=True, order=True):
+    """The name of an asset: `AssetKey(["raw", "events"])`, or `AssetKey("events")` for one part.
+
+    Keys sort part by part, so that a namespace stays together whatever its neighbours are called.
+    """
+
+    parts: tuple[str, ...]
+
+    if TYPE_CHECKING:
+
+        def __init__(self, parts: Sequence[str]) -> None: ...
+
+    def __post_init__(self) -> None:
+        given: Sequence[str] = self.parts
+        parts = (given,) if isinstance(given, str) else tuple(given)
+        msgspec.structs.force_setattr(self, "parts", parts)
+        for part in parts:
+            _check_part(part)
+        _check_whole(parts)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The key that `text` displays or canonically spells."""
+        return cls(text.split("/" if "/" in text else "."))
+
+    @property
+    def namespace(self) -> tuple[str, ...]:
+        """All parts but the last."""
+        return self.parts[:-1]
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return self.parts[-1]
+
+    def canonical(self) -> AssetKeyStr:
+        """The form that is hashed, sorted and stored."""
+        return AssetKeyStr("/".join(self.parts))
+
+    def display(self) -> str:
+        """The form for people; with slashes where a dot inside a part would mislead."""
+        dotted = any("." in part for part in self.parts)
+        return ("/" if dotted else ".").join(self.parts)
+
+    def __str__(self) -> str:
+        return self.display()
+
+
+class TaskOperation(StrEnum):
+    """What a task does, in the order in which operations on one asset sort."""
+
+    MATERIALIZE = "materialize"
+    CHECK = "check"
+    OBSERVE = "observe"
+    BACKFILL = "backfill"
+
+    # All four, because str brings its own, alphabetical ones.
+    def __lt__(self, other: str) -> bool:
+        return _RANK[self] < _RANK[other]
+
+    def __le__(self, other: str) -> bool:
+        return _RANK[self] <= _RANK[other]
+
+    def __gt__(self, other: str) -> bool:
+        return _RANK[self] > _RANK[other]
+
+    def __ge__(self, other: str) -> bool:
+        return _RANK[self] >= _RANK[other]
+
+
+_RANK: dict[str, int] = {operation: rank for rank, operation in enumerate(TaskOperation)}
+
+
+class TaskKey(msgspec.Struct, frozen=True, kw_only=True):
+    """What identifies a task within its run, whatever run that is."""
+
+    asset_key: AssetKey
+    partition: PartitionKey | None = None
+    operation: TaskOperation = TaskOperation.MATERIALIZE
+
+    def canonical(self) -> TaskKeyStr:
+        """The form that is hashed and stored."""
+        partition = self.partition.canonical() if self.partition else None
+        return task_key_text(self.asset_key.canonical(), partition, self.operation)
+
+    def __str__(self) -> str:
+        return self.canonical()
+
+    def __lt__(self, other: Self) -> bool:
+        return self._order() < other._order()
+
+    def __le__(self, other: Self) -> bool:
+        return self._order() <= other._order()
+
+    def __gt__(self, other: Self) -> bool:
+        return self._order() > other._order()
+
+    def __ge__(self, other: Self) -> bool:
+        return self._order() >= other._order()
+
+    def _order(self) -> tuple[AssetKey, str, TaskOperation]:
+        # No partition has an empty canonical form, so "" stands for none and sorts first.
+        partition = self.partition.canonical() if self.partition else ""
+        return self.asset_key, partition, self.operation
+
+
+def task_key_text(asset: str, partition: str | None, operation: TaskOperation) -> TaskKeyStr:
+    """The canonical task key, from the canonical forms of what it is made of."""
+    place = f"{asset}[{partition}]" if partition else asset
+    return TaskKeyStr(f"{place}:{operation.value}")
+
+
+def _check_part(part: str) -> None:
+    _ = check_text(part, "asset key part", MAX_PART_BYTES)
+    if found := _RESERVED.search(part):
+        raise Invalid(
+            f"asset key part {part!r} contains {found.group()!r}",
+            remedy="leave out % / \\ [ ] : , and =; separate parts by passing a list",
+        )
+    if part != part.strip():
+        raise Invalid(f"asset key part {part!r} begins or ends with a space", remedy="strip it")
+
+
+def _check_whole(parts: tuple[str, ...]) -> None:
+    if not parts:
+        raise Invalid("an asset key has no parts", remedy="give it at least a name")
+    if len(parts) == 1 and "." in parts[0]:
+        raise Invalid(
+            f"asset key {parts[0]!r} reads like a namespace and a name",
+            remedy=f"write AssetKey({parts[0].split('.')!r})",
+        )
+    if len("/".join(parts).encode()) > MAX_KEY_BYTES:
+        raise Invalid(f"an asset key is longer than {MAX_KEY_BYTES} bytes", remedy="shorten it")

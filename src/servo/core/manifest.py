@@ -1,0 +1,276 @@
+"""The manifest: which files together are the projection at one point of the ledger.
+
+Manifests are numbered and created once; nothing in one ever changes. The newest says who leads
+(`epoch`, `owner`), how far the ledger is applied (`applied_*` describe the entry `applied_seq`)
+and which files hold the rows of each table. What must hold between one manifest and the next is
+written down in `check_first`, `check_successor` and `check_files`, and checked before a manifest
+is created: a rule that is only intended is a rule that is broken by the first repair at night.
+
+A manifest is stored as `{"sha256": H, "body": {...}}` like a ledger entry, with H the hash of the
+bytes of the body as they stand, checked before anything inside is parsed.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from enum import StrEnum
+from hashlib import sha256
+
+import msgspec
+from msgspec.structs import replace
+
+from servo.core.fold.limits import FOLD_VERSION
+from servo.core.ids import MIN_SALT_BYTES
+from servo.core.state.state import EPOCH_START
+from servo.errors import Corrupt, Internal
+
+FORMAT = 1
+KeyPart = str | int
+
+_PREFIX = b'{"sha256":"'
+_MIDDLE = b'","body":'
+
+
+class Tier(StrEnum):
+    """`ACTIVE` is what a leader loads; `CLOSED` is what has left its memory."""
+
+    ACTIVE = "active"
+    CLOSED = "closed"
+
+
+class ObjectRef(msgspec.Struct, frozen=True, kw_only=True):
+    """An object and what its bytes must be."""
+
+    key: str
+    size: int
+    sha256: str
+
+
+class FileEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One immutable Parquet file of one table, sorted by primary key.
+
+    `rows` counts tombstones too. `min_seq` and `max_seq` bound the `row_version` of its rows, not
+    of its tombstones: no row older than `min_seq` is in it. `bloom` is the side object that tells
+    which keys are not in the file, and where in it the others are.
+    """
+
+    key: str
+    size: int
+    sha256: str
+    rows: int
+    level: int
+    tier: Tier
+    min_seq: int
+    max_seq: int
+    min_key: tuple[KeyPart, ...]
+    max_key: tuple[KeyPart, ...]
+    written_at: datetime
+    tombstones: int = 0
+    bloom: ObjectRef | None = None
+
+
+class TableFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """The files of one table, older ones first."""
+
+    files: tuple[FileEntry, ...] = ()
+
+    def tier(self, tier: Tier) -> tuple[FileEntry, ...]:
+        return tuple([file for file in self.files if file.tier is tier])
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One version of the projection. `sha256` is the hash of its own body, known once sealed."""
+
+    v: int
+    epoch: int
+    owner: str
+    nonce: str
+    ts: datetime
+    identity: str
+    fold_version: int
+    applied_seq: int = 0
+    applied_epoch: int = 0
+    applied_ts: datetime = EPOCH_START
+    last_hash: str = ""
+    prev_hash: str = ""
+    tables: dict[str, TableFiles] = {}
+    format: int = FORMAT
+    sha256: str = ""
+
+    def files(self, table: str, tier: Tier) -> tuple[FileEntry, ...]:
+        held = self.tables.get(table)
+        return () if held is None else held.tier(tier)
+
+
+class _Sealed(msgspec.Struct):
+    sha256: str
+    body: msgspec.Raw
+
+
+class _Format(msgspec.Struct):
+    format: int = FORMAT
+
+
+_encoder = msgspec.json.Encoder()
+_sealed = msgspec.json.Decoder(_Sealed)
+_format = msgspec.json.Decoder(_Format)
+_manifest = msgspec.json.Decoder(Manifest)
+
+
+# --- bytes ----------------------------------------------------------------------------------------
+
+
+def encode(manifest: Manifest) -> tuple[bytes, Manifest]:
+    """The bytes to store, and the manifest with its own hash filled in."""
+    body = _encoder.encode(replace(manifest, sha256=""))
+    digest = sha256(body).hexdigest()
+    data = b"".join((_PREFIX, digest.encode(), _MIDDLE, body, b"}"))
+    return data, replace(manifest, sha256=digest)
+
+
+def decode(data: bytes, *, what: str) -> Manifest:
+    """Decode a stored manifest after checking its hash; `Corrupt` if anything is off."""
+    try:
+        sealed = _sealed.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise _corrupt(what, f"it is not a sealed object: {error}") from None
+    body = bytes(sealed.body)
+    if sha256(body).hexdigest() != sealed.sha256:
+        raise _corrupt(what, "its bytes do not match their hash")
+    return replace(_decode_body(body, what), sha256=sealed.sha256)
+
+
+def _decode_body(body: bytes, what: str) -> Manifest:
+    try:
+        if (found := _format.decode(body).format) > FORMAT:
+            raise Corrupt(
+                f"{what} has format {found} and this version of Servo reads up to {FORMAT}",
+                remedy="upgrade Servo to at least the version that wrote it",
+            )
+        return _manifest.decode(body)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise _corrupt(what, f"it does not have the form of a manifest: {error}") from None
+
+
+def _corrupt(what: str, why: str) -> Corrupt:
+    return Corrupt(
+        f"{what} is damaged: {why}",
+        remedy="restore this object from a backup, or rebuild the projection from the ledger",
+    )
+
+
+# --- how one follows another ----------------------------------------------------------------------
+
+
+def first_claim(*, identity: str, owner: str, nonce: str, ts: datetime) -> Manifest:
+    """The manifest that begins a workspace. `identity` is its salt in hex and stays for ever."""
+    return Manifest(
+        v=1,
+        epoch=1,
+        owner=owner,
+        nonce=nonce,
+        ts=ts,
+        identity=identity,
+        fold_version=FOLD_VERSION,
+    )
+
+
+def next_claim(old: Manifest, *, owner: str, nonce: str, ts: datetime) -> Manifest:
+    """The manifest by which `owner` takes over: the same projection under the next epoch."""
+    return replace(
+        old,
+        v=old.v + 1,
+        epoch=old.epoch + 1,
+        owner=owner,
+        nonce=nonce,
+        ts=ts,
+        prev_hash=old.sha256,
+        sha256="",
+    )
+
+
+def check_first(new: Manifest) -> None:
+    """`Internal` unless `new` can begin a workspace."""
+    _require(new.v == 1 and not new.prev_hash, "the first manifest is version 1 and follows none")
+    _require(new.epoch >= 1, "epochs count from 1")
+    _require(_is_salt(new.identity), "the identity is a salt of at least 16 bytes in hex")
+    check_files(new, {})
+
+
+def check_successor(old: Manifest, new: Manifest) -> None:
+    """`Internal` unless `new` can follow `old`."""
+    _require(new.v == old.v + 1, "the version grows by one")
+    _require(new.prev_hash == old.sha256, "a manifest names the hash of the one before")
+    _require(new.identity == old.identity, "the identity of a workspace never changes")
+    _require(old.epoch <= new.epoch <= old.epoch + 1, "the epoch stays or grows by one")
+    _require(
+        (new.owner == old.owner) == (new.epoch == old.epoch), "every epoch has an owner of its own"
+    )
+    _require(new.nonce != old.nonce, "every manifest has a nonce of its own")
+    _check_applied(old, new)
+    check_files(new, old.tables)
+
+
+def _check_applied(old: Manifest, new: Manifest) -> None:
+    _require(new.applied_seq >= old.applied_seq, "applied_seq never goes back")
+    _require(new.applied_ts >= old.applied_ts, "the time of the ledger never goes back")
+    _require(
+        old.applied_epoch <= new.applied_epoch <= new.epoch,
+        "an applied epoch never goes back and was claimed before",
+    )
+    _require(
+        new.applied_seq > old.applied_seq or new.last_hash == old.last_hash,
+        "one sequence number has one hash",
+    )
+
+
+def check_files(new: Manifest, known: Mapping[str, TableFiles]) -> None:
+    """`Internal` unless the files of every table that differs from `known` are well described."""
+    for table, held in new.tables.items():
+        if held is not known.get(table):
+            keys = {file.key for file in held.files}
+            _require(len(keys) == len(held.files), f"{table} names each file once")
+            for file in held.files:
+                _check_file(new, file)
+
+
+def _check_file(new: Manifest, file: FileEntry) -> None:
+    _require(file.level >= 0 and file.size > 0, f"{file.key} has a level and a size")
+    _require(0 <= file.tombstones <= file.rows > 0, f"{file.key} has rows")
+    _require(file.min_seq <= file.max_seq <= new.applied_seq, f"{file.key} is applied")
+    _require(file.min_key <= file.max_key, f"{file.key} has a range of keys")
+
+
+def _require(holds: bool, rule: str) -> None:
+    if not holds:
+        raise Internal(
+            f"a manifest breaks the rule that {rule}",
+            remedy="nothing was written; report this with the manifests of the workspace",
+        )
+
+
+def _is_salt(text: str) -> bool:
+    try:
+        return len(bytes.fromhex(text)) >= MIN_SALT_BYTES
+    except ValueError:
+        return False
+
+
+# --- what it holds --------------------------------------------------------------------------------
+
+
+def referenced(manifest: Manifest) -> Iterator[str]:
+    """Every object the manifest needs; what no retained manifest needs may be collected."""
+    for held in manifest.tables.values():
+        for file in held.files:
+            yield file.key
+            if file.bloom is not None:
+                yield file.bloom.key
+
+
+def l0_files(manifest: Manifest) -> int:
+    """How far merging is behind: the most unmerged files any table has in the active tier."""
+    counts = (
+        sum(1 for file in held.files if file.level == 0 and file.tier is Tier.ACTIVE)
+        for held in manifest.tables.values()
+    )
+    return max(counts, default=0)

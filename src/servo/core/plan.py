@@ -1,0 +1,196 @@
+"""A run's plan: its tasks in one order, with one fingerprint, in pieces of bounded size.
+
+`normalize` makes of any set of task specs the one plan they mean, or says what is wrong with them.
+Equal plans then have equal fingerprints and equal chunks, byte for byte, wherever and in whatever
+order they were put together. A chunk is stored under the hash of its bytes and is never parsed
+before that hash was checked.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+
+import msgspec
+
+from servo.core.canonical import canonical_bytes, intern_defaults, sha256_hex
+from servo.core.graph import topological_order
+from servo.core.ids import Digest, TaskKeyStr, TenantId, WorkspaceId
+from servo.core.keys import TaskOperation, task_key_text
+from servo.core.retry import RetryPolicy, check_policy
+from servo.errors import Corrupt, Invalid
+
+MAX_TASKS = 1_000_000
+MIN_HEARTBEAT_TIMEOUT_MS = 5_000
+
+_CHUNK_VERSION = 1
+
+
+class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One task of a plan. Keys are canonical texts; a timeout of 0 means none."""
+
+    task_key: TaskKeyStr
+    asset_key: str
+    partition: str | None = None
+    operation: TaskOperation = TaskOperation.MATERIALIZE
+    upstream: tuple[TaskKeyStr, ...] = ()
+    priority: int = 0
+    pool: str = ""
+    queue: str = ""
+    retry: RetryPolicy = RetryPolicy()
+    timeout_ms: int = 0
+    heartbeat_timeout_ms: int = 300_000
+    dispatch_ack_timeout_ms: int = 30_000
+    memory_bytes: int = 0
+    cpu_millicores: int = 0
+    code_version: str = ""
+    config_digest: Digest | None = None
+    tags: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        intern_defaults(self)
+
+    @property
+    def max_attempts(self) -> int:
+        return self.retry.max_attempts
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Tasks that `normalize` has put in order: each after all it depends on."""
+
+    tasks: tuple[TaskSpec, ...] = ()
+
+
+class Chunk(msgspec.Struct, frozen=True, kw_only=True):
+    """A contiguous part of a plan, as stored."""
+
+    version: int = _CHUNK_VERSION
+    tasks: tuple[TaskSpec, ...]
+
+
+def normalize(specs: Iterable[TaskSpec]) -> Plan:
+    """The plan of these tasks. None at all is a plan too."""
+    given = list(specs)
+    if len(given) > MAX_TASKS:
+        raise Invalid(
+            f"a plan has {len(given)} tasks", remedy=f"split the run; {MAX_TASKS} is the limit"
+        )
+    by_key: dict[TaskKeyStr, TaskSpec] = {}
+    for spec in given:
+        _check_spec(spec)
+        if spec.task_key in by_key:
+            raise Invalid(f"{spec.task_key} is planned twice", remedy="remove one of the two")
+        by_key[spec.task_key] = _sort_upstream(spec)
+    for policy in dict.fromkeys(spec.retry for spec in by_key.values()):
+        _ = check_policy(policy)
+    upstream = {key: spec.upstream for key, spec in by_key.items()}
+    order = topological_order(by_key, upstream, key=str)
+    return Plan(tasks=tuple([by_key[key] for key in order]))
+
+
+def fingerprint(tenant: TenantId, workspace: WorkspaceId, plan: Plan) -> str:
+    """What tells whether two plans mean the same: `v1:sha256:` and 64 hex digits.
+
+    Task key, upstream, priority and resources are always part of it, anything else only where it
+    differs from its default, so that a field added later leaves old fingerprints as they were.
+    """
+    tasks = sorted(plan.tasks, key=lambda spec: spec.task_key)
+    spec = {
+        "spec_version": 1,
+        "tenant_id": tenant,
+        "workspace_id": workspace,
+        "tasks": [_normalized(task) for task in tasks],
+    }
+    return f"v1:sha256:{sha256_hex(spec)}"
+
+
+def split(plan: Plan, size: int) -> Iterator[Chunk]:
+    """The plan in order, in chunks of at most `size` tasks; an empty plan has none."""
+    if size < 1:
+        raise Invalid(f"a chunk of {size} tasks holds nothing", remedy="use a size of at least 1")
+    for start in range(0, len(plan.tasks), size):
+        yield Chunk(tasks=plan.tasks[start : start + size])
+
+
+def chunk_bytes(chunk: Chunk) -> bytes:
+    """The bytes that are stored for a chunk; equal chunks have equal bytes."""
+    return canonical_bytes(chunk)
+
+
+def chunk_digest(data: bytes) -> Digest:
+    """The name under which the bytes of a chunk are stored."""
+    return Digest(sha256(data).hexdigest())
+
+
+def parse_chunk(data: bytes, digest: Digest) -> Chunk:
+    """The chunk that was stored under `digest`; `Corrupt` if these are not its bytes."""
+    if chunk_digest(data) != digest:
+        raise Corrupt(
+            f"plan chunk {digest} holds other bytes than were written",
+            remedy="restore the object from a backup, or start the run again",
+        )
+    try:
+        chunk = _decoder.decode(data)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise Corrupt(f"plan chunk {digest}: {error}", remedy="report this as a bug") from error
+    if chunk.version != _CHUNK_VERSION:
+        raise Corrupt(
+            f"plan chunk {digest} has version {chunk.version}", remedy="use a newer Servo"
+        )
+    return chunk
+
+
+_decoder = msgspec.json.Decoder(Chunk)
+
+
+def _check_spec(spec: TaskSpec) -> None:
+    if spec.task_key != task_key_text(spec.asset_key, spec.partition, spec.operation):
+        raise Invalid(
+            f"{spec.task_key} is not the key of its asset, partition and operation",
+            remedy="build it with TaskKey.canonical()",
+        )
+    for name, low in _FLOORS:
+        if getattr(spec, name) < low:
+            raise Invalid(
+                f"{spec.task_key}: {name} is {getattr(spec, name)}", remedy=f"use at least {low}"
+            )
+
+
+_FLOORS = (
+    ("heartbeat_timeout_ms", MIN_HEARTBEAT_TIMEOUT_MS),
+    ("dispatch_ack_timeout_ms", 1),
+    ("timeout_ms", 0),
+    ("memory_bytes", 0),
+    ("cpu_millicores", 0),
+)
+
+
+def _sort_upstream(spec: TaskSpec) -> TaskSpec:
+    upstream = tuple(sorted(dict.fromkeys(spec.upstream)))
+    # Most planners sort already, and comparing is ten times cheaper than copying.
+    return spec if upstream == spec.upstream else msgspec.structs.replace(spec, upstream=upstream)
+
+
+def _normalized(spec: TaskSpec) -> Mapping[str, object]:
+    rest = {name: getattr(spec, name) for name, default in _REST if getattr(spec, name) != default}
+    return rest | {
+        "task_key": spec.task_key,
+        "upstream_keys": spec.upstream,
+        "priority": spec.priority,
+        "resources": {
+            "memory_bytes": spec.memory_bytes,
+            "cpu_millicores": spec.cpu_millicores,
+            "timeout_ms": spec.timeout_ms,
+        },
+    }
+
+
+# What the task key, the dependencies and the resources do not say already.
+_REST: tuple[tuple[str, object], ...] = (
+    ("pool", ""),
+    ("queue", ""),
+    ("retry", RetryPolicy()),
+    ("heartbeat_timeout_ms", 300_000),
+    ("dispatch_ack_timeout_ms", 30_000),
+    ("code_version", ""),
+    ("config_digest", None),
+    ("tags", {}),
+)

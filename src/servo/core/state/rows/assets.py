@@ -1,0 +1,111 @@
+"""Rows of the tables about data: assets, partitions, materializations, checks."""
+
+from datetime import datetime
+
+from servo.core.events.assets import Severity
+from servo.core.events.tasks import Gate, TaskOutcome
+from servo.core.state.rows.row import Row
+
+
+class AssetRow(Row, frozen=True, kw_only=True):
+    """`latest_floor` is the seq that brought the newest output, or that wiped it.
+
+    Nothing recorded at or before it becomes the latest any more: neither an output let out of
+    quarantine after a newer one was promoted, nor one from before a wipe.
+    """
+
+    asset_key: str
+    defined: bool = False
+    location: str = ""
+    deployment_id: str = ""
+    group: str = ""
+    upstream: tuple[str, ...] = ()
+    code_version: str = ""
+    partitions: str = ""
+    description: str = ""
+    tags: dict[str, str] = {}
+    owners: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    freshness_policy: str = ""
+    automation_condition: str = ""
+    last_materialization_id: str | None = None
+    last_materialization_at: datetime | None = None
+    last_materialization_seq: int | None = None
+    last_materialization_run_id: str | None = None
+    last_partition_key: str | None = None
+    last_data_version: str = ""
+    last_observed_at: datetime | None = None
+    last_success_at: datetime | None = None
+    last_failure_at: datetime | None = None
+    consecutive_failures: int = 0
+    last_check_passed: bool | None = None
+    last_gating_decision: Gate | None = None
+    latest_floor: int = 0
+
+
+class PartitionStatusRow(Row, frozen=True, kw_only=True):
+    """`latest_floor` is as in `AssetRow`, for this partition alone."""
+
+    asset_key: str
+    partition_key: str
+    last_materialization_id: str | None = None
+    last_materialization_run_id: str | None = None
+    last_materialization_at: datetime | None = None
+    last_materialization_seq: int | None = None
+    last_materialization_code_version: str | None = None
+    last_data_version: str = ""
+    last_attempt_run_id: str | None = None
+    last_attempt_at: datetime | None = None
+    last_attempt_outcome: TaskOutcome | None = None
+    stale_since: datetime | None = None
+    stale_reason_code: str | None = None
+    partition_values: dict[str, str] = {}
+    latest_floor: int = 0
+
+
+class DynamicPartitionRow(Row, frozen=True, kw_only=True):
+    set_name: str
+    partition_key: str
+    added_at: datetime
+
+
+class MaterializationRow(Row, frozen=True, kw_only=True):
+    materialization_id: str
+    asset_key: str
+    partition_key: str | None = None
+    run_id: str
+    task_key: str
+    attempt: int
+    exec_id: str
+    output_uri: str = ""
+    output_format: str = ""
+    row_count: int | None = None
+    byte_size: int | None = None
+    schema_hash: str = ""
+    content_hash: str = ""
+    data_version: str = ""
+    code_version: str = ""
+    gating_decision: Gate = Gate.PROMOTED
+    promoted: bool = True
+    decided_by: str = ""
+    decision_reason: str = ""
+    decided_at: datetime | None = None
+    metadata: str = ""
+    created_at: datetime
+    created_seq: int
+
+
+class CheckResultRow(Row, frozen=True, kw_only=True):
+    run_id: str
+    task_key: str
+    attempt_id: str
+    asset_key: str
+    partition_key: str | None = None
+    check_name: str
+    passed: bool
+    severity: Severity
+    blocking: bool = False
+    message: str = ""
+    metadata: str = ""
+    materialization_id: str = ""
+    evaluated_at: datetime

@@ -1,0 +1,63 @@
+"""Rows of the tables about the ledger itself: its index, answers given, what could not apply."""
+
+from datetime import datetime
+
+from servo.core.state.rows.row import Row
+
+
+class LedgerIndexRow(Row, frozen=True, kw_only=True):
+    seq: int
+    batch_index: int
+    batch_id: str
+    actor: str
+    epoch: int
+    ts: datetime
+    event_count: int
+    event_types: tuple[str, ...]
+    run_id: str | None = None
+
+
+class IdempotencyKeyRow(Row, frozen=True, kw_only=True):
+    idempotency_key: str
+    request_hash: str
+    answer: str
+    created_at: datetime
+
+
+class QuotaRow(Row, frozen=True, kw_only=True):
+    """`scope` is `workspace`, `pool` or `lane`; `name` is empty for the workspace."""
+
+    scope: str
+    name: str
+    max_concurrent_tasks: int | None = None
+    max_concurrent_runs: int | None = None
+    max_queued_tasks: int | None = None
+    max_daily_runs: int | None = None
+    max_run_duration_ms: int | None = None
+    max_tasks_per_run: int | None = None
+    max_backfill_concurrency: int | None = None
+    weight: int | None = None
+    daily_runs_day: str = ""
+    daily_runs_count: int = 0
+    updated_at: datetime
+
+
+class ParkedBatchRow(Row, frozen=True, kw_only=True):
+    """A batch that came before what it is about; `batch` is its JSON."""
+
+    batch_id: str
+    waits_for_run_id: str
+    reason: str
+    batch: str
+    parked_at: datetime
+    expires_at: datetime
+
+
+class DeadLetterRow(Row, frozen=True, kw_only=True):
+    batch_id: str
+    seq: int
+    reason: str
+    error: str
+    fold_version: int
+    batch: str
+    recorded_at: datetime

@@ -1,0 +1,219 @@
+"""Rows that have left the leader's memory, found again by key.
+
+Most questions are about keys that do not exist (is this run key new?), and those must cost nothing:
+the range of keys in the manifest, then a Bloom filter or the list of keys held here, say no without
+a request. What was just published is learned from the publisher, so that even the newest file is
+not fetched to find that a key is not in it.
+
+A large file is not read whole: its key index names the row group and carries the group's hash.
+Everything kept is immutable and bounded by bytes; what falls out is fetched again.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from io import SEEK_CUR, SEEK_END, RawIOBase
+from typing import Any
+
+import msgspec
+
+from servo.core.manifest import FileEntry, Manifest, ObjectRef, Tier
+from servo.core.state.rows.row import Row
+from servo.core.state.tables import TABLES, TableSpec
+from servo.errors import Corrupt, Internal
+from servo.ports.object_store import ObjectStore
+from servo.projection.arrow import ArrowTable, pa, pq
+from servo.projection.bloom import Probe, probe
+from servo.projection.files import Lru, check, existing, fetch
+from servo.projection.parquet import parsing, read, to_rows
+from servo.projection.schema import DELETED, VERSION, as_tuple
+from servo.projection.segment import Key, KeyIndex, Part, Segment, keys_of
+
+MAX_BYTES = 128 * 1024 * 1024
+
+_index_decoder = msgspec.json.Decoder(KeyIndex)
+
+
+class _Block:
+    """Some rows of a file, by key."""
+
+    def __init__(self, spec: TableSpec, table: ArrowTable) -> None:
+        self.spec = spec
+        self.table = table
+        self.places = {key: place for place, key in enumerate(keys_of(spec, table))}
+        self.cost: int = table.nbytes + 200 * table.num_rows
+
+    def version(self, place: int) -> int:
+        return self.table.column(VERSION)[place].as_py()
+
+    def row(self, place: int) -> Row | None:
+        """The row; None if it is a tombstone."""
+        one = self.table.slice(place, 1)
+        if DELETED in one.column_names and one.column(DELETED)[0].as_py():
+            return None
+        return to_rows(self.spec, one)[0]
+
+
+class _Found:
+    """The newest version of each key seen so far."""
+
+    def __init__(self) -> None:
+        self.best: dict[Key, tuple[int, _Block, int]] = {}
+
+    def offer(self, key: Key, block: _Block) -> None:
+        place = block.places.get(key)
+        if place is None:
+            return
+        version = block.version(place)
+        known = self.best.get(key)
+        if known is None or version >= known[0]:
+            self.best[key] = version, block, place
+
+    def settled(self, key: Key, file: FileEntry) -> bool:
+        """Whether nothing in `file` can be newer than what is known of the key."""
+        known = self.best.get(key)
+        return known is not None and not file.tombstones and file.max_seq <= known[0]
+
+
+class ColdRows:
+    """The closed tier of a workspace, asked by key."""
+
+    def __init__(self, store: ObjectStore, *, max_bytes: int = MAX_BYTES) -> None:
+        self._store = store
+        self._indexes: Lru[KeyIndex] = Lru(max_bytes // 2)
+        self._blocks: Lru[_Block] = Lru(max_bytes // 2)
+
+    def fetch(self, manifest: Manifest, table: str, keys: Iterable[Any]) -> list[Row]:
+        """The rows of the closed tier with these keys, in the order of the keys."""
+        spec = TABLES[table]
+        if not spec.indexed:
+            raise Internal(
+                f"{table} cannot be asked by key", remedy="declare the table as indexed first"
+            )
+        wanted = {as_tuple(key): None for key in keys}
+        probes = {key: probe(key) for key in wanted}
+        found = _Found()
+        files = manifest.files(table, Tier.CLOSED)
+        for file in sorted(files, key=lambda file: file.max_seq, reverse=True):
+            self._look(spec, file, probes, found)
+        rows = [block.row(place) for _, block, place in _in_order(wanted, found)]
+        return [row for row in rows if row is not None]
+
+    def learn(self, table: str, file: FileEntry, segment: Segment) -> None:
+        """Take note of a file that was just written, so that nobody has to fetch it."""
+        spec = TABLES[table]
+        if not spec.indexed or file.tier is not Tier.CLOSED:
+            return
+        if segment.index is not None:
+            _ = self._remember_index(file, segment.index)
+        else:
+            block = _Block(spec, read(segment.data, what=file.key))
+            _ = self._remember_block(file.key, block)
+
+    def _look(
+        self, spec: TableSpec, file: FileEntry, probes: dict[Key, Probe], found: _Found
+    ) -> None:
+        asked = [
+            key
+            for key in probes
+            if file.min_key <= key <= file.max_key and not found.settled(key, file)
+        ]
+        if not asked:
+            return
+        if file.bloom is None:
+            block = self._whole(spec, file)
+            for key in asked:
+                found.offer(key, block)
+            return
+        index = self._index(file, file.bloom)
+        for key in asked:
+            if index.bloom.admits(probes[key]):
+                number = max(bisect_right(index.first_keys, key) - 1, 0)
+                found.offer(key, self._group(spec, file, index, number))
+
+    def _whole(self, spec: TableSpec, file: FileEntry) -> _Block:
+        known = self._blocks.get(file.key)
+        if known is not None:
+            return known
+        block = _Block(spec, read(fetch(self._store, file), what=file.key))
+        return self._remember_block(file.key, block)
+
+    def _index(self, file: FileEntry, side: ObjectRef) -> KeyIndex:
+        known = self._indexes.get(file.key)
+        if known is not None:
+            return known
+        return self._remember_index(file, _decode_index(fetch(self._store, side), side.key))
+
+    def _group(self, spec: TableSpec, file: FileEntry, index: KeyIndex, number: int) -> _Block:
+        name = f"{file.key}#{number}"
+        known = self._blocks.get(name)
+        if known is not None:
+            return known
+        parts = [index.groups[number], index.footer]
+        loaded = [(part.start, self._read_part(file, part)) for part in parts]
+        with parsing(file.key):
+            source = pa.PythonFile(_Sparse(file.size, loaded), mode="r")
+            table = pq.ParquetFile(source).read_row_group(number, use_threads=False)
+        return self._remember_block(name, _Block(spec, table))
+
+    def _read_part(self, file: FileEntry, part: Part) -> bytes:
+        data = existing(
+            lambda: self._store.get_range(file.key, start=part.start, length=part.length),
+            file.key,
+        )
+        check(data, f"a part of {file.key}", size=part.length, digest=part.sha256)
+        return data
+
+    def _remember_index(self, file: FileEntry, index: KeyIndex) -> KeyIndex:
+        self._indexes.put(file.key, index, cost=len(index.bloom.bits) + 500 * len(index.groups))
+        return index
+
+    def _remember_block(self, name: str, block: _Block) -> _Block:
+        self._blocks.put(name, block, cost=block.cost)
+        return block
+
+
+def _in_order(wanted: Iterable[Key], found: _Found) -> Sequence[tuple[int, _Block, int]]:
+    return [found.best[key] for key in wanted if key in found.best]
+
+
+def _decode_index(data: bytes, what: str) -> KeyIndex:
+    try:
+        return _index_decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        raise Corrupt(
+            f"{what} is not a key index that this version can read: {error}",
+            remedy="upgrade Servo to at least the version that wrote it",
+        ) from None
+
+
+class _Sparse(RawIOBase):
+    """A file of which only some parts are here: those that its reader asks for."""
+
+    def __init__(self, size: int, parts: Sequence[tuple[int, bytes]]) -> None:
+        super().__init__()
+        self._size = size
+        self._parts = parts
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        base = {SEEK_CUR: self._at, SEEK_END: self._size}.get(whence, 0)
+        self._at = base + offset
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        end = self._size if size < 0 else min(self._at + size, self._size)
+        data = b""
+        for start, part in self._parts:
+            if start <= self._at and end <= start + len(part):
+                data = part[self._at - start : end - start]
+        self._at += len(data)
+        return data

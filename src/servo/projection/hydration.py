@@ -1,0 +1,55 @@
+"""Bringing back what a batch will look up, before the fold sees it.
+
+Rows leave the leader's memory once they are published and done with; plans and lists too large
+for an event stand in the store under their digest. The fold is a pure function and reads neither,
+so whoever runs it calls `prepare` first. A row that is in memory is never touched: memory is
+always newer than what was published.
+"""
+
+from collections.abc import Iterable
+
+from servo.core.events.envelope import Batch
+from servo.core.events.runs import PlanSegmentExpanded
+from servo.core.fold.apply import needs
+from servo.core.ids import Digest
+from servo.core.manifest import Manifest
+from servo.core.plan import parse_chunk
+from servo.core.state.state import State
+from servo.ledger.paths import Paths
+from servo.ports.object_store import ObjectStore
+from servo.projection.cold import ColdRows
+
+
+class Hydrator:
+    """Fetches published rows and stored plan segments by key."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        paths: Paths,
+        manifest: Manifest,
+        *,
+        cold: ColdRows | None = None,
+    ) -> None:
+        self._store = store
+        self._paths = paths
+        self.cold = ColdRows(store) if cold is None else cold
+        self.manifest = manifest
+
+    def prepare(self, state: State, batches: Iterable[Batch]) -> None:
+        """Load every row and plan segment that these batches may look up."""
+        wanted: dict[str, dict[object, None]] = {}
+        for batch in batches:
+            for table, key in needs(batch):
+                if key not in state.tables[table]:
+                    wanted.setdefault(table, {})[key] = None
+            for event in batch.events:
+                if isinstance(event, PlanSegmentExpanded):
+                    self._load_segment(state, event.digest)
+        for table, keys in wanted.items():
+            state.hydrate(table, self.cold.fetch(self.manifest, table, list(keys)))
+
+    def _load_segment(self, state: State, digest: str) -> None:
+        if digest not in state.plan_segments:
+            data = self._store.get(self._paths.plan(digest)).data
+            state.plan_segments[digest] = parse_chunk(data, Digest(digest)).tasks

@@ -1,0 +1,41 @@
+"""From a manifest back to the state of a leader.
+
+Only the active tier is read: what has left memory before stays where it is. So a start costs what
+is alive, not what was ever done. Every file is checked against its hash before it is parsed.
+"""
+
+from collections.abc import Sequence
+
+from servo.core.manifest import FileEntry, Manifest, Tier
+from servo.core.state.rows.row import Row
+from servo.core.state.state import State, folded_tables
+from servo.core.state.tables import TABLES, TableSpec
+from servo.ports.object_store import ObjectStore
+from servo.projection.files import fetch
+from servo.projection.newest import marked, newest, ranked
+from servo.projection.parquet import conform, live, read, to_rows
+
+
+def load_state(store: ObjectStore, manifest: Manifest, tenant: str, workspace: str) -> State:
+    """The state as it was captured for `manifest`, without what had left memory.
+
+    `Gone` (a `NotFound`) means that a file was collected: the manifest is not the newest any more.
+    """
+    state = State(tenant, workspace)
+    state.seq = manifest.applied_seq
+    state.epoch = manifest.applied_epoch
+    state.ts = manifest.applied_ts
+    state.last_hash = manifest.last_hash
+    for name in folded_tables():
+        files = manifest.files(name, Tier.ACTIVE)
+        if files:
+            state.hydrate(name, _load_rows(store, TABLES[name], files))
+    return state
+
+
+def _load_rows(store: ObjectStore, spec: TableSpec, files: Sequence[FileEntry]) -> list[Row]:
+    tables = [
+        ranked(marked(conform(spec, read(fetch(store, file), what=file.key))), Tier.ACTIVE)
+        for file in files
+    ]
+    return to_rows(spec, live(newest(spec, tables)))

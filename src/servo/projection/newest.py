@@ -1,0 +1,50 @@
+"""Of several versions of a row, the one that counts.
+
+The greatest `row_version` of a key wins. At equal versions a tombstone beats the row it was
+written for, and in a reader's view of both tiers a closed row beats the tombstone that the move
+to the closed tier left in the active one. Every order used here is the order of UTF-8 bytes, which
+is also Python's order of strings.
+"""
+
+from collections.abc import Sequence
+from functools import reduce
+
+from servo.core.manifest import Tier
+from servo.core.state.tables import TableSpec
+from servo.projection.arrow import ArrowColumn, ArrowTable, pa, pc
+from servo.projection.schema import DELETED, VERSION, deleted_field
+
+RANK = "_rank"
+
+
+def marked(table: ArrowTable) -> ArrowTable:
+    """The table with a column that tells rows from tombstones."""
+    if DELETED in table.column_names:
+        return table
+    return table.append_column(deleted_field(), pa.repeat(pa.scalar(False), table.num_rows))
+
+
+def ranked(table: ArrowTable, tier: Tier) -> ArrowTable:
+    """The table with what decides between equal versions."""
+    rank = pc.cast(table.column(DELETED), pa.int8())
+    if tier is Tier.CLOSED:
+        rank = pc.add(rank, pa.scalar(2, pa.int8()))
+    return table.append_column(RANK, rank)
+
+
+def newest(spec: TableSpec, tables: Sequence[ArrowTable]) -> ArrowTable:
+    """One row or tombstone per key, sorted by key, from ranked tables; older tables first."""
+    table = pa.concat_tables(tables, promote_options="default")
+    if table.num_rows > 1:
+        table = table.take(_winners(spec, table))
+    return table.drop_columns([RANK])
+
+
+def _winners(spec: TableSpec, table: ArrowTable) -> ArrowColumn:
+    names = [*spec.key, VERSION, RANK]
+    order = pc.sort_indices(table.select(names), sort_keys=[(name, "ascending") for name in names])
+    count = table.num_rows - 1
+    keys = [table.column(name).take(order).combine_chunks() for name in spec.key]
+    differs = [pc.not_equal(key.slice(0, count), key.slice(1)) for key in keys]
+    is_last = pa.concat_arrays([reduce(pc.or_, differs), pa.array([True])])
+    return order.filter(is_last)

@@ -1,0 +1,57 @@
+"""Signs of life, kept in the leader's memory and nowhere else.
+
+Losing them is safe: a new leader gives every lease its full time again. A beat is answered with
+what the execution should do: go on, stop because its run is cancelled, or give up because the
+attempt is no longer its own.
+"""
+
+from collections import deque
+from datetime import datetime
+from enum import StrEnum
+
+from servo.controllers.anti_entropy import Beat
+from servo.core.state.rows.execution import TaskHeartbeatRow
+from servo.core.state.state import State
+from servo.core.state.states import TaskState
+from servo.runtime import requests
+
+
+class Verdict(StrEnum):
+    """What an execution is told in reply to a beat."""
+
+    GO_ON = "ok"
+    CANCEL = "cancel"
+    LOST = "lost"
+
+
+class Heartbeats:
+    """The last beat of every execution that holds an attempt."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._beats: dict[str, Beat] = {}
+        self._rows: dict[str, TaskHeartbeatRow] = {}
+
+    def answer(self, beats: deque[requests.BeatRequest], now: datetime) -> None:
+        """Note and answer everything that came in."""
+        while beats:
+            item = beats.popleft()
+            item.reply(self._note(item.beat, now))
+
+    def _note(self, beat: requests.Beat, now: datetime) -> Verdict:
+        row = self._state.tasks.get((beat.run_id, beat.task_key))
+        if row is None or row.state is not TaskState.RUNNING:
+            return Verdict.LOST
+        if row.attempt_id != beat.attempt_id or row.exec_id != beat.exec_id:
+            return Verdict.LOST
+        known = self._beats.get(row.attempt_id)
+        count = 1 if known is None else known.count + 1
+        self._beats[row.attempt_id] = Beat(exec_id=row.exec_id, at=now, count=count)
+        run = self._state.runs.rows[row.run_id]
+        return Verdict.GO_ON if run.cancel_requested_at is None else Verdict.CANCEL
+
+    def current(self) -> dict[str, Beat]:
+        """Beats of executions that still hold their attempt; the others are forgotten."""
+        held = {self._state.tasks.rows[key].attempt_id for key in self._state.index.running}
+        self._beats = {attempt: beat for attempt, beat in self._beats.items() if attempt in held}
+        return self._beats

@@ -1,0 +1,193 @@
+"""What a leader does besides committing: publish, merge, collect, archive.
+
+One job at a time runs beside the loop, on immutable values and the store. The loop captures what
+changed, hands it over, goes on, and takes the result when it is there. The leader is the only
+writer of manifests of its term, and this is the only place that starts one, so a published
+manifest is always the successor of the last one published here.
+
+A publish that certainly did not happen is tried again with everything that changed since. One
+whose outcome is unknown ends the term: the next leader reads what is there.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from servo.config import Settings
+from servo.core.manifest import Manifest, l0_files
+from servo.core.state.state import State
+from servo.errors import NotFound, Unavailable
+from servo.ledger.paths import Paths
+from servo.ports.background import Job
+from servo.projection.cold import ColdRows
+from servo.projection.gc import collect
+from servo.projection.hydration import Hydrator
+from servo.projection.manifest_store import ManifestStore
+from servo.projection.merge import MergeResult
+from servo.projection.publisher import Capture, Publisher
+from servo.runtime.ports import Ports
+from servo.runtime.takeover import Leadership
+
+RETRY_AFTER = timedelta(seconds=1)
+HINT_EVERY = timedelta(seconds=1)
+
+
+class Maintenance:
+    """The background work of one leader."""
+
+    def __init__(
+        self, ports: Ports, paths: Paths, settings: Settings, leadership: Leadership
+    ) -> None:
+        cold = ColdRows(ports.store)
+        self.hydrator = Hydrator(ports.store, paths, leadership.manifest, cold=cold)
+        self.manifest: Manifest = leadership.manifest
+        self.behind = False
+        self._ports = ports
+        self._paths = paths
+        self._settings = settings
+        self._epoch = leadership.epoch
+        self._owner = leadership.owner
+        self._publisher = Publisher(ports.store, paths, ports.entropy, cold=cold)
+        self._manifests = ManifestStore(ports.store, paths)
+        self._merged: list[MergeResult] = []
+        self._job: Job | None = None
+        self._on_done: Callable[[State, Job, datetime], None] | None = None
+        now = ports.clock.now()
+        self._next_publish = now
+        self._next_hint = now
+        self._next_collection = now + settings.gc_every
+
+    def step(self, state: State, now: datetime) -> None:
+        """Take what has ended and start what is due."""
+        if self._job is not None and self._job.done():
+            job, done = self._job, self._on_done
+            self._job = self._on_done = None
+            if done is not None:
+                done(state, job, now)
+        if self._job is None:
+            self._start_next(state, now)
+        self.behind = l0_files(self.manifest) >= self._settings.slow_at_l0_files
+
+    def next_due(self, state: State) -> datetime | None:
+        """When there will be something to start; None while a job runs or nothing changed."""
+        if self._job is not None:
+            return None
+        changed = any(table.dirty for table in state.tables.values())
+        return self._next_publish if changed or self._closable(state) else None
+
+    def _closable(self, state: State) -> bool:
+        return bool(state.index.runs_over)
+
+    def _start_next(self, state: State, now: datetime) -> None:
+        if now >= self._next_publish and self._start_publish(state, now):
+            return
+        if self._start_merge():
+            return
+        if now >= self._next_collection:
+            self._next_collection = now + self._settings.gc_every
+            self._start_collection(now)
+
+    def _begin(self, work: Callable[[], Any], done: Callable[[State, Job, datetime], None]) -> None:
+        self._on_done = done
+        self._job = self._ports.background.start(work)
+
+    # --- publishing -------------------------------------------------------------------------
+
+    def _start_publish(self, state: State, now: datetime) -> bool:
+        capture = self._publisher.capture(
+            state,
+            now=now,
+            close_after=self._settings.close_after,
+            max_rows=self._settings.close_rows_per_publish,
+        )
+        if capture is None and not self._merged:
+            self._next_publish = now + self._settings.publish_every
+            return False
+        merges, self._merged = self._merged, []
+        current, nonce = self.manifest, self._ports.nonce()
+
+        def work() -> Manifest:
+            return self._publisher.write(
+                capture,
+                current,
+                epoch=self._epoch,
+                owner=self._owner,
+                nonce=nonce,
+                ts=now,
+                merges=merges,
+            )
+
+        def done(state: State, job: Job, now: datetime) -> None:
+            self._published(state, job, capture, merges, now)
+
+        self._begin(work, done)
+        return True
+
+    def _published(
+        self,
+        state: State,
+        job: Job,
+        capture: Capture | None,
+        merges: list[MergeResult],
+        now: datetime,
+    ) -> None:
+        self._next_publish = now + self._settings.publish_every
+        try:
+            self.manifest = job.result()
+        except Unavailable as error:
+            if error.may_have_applied:
+                raise
+            if capture is not None:
+                self._publisher.restore(state, capture)
+            self._merged = merges
+            self._next_publish = now + RETRY_AFTER
+            return
+        if capture is not None:
+            self._publisher.release(state, capture)
+        self.hydrator.manifest = self.manifest
+        if now >= self._next_hint:
+            self._next_hint = now + HINT_EVERY
+            version = self.manifest.v
+            self._begin(lambda: self._manifests.write_hint(version), _ignore)
+
+    # --- merging and collecting -------------------------------------------------------------
+
+    def _start_merge(self) -> bool:
+        if self._merged:
+            return False
+        plan = self._publisher.plan_merge(self.manifest)
+        if plan is None:
+            return False
+        self._begin(lambda: self._publisher.merge(plan), self._merge_done)
+        return True
+
+    def _merge_done(self, state: State, job: Job, now: datetime) -> None:
+        del state
+        try:
+            self._merged.append(job.result())
+        except (Unavailable, NotFound):
+            self._next_publish = now + RETRY_AFTER
+
+    def _start_collection(self, now: datetime) -> None:
+        current = self.manifest
+
+        def work() -> None:
+            collect(
+                self._ports.store,
+                self._paths,
+                current=current,
+                in_flight=frozenset(),
+                now=now,
+                settings=self._settings,
+            )
+
+        self._begin(work, _ignore)
+
+
+def _ignore(state: State, job: Job, now: datetime) -> None:
+    """A job that can be done again later; only its being damaged or fenced matters."""
+    del state, now
+    try:
+        job.result()
+    except (Unavailable, NotFound):
+        return

@@ -1,0 +1,89 @@
+"""What reaches a leader from other threads: batches to commit and signs of life.
+
+Callers leave requests and are called back with the answer from the leader's own thread. Worker
+callbacks go before triggers: a storm of new runs never keeps a finished task waiting.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from servo.core.events.backfills import BackfillChunkPlanned, BackfillCreated
+from servo.core.events.codec import encode_batch
+from servo.core.events.envelope import Answer, Batch
+from servo.core.events.runs import RunRequested
+from servo.core.events.schedules import ScheduleTicked
+from servo.core.events.sensors import SensorEvaluated
+from servo.core.events.validate import check_batch
+from servo.errors import ServoError
+
+Reply = Callable[[Answer | ServoError], None]
+
+_TRIGGERS = (RunRequested, ScheduleTicked, SensorEvaluated, BackfillCreated, BackfillChunkPlanned)
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch on its way into the ledger, encoded once, with whoever waits for it."""
+
+    batch: Batch
+    raw: bytes
+    reply: Reply
+    trigger: bool
+
+
+class Beat(msgspec.Struct, frozen=True, kw_only=True):
+    """An execution says that it lives; the reply says whether it should go on."""
+
+    run_id: str
+    task_key: str
+    attempt_id: str
+    exec_id: str
+    worker_id: str = ""
+
+
+class BeatRequest(msgspec.Struct, frozen=True, kw_only=True):
+    beat: Beat
+    reply: Callable[[str | ServoError], None]
+
+
+def request(batch: Batch, reply: Reply) -> Request:
+    """Check and encode a batch; `Invalid` before anything is queued."""
+    check_batch(batch)
+    trigger = any(isinstance(event, _TRIGGERS) for event in batch.events)
+    return Request(batch=batch, raw=encode_batch(batch), reply=reply, trigger=trigger)
+
+
+class Inbox:
+    """Requests that wait for the next commit. Deques are safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._urgent: deque[Request] = deque()
+        self._triggers: deque[Request] = deque()
+        self.beats: deque[BeatRequest] = deque()
+
+    def put(self, item: Request) -> None:
+        (self._triggers if item.trigger else self._urgent).append(item)
+
+    def __len__(self) -> int:
+        return len(self._urgent) + len(self._triggers) + len(self.beats)
+
+    def drain(self, *, max_batches: int, max_bytes: int) -> list[Request]:
+        """Take what fits into one entry, worker callbacks first; at least one if any waits."""
+        taken: list[Request] = []
+        size = 0
+        for lane in (self._urgent, self._triggers):
+            while lane and len(taken) < max_batches:
+                if taken and size + len(lane[0].raw) > max_bytes:
+                    return taken
+                item = lane.popleft()
+                size += len(item.raw)
+                taken.append(item)
+        return taken
+
+    def clear(self) -> list[Request]:
+        """Everything that waits, to be told that this leader is gone."""
+        waiting = [*self._urgent, *self._triggers]
+        self._urgent.clear()
+        self._triggers.clear()
+        return waiting

@@ -1,0 +1,38 @@
+"""The time of one leader's term.
+
+Wall clocks jump: forward, and every lease looks expired; back, and nothing is ever due. Within a
+term time therefore runs at the speed of the monotonic clock from where the ledger stood, and
+never behind the wall clock by more than it lost. A wall clock that runs ahead of it by more than
+`tolerance` is adopted, and that counts as a stall, so that nothing expires on account of a jump.
+"""
+
+from datetime import datetime, timedelta
+
+from servo.ports.clock import Clock
+
+TICK = timedelta(microseconds=1)
+
+
+class TermClock:
+    """Gives a leader the present, always later than the last entry."""
+
+    def __init__(self, clock: Clock, last: datetime, tolerance: timedelta) -> None:
+        self._clock = clock
+        self._tolerance = tolerance
+        self._base = max(clock.now(), last + TICK)
+        self._started = clock.monotonic()
+        self.jumped = False
+
+    def now(self) -> datetime:
+        """The present of this term."""
+        elapsed = timedelta(seconds=self._clock.monotonic() - self._started)
+        present = self._base + elapsed
+        wall = self._clock.now()
+        if wall - present > self._tolerance:
+            self._base += wall - present
+            self.jumped = True
+            return wall
+        return present
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()

@@ -1,0 +1,42 @@
+"""Workers that the leader can hand a task to directly."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from servo.controllers.dispatch import IdleWorker
+
+
+class Assignment(msgspec.Struct, frozen=True, kw_only=True):
+    """A granted attempt on its way to the worker that was named in the grant."""
+
+    worker_id: str
+    exec_id: str
+    run_id: str
+    task_key: str
+    attempt: int
+    attempt_id: str
+    fencing_token: int
+
+
+class Workers(Protocol):
+    """A pool of workers known to be idle or busy."""
+
+    def idle(self) -> Sequence[IdleWorker]:
+        """Workers that wait for a task, each with the execution id it would run it under."""
+        ...
+
+    def assign(self, assignment: Assignment) -> None:
+        """Start a granted attempt; called once its grant is durable."""
+        ...
+
+
+class NoWorkers:
+    """A leader without workers of its own: everything goes through a queue."""
+
+    def idle(self) -> Sequence[IdleWorker]:
+        return ()
+
+    def assign(self, assignment: Assignment) -> None:
+        raise NotImplementedError(assignment)

@@ -1,0 +1,249 @@
+"""Virtual time and the processes that live in it.
+
+A process is a greenlet. It runs until it makes a call into the simulated world; the call says how
+long it takes and what it does, and the process goes on when that time has come. Between two calls
+nothing else runs, so a world is a sequence of steps chosen by one random source. A process can be
+killed at any call (it never returns from it), or paused (it returns late, not knowing).
+"""
+
+import hashlib
+import heapq
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from greenlet import GreenletExit, getcurrent, greenlet
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+class Violation(Exception):
+    """A rule of the system was broken."""
+
+
+class Kernel:
+    """The clock, the calendar of what happens next, and the only source of randomness."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.random = random.Random(seed)
+        self.now = 0
+        self.faulty = True
+        self.steps = 0
+        self.faults: dict[str, int] = {}
+        self.trace: list[str] | None = None
+        self._calendar: list[tuple[int, int, Callable[[], None]]] = []
+        self._order = 0
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._loop = getcurrent()
+
+    def at(self, delay_ms: float, action: Callable[[], None]) -> None:
+        """Let `action` happen after a delay."""
+        due = self.now + max(0, int(delay_ms * 1000))
+        self._order += 1
+        heapq.heappush(self._calendar, (due, self._order, action))
+
+    def run_until(self, limit_ms: float) -> None:
+        """Let time pass."""
+        limit = int(limit_ms * 1000)
+        while self._calendar and self._calendar[0][0] <= limit:
+            self.now, _, action = heapq.heappop(self._calendar)
+            self.steps += 1
+            action()
+        self.now = max(self.now, limit)
+
+    @property
+    def ms(self) -> float:
+        return self.now / 1000
+
+    def note(self, *words: object) -> None:
+        """Add to the trace: equal seeds have equal traces."""
+        line = f"{self.now} {' '.join(map(str, words))}"
+        self._digest.update(line.encode())
+        if self.trace is not None:
+            self.trace.append(line)
+
+    def fingerprint(self) -> str:
+        return self._digest.hexdigest()
+
+    def chance(self, probability: float) -> bool:
+        """Whether a fault with this probability happens now; never once faults are off."""
+        return self.faulty and probability > 0 and self.random.random() < probability
+
+    def fault(self, name: str) -> None:
+        self.faults[name] = self.faults.get(name, 0) + 1
+        self.note("fault", name)
+
+
+class Process:
+    """Something that runs, waits, may die, and may be started again without its memory."""
+
+    def __init__(self, kernel: Kernel, name: str, main: Callable[["Process"], None]) -> None:
+        self.kernel = kernel
+        self.name = name
+        self.alive = False
+        self.skew = timedelta(0)
+        self._main = main
+        self._paused_until = 0
+        self._greenlets: list[greenlet] = []
+        self._generation = 0
+
+    def start(self) -> None:
+        self._generation += 1
+        self.alive = True
+        self._paused_until = 0
+        self.kernel.note("start", self.name, self._generation)
+        self.spawn(lambda: self._main(self), main=True)
+
+    def spawn(self, work: Callable[[], None], *, main: bool = False) -> None:
+        """Run `work` as a thread of this process: it dies and pauses with it."""
+
+        def body(_: object) -> None:
+            try:
+                work()
+            except GreenletExit:
+                return
+            if main:
+                self.alive = False
+
+        thread = greenlet(body, parent=self.kernel._loop)
+        self._greenlets.append(thread)
+        generation = self._generation
+        self.kernel.at(0, lambda: self._resume(thread, generation, None))
+
+    def crash(self) -> None:
+        """Kill it at the call it is waiting in."""
+        if not self.alive:
+            return
+        self.alive = False
+        self._generation += 1
+        self.kernel.note("crash", self.name)
+        threads, self._greenlets = self._greenlets, []
+        for thread in threads:
+            if thread and not thread.dead:
+                thread.throw(GreenletExit)
+
+    def pause(self, duration_ms: float) -> None:
+        """Let it not notice the passing of time for a while."""
+        self._paused_until = max(self._paused_until, self.kernel.now + int(duration_ms * 1000))
+
+    def unpause(self) -> None:
+        self._paused_until = 0
+
+    def call(self, delay_ms: float, action: Callable[[], Any]) -> Any:
+        """From inside: let `action` happen after a delay and get its result or exception."""
+        thread = getcurrent()
+        generation = self._generation
+
+        def happen() -> None:
+            try:
+                outcome = (action(), None)
+            except Exception as error:
+                outcome = (None, error)
+            self._resume(thread, generation, outcome)
+
+        self.kernel.at(delay_ms, happen)
+        return self._wait()
+
+    def sleep(self, delay_ms: float) -> None:
+        self.call(delay_ms, lambda: None)
+
+    def wait_for(self, register: Callable[[Callable[[Any], None]], None]) -> Any:
+        """From inside: wait until somebody calls the callback that is handed to `register`."""
+        thread = getcurrent()
+        generation = self._generation
+        answered = False
+
+        def callback(value: Any) -> None:
+            nonlocal answered
+            if not answered:
+                answered = True
+                self.kernel.at(0, lambda: self._resume(thread, generation, (value, None)))
+
+        register(callback)
+        return self._wait()
+
+    def _wait(self) -> Any:
+        value, error = self.kernel._loop.switch()
+        if error is not None:
+            raise error
+        return value
+
+    def _resume(self, thread: Any, generation: int, outcome: Any) -> None:
+        if not self.alive or generation != self._generation:
+            return
+        if self.kernel.now < self._paused_until:
+            wait = (self._paused_until - self.kernel.now) / 1000
+            self.kernel.at(wait, lambda: self._resume(thread, generation, outcome))
+            return
+        thread.switch(outcome)
+
+    # --- the ports of this process -----------------------------------------------------------
+
+    def wall(self) -> datetime:
+        return START + timedelta(microseconds=self.kernel.now) + self.skew
+
+
+class SimClock:
+    """The clock of one process: everybody's time, off by the process's own skew."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def now(self) -> datetime:
+        return self._process.wall()
+
+    def monotonic(self) -> float:
+        return self._process.kernel.now / 1_000_000
+
+
+class SimEntropy:
+    """Unpredictable to the system, replayed by the seed."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._random = kernel.random
+
+    def token_bytes(self, count: int) -> bytes:
+        return self._random.randbytes(count)
+
+
+class SimJob:
+    """A background job of a simulated process."""
+
+    def __init__(self) -> None:
+        self._outcome: tuple[Any, Exception | None] | None = None
+
+    def finish(self, value: Any, error: Exception | None) -> None:
+        self._outcome = (value, error)
+
+    def done(self) -> bool:
+        return self._outcome is not None
+
+    def result(self) -> Any:
+        assert self._outcome is not None
+        value, error = self._outcome
+        if error is not None:
+            raise error
+        return value
+
+
+class SimBackground:
+    """Runs jobs as threads of the process that started them."""
+
+    def __init__(self, process: Process, wake: Callable[[], None]) -> None:
+        self._process = process
+        self._wake = wake
+
+    def start(self, work: Callable[[], Any]) -> SimJob:
+        job = SimJob()
+
+        def body() -> None:
+            try:
+                job.finish(work(), None)
+            except Exception as error:
+                job.finish(None, error)
+            self._wake()
+
+        self._process.spawn(body)
+        return job

@@ -1,0 +1,206 @@
+"""One world from beginning to end."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import msgspec
+
+from servo.ledger.paths import Paths
+from servo.testing.simulation import actors
+from servo.testing.simulation.actors import World
+from servo.testing.simulation.faults import Bucket, FaultyQueue, FaultyStore
+from servo.testing.simulation.kernel import Kernel, Process, Violation
+from servo.testing.simulation.leader import leader
+from servo.testing.simulation.network import Network
+from servo.testing.simulation.oracle import Oracle
+from servo.testing.simulation.swarm import Swarm, draw
+
+QUIET_BOUND_MS = 240_000
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a world."""
+
+    seed: int
+    violation: str | None
+    fingerprint: str
+    virtual_ms: int
+    steps: int
+    entries: int
+    publishes: int
+    runs: int
+    faults: dict[str, int]
+
+
+class Simulation:
+    """Builds the world of a seed, lets it suffer, lets it rest, and judges it."""
+
+    def __init__(self, seed: int, swarm: Swarm | None = None, *, trace: bool = False) -> None:
+        self.swarm = draw(seed) if swarm is None else swarm
+        self.kernel = Kernel(seed)
+        self.kernel.trace = [] if trace else None
+        self.bucket = Bucket(self.kernel)
+        paths = Paths("sim", "world")
+        self.oracle = Oracle(self.kernel, self.bucket, paths)
+        network = Network(self.kernel, self.swarm, self.oracle)
+        queue = FaultyQueue(self.kernel, self.swarm.queue)
+        self.world = World(self.kernel, self.swarm, network, queue, paths)
+        self.world.store_of = self._store_of
+        self.leaders: list[Process] = []
+        self.others: list[Process] = []
+
+    def _store_of(self, process: Process) -> FaultyStore:
+        return FaultyStore(self.bucket, process, self.swarm.store)
+
+    def run(self) -> Outcome:
+        """The whole life of the world; a broken rule ends it."""
+        violation: str | None = None
+        try:
+            self._populate()
+            self._suffer()
+            self._rest()
+            self.oracle.final()
+            self._check_requests()
+        except Violation as found:
+            violation = str(found)
+        for process in (*self.leaders, *self.others):
+            process.crash()
+        return Outcome(
+            seed=self.kernel.seed,
+            violation=violation,
+            fingerprint=self.kernel.fingerprint(),
+            virtual_ms=int(self.kernel.ms),
+            steps=self.kernel.steps,
+            entries=len(self.oracle.slots),
+            publishes=self.oracle.publishes,
+            runs=len(self.oracle.live.state.runs.rows),
+            faults=dict(sorted(self.kernel.faults.items())),
+        )
+
+    def _populate(self) -> None:
+        world, swarm = self.world, self.swarm
+        self._new_leader()
+        for n in range(swarm.workers):
+            self._actor(f"worker{n}", lambda p: actors.worker(world, p))
+        for n in range(swarm.runs):
+            self._actor(f"client{n}", lambda p, n=n: actors.client(world, p, n))
+        for n in range(swarm.sensors):
+            self._actor(f"sensor{n}", lambda p: actors.sensor(world, p))
+        for n in range(swarm.tickers):
+            self._actor(f"ticker{n}", lambda p: actors.ticker(world, p))
+        for n in range(swarm.backfills):
+            self._actor(f"backfiller{n}", lambda p, n=n: actors.backfiller(world, p, n))
+            self._actor(f"meddler{n}", lambda p, n=n: actors.meddler(world, p, n))
+        for n in range(swarm.inbox_items):
+            self._actor(f"dropper{n}", lambda p, n=n: actors.dropper(world, p, n))
+        if swarm.task_cap is not None:
+            self._actor("limiter", lambda p: actors.limiter(world, p))
+        if swarm.sensors:
+            self.kernel.at(500, self._new_item)
+
+    def _actor(self, name: str, main: Callable[[Process], None]) -> None:
+        process = Process(self.kernel, name, main)
+        self._set_skew(process)
+        self.others.append(process)
+        self.kernel.at(self.kernel.random.uniform(0, 300), process.start)
+
+    def _new_leader(self) -> None:
+        name = f"leader{len(self.leaders)}"
+        process = Process(self.kernel, name, lambda p: leader(self.world, p))
+        self._set_skew(process)
+        self.leaders.append(process)
+        process.start()
+
+    def _set_skew(self, process: Process) -> None:
+        skew = self.swarm.skew_ms
+        process.skew = timedelta(milliseconds=self.kernel.random.uniform(-skew, skew))
+
+    def _new_item(self) -> None:
+        if self.kernel.faulty:
+            self.world.items += 1
+            self.kernel.at(self.kernel.random.uniform(800, 4000), self._new_item)
+
+    # --- faults -----------------------------------------------------------------------------
+
+    def _suffer(self) -> None:
+        self.kernel.at(200, self._chaos)
+        self.kernel.run_until(self.swarm.faulty_ms)
+        self.kernel.faulty = False
+        for process in (*self.leaders, *self.others):
+            process.unpause()
+
+    def _chaos(self) -> None:
+        if self.kernel.faulty:
+            self._strike()
+        if not any(process.alive for process in self.leaders):
+            self._new_leader()
+        for process in self.others:
+            if not process.alive and process.name.startswith(("worker", "sensor", "backfiller")):
+                process.start()
+        gap = self.swarm.chaos_every_ms if self.kernel.faulty else 500
+        self.kernel.at(self.kernel.random.uniform(gap / 4, gap), self._chaos)
+
+    def _strike(self) -> None:
+        kernel, swarm = self.kernel, self.swarm
+        live = [process for process in self.leaders if process.alive]
+        if live and kernel.chance(swarm.crash_leader):
+            kernel.fault("leader_crash")
+            kernel.random.choice(live).crash()
+        if live and kernel.chance(swarm.pause_leader):
+            kernel.fault("leader_pause")
+            kernel.random.choice(live).pause(kernel.random.choice((300, 3000, 25_000)))
+        if len(live) < swarm.max_leaders and kernel.chance(swarm.extra_leader):
+            kernel.fault("extra_leader")
+            self._new_leader()
+        if kernel.chance(swarm.crash_other):
+            kernel.fault("crash")
+            victim = kernel.random.choice(self.others)
+            victim.crash()
+            kernel.at(kernel.random.uniform(50, 3000), lambda: victim.alive or victim.start())
+        if kernel.chance(swarm.pause_other):
+            kernel.fault("pause")
+            kernel.random.choice(self.others).pause(kernel.random.choice((200, 2000, 6000)))
+        if live and kernel.chance(swarm.clock_jumps):
+            kernel.fault("clock_jump")
+            kernel.random.choice(live).skew += timedelta(seconds=kernel.random.uniform(-20, 20))
+
+    # --- rest -------------------------------------------------------------------------------
+
+    def _rest(self) -> None:
+        """With faults off everything comes to its end within a bound."""
+        bound = self.kernel.ms + QUIET_BOUND_MS
+        while self.kernel.ms < bound:
+            self.kernel.run_until(self.kernel.ms + 1000)
+            if not self.oracle.unfinished() and not self._missing():
+                break
+        self.kernel.run_until(self.kernel.ms + 6000)
+
+    def _missing(self) -> list[str]:
+        """What was asked for outside and has not reached the workspace."""
+        state = self.oracle.live.state
+        runs = [run for run in self.world.requested_runs if run not in state.runs]
+        done = {run.labels.get("item") for run in state.runs.values()}
+        return [*runs, *(f"item {n}" for n in range(self.world.items) if str(n) not in done)]
+
+    def _check_requests(self) -> None:
+        if missing := self._missing():
+            raise Violation(f"asked for and never run: {missing[:5]}")
+        items = [
+            run.labels["item"]
+            for run in self.oracle.live.state.runs.values()
+            if "item" in run.labels
+        ]
+        if len(items) != len(set(items)):
+            raise Violation(f"{len(items)} runs for {self.world.items} items")
+        ticks = [
+            run.source.tick_id
+            for run in self.oracle.live.state.runs.values()
+            if hasattr(run.source, "tick_id")
+        ]
+        if len(ticks) != len(set(ticks)):
+            raise Violation("a tick has two runs")
+
+
+def run_seed(seed: int, *, trace: bool = False) -> Outcome:
+    """Run the world of a seed."""
+    return Simulation(seed, trace=trace).run()

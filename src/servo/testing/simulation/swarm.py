@@ -1,0 +1,108 @@
+"""What kind of world a seed makes: which faults are on, how strong, how many of everything.
+
+All faults at once hide bugs from each other, so each seed first draws which it uses.
+"""
+
+import random
+from datetime import timedelta
+
+import msgspec
+
+from servo.config import Settings
+from servo.testing.simulation.faults import QueueFaults, StoreFaults
+
+
+class Swarm(msgspec.Struct, frozen=True, kw_only=True):
+    """The shape of one world."""
+
+    store: StoreFaults
+    queue: QueueFaults
+    settings: Settings
+    faulty_ms: int
+    rpc_lost: float
+    rpc_duplicated: float
+    rpc_slow: float
+    crash_leader: float
+    pause_leader: float
+    extra_leader: float
+    crash_other: float
+    pause_other: float
+    chaos_every_ms: int
+    max_leaders: int
+    skew_ms: int
+    clock_jumps: float
+    workers: int
+    local_slots: int
+    runs: int
+    sensors: int
+    tickers: int
+    backfills: int
+    inbox_items: int
+    task_cap: int | None
+    ack_timeout_ms: int
+    failure_rate: float
+    cancel_rate: float
+
+
+def draw(seed: int) -> Swarm:
+    """The world of a seed."""
+    rng = random.Random(f"swarm-{seed}")
+
+    def maybe(strongest: float, *, odds: float = 0.6) -> float:
+        return rng.uniform(0, strongest) if rng.random() < odds else 0.0
+
+    gc_age = rng.choice((6, 12, 40))
+    return Swarm(
+        store=StoreFaults(
+            lost=maybe(0.03),
+            answer_lost=maybe(0.03),
+            late=maybe(0.02),
+            refused=maybe(0.04),
+            slow=maybe(0.05),
+            damaged_read=maybe(0.002, odds=0.3),
+            stale_hint=maybe(0.5),
+        ),
+        queue=QueueFaults(
+            lost=maybe(0.1),
+            duplicated=maybe(0.2),
+            delayed=maybe(0.15),
+            redelivered=maybe(0.1),
+            refused=maybe(0.1),
+        ),
+        settings=Settings(
+            publish_every=timedelta(milliseconds=rng.choice((300, 1500, 4000))),
+            sweep_every=timedelta(milliseconds=rng.choice((200, 1000))),
+            inbox_every=timedelta(milliseconds=rng.choice((500, 2000))),
+            close_after=timedelta(seconds=rng.choice((1, 5, 3600))),
+            gc_every=timedelta(seconds=rng.choice((2, 5))),
+            gc_min_age=timedelta(seconds=gc_age),
+            archive_after=timedelta(seconds=rng.choice((gc_age, 86_400))),
+            keep_all_for=timedelta(seconds=gc_age),
+            keep_hourly_for=timedelta(seconds=gc_age),
+            keep_daily_for=timedelta(seconds=gc_age),
+        ),
+        faulty_ms=rng.choice((15_000, 30_000, 45_000)),
+        rpc_lost=maybe(0.05),
+        rpc_duplicated=maybe(0.08),
+        rpc_slow=maybe(0.1),
+        crash_leader=maybe(0.3),
+        pause_leader=maybe(0.3),
+        extra_leader=maybe(0.25),
+        crash_other=maybe(0.3),
+        pause_other=maybe(0.3),
+        chaos_every_ms=rng.choice((500, 1500, 4000)),
+        max_leaders=rng.choice((2, 3, 4)),
+        skew_ms=rng.choice((0, 500, 3000)),
+        clock_jumps=maybe(0.1, odds=0.3),
+        workers=rng.choice((1, 2, 4)),
+        local_slots=rng.choice((0, 0, 1, 3)),
+        runs=rng.choice((2, 4, 6)),
+        sensors=rng.choice((0, 2)),
+        tickers=rng.choice((0, 2)),
+        backfills=rng.choice((0, 0, 1)),
+        inbox_items=rng.choice((0, 0, 3)),
+        task_cap=rng.choice((None, 1, 3)),
+        ack_timeout_ms=rng.choice((1500, 4000)),
+        failure_rate=rng.choice((0.0, 0.15, 0.4)),
+        cancel_rate=rng.choice((0.0, 0.3)),
+    )

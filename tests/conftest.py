@@ -1,0 +1,14 @@
+"""How Hypothesis searches, for every test.
+
+On a developer's machine each run looks at new examples. In CI (`CI` is set) the examples are a
+function of the test, so a change is never refused for a fault that was there before it. Neither
+has a deadline: tests share two cores with their neighbours, and a slow example is not a wrong one.
+"""
+
+import os
+
+from hypothesis import settings
+
+settings.register_profile("search", deadline=None)
+settings.register_profile("repeat", deadline=None, derandomize=True, database=None, print_blob=True)
+settings.load_profile("repeat" if "CI" in os.environ else "search")

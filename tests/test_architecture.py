@@ -1,0 +1,278 @@
+"""The rules that keep the code in its layers, and proof that each rule bites.
+
+A rule nobody has seen refuse anything may not be switched on, so every contract and every ban is
+also checked against a copy of the sources with one violation planted in it.
+"""
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ("src", "tests", "benchmarks")
+MOST_LINES = 800
+
+IMPURE = (
+    "asyncio",
+    "os",
+    "pathlib",
+    "socket",
+    "subprocess",
+    "threading",
+    "time",
+    "random",
+    "uuid",
+    "logging",
+    "pyarrow",
+    "obstore",
+    "httpx",
+)
+
+CLOCK = "servo.ports.clock.Clock"
+ENTROPY = "servo.ports.entropy.Entropy"
+BANNED = {
+    "from datetime import datetime; datetime.now()": CLOCK,
+    "from datetime import datetime; datetime.utcnow()": CLOCK,
+    "from datetime import datetime; datetime.today()": CLOCK,
+    "from datetime import date; date.today()": CLOCK,
+    "import time; time.time()": CLOCK,
+    "import time; time.time_ns()": CLOCK,
+    "import time; time.monotonic()": CLOCK,
+    "import time; time.monotonic_ns()": CLOCK,
+    "import time; time.perf_counter()": CLOCK,
+    "import time; time.perf_counter_ns()": CLOCK,
+    "import time; time.sleep(1)": CLOCK,
+    "import uuid; uuid.uuid1()": ENTROPY,
+    "import uuid; uuid.uuid4()": ENTROPY,
+    "import random": ENTROPY,
+    "import secrets": ENTROPY,
+    "import os; os.urandom(1)": ENTROPY,
+}
+
+
+# --- the tools, and a copy of the sources to plant violations in ---------------------------------
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def plant(root: Path, path: str, text: str) -> None:
+    target = root / "src" / "servo" / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
+
+
+def run(root: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    # PYTHONPATH comes before the installed package, so the copy is what gets judged.
+    env = os.environ | {"PYTHONPATH": str(root / "src"), "COLUMNS": "200"}
+    tool = Path(sys.executable).with_name(command[0])
+    return subprocess.run(
+        [tool, *command[1:]], cwd=root, env=env, capture_output=True, text=True, check=False
+    )
+
+
+def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
+    return run(root, "lint-imports", "--no-cache", "--no-logo")
+
+
+def clock_and_entropy_calls(root: Path, path: str, *options: str) -> list[str]:
+    """What the ban on clocks and randomness refuses below `path`, one message a finding."""
+    select = ("--select", "TID251", "--output-format", "json", "--no-cache")
+    done = run(root, "ruff", "check", *select, *options, path)
+    assert done.returncode in {0, 1}, done.stderr
+    return [finding["message"] for finding in json.loads(done.stdout)]
+
+
+def settings(*names: str) -> Any:
+    value: Any = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    for name in names:
+        value = value[name]
+    return value
+
+
+# --- layers and purity ----------------------------------------------------------------------------
+
+
+def test_the_sources_keep_every_import_contract() -> None:
+    done = lint_imports(ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 kept, 0 broken" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("importer", "imported"),
+    [
+        ("errors", "core"),
+        ("core", "ports"),
+        ("core", "ledger"),
+        ("ports", "ledger"),
+        ("controllers", "queues"),
+        ("controllers", "ports"),
+        ("ledger", "projection"),
+        ("projection", "storage"),
+        ("storage", "runtime"),
+        ("runtime", "cli"),
+        ("cli", "testing"),
+        ("testing", "cli"),
+    ],
+)
+def test_an_import_upward_or_sideways_is_caught(copy: Path, importer: str, imported: str) -> None:
+    place = "errors.py" if importer == "errors" else f"{importer}/planted.py"
+    plant(copy, place, f"import servo.{imported}\n")
+    done = lint_imports(copy)
+    assert done.returncode == 1
+    assert "Layers point downward BROKEN" in done.stdout
+    assert f"servo.{importer} is not allowed to import servo.{imported}" in done.stdout
+
+
+def test_a_new_package_without_a_layer_is_caught(copy: Path) -> None:
+    plant(copy, "helpers/__init__.py", "")
+    done = lint_imports(copy)
+    assert done.returncode == 1
+    assert "servo.helpers" in done.stdout
+
+
+@pytest.mark.parametrize("package", ["core", "controllers"])
+def test_an_impure_import_is_caught(copy: Path, package: str) -> None:
+    plant(copy, f"{package}/planted.py", "".join(f"import {name}\n" for name in IMPURE))
+    done = lint_imports(copy)
+    assert done.returncode == 1
+    missed = [name for name in IMPURE if f"servo.{package}.planted -> {name}" not in done.stdout]
+    assert missed == []
+
+
+def test_an_impure_import_by_way_of_the_errors_is_caught(copy: Path) -> None:
+    plant(copy, "errors.py", "import os\n")
+    done = lint_imports(copy)
+    assert done.returncode == 1
+    assert "servo.errors is not allowed to import os" in done.stdout
+
+
+@pytest.mark.parametrize("adapter", ["storage", "queues"])
+@pytest.mark.parametrize("hidden", ["ledger", "controllers"])
+def test_an_adapter_that_looks_at_the_engine_is_caught(
+    copy: Path, adapter: str, hidden: str
+) -> None:
+    plant(copy, f"{adapter}/planted.py", f"import servo.{hidden}\n")
+    done = lint_imports(copy)
+    assert done.returncode == 1
+    assert f"servo.{adapter} is not allowed to import servo.{hidden}" in done.stdout
+
+
+def test_every_pure_package_that_exists_is_under_the_purity_contract() -> None:
+    pure = {
+        f"servo.{name}"
+        for name in ("core", "controllers", "sdk")
+        if (ROOT / "src" / "servo" / name).is_dir()
+    }
+    (purity,) = (
+        contract
+        for contract in settings("tool", "importlinter", "contracts")
+        if contract["id"] == "purity"
+    )
+    assert pure <= set(purity["source_modules"])
+
+
+# --- clock and randomness -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("statement", "port"), BANNED.items())
+def test_a_clock_or_random_call_is_caught_and_its_port_named(
+    copy: Path, statement: str, port: str
+) -> None:
+    plant(copy, "ledger/planted.py", statement + "\n")
+    messages = clock_and_entropy_calls(copy, "src/servo/ledger/planted.py")
+    assert len(messages) == 1
+    assert port in messages[0]
+
+
+def test_every_ban_has_a_planted_violation() -> None:
+    banned = settings("tool", "ruff", "lint", "flake8-tidy-imports", "banned-api")
+    assert len(banned) == len(BANNED)
+
+
+def test_no_comment_in_the_sources_lifts_the_ban() -> None:
+    assert clock_and_entropy_calls(ROOT, "src", "--ignore-noqa") == []
+
+
+def test_only_the_system_module_and_the_simulation_are_exempt() -> None:
+    ignores = settings("tool", "ruff", "lint", "per-file-ignores")
+    exempt = {path for path, rules in ignores.items() if "TID251" in rules and "src/" in path}
+    assert exempt == {"src/servo/runtime/system.py", "src/servo/testing/simulation/*.py"}
+
+
+def calls_in_the_simulation(root: Path) -> list[str]:
+    exempt_nothing = ("--ignore-noqa", "--config", "lint.per-file-ignores = {}")
+    found = clock_and_entropy_calls(root, "src/servo/testing", *exempt_nothing)
+    return [message for message in found if not message.startswith("`random` ")]
+
+
+def test_the_simulation_uses_its_exemption_for_seeded_randomness_only() -> None:
+    assert calls_in_the_simulation(ROOT) == []
+
+
+def test_a_clock_in_the_simulation_is_caught_despite_its_exemption(copy: Path) -> None:
+    text = "import random\nimport time\n\ntime.time()\n"
+    plant(copy, "testing/simulation/planted.py", text)
+    assert clock_and_entropy_calls(copy, "src/servo/testing/simulation") == []
+    (message,) = calls_in_the_simulation(copy)
+    assert "`time.time` is banned" in message
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def python_files(root: Path) -> Iterator[Path]:
+    for folder in SOURCES:
+        yield from sorted((root / folder).rglob("*.py"))
+
+
+def oversized(root: Path) -> list[str]:
+    return [
+        str(path.relative_to(root))
+        for path in python_files(root)
+        if len(path.read_text().splitlines()) > MOST_LINES
+    ]
+
+
+def relative_imports(root: Path) -> list[str]:
+    return [
+        f"{path.relative_to(root)}:{node.lineno}"
+        for path in python_files(root)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.level > 0
+    ]
+
+
+def test_no_source_file_is_longer_than_800_lines() -> None:
+    assert oversized(ROOT) == []
+
+
+def test_a_file_one_line_too_long_is_caught(copy: Path) -> None:
+    plant(copy, "core/fits.py", "\n" * MOST_LINES)
+    plant(copy, "core/planted.py", "\n" * (MOST_LINES + 1))
+    assert oversized(copy) == ["src/servo/core/planted.py"]
+
+
+def test_no_source_file_imports_relatively() -> None:
+    assert relative_imports(ROOT) == []
+
+
+def test_a_relative_import_is_caught_here_and_by_the_linter(copy: Path) -> None:
+    plant(copy, "core/planted.py", "from . import events\n")
+    assert relative_imports(copy) == ["src/servo/core/planted.py:1"]
+    done = run(copy, "ruff", "check", "--no-cache", "--select", "TID252", "src/servo/core")
+    assert done.returncode == 1

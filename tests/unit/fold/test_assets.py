@@ -1,0 +1,728 @@
+"""Rules of assets: which output is the latest, and what a failure or a decision changes."""
+
+from datetime import timedelta, timezone
+
+import pytest
+from msgspec.structs import replace
+
+from servo.core.events.assets import (
+    AssetDefinition,
+    AssetObserved,
+    AssetWiped,
+    CheckEvaluated,
+    DefinitionsDeployed,
+    DynamicPartitionsChanged,
+    QuarantineDecided,
+    Severity,
+)
+from servo.core.events.dispatch import DispatchRequested, Handover
+from servo.core.events.envelope import Answer, Batch, Status
+from servo.core.events.runs import PlanCreated, RunRequested
+from servo.core.events.tasks import Gate, Output, TaskCost, TaskFinished, TaskOutcome
+from servo.core.fold.apply import needs
+from servo.core.fold.assets import promote, record_attempt
+from servo.core.keys import TaskOperation, task_key_text
+from servo.core.plan import TaskSpec
+from servo.core.retry import RetryPolicy
+from servo.core.state.rows.assets import (
+    AssetRow,
+    CheckResultRow,
+    DynamicPartitionRow,
+    MaterializationRow,
+    PartitionStatusRow,
+)
+from servo.core.state.rows.execution import TaskCostRow, TaskRow
+from servo.core.state.states import TaskState, TransitionReason
+from servo.testing.builders import START, Story, dump
+
+DAY = "day=d:2025-01-15"
+KEY = task_key_text("ns/a", DAY, TaskOperation.MATERIALIZE)
+ONCE = RetryPolicy(max_attempts=1, max_infra_retries=0)
+OK, BAD = TaskOutcome.SUCCEEDED, TaskOutcome.FAILED
+
+
+def task(**changes: object) -> TaskRow:
+    row = TaskRow(
+        run_id="run_1",
+        task_key="ns/a:materialize",
+        state=TaskState.RUNNING,
+        reason=TransitionReason.EXECUTION_STARTED,
+        transitioned_at=START,
+        asset_key="ns/a",
+        attempt=2,
+        code_version="planned",
+        row_version=1,
+    )
+    return replace(row, **changes)
+
+
+def success(exec_id: str = "exec", **changes: object) -> TaskFinished:
+    event = TaskFinished(
+        run_id="run_1", task_key="ns/a:materialize", attempt_id="att", exec_id=exec_id, outcome=OK
+    )
+    return replace(event, **changes)
+
+
+def output(gate: Gate = Gate.PROMOTED, name: str = "mat") -> Output:
+    return Output(
+        materialization_id=name,
+        uri="mem://x",
+        format="parquet",
+        row_count=3,
+        byte_size=40,
+        schema_hash="s",
+        content_hash="c",
+        data_version="d1",
+        gate=gate,
+        metadata="{}",
+    )
+
+
+def at(story: Story, seq: int) -> Story:
+    """Let the next rows be written as entry `seq`, that many minutes after the start."""
+    story.state.seq = seq
+    story.state.ts = START + timedelta(minutes=seq)
+    return story
+
+
+def asset(story: Story, key: str = "ns/a") -> AssetRow:
+    return story.state.assets.rows[key]
+
+
+def partition(story: Story, key: str = DAY) -> PartitionStatusRow:
+    return story.state.partitions.rows["ns/a", key]
+
+
+# --- promotion ------------------------------------------------------------------------------------
+
+
+def test_a_success_makes_its_output_the_latest() -> None:
+    story = at(Story(), 7)
+    promote(story.state, task(), success(output=output(), code_version="v2"))
+    assert story.state.materializations.rows["mat"] == MaterializationRow(
+        materialization_id="mat",
+        asset_key="ns/a",
+        run_id="run_1",
+        task_key="ns/a:materialize",
+        attempt=2,
+        exec_id="exec",
+        output_uri="mem://x",
+        output_format="parquet",
+        row_count=3,
+        byte_size=40,
+        schema_hash="s",
+        content_hash="c",
+        data_version="d1",
+        code_version="v2",
+        metadata="{}",
+        created_at=story.state.ts,
+        created_seq=7,
+        row_version=7,
+    )
+    assert asset(story) == AssetRow(
+        asset_key="ns/a",
+        last_materialization_id="mat",
+        last_materialization_at=story.state.ts,
+        last_materialization_seq=7,
+        last_materialization_run_id="run_1",
+        last_data_version="d1",
+        last_success_at=story.state.ts,
+        last_gating_decision=Gate.PROMOTED,
+        latest_floor=7,
+        row_version=7,
+    )
+    assert len(story.state.partitions) == 0
+    assert len(story.state.task_costs) == 0
+
+
+def test_a_success_of_a_partition_makes_it_the_latest_of_the_partition_too() -> None:
+    story = at(Story(), 7)
+    promote(story.state, task(partition_key=DAY), success(output=output(Gate.WARNED)))
+    assert partition(story) == PartitionStatusRow(
+        asset_key="ns/a",
+        partition_key=DAY,
+        last_materialization_id="mat",
+        last_materialization_run_id="run_1",
+        last_materialization_at=story.state.ts,
+        last_materialization_seq=7,
+        last_materialization_code_version="planned",
+        last_data_version="d1",
+        last_attempt_run_id="run_1",
+        last_attempt_at=story.state.ts,
+        last_attempt_outcome=OK,
+        partition_values={"day": "2025-01-15"},
+        latest_floor=7,
+        row_version=7,
+    )
+    assert asset(story).last_partition_key == DAY
+    assert asset(story).last_gating_decision is Gate.WARNED
+
+
+@pytest.mark.parametrize("made", [None, output(name="")])
+def test_a_success_without_a_named_output_is_known_by_its_execution(made: Output | None) -> None:
+    story = at(Story(), 7)
+    promote(story.state, task(partition_key=DAY), success(output=made))
+    assert story.state.materializations.rows["exec"].promoted
+    assert asset(story).last_materialization_id == "exec"
+    assert partition(story).last_materialization_id == "exec"
+
+
+def test_the_cost_of_an_attempt_is_recorded() -> None:
+    story = at(Story(), 7)
+    cost = TaskCost(cpu_ms=1, wall_ms=2, peak_memory_bytes=3, bytes_read=4, bytes_written=5)
+    promote(story.state, task(asset_key=""), success(cost=cost))
+    assert story.state.task_costs.rows["run_1", "ns/a:materialize", 2] == TaskCostRow(
+        run_id="run_1",
+        task_key="ns/a:materialize",
+        attempt=2,
+        cpu_ms=1,
+        wall_ms=2,
+        peak_memory_bytes=3,
+        bytes_read=4,
+        bytes_written=5,
+        recorded_at=story.state.ts,
+        row_version=7,
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"asset_key": ""},
+        {"operation": TaskOperation.CHECK},
+        {"operation": TaskOperation.OBSERVE},
+    ],
+)
+def test_a_task_that_makes_no_asset_makes_no_row_of_one(changes: dict[str, object]) -> None:
+    story = Story()
+    promote(story.state, task(partition_key=DAY, **changes), success(output=output()))
+    record_attempt(story.state, task(partition_key=DAY, **changes), BAD)
+    assert story.state.journal == []
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("day=d:2025-01-15,region=s:ZXU", {"day": "2025-01-15", "region": "eu"}),
+        ("n=i:7", {"n": "7"}),
+        ("not a key", {}),
+    ],
+)
+def test_a_partition_shows_its_values_by_dimension(key: str, values: dict[str, str]) -> None:
+    story = Story()
+    record_attempt(story.state, task(partition_key=key), BAD)
+    assert partition(story, key).partition_values == values
+
+
+# --- attempts without a success -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outcome", [BAD, TaskOutcome.TIMED_OUT])
+def test_a_failure_is_counted_and_leaves_the_data_as_it_was(outcome: TaskOutcome) -> None:
+    story = at(Story(), 7)
+    promote(story.state, task(partition_key=DAY), success(output=output()))
+    before, data = asset(story), partition(story)
+    record_attempt(at(story, 8).state, task(partition_key=DAY, run_id="run_2"), outcome)
+    assert asset(story) == replace(
+        before, last_failure_at=story.state.ts, consecutive_failures=1, row_version=8
+    )
+    assert partition(story) == replace(
+        data,
+        last_attempt_run_id="run_2",
+        last_attempt_at=story.state.ts,
+        last_attempt_outcome=outcome,
+        row_version=8,
+    )
+
+
+def test_a_success_ends_a_row_of_failures() -> None:
+    story = Story()
+    record_attempt(story.state, task(), BAD)
+    record_attempt(story.state, task(), BAD)
+    assert asset(story).consecutive_failures == 2
+    promote(story.state, task(), success(output=output()))
+    assert asset(story).consecutive_failures == 0
+
+
+@pytest.mark.parametrize(
+    "outcome", [TaskOutcome.INTERRUPTED, TaskOutcome.CANCELLED, TaskOutcome.SKIPPED]
+)
+def test_what_user_code_did_not_do_is_no_failure_of_the_asset(outcome: TaskOutcome) -> None:
+    story = Story()
+    record_attempt(story.state, task(), outcome)
+    assert len(story.state.assets) == 0
+    record_attempt(story.state, task(partition_key=DAY), outcome)
+    assert len(story.state.assets) == 0
+    assert partition(story).last_attempt_outcome is outcome
+
+
+# --- quarantine -----------------------------------------------------------------------------------
+
+
+def decide(name: str = "mat", *, approved: bool = True) -> QuarantineDecided:
+    return QuarantineDecided(
+        materialization_id=name, approved=approved, decided_by="ada", reason="looked"
+    )
+
+
+def hold(story: Story, seq: int, name: str = "mat", day: str | None = None) -> None:
+    """A success at entry `seq` whose output is held back."""
+    held = success(exec_id=name, output=output(Gate.QUARANTINED, name))
+    promote(at(story, seq).state, task(partition_key=day), held)
+    story.state.seal()
+    story.now = story.state.ts
+
+
+def make(story: Story, seq: int, name: str, day: str | None = None) -> None:
+    """A success at entry `seq` whose output is promoted."""
+    made = success(exec_id=name, output=output(name=name))
+    promote(at(story, seq).state, task(partition_key=day), made)
+    story.state.seal()
+    story.now = story.state.ts
+
+
+def test_an_output_in_quarantine_is_not_the_latest() -> None:
+    story = Story()
+    make(story, 7, "good", DAY)
+    hold(story, 8, "bad", DAY)
+    assert asset(story).last_materialization_id == "good"
+    assert asset(story).last_gating_decision is Gate.QUARANTINED
+    assert asset(story).last_success_at == story.state.ts
+    assert partition(story).last_materialization_id == "good"
+    assert partition(story).last_attempt_at == story.state.ts
+    row = story.state.materializations.rows["bad"]
+    assert (row.promoted, row.decided_at) == (False, None)
+
+
+@pytest.mark.parametrize("day", [None, DAY])
+def test_an_approved_output_becomes_the_latest(day: str | None) -> None:
+    story = Story()
+    make(story, 7, "good", day)
+    hold(story, 8, "bad", day)
+    produced, before = story.state.ts, asset(story)
+    story.wait(hours=1)
+    assert story.tell(decide("bad")).data == {"latest": 1}
+    row = story.state.materializations.rows["bad"]
+    assert (row.promoted, row.decided_by, row.decision_reason) == (True, "ada", "looked")
+    assert (row.decided_at, row.gating_decision) == (story.state.ts, Gate.QUARANTINED)
+    assert asset(story) == replace(
+        before,
+        last_materialization_id="bad",
+        last_materialization_at=produced,
+        last_materialization_seq=9,
+        last_materialization_run_id="run_1",
+        latest_floor=8,
+        row_version=9,
+    )
+
+
+def test_an_approved_output_becomes_the_latest_of_its_partition() -> None:
+    story = Story()
+    hold(story, 8, "bad", DAY)
+    before = partition(story)
+    story.tell(decide("bad"))
+    assert partition(story) == replace(
+        before,
+        last_materialization_id="bad",
+        last_materialization_run_id="run_1",
+        last_materialization_at=before.last_attempt_at,
+        last_materialization_seq=9,
+        last_materialization_code_version="planned",
+        last_data_version="d1",
+        latest_floor=8,
+        row_version=9,
+    )
+
+
+@pytest.mark.parametrize("day", [None, DAY])
+def test_an_old_output_let_out_of_quarantine_does_not_cover_a_newer_one(day: str | None) -> None:
+    story = Story()
+    hold(story, 7, "old", day)
+    make(story, 8, "new", day)
+    before = (asset(story), dict(story.state.partitions.rows))
+    assert story.tell(decide("old")).data == {"latest": 0}
+    assert story.state.materializations.rows["old"].promoted
+    assert (asset(story), dict(story.state.partitions.rows)) == before
+
+
+def test_of_two_outputs_let_out_of_quarantine_the_newer_one_stays() -> None:
+    story = Story()
+    hold(story, 7, "old", DAY)
+    hold(story, 8, "new", DAY)
+    story.tell(decide("new"))
+    story.tell(decide("old"))
+    assert partition(story).last_materialization_id == "new"
+
+
+def test_a_partition_released_late_is_news_of_its_asset() -> None:
+    story = Story()
+    hold(story, 7, "old", DAY)
+    make(story, 8, "other", "day=d:2025-01-16")
+    assert story.tell(decide("old")).data == {"latest": 1}
+    assert asset(story).last_materialization_seq == 9
+    assert asset(story).last_partition_key == DAY
+
+
+def test_a_rejected_output_is_recorded_and_never_promoted() -> None:
+    story = Story()
+    hold(story, 8, "bad")
+    assert story.tell(decide("bad", approved=False)).data == {"latest": 0}
+    row = story.state.materializations.rows["bad"]
+    assert (row.promoted, row.decided_at) == (False, story.state.ts)
+    assert asset(story).last_materialization_id is None
+
+
+def test_a_decision_is_made_once_and_only_on_what_is_in_quarantine() -> None:
+    story = Story()
+    make(story, 7, "good")
+    hold(story, 8, "bad")
+    assert story.tell(decide("nothing")).reason == "unknown_materialization"
+    assert story.tell(decide("good")).status is Status.CONFLICT
+    assert story.tell(decide("bad", approved=False)).applied
+    assert story.tell(decide("bad")).status is Status.CONFLICT
+    assert not story.state.materializations.rows["bad"].promoted
+
+
+# --- wiping ---------------------------------------------------------------------------------------
+
+
+def test_a_wiped_asset_has_no_latest_output_and_old_ones_do_not_return() -> None:
+    story = Story()
+    make(story, 6, "x", DAY)
+    hold(story, 7, "held", DAY)
+    assert story.tell(AssetWiped(asset_key="ns/a")).applied
+    assert asset(story) == AssetRow(
+        asset_key="ns/a",
+        last_success_at=START + timedelta(minutes=7),
+        last_gating_decision=Gate.QUARANTINED,
+        latest_floor=8,
+        row_version=8,
+    )
+    assert partition(story) == PartitionStatusRow(
+        asset_key="ns/a",
+        partition_key=DAY,
+        last_attempt_run_id="run_1",
+        last_attempt_at=START + timedelta(minutes=7),
+        last_attempt_outcome=OK,
+        partition_values={"day": "2025-01-15"},
+        latest_floor=8,
+        row_version=8,
+    )
+    assert story.tell(decide("held")).data == {"latest": 0}
+    make(story, 20, "fresh", DAY)
+    assert partition(story).last_materialization_id == "fresh"
+
+
+def test_wiping_an_asset_leaves_its_neighbours_alone() -> None:
+    story = Story()
+    make(story, 6, "x", DAY)
+    promote(story.state, task(asset_key="ns/b", partition_key=DAY), success(output=output()))
+    story.state.seal()
+    before = story.state.partitions.rows["ns/b", DAY]
+    story.tell(AssetWiped(asset_key="ns/a"))
+    assert story.state.partitions.rows["ns/b", DAY] == before
+    assert asset(story, "ns/b").last_materialization_id == "mat"
+
+
+def test_wiping_some_partitions_leaves_the_others() -> None:
+    story = Story()
+    other = "day=d:2025-01-16"
+    make(story, 6, "x", DAY)
+    make(story, 7, "y", other)
+    story.tell(AssetWiped(asset_key="ns/a", partition_keys=(DAY, "unknown")))
+    assert partition(story).last_materialization_id is None
+    assert partition(story, other).last_materialization_id == "y"
+    assert asset(story).last_materialization_id == "y"
+    story.tell(AssetWiped(asset_key="ns/a", partition_keys=(other,)))
+    assert asset(story).last_materialization_id is None
+
+
+def test_an_asset_nobody_knows_cannot_be_wiped() -> None:
+    assert Story().tell(AssetWiped(asset_key="ns/a")).reason == "unknown_asset"
+
+
+# --- definitions ----------------------------------------------------------------------------------
+
+
+def deploy(*keys: str, **changes: object) -> DefinitionsDeployed:
+    event = DefinitionsDeployed(
+        deployment_id="d1", assets=tuple(AssetDefinition(asset_key=key) for key in keys)
+    )
+    return replace(event, **changes)
+
+
+def test_a_deployment_defines_its_assets() -> None:
+    story = Story()
+    definition = AssetDefinition(
+        asset_key="ns/a",
+        group="g",
+        upstream=("ns/b",),
+        code_version="v1",
+        partitions="daily",
+        description="text",
+        tags={"tier": "1"},
+        owners=("ada",),
+        kinds=("polars",),
+        freshness_policy="f",
+        automation_condition="c",
+    )
+    story.tell(deploy(assets=(definition,), location="here"))
+    assert asset(story) == AssetRow(
+        asset_key="ns/a",
+        defined=True,
+        location="here",
+        deployment_id="d1",
+        group="g",
+        upstream=("ns/b",),
+        code_version="v1",
+        partitions="daily",
+        description="text",
+        tags={"tier": "1"},
+        owners=("ada",),
+        kinds=("polars",),
+        freshness_policy="f",
+        automation_condition="c",
+        row_version=1,
+    )
+
+
+def test_a_deployment_keeps_what_is_known_of_the_data() -> None:
+    story = Story()
+    make(story, 6, "x")
+    story.tell(deploy("ns/a"))
+    assert asset(story).defined
+    assert asset(story).last_materialization_id == "x"
+
+
+def test_a_deployment_that_changes_nothing_changes_no_row() -> None:
+    story = Story()
+    story.tell(deploy("ns/a", "ns/b"))
+    before = dump(story.state)
+    assert story.tell(deploy("ns/a", "ns/b", deployment_id="d2")).repeated
+    assert dump(story.state) == before
+
+
+def test_an_asset_a_location_no_longer_defines_keeps_its_history() -> None:
+    story = Story()
+    story.tell(deploy("ns/a", "ns/b"))
+    story.tell(deploy("ns/c", location="elsewhere"))
+    story.tell(deploy("ns/b", deployment_id="d2"))
+    assert not asset(story, "ns/a").defined
+    assert asset(story, "ns/b").deployment_id == "d1"
+    assert asset(story, "ns/c").defined
+
+
+def test_an_asset_that_moves_stays_defined() -> None:
+    story = Story()
+    story.tell(deploy("ns/a"))
+    story.tell(deploy("ns/a", location="elsewhere"))
+    story.tell(deploy())
+    assert asset(story).defined
+
+
+@pytest.mark.parametrize("keys", [("",), ("ns/a", "ns/a")])
+def test_definitions_that_cannot_be_told_apart_are_refused(keys: tuple[str, ...]) -> None:
+    story = Story()
+    assert story.tell(deploy(*keys)).reason.startswith("invalid_definitions")
+    assert len(story.state.assets) == 0
+
+
+def test_a_stored_list_that_was_not_read_undefines_nothing() -> None:
+    story = Story()
+    story.tell(deploy("ns/a"))
+    assert story.tell(deploy(definitions_digest="sha256:x")).reason.startswith(
+        "definitions_missing"
+    )
+    assert asset(story).defined
+
+
+# --- dynamic partitions and observations ----------------------------------------------------------
+
+
+def test_dynamic_partitions_come_and_go() -> None:
+    story = Story()
+    story.tell(DynamicPartitionsChanged(set_name="s", added=("a", "b", "a")))
+    assert story.state.dynamic_partitions.rows["s", "a"] == DynamicPartitionRow(
+        set_name="s", partition_key="a", added_at=START, row_version=1
+    )
+    story.tell(DynamicPartitionsChanged(set_name="s", added=("a",), removed=("b", "x")))
+    assert list(story.state.dynamic_partitions.rows) == [("s", "a")]
+    assert story.state.dynamic_partitions.rows["s", "a"].row_version == 1
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        DynamicPartitionsChanged(set_name="", added=("a",)),
+        DynamicPartitionsChanged(set_name="s", added=("a",), removed=("b", "a")),
+    ],
+)
+def test_a_change_of_partitions_that_is_unclear_is_refused(
+    event: DynamicPartitionsChanged,
+) -> None:
+    story = Story()
+    story.tell(DynamicPartitionsChanged(set_name="s", added=("b",)))
+    assert story.tell(event).reason.startswith("invalid_partitions")
+    assert list(story.state.dynamic_partitions.rows) == [("s", "b")]
+
+
+def test_an_observation_is_kept_with_its_version() -> None:
+    story = Story()
+    seen = (START - timedelta(hours=1)).astimezone(timezone(timedelta(hours=9)))
+    story.tell(AssetObserved(asset_key="ns/a", data_version="v1", observed_at=seen))
+    assert asset(story) == AssetRow(
+        asset_key="ns/a",
+        last_observed_at=START - timedelta(hours=1),
+        last_data_version="v1",
+        row_version=1,
+    )
+
+
+def test_an_observation_without_a_time_was_made_now() -> None:
+    story = Story()
+    story.tell(AssetObserved(asset_key="ns/a", partition_key=DAY, data_version="v1"))
+    assert asset(story).last_observed_at == START
+    assert partition(story).last_data_version == "v1"
+
+
+def test_an_observation_of_nothing_or_at_no_instant_is_refused() -> None:
+    story = Story()
+    assert story.tell(AssetObserved(asset_key="")).reason.startswith("invalid_asset")
+    naive = AssetObserved(asset_key="ns/a", observed_at=START.replace(tzinfo=None))
+    assert story.tell(naive).reason.startswith("invalid_instant")
+    assert len(story.state.assets) == 0
+
+
+# --- checks ---------------------------------------------------------------------------------------
+
+
+def running() -> Story:
+    """A run whose only task is being executed."""
+    story = Story()
+    request = RunRequested(run_id="run_1", run_key="k", request_fingerprint="fp")
+    spec = TaskSpec(task_key=KEY, asset_key="ns/a", partition=DAY, retry=ONCE)
+    story.tell(request, PlanCreated(run_id="run_1", fingerprint="p", tasks=(spec,)))
+    handover = Handover(exec_id="exec")
+    story.tell(DispatchRequested(run_id="run_1", task_key=KEY, attempt=1, handover=handover))
+    return story
+
+
+def check(story: Story, **changes: object) -> CheckEvaluated:
+    event = CheckEvaluated(
+        run_id="run_1",
+        task_key=KEY,
+        attempt_id=story.state.tasks.rows["run_1", KEY].attempt_id,
+        exec_id="exec",
+        asset_key="ns/a",
+        check_name="rows",
+        passed=False,
+        partition_key=DAY,
+        severity=Severity.WARN,
+        blocking=True,
+        message="none",
+        metadata="{}",
+        materialization_id="exec",
+    )
+    return replace(event, **changes)
+
+
+def finish(story: Story) -> TaskFinished:
+    attempt_id = story.state.tasks.rows["run_1", KEY].attempt_id
+    return TaskFinished(
+        run_id="run_1", task_key=KEY, attempt_id=attempt_id, exec_id="exec", outcome=OK
+    )
+
+
+def test_a_check_of_the_current_execution_is_recorded() -> None:
+    story = running()
+    event = check(story)
+    assert story.tell(event).applied
+    assert story.state.check_results.rows[event.attempt_id, "ns/a", "rows"] == CheckResultRow(
+        run_id="run_1",
+        task_key=KEY,
+        attempt_id=event.attempt_id,
+        asset_key="ns/a",
+        partition_key=DAY,
+        check_name="rows",
+        passed=False,
+        severity=Severity.WARN,
+        blocking=True,
+        message="none",
+        metadata="{}",
+        materialization_id="exec",
+        evaluated_at=story.state.ts,
+        row_version=3,
+    )
+    assert asset(story).last_check_passed is False
+
+
+def test_a_check_sent_again_changes_nothing_and_holds_back_no_result() -> None:
+    story = running()
+    story.tell(check(story))
+    before = dump(story.state)
+    assert story.tell(check(story, passed=True)).repeated
+    assert dump(story.state) == before
+    assert story.tell(check(story), finish(story)).applied
+    assert story.state.tasks.rows["run_1", KEY].state is TaskState.SUCCEEDED
+
+
+def test_a_check_may_come_with_the_result_in_either_order() -> None:
+    for flip in (False, True):
+        story = running()
+        events = (check(story), finish(story))
+        assert story.tell(*(events[::-1] if flip else events)).applied
+        assert len(story.state.check_results) == 1
+
+
+def test_a_check_of_no_asset_makes_no_asset() -> None:
+    story = running()
+    story.tell(check(story, asset_key=""))
+    assert len(story.state.assets) == 0
+
+
+@pytest.mark.parametrize("changes", [{"attempt_id": "old"}, {"exec_id": "zombie"}])
+def test_a_check_of_another_execution_is_refused(changes: dict[str, str]) -> None:
+    story = running()
+    assert story.tell(check(story, **changes)).reason.startswith("stale")
+
+
+def test_a_check_of_a_task_that_was_never_dispatched_is_refused() -> None:
+    story = Story()
+    story.plan({"a": ()})
+    event = CheckEvaluated(
+        run_id="run_1",
+        task_key="ns/a:materialize",
+        attempt_id="",
+        exec_id="",
+        asset_key="ns/a",
+        check_name="rows",
+        passed=True,
+    )
+    assert story.tell(event).reason.startswith("stale")
+
+
+def test_a_check_that_comes_before_its_run_waits_for_the_plan() -> None:
+    story = running()
+    early = check(story, run_id="run_9")
+
+    def tell() -> Answer:
+        return story.tell(early, parkable=True)
+
+    assert tell().status is Status.PARKED
+    story.request("run_9")
+    assert story.tell(early).reason == "unknown_task"
+    assert list(story.state.index.parked) == ["run_9"]
+    # Nothing can come of it once the run has a plan without that task.
+    story.tell(PlanCreated(run_id="run_9", fingerprint="p"))
+    assert not story.state.index.parked
+    assert tell().status is Status.REJECTED
+
+
+def test_what_may_have_left_memory_is_asked_for() -> None:
+    event = check(running())
+    assert needs(Batch(id="b", events=(event,))) == [
+        ("check_results", (event.attempt_id, "ns/a", "rows")),
+        ("runs", "run_1"),
+        ("tasks", ("run_1", KEY)),
+    ]
+    assert ("materializations", "mat") in needs(Batch(id="b", events=(decide(),)))
