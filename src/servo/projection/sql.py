@@ -7,7 +7,7 @@ Nothing can be changed and nothing outside can be reached: one statement that re
 network, no extensions, no variables of this process, and no setting that would allow any of it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -56,7 +56,7 @@ class _View:
     def __init__(self, snapshot: Snapshot, name: str) -> None:
         self._snapshot = snapshot
         self._name = name
-        self._table: ArrowTable | None = None
+        self._table: ArrowTable = None
         self.failure: ServoError | None = None
 
     def __arrow_c_schema__(self) -> Any:
@@ -74,7 +74,7 @@ class _View:
 
 
 @contextmanager
-def _connection() -> Iterator[Any]:
+def _connection() -> Generator[Any]:
     connection = import_module("duckdb").connect(config=_CONFIG)
     try:
         _ = connection.execute("SET TimeZone = 'UTC'")
@@ -110,10 +110,8 @@ def _first_failure(views: dict[str, _View]) -> ServoError | None:
 
 
 def _refused(error: Exception) -> Invalid:
-    first, _, rest = str(error).partition("\n\n")
-    where = f"\n{rest}\n" if rest else ""
     return Invalid(
-        f"{' '.join(first.split())}{where}",
+        str(error).partition("\n")[0],
         remedy='see the tables with "show tables" and their columns with "describe runs"',
     )
 

@@ -369,6 +369,12 @@ class Engine:
             )
         self.feed.forget()
 
+    def finish(self) -> None:
+        """Commit what waits and publish what is not yet published, before leaving."""
+        while len(self.inbox):
+            self.step()
+        self.maintenance.flush(self.state)
+
     def shut_down(self, why: ServoError) -> None:
         """Tell everyone who still waits that this leader is gone."""
         self._drop_beats(why)

@@ -10,6 +10,7 @@ whose outcome is unknown ends the term: the next leader reads what is there.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,7 +21,7 @@ from servo.errors import NotFound, Unavailable
 from servo.ledger.paths import Paths
 from servo.ports.background import Job
 from servo.projection.cold import ColdRows
-from servo.projection.gc import collect
+from servo.projection.gc import Collector
 from servo.projection.hydration import Hydrator
 from servo.projection.manifest_store import ManifestStore
 from servo.projection.merge import MergeResult
@@ -43,12 +44,12 @@ class Maintenance:
         self.manifest: Manifest = leadership.manifest
         self.behind = False
         self._ports = ports
-        self._paths = paths
         self._settings = settings
         self._epoch = leadership.epoch
         self._owner = leadership.owner
         self._publisher = Publisher(ports.store, paths, ports.entropy, cold=cold)
         self._manifests = ManifestStore(ports.store, paths)
+        self._collector = Collector(ports.store, paths, settings)
         self._merged: list[MergeResult] = []
         self._job: Job | None = None
         self._on_done: Callable[[State, Job, datetime], None] | None = None
@@ -68,15 +69,27 @@ class Maintenance:
             self._start_next(state, now)
         self.behind = l0_files(self.manifest) >= self._settings.slow_at_l0_files
 
+    def flush(self, state: State) -> None:
+        """Publish everything now and wait for it."""
+        self._await(state)
+        if self._start_publish(state, self._ports.clock.now()):
+            self._await(state)
+            self._await(state)
+
+    def _await(self, state: State) -> None:
+        job, done = self._job, self._on_done
+        if job is None or done is None:
+            return
+        self._job = self._on_done = None
+        done(state, _Awaited(job), self._ports.clock.now())
+
     def next_due(self, state: State) -> datetime | None:
         """When there will be something to start; None while a job runs or nothing changed."""
         if self._job is not None:
             return None
-        changed = any(table.dirty for table in state.tables.values())
-        return self._next_publish if changed or self._closable(state) else None
-
-    def _closable(self, state: State) -> bool:
-        return bool(state.index.runs_over)
+        if self._merged or any(table.dirty for table in state.tables.values()):
+            return self._next_publish
+        return self._publisher.next_closing(self._settings.close_after)
 
     def _start_next(self, state: State, now: datetime) -> None:
         if now >= self._next_publish and self._start_publish(state, now):
@@ -171,23 +184,33 @@ class Maintenance:
     def _start_collection(self, now: datetime) -> None:
         current = self.manifest
 
-        def work() -> None:
-            collect(
-                self._ports.store,
-                self._paths,
-                current=current,
-                in_flight=frozenset(),
-                now=now,
-                settings=self._settings,
-            )
+        def work() -> bool:
+            return self._collector.step(current=current, in_flight=(), now=now).more
 
-        self._begin(work, _ignore)
+        self._begin(work, self._collected)
+
+    def _collected(self, state: State, job: Job, now: datetime) -> None:
+        del state
+        with suppress(Unavailable, NotFound):
+            if job.result():
+                self._next_collection = now
+
+
+class _Awaited:
+    """A job whose result is waited for."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> Any:
+        return self._job.result()
 
 
 def _ignore(state: State, job: Job, now: datetime) -> None:
     """A job that can be done again later; only its being damaged or fenced matters."""
     del state, now
-    try:
+    with suppress(Unavailable, NotFound):
         job.result()
-    except (Unavailable, NotFound):
-        return

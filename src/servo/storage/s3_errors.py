@@ -28,6 +28,7 @@ _LATER = "check the endpoint and the network, and retry"
 _WRONG_PLACE = {"NoSuchBucket", "InvalidBucketName", "AuthorizationHeaderMalformed"}
 _NOT_AT_FAULT = {404, 408, 409, 412, 429}
 _INSTANCE_CREDENTIALS = "169.254."  # where machines and containers are given theirs
+_REDIRECTED = "Received redirect"  # to where the bucket is; the library does not follow
 _NO_PLAIN_HTTP = "builder error"
 
 
@@ -56,7 +57,7 @@ def is_beyond_the_end(error: Exception) -> bool:
 
 def _wrong_request(error: Exception, status: int, code: str) -> str:
     """How to mend a request that will never work; '' if it is not at fault."""
-    if code in _WRONG_PLACE or (300 <= status < 400 and status != 304):
+    if code in _WRONG_PLACE or _REDIRECTED in str(error):
         return "check the bucket's name, region and endpoint"
     if status in {405, 501}:
         return "use a store that supports conditional writes"

@@ -35,6 +35,7 @@ from servo.core.events.sensors import (
 )
 from servo.core.events.tasks import Output, TaskError, TaskFinished, TaskOutcome, TaskStarted
 from servo.core.ids import TaskKeyStr
+from servo.core.manifest import TableFiles
 from servo.core.plan import TaskSpec, chunk_bytes, chunk_digest, normalize, split
 from servo.core.retry import RetryPolicy
 from servo.core.state.rows.automation import BackfillRow
@@ -259,15 +260,22 @@ class Published:
 
     def __init__(self, world: World, process: Process) -> None:
         self._reader = Reader(world.store_of(process), world.paths)
+        self._seen: dict[str, tuple[TableFiles | None, dict[Any, Any]]] = {}
 
     def rows(self, table: str) -> dict[Any, Any] | None:
         """The rows of a table by key; None if the store is not to be reached."""
         try:
-            rows = self._reader.snapshot().rows(table)
+            snapshot = self._reader.snapshot()
+            files = snapshot.manifest.tables.get(table)
+            known = self._seen.get(table)
+            if known is not None and known[0] == files:
+                return known[1]
+            rows = snapshot.rows(table)
         except ServoError:
             return None
         key_of = TABLES[table].key_of
-        return {key_of(row): row for row in rows}
+        self._seen[table] = (files, {key_of(row): row for row in rows})
+        return self._seen[table][1]
 
 
 def sensor(world: World, process: Process) -> None:

@@ -1,40 +1,416 @@
 """Bugs, planted on purpose: a simulator that does not find them proves nothing.
 
 Each bug replaces one piece of the real code by a broken one while a world runs. Production code
-has no switches for them.
+has no switches for them. `seed` is a world that is known to find the bug.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager as Context
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
+
+from servo.controllers import anti_entropy
+from servo.controllers import dispatch as dispatch_controller
+from servo.core.fold import apply, dispatch, run_lifecycle, tasks
+from servo.core.fold.context import Rejected
+from servo.core.state.state import State
+from servo.errors import Conflict, Unavailable
+from servo.ledger import slots, writer
+from servo.projection import manifest_store, newest
+from servo.projection.publisher import Publisher
+from servo.runtime import engine, ownership, takeover
+from servo.runtime.engine import Engine
+from servo.runtime.maintenance import Maintenance
+from servo.runtime.ownership import Ownership
+from servo.testing.simulation import actors
+from servo.testing.simulation.faults import FaultyStore
+
+Planting = Callable[[], AbstractContextManager[None]]
 
 
 class Bug(msgspec.Struct, frozen=True, kw_only=True):
     """What is wrong, how to make it so, and a seed whose world finds it."""
 
     what: str
-    plant: Callable[[], Context[None]]
+    plant: Planting
     seed: int
 
 
-@contextmanager
-def replaced(owner: Any, name: str, broken: Any) -> Iterator[None]:
-    """Put `broken` in the place of an attribute for a while."""
-    sound = getattr(owner, name)
-    setattr(owner, name, broken)
+def _swap(*changes: tuple[Any, str, Any]) -> Planting:
+    """Put broken things in the place of attributes for a while."""
+
+    @contextmanager
+    def planted() -> Iterator[None]:
+        with ExitStack() as stack:
+            for owner, name, broken in changes:
+                sound = getattr(owner, name)
+                setattr(owner, name, broken)
+                stack.callback(setattr, owner, name, sound)
+            yield
+
+    return planted
+
+
+# --- the store and the slots ----------------------------------------------------------------------
+
+
+def _overwriting_create(store: FaultyStore, key: str, data: bytes) -> Any:
+    return store.put(key, data)
+
+
+def _always_mine(found: Any, data: bytes, *, nonce: str, nonce_of: Any) -> None:
+    del found, data, nonce, nonce_of
+
+
+def _give_up_at_once(
+    store: Any, key: str, data: bytes, *, nonce: str, nonce_of: Any, attempts: int = 1
+) -> Any:
+    """An answer that was lost is read as a refusal."""
+    del nonce, nonce_of, attempts
     try:
-        yield
-    finally:
-        setattr(owner, name, sound)
+        store.create(key, data)
+    except Conflict:
+        return store.get(key)
+    except Unavailable as error:
+        raise Unavailable(str(error), may_have_applied=False) from error
+    return None
 
 
-BUGS: Mapping[str, Bug] = MappingProxyType({})
+_write = Publisher.write
 
 
-def planted(name: str) -> Context[None]:
+def _write_and_clean_up(self: Publisher, *args: Any, **fields: Any) -> Any:
+    """Files are deleted when publishing them fails, although it may have succeeded."""
+    store = self._store  # noqa: SLF001 - it is a bug
+    before = {meta.key for meta in store.list_after("")}
+    try:
+        return _write(self, *args, **fields)
+    except Unavailable:
+        for meta in store.list_after(""):
+            if meta.key not in before and "/state/" in meta.key:
+                store.delete(meta.key)
+        raise
+
+
+# --- leading --------------------------------------------------------------------------------------
+
+
+def _claim_without_reading(ports: Any, manifests: Any) -> Any:
+    claim = takeover._successor(ports, manifests.latest(), ports.nonce())  # noqa: SLF001
+    return claim if manifests.create(claim) is None else None
+
+
+_catch_up = takeover._catch_up  # noqa: SLF001
+
+
+def _catch_up_unchecked(ports: Any, paths: Any, manifests: Any, claim: Any, state: Any) -> Any:
+    class Trusting:
+        @staticmethod
+        def latest() -> Any:
+            return claim
+
+    return _catch_up(ports, paths, Trusting(), claim, state)  # pyright: ignore[reportArgumentType]
+
+
+def _never_confirm(self: Ownership, issued: float, trust_for: Any) -> None:
+    del trust_for
+    self.confirmed_at = issued
+
+
+def _same_epoch_will_do(newest_manifest: Any, owner: str) -> bool:
+    """Compares epochs: after a collected claim two leaders carry the same one."""
+    known = _epochs.get(owner)
+    return newest_manifest is not None and (known is None or newest_manifest.epoch <= known)
+
+
+_epochs: dict[str, int] = {}
+_successor = takeover._successor  # noqa: SLF001
+
+
+def _remembering_successor(ports: Any, latest: Any, owner: str) -> Any:
+    claim = _successor(ports, latest, owner)
+    _epochs[owner] = claim.epoch
+    return claim
+
+
+_commit = Engine._commit  # noqa: SLF001
+
+
+def _answer_first(self: Engine, before: Any, draft: Any, *, stalled: bool) -> None:
+    replies, draft.replies = draft.replies, []
+    for reply, answer in replies:
+        reply(answer)
+    for assignment in draft.assignments:
+        self._workers.assign(assignment)  # noqa: SLF001
+    draft.assignments = []
+    draft.waiting = []
+    _commit(self, before, draft, stalled=stalled)
+
+
+def _no_confirmation(self: Ownership) -> None:
+    del self
+
+
+# --- the fold -------------------------------------------------------------------------------------
+
+_open_entry = apply.open_entry
+
+
+def _open_without_takeover_refresh(
+    state: State, *, seq: int, epoch: int, ts: Any, stall: bool
+) -> None:
+    state.epoch = max(state.epoch, epoch)
+    _open_entry(state, seq=seq, epoch=epoch, ts=ts, stall=stall)
+
+
+def _open_without_stall_refresh(
+    state: State, *, seq: int, epoch: int, ts: Any, stall: bool
+) -> None:
+    del stall
+    _open_entry(state, seq=seq, epoch=epoch, ts=ts, stall=False)
+
+
+_rollback = State.rollback
+
+
+def _keep_half(self: State, mark: int) -> None:
+    """A refused batch leaves behind what it did before it was refused."""
+    if mark == 0 or mark == len(self.journal):
+        _rollback(self, mark)
+
+
+def _one_name_per_attempt(tenant: Any, workspace: Any, attempt: Any, delivery: int) -> Any:
+    del delivery
+    return _message_name(tenant, workspace, attempt, 1)
+
+
+_message_name = dispatch.queue_message_name
+_started = tasks.RULES[tasks.TaskStarted]
+
+
+def _grant_again_without_renewal(state: State, event: Any, ctx: Any) -> None:
+    row = tasks.task_of(state, event.run_id, event.task_key)
+    lease = row.lease_expires_at
+    _started(state, event, ctx)
+    again = state.tasks.rows[row.run_id, row.task_key]
+    if row.exec_id == event.exec_id and lease is not None:
+        kept = replace(again, lease_expires_at=lease)
+        state.tasks.put((row.run_id, row.task_key), kept)
+
+
+def _everyone_granted(state: State, event: Any, ctx: Any) -> None:
+    try:
+        _started(state, event, ctx)
+    except Rejected:
+        ctx.data["grant"] = "granted"
+
+
+def _deaf_sweep(state: State, now: Any, beats: Any) -> Any:
+    del beats
+    return _sweep(state, now, {})
+
+
+_sweep = anti_entropy.reconcile
+
+
+def _plenty(state: State) -> int:
+    return 1000 + len(state.tasks.rows)
+
+
+def _ready_too_early(row: Any, how: Any, seq: int) -> Any:
+    """Any resolved upstream counts as a success of all of them."""
+    noted = _note_resolution(row, how, seq)
+    return replace(
+        noted, deps_satisfied_count=row.deps_total, deps_resolved_count=row.deps_total
+    )
+
+
+_note_resolution = run_lifecycle.note_resolution
+
+
+# --- the projection -------------------------------------------------------------------------------
+
+
+def _oldest_wins(spec: Any, table: Any) -> Any:
+    """Rows are merged by something that is not the order of the ledger."""
+    upside_down = table.set_column(
+        table.column_names.index(newest.VERSION),
+        newest.VERSION,
+        newest.pc.negate(table.column(newest.VERSION)),
+    )
+    return _winners(spec, upside_down)
+
+
+_winners = newest._winners  # noqa: SLF001
+
+
+def _forgetful_restore(self: Publisher, state: State, capture: Any) -> None:
+    self._end()  # noqa: SLF001
+    del state, capture
+
+
+def _no_claim(world: Any, process: Any, delivery: Any, exec_id: str) -> bool:
+    _claim(world, process, delivery, exec_id)
+    return True
+
+
+_claim = actors.claim
+
+
+def _published_at_once(self: Maintenance, state: State, job: Any, *rest: Any) -> None:
+    """A publish whose outcome is unknown is taken for one that failed."""
+    capture, merges, now = rest
+    try:
+        _published(self, state, job, capture, merges, now)
+    except Unavailable:
+        if capture is not None:
+            self._publisher.restore(state, capture)  # noqa: SLF001
+        self._merged = merges  # noqa: SLF001
+
+
+_published = Maintenance._published  # noqa: SLF001
+
+BUGS: Mapping[str, Bug] = MappingProxyType(
+    {
+        "unconditional_put": Bug(
+            what="ledger entries and manifests overwrite what is there",
+            plant=_swap((FaultyStore, "create", _overwriting_create)),
+            seed=0,
+        ),
+        "taken_is_mine": Bug(
+            what="a slot that is taken is read as taken by me",
+            plant=_swap((slots, "_unless_mine", _always_mine)),
+            seed=0,
+        ),
+        "unknown_is_no": Bug(
+            what="an unknown outcome is read as a refusal, and the slot used for something else",
+            plant=_swap(
+                (writer, "create_owned", _give_up_at_once),
+                (manifest_store, "create_owned", _give_up_at_once),
+            ),
+            seed=0,
+        ),
+        "ack_before_durable": Bug(
+            what="callers are answered before the entry is written",
+            plant=_swap((Engine, "_commit", _answer_first)),
+            seed=0,
+        ),
+        "delete_on_unknown": Bug(
+            what="files are deleted when it is unknown whether they were published",
+            plant=_swap((Publisher, "write", _write_and_clean_up)),
+            seed=0,
+        ),
+        "unknown_publish_retried": Bug(
+            what="a publish whose outcome is unknown is made again by the same leader",
+            plant=_swap((Maintenance, "_published", _published_at_once)),
+            seed=0,
+        ),
+        "no_reread_after_claim": Bug(
+            what="a claimed epoch is not checked by reading the newest manifest",
+            plant=_swap((takeover, "claim_epoch", _claim_without_reading)),
+            seed=0,
+        ),
+        "no_reread_after_fence": Bug(
+            what="a fence is trusted although the missing entry may have been collected",
+            plant=_swap((takeover, "_catch_up", _catch_up_unchecked)),
+            seed=0,
+        ),
+        "no_reread_after_stall": Bug(
+            what="an append after a long stall is acknowledged without looking",
+            plant=_swap((Ownership, "wrote", _never_confirm)),
+            seed=0,
+        ),
+        "epoch_not_owner": Bug(
+            what="leaders compare epochs and not owners",
+            plant=_swap(
+                (takeover, "is_owner", _same_epoch_will_do),
+                (ownership, "is_owner", _same_epoch_will_do),
+                (takeover, "_successor", _remembering_successor),
+            ),
+            seed=0,
+        ),
+        "answer_without_looking": Bug(
+            what="refusals are given without checking that we still lead",
+            plant=_swap((Ownership, "confirm", _no_confirmation)),
+            seed=0,
+        ),
+        "no_claim": Bug(
+            what="workers run what they are sent without being granted it",
+            plant=_swap((actors, "claim", _no_claim)),
+            seed=0,
+        ),
+        "everyone_granted": Bug(
+            what="every claim is granted",
+            plant=_swap((apply, "RULES", {**apply.RULES, tasks.TaskStarted: _everyone_granted})),
+            seed=0,
+        ),
+        "same_queue_name": Bug(
+            what="a delivery is sent again under the same name",
+            plant=_swap((dispatch, "queue_message_name", _one_name_per_attempt)),
+            seed=0,
+        ),
+        "no_refresh_on_takeover": Bug(
+            what="leases are not renewed when a new leader takes over",
+            plant=_swap(
+                (apply, "open_entry", _open_without_takeover_refresh),
+                (engine, "open_entry", _open_without_takeover_refresh),
+            ),
+            seed=0,
+        ),
+        "no_refresh_after_stall": Bug(
+            what="leases are not renewed when the leader was silent",
+            plant=_swap(
+                (apply, "open_entry", _open_without_stall_refresh),
+                (engine, "open_entry", _open_without_stall_refresh),
+            ),
+            seed=0,
+        ),
+        "granted_without_renewal": Bug(
+            what="a claim that is repeated is granted without renewing the lease",
+            plant=_swap(
+                (apply, "RULES", {**apply.RULES, tasks.TaskStarted: _grant_again_without_renewal})
+            ),
+            seed=0,
+        ),
+        "deaf_sweep": Bug(
+            what="the sweep does not listen to heartbeats",
+            plant=_swap((anti_entropy, "reconcile", _deaf_sweep)),
+            seed=0,
+        ),
+        "half_applied_batch": Bug(
+            what="a refused batch leaves behind what it did before",
+            plant=_swap((State, "rollback", _keep_half)),
+            seed=0,
+        ),
+        "cap_ignored": Bug(
+            what="the limit of tasks in flight is not looked at",
+            plant=_swap(
+                (dispatch, "free_slots", _plenty), (dispatch_controller, "free_slots", _plenty)
+            ),
+            seed=0,
+        ),
+        "ready_too_early": Bug(
+            what="one resolved upstream makes a task ready",
+            plant=_swap((run_lifecycle, "note_resolution", _ready_too_early)),
+            seed=0,
+        ),
+        "merge_by_other_order": Bug(
+            what="versions of a row are merged by something else than the ledger's order",
+            plant=_swap((newest, "_winners", _oldest_wins)),
+            seed=0,
+        ),
+        "lost_capture": Bug(
+            what="rows of a publish that failed are never published",
+            plant=_swap((Publisher, "restore", _forgetful_restore)),
+            seed=0,
+        ),
+    }
+)
+
+
+def planted(name: str) -> AbstractContextManager[None]:
     """A context in which the bug of this name is there; none for the empty name."""
     return BUGS[name].plant() if name else nullcontext()

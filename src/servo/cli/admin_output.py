@@ -1,0 +1,189 @@
+"""What `servo admin` prints for people."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from servo.cli.output import console, instant, number, plural, size
+from servo.cli.workspace import Target
+from servo.core.manifest import Manifest
+from servo.ports.object_store import ObjectMeta
+from servo.projection.gc import GcReport
+from servo.projection.inspection import Inspection, Version
+from servo.projection.row_diff import RowDiff
+from servo.projection.verify import Problem, Report
+
+MOST_KEYS = 20
+MOST_VALUE = 60
+
+
+# --- inspect --------------------------------------------------------------------------------------
+
+
+def show_inspection(found: Inspection, target: Target) -> None:
+    out = console()
+    out.print(Text.assemble((f"{found.tenant}/{found.workspace}", "bold"), f" in {target.url}"))
+    out.print(_facts(found))
+    for table in (_tables(found), _stored(found)):
+        if table.row_count:
+            out.print()
+            out.print(table)
+
+
+def _facts(found: Inspection) -> Table:
+    table = _plain()
+    hot = found.last_entry - found.archived_entries
+    table.add_row("ledger", f"{plural(found.last_entry, 'entry', 'entries')}, {number(hot)} hot")
+    if found.newest is None:
+        table.add_row("projection", "nothing published yet")
+    else:
+        for name, value in _version(found.newest, found.behind).items():
+            table.add_row(name, value)
+    for pin in found.pins:
+        table.add_row("pin", f"{pin.id} holds version {pin.v} until {instant(pin.expires)}")
+    return table
+
+
+def _version(newest: Version, behind: int) -> dict[str, str]:
+    lag = f", {plural(behind, 'entry', 'entries')} behind the ledger" if behind else ", up to date"
+    return {
+        "projection": f"version {newest.v} at entry {number(newest.applied_seq)}{lag}",
+        "published": instant(newest.published_at),
+        "leader": f"epoch {newest.epoch}, owner {newest.owner[:12]}",
+        "fold": f"version {newest.fold_version}",
+        "unmerged": f"at most {plural(newest.unmerged_files, 'file')} in a table",
+    }
+
+
+def _tables(found: Inspection) -> Table:
+    table = _grid("table", "files", "unmerged", "active rows", "closed rows", "size")
+    for facts in sorted(found.tables, key=lambda facts: facts.bytes, reverse=True):
+        table.add_row(
+            facts.table,
+            number(facts.files),
+            number(facts.unmerged),
+            number(facts.active_rows),
+            number(facts.closed_rows),
+            size(facts.bytes),
+        )
+    return table
+
+
+def _stored(found: Inspection) -> Table:
+    table = _grid("stored", "objects", "size", "newest")
+    for stored in found.stored:
+        newest = "–" if stored.newest is None else instant(stored.newest)
+        table.add_row(stored.kind, number(stored.objects), size(stored.bytes), newest)
+    return table
+
+
+# --- verify ---------------------------------------------------------------------------------------
+
+
+def show_report(report: Report) -> None:
+    out = console()
+    table = _plain()
+    table.add_row("ledger", plural(report.entries, "entry", "entries"))
+    table.add_row("manifests", plural(report.manifests, "version"))
+    table.add_row("files", f"{number(report.files)}, {size(report.bytes)}")
+    table.add_row("plans", number(report.plans))
+    table.add_row("projection", _compared(report))
+    out.print(table)
+    if report.sound:
+        out.print("everything is as it was written", style="green")
+        return
+    out.print(f"{plural(len(report.problems), 'problem')}:", style="bold red")
+    for problem in report.problems:
+        _show_problem(out, problem)
+
+
+def _compared(report: Report) -> str:
+    if not report.compared:
+        return "not compared, because of the problems below"
+    return f"compared with the ledger up to entry {number(report.applied_seq)}"
+
+
+def _show_problem(out: Console, problem: Problem) -> None:
+    out.print(Text.assemble((f"  {problem.part}: ", "red"), problem.what))
+    out.print(Text.assemble(("    remedy: ", "bold"), problem.remedy))
+
+
+# --- rebuild --------------------------------------------------------------------------------------
+
+
+def show_diffs(diffs: Sequence[RowDiff], newest: Manifest, *, most: int) -> None:
+    out = console()
+    if not diffs:
+        where = f"version {newest.v}, entry {number(newest.applied_seq)}"
+        out.print(f"the published projection is what the ledger says ({where})", style="green")
+        return
+    table = _grid("table", "row", "column", "published", "rebuilt", left=5)
+    for diff in diffs[:most]:
+        _add_diff(table, diff)
+    out.print(table)
+    more = "more than " if len(diffs) > most else ""
+    out.print(f"{more}{plural(min(len(diffs), most), 'row')} would change", style="bold red")
+    if any(diff.over for diff in diffs):
+        out.print("rows marked * belong to runs that are over")
+
+
+def _add_diff(table: Table, diff: RowDiff) -> None:
+    row = f"{', '.join(map(str, diff.key))}{'*' if diff.over else ''}"
+    if not diff.published:
+        table.add_row(diff.table, row, "", "–", "new")
+    elif not diff.rebuilt:
+        table.add_row(diff.table, row, "", "there", "–")
+    for name, (published, rebuilt) in diff.columns.items():
+        table.add_row(diff.table, row, name, _shown(published), _shown(rebuilt))
+
+
+def _shown(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= MOST_VALUE else f"{text[: MOST_VALUE - 1]}…"
+
+
+# --- gc -------------------------------------------------------------------------------------------
+
+
+def show_collected(report: GcReport, plans: Sequence[ObjectMeta], *, dry_run: bool) -> None:
+    out = console()
+    keys = [*report.deleted, *(meta.key for meta in plans)]
+    for key in keys[:MOST_KEYS]:
+        out.print(Text(f"  {key}", style="dim"))
+    if len(keys) > MOST_KEYS:
+        out.print(Text(f"  and {number(len(keys) - MOST_KEYS)} more", style="dim"))
+    freed = report.bytes + sum(meta.size for meta in plans)
+    parts = [
+        plural(report.manifests, "manifest"),
+        plural(report.files, "file"),
+        *([plural(len(plans), "plan")] if plans else []),
+    ]
+    verb = "would delete" if dry_run else "deleted"
+    out.print(f"{verb} {', '.join(parts)} ({size(freed)})", style="bold" if dry_run else "green")
+    if report.packed or report.entries:
+        hot = plural(report.entries, "hot copy", "hot copies")
+        out.print(f"archived {plural(report.packed, 'entry', 'entries')}, deleted {hot}")
+    for problem in report.problems:
+        out.print(Text.assemble(("problem: ", "red"), problem))
+
+
+# --- shapes ---------------------------------------------------------------------------------------
+
+
+def _plain() -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="cyan")
+    table.add_column()
+    return table
+
+
+def _grid(*names: str, left: int = 1) -> Table:
+    """A table whose columns after the first `left` are numbers."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    for place, name in enumerate(names):
+        table.add_column(name, justify="left" if place < left else "right")
+    return table

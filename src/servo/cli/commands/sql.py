@@ -1,0 +1,149 @@
+"""`servo sql`: the tables of a workspace, now or at any moment of its past."""
+
+import csv
+import sys
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import islice
+from typing import Any
+
+import click
+import msgspec
+from rich import box
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from servo.cli.output import console, emit_json, instant, number, plural, progress
+from servo.cli.workspace import Target, of_a_workspace
+from servo.errors import Invalid
+from servo.projection.reader import Reader, Snapshot
+from servo.projection.replay import AsOf
+from servo.projection.sql import Answer, query
+from servo.projection.time_travel import snapshot_at
+
+_FORMATS = click.Choice(["table", "csv", "json"])
+
+
+@click.command("sql")
+@click.argument("statement")
+@click.option("--format", "format_", type=_FORMATS, default="table", show_default=True)
+@click.option("--json", "format_", flag_value="json", help="The same as --format json.")
+@click.option("--as-of", metavar="SEQ|TIME", help="After a ledger entry, or at an instant.")
+@of_a_workspace
+def sql(*, target: Target, statement: str, format_: str, as_of: str | None) -> None:
+    """Ask the tables of a workspace with SQL.
+
+    STATEMENT is one SELECT, or - to read it from standard input. "show tables" lists the tables,
+    "describe runs" the columns of one. Maps are asked as labels['team'], nested values as
+    source->>'$.kind'.
+    """
+    text = sys.stdin.read() if statement == "-" else statement
+    snapshot = _snapshot(target, as_of)
+    answer = query(snapshot, text)
+    match format_:
+        case "json":
+            emit_json([dict(zip(answer.columns, row, strict=True)) for row in answer.rows])
+        case "csv":
+            _print_csv(answer)
+        case _:
+            _print_table(answer, snapshot)
+
+
+def _snapshot(target: Target, as_of: str | None) -> Snapshot:
+    if as_of is None:
+        return Reader(target.store, target.paths).snapshot()
+    moment = parse_moment(as_of)
+    with progress() as bar:
+        seen = 0
+
+        def step(seq: int) -> None:
+            nonlocal seen
+            seen += 1
+            bar("replaying the ledger", seen, moment if isinstance(moment, int) else seq)
+
+        return snapshot_at(target.store, target.paths, moment, progress=step)
+
+
+def parse_moment(text: str) -> AsOf:
+    """A ledger entry or an instant, as people write them; without a zone it is UTC."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise Invalid(
+            f"{text!r} is neither the number of an entry nor an instant",
+            remedy="write 1234, 2026-01-31 or 2026-01-31T12:00:00Z",
+        ) from None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+# --- formats --------------------------------------------------------------------------------------
+
+
+def _print_csv(answer: Answer) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(answer.columns)
+    writer.writerows([_plain(value, null="") for value in row] for row in answer.rows)
+
+
+def _print_table(answer: Answer, snapshot: Snapshot) -> None:
+    out = console()
+    table = _table(answer)
+    if _fits(out, table):
+        out.print(table)
+    else:
+        _print_records(out, answer)
+    rows = plural(len(answer.rows), "row")
+    where = f"entry {number(snapshot.applied_seq)}, {instant(snapshot.as_of)}"
+    console(stderr=True).print(Text(f"{rows} · {where}", style="dim"))
+
+
+def _table(answer: Answer) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    for place, name in enumerate(answer.columns):
+        numbers = any(_is_number(row[place]) for row in islice(answer.rows, 20))
+        table.add_column(name, justify="right" if numbers else "left", no_wrap=True)
+    for row in answer.rows:
+        table.add_row(*(_cell(value) for value in row))
+    return table
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _fits(out: Console, table: Table) -> bool:
+    return Measurement.get(out, out.options.update(width=100_000), table).maximum <= out.width
+
+
+def _print_records(out: Console, answer: Answer) -> None:
+    """Row by row, one column a line: what is too wide for a table stays readable."""
+    width = max(map(len, answer.columns))
+    for count, row in enumerate(answer.rows, start=1):
+        out.print(Text(f"── {count} ", style="bold"))
+        for name, value in zip(answer.columns, row, strict=True):
+            line = Text.assemble((f"{name:<{width}}  ", "cyan"), _cell(value))
+            out.print(line, soft_wrap=True)
+
+
+def _cell(value: Any) -> Text:
+    return Text("null", style="dim") if value is None else Text(_plain(value))
+
+
+def _plain(value: Any, *, null: str = "null") -> str:
+    match value:
+        case None:
+            return null
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case datetime():
+            return value.isoformat(sep=" ").replace("+00:00", "Z")
+        case dict() | list() | tuple():
+            return msgspec.json.encode(value, enc_hook=str).decode()
+        case _:
+            return str(value)

@@ -1,0 +1,104 @@
+"""The command line: `servo`.
+
+Commands are loaded when they are called, so that `servo --version` and a mistyped option answer
+at once and no command pays for the libraries of another.
+
+What goes wrong ends with one line on standard error that says what to do about it, and with an
+exit code that says what kind of thing it was (see `servo.cli.output`).
+"""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
+from typing import cast
+
+import click
+
+from servo import __version__
+from servo.cli.output import BUG, INTERRUPTED, exit_code, fail
+from servo.errors import ServoError
+
+DEBUG = "SERVO_DEBUG"
+
+# Each command: where it is, and what `servo --help` says of it, which must not import it.
+COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "admin": ("servo.cli.commands.admin:admin", "Inspect, verify, rebuild, collect."),
+        "demo": ("servo.cli.commands.demo:demo", "Run an example in this terminal."),
+        "sql": ("servo.cli.commands.sql:sql", "Ask the tables of a workspace with SQL."),
+    }
+)
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        return _load(COMMANDS[cmd_name][0]) if cmd_name in COMMANDS else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+
+
+def _load(path: str) -> click.Command:
+    module, _, name = path.partition(":")
+    return cast("click.Command", getattr(import_module(module), name))
+
+
+@click.command(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, "-V", "--version", message="servo %(version)s")
+def cli() -> None:
+    """Servo: a data orchestrator whose only database is a bucket."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command and exit with its code."""
+    try:
+        code = run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; Python would complain when it flushes again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command; its exit code."""
+    try:
+        result = cli.main(list(arguments), prog_name="servo", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "", err=True)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        fail("interrupted")
+        return INTERRUPTED
+    except ServoError as error:
+        fail(str(error))
+        return exit_code(error)
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the last place that can say something sensible
+        return _bug(error)
+    return result if isinstance(result, int) else 0
+
+
+def _bug(error: Exception) -> int:
+    if os.environ.get(DEBUG):
+        raise error
+    fail(f"{type(error).__name__}: {error}; this is a bug, report it with {DEBUG}=1 set")
+    return BUG

@@ -1,0 +1,156 @@
+"""How commands speak: results on standard output, everything else on standard error.
+
+    0    done
+    2    Invalid       fix the request (also what click answers to a wrong option)
+    3    NotFound
+    4    Conflict
+    5    Fenced
+    6    Unavailable
+    7    Corrupt
+    70   Internal      a bug in Servo
+    130  interrupted
+
+`--json` prints one JSON value and nothing else. Colours and bars appear where somebody is looking
+and nowhere else.
+"""
+
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from decimal import Decimal
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from servo.errors import (
+    Conflict,
+    Corrupt,
+    Fenced,
+    Internal,
+    Invalid,
+    NotFound,
+    ServoError,
+    Unavailable,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+EXIT_CODES: Mapping[type[ServoError], int] = MappingProxyType(
+    {
+        Invalid: 2,
+        NotFound: 3,
+        Conflict: 4,
+        Fenced: 5,
+        Unavailable: 6,
+        Corrupt: 7,
+        Internal: 70,
+    }
+)
+BUG = 70
+INTERRUPTED = 130
+
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+_THOUSAND = 1000
+
+# No terminal, no width: what is cut to eighty columns is of no use to a program.
+_ENDLESS = 10_000
+
+
+def exit_code(error: ServoError) -> int:
+    """The exit code of an error, by its kind."""
+    kinds = (kind for kind in type(error).__mro__ if kind in EXIT_CODES)
+    return next((EXIT_CODES[kind] for kind in kinds), BUG)
+
+
+def fail(message: str) -> None:
+    """Say on standard error what went wrong."""
+    click.secho("error: ", fg="red", bold=True, nl=False, err=True)
+    click.echo(message, err=True)
+
+
+def console(*, stderr: bool = False) -> "Console":
+    """A console of rich, imported now and not before."""
+    made = import_module("rich.console").Console(stderr=stderr, highlight=False)
+    if not made.is_terminal:
+        made.width = _ENDLESS
+    return made
+
+
+def emit_json(value: object, *, indent: int = 2) -> None:
+    """Print one JSON value."""
+    json = import_module("msgspec").json
+    encoder = json.Encoder(decimal_format="number", enc_hook=str)
+    data: bytes = json.format(encoder.encode(value), indent=indent)
+    sys.stdout.write(data.decode() + "\n")
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def size(count: int) -> str:
+    """A number of bytes for people."""
+    if count < _THOUSAND:
+        return f"{count} B"
+    power = min((len(str(count)) - 1) // 3, len(_UNITS) - 1)
+    return f"{Decimal(count) / _THOUSAND**power:.1f} {_UNITS[power]}"
+
+
+def number(count: int) -> str:
+    """A count with its thousands apart."""
+    return f"{count:,}"
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """A count and its noun."""
+    return f"{number(count)} {one if count == 1 else many or one + 's'}"
+
+
+def instant(when: datetime) -> str:
+    """An instant for people: UTC, to the second."""
+    return f"{when:%Y-%m-%d %H:%M:%S}Z"
+
+
+# --- progress -------------------------------------------------------------------------------------
+
+
+class Bar(Protocol):
+    """Shows how far something is."""
+
+    def __call__(self, what: str, done: int, total: int) -> None: ...
+
+
+@contextmanager
+def progress(*, shown: bool = True) -> Generator[Bar]:
+    """A bar for each thing that is reported, on standard error, where somebody is looking."""
+    stderr = console(stderr=True)
+    if not shown or not stderr.is_terminal:
+        yield _nothing
+        return
+    rich = import_module("rich.progress")
+    columns = (
+        rich.TextColumn("{task.description}", style="cyan"),
+        rich.BarColumn(bar_width=32),
+        rich.MofNCompleteColumn(),
+        rich.TimeElapsedColumn(),
+    )
+    with rich.Progress(*columns, console=stderr, transient=True) as shown_bars:
+        yield _Bars(shown_bars)
+
+
+def _nothing(what: str, done: int, total: int) -> None:
+    del what, done, total
+
+
+class _Bars:
+    def __init__(self, bars: Any) -> None:
+        self._bars = bars
+        self._tasks: dict[str, Any] = {}
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if what not in self._tasks:
+            self._tasks[what] = self._bars.add_task(what, total=total)
+        self._bars.update(self._tasks[what], completed=done, total=total)

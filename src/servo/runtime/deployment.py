@@ -1,0 +1,27 @@
+"""The one place that builds adapters."""
+
+from servo.config import Settings
+from servo.ledger.paths import Paths
+from servo.runtime.service import Service, World
+from servo.runtime.system import SystemClock, SystemEntropy
+from servo.storage.from_url import store_from_url
+from servo.storage.probe import probe
+
+
+def open_world(url: str) -> World:
+    """The store at `url` with this machine's clock; refused if it does not keep its promises."""
+    clock, entropy = SystemClock(), SystemEntropy()
+    store = store_from_url(url, clock=clock)
+    probe(store, "probe", entropy)
+    return World(store, clock, entropy)
+
+
+def open_service(
+    url: str,
+    *,
+    tenant: str = "default",
+    workspace: str = "default",
+    settings: Settings | None = None,
+) -> Service:
+    """A leader for a workspace in the store at `url`, not yet started."""
+    return Service(open_world(url), Paths(tenant, workspace), settings)
