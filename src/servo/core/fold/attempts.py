@@ -79,6 +79,7 @@ def attempt_lost(
     row = replace(
         row,
         outcome=_OUTCOME[kind],
+        reported=report is not None,
         exec_id="" if report is None else row.exec_id,
         error_code=error.code,
         error_message=error.message,

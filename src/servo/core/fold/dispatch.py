@@ -98,6 +98,7 @@ def _dispatched(state: State, row: TaskRow, attempt: int) -> TaskRow:
         exec_id="",
         worker_id="",
         delivery=1,
+        reported=False,
         outcome=None,
         retry_at=None,
         error_code="",

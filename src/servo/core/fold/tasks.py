@@ -116,7 +116,7 @@ def _on_finished(state: State, event: TaskFinished, ctx: Ctx) -> None:
     elif event.outcome is TaskOutcome.SKIPPED:
         record_attempt(state, row, event.outcome)
         skipped = ended(state, row, SKIPPED, TransitionReason.EXECUTION_SKIPPED)
-        end_tasks(state, run, [replace(skipped, outcome=event.outcome)], ctx)
+        end_tasks(state, run, [replace(skipped, outcome=event.outcome, reported=True)], ctx)
     else:
         attempt_lost(state, run, row, ctx, kind=FAILURES[event.outcome], report=event)
     ctx.data["task_state"] = state.tasks.rows[row.run_id, row.task_key].state.value
@@ -132,6 +132,7 @@ def _succeeded(state: State, run: RunRow, row: TaskRow, event: TaskFinished, ctx
         finished_at=state.ts,
         lease_expires_at=None,
         execution_deadline=None,
+        reported=True,
         outcome=TaskOutcome.SUCCEEDED,
         materialization_id=row.exec_id if output is None else output.materialization_id,
         code_version=event.code_version or row.code_version,
@@ -147,15 +148,16 @@ def _finished_cancelled(
     """The run was cancelled first: the result is kept on record and promotes nothing."""
     record_attempt(state, row, TaskOutcome.CANCELLED)
     row = ended(state, row, CANCELLED, cancel_reason(run))
-    row = replace(row, outcome=TaskOutcome.CANCELLED, late_outcome=event.outcome)
+    row = replace(
+        row, reported=True, outcome=TaskOutcome.CANCELLED, late_outcome=event.outcome
+    )
     end_tasks(state, run, [row], ctx)
 
 
 def _finished_late(state: State, row: TaskRow, event: TaskFinished) -> None:
     """The execution was cancelled before it said anything: keep what it says, change nothing."""
-    unheard = row.late_outcome is None and row.outcome is not event.outcome
-    if row.state is CANCELLED and unheard:
-        late = replace(row, late_outcome=event.outcome, row_version=state.seq)
+    if row.state is CANCELLED and not row.reported:
+        late = replace(row, reported=True, late_outcome=event.outcome, row_version=state.seq)
         state.tasks.put((row.run_id, row.task_key), late)
         return
     raise Repeated(task_state=row.state.value)

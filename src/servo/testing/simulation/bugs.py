@@ -17,9 +17,9 @@ from servo.controllers import dispatch as dispatch_controller
 from servo.core.fold import apply, dispatch, run_lifecycle, tasks
 from servo.core.fold.context import Rejected
 from servo.core.state.state import State
-from servo.errors import Conflict, Unavailable
-from servo.ledger import slots, writer
-from servo.projection import manifest_store, newest
+from servo.errors import Unavailable
+from servo.ledger import slots
+from servo.projection import newest
 from servo.projection.publisher import Publisher
 from servo.runtime import engine, ownership, takeover
 from servo.runtime.engine import Engine
@@ -63,20 +63,6 @@ def _overwriting_create(store: FaultyStore, key: str, data: bytes) -> Any:
 
 def _always_mine(found: Any, data: bytes, *, nonce: str, nonce_of: Any) -> None:
     del found, data, nonce, nonce_of
-
-
-def _give_up_at_once(
-    store: Any, key: str, data: bytes, *, nonce: str, nonce_of: Any, attempts: int = 1
-) -> Any:
-    """An answer that was lost is read as a refusal."""
-    del nonce, nonce_of, attempts
-    try:
-        store.create(key, data)
-    except Conflict:
-        return store.get(key)
-    except Unavailable as error:
-        raise Unavailable(str(error), may_have_applied=False) from error
-    return None
 
 
 _write = Publisher.write
@@ -283,14 +269,6 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         "taken_is_mine": Bug(
             what="a slot that is taken is read as taken by me",
             plant=_swap((slots, "_unless_mine", _always_mine)),
-            seed=0,
-        ),
-        "unknown_is_no": Bug(
-            what="an unknown outcome is read as a refusal, and the slot used for something else",
-            plant=_swap(
-                (writer, "create_owned", _give_up_at_once),
-                (manifest_store, "create_owned", _give_up_at_once),
-            ),
             seed=0,
         ),
         "ack_before_durable": Bug(

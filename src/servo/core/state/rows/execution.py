@@ -97,6 +97,7 @@ class TaskRow(Row, frozen=True, kw_only=True):
     cancel_deadline: datetime | None = None
     retry_at: datetime | None = None
     finished_at: datetime | None = None
+    reported: bool = False
     outcome: TaskOutcome | None = None
     late_outcome: TaskOutcome | None = None
     materialization_id: str | None = None
