@@ -20,9 +20,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 
-import pyarrow.parquet  # pyright: ignore[reportUnusedImport] # noqa: F401 - in every life at once
 import pytest
 
 from servo.config import Settings
@@ -43,10 +43,13 @@ from servo.runtime.service import Service, World
 from servo.runtime.system import SystemClock, SystemEntropy
 from servo.storage.local import LocalStore
 from servo.testing.builders import specs, task_key
+from servo.testing.workspaces import HOUR, StoredStory
 
 KILLS = 200
 THREADS = 4
-LIFE = (0.02, 0.25)
+LIFE = (0.02, 0.25)  # seconds
+EARLY = 0.2  # of the lives, counted from birth: they die taking over
+SEED = 11
 PATHS = Paths("acme", "prod")
 
 CALM = Settings()
@@ -115,7 +118,7 @@ def live(root: str, life: int, unheard: list[str], say: Say) -> None:
     service = Service(world, PATHS, BUSY if life % 2 else CALM).start()
 
     def commit(thread: int) -> None:
-        for name in (*unheard[thread::THREADS], *names(life, thread)):
+        for name in chain(unheard[thread::THREADS], names(life, thread)):
             say(f"try {name}")
             answer = service.commit(batch_of(name))
             how = "again" if answer.repeated else answer.status.value
@@ -136,31 +139,147 @@ def fork_life(root: str, life: int, unheard: list[str]) -> tuple[int, int]:
     if child:
         os.close(mouth)
         return child, ear
+
+    def say(line: str) -> None:
+        # One write of less than a page is never torn, and needs no lock.
+        os.write(mouth, f"{line}\n".encode())
+
     try:
-        # One write of less than a page is never torn, and needs no lock that a thread could hold.
-        live(root, life, unheard, lambda line: _ = os.write(mouth, f"{line}\n".encode()))
+        os.close(ear)
+        live(root, life, unheard, say)
     finally:
         os._exit(1)
 
 
-def listen(ear: int, until: float) -> bytes:
-    """What is said until then, or to the end."""
+def listen(ear: int, moment: float, *, early: bool) -> bytes:
+    """What a life says until it is to die: so long after it was ready, or after its birth."""
     heard = b""
-    while (left := until - time.monotonic()) > 0:
+    waiting = not early
+    end = time.monotonic() + (60 if waiting else moment)
+    while (left := end - time.monotonic()) > 0:
         if select.select([ear], [], [], left)[0]:
             part = os.read(ear, 65_536)
             if not part:
                 break
             heard += part
+        if waiting and b"ready\n" in heard:
+            waiting, end = False, time.monotonic() + moment
+    if waiting:
+        raise TimeoutError(f"a leader died or did not take over; it said {heard[-500:]!r}")
     return heard
 
 
-def until_ready(ear: int) -> bytes:
-    heard = b""
-    deadline = time.monotonic() + 60
-    while b"ready\n" not in heard:
-        part = listen(ear, min(deadline, time.monotonic() + 0.001))
-        if time.monotonic() >= deadline:
-            raise TimeoutError("a leader did not take over within a minute")
-        heard += part
+def live_and_die(life: tuple[int, int], moment: float, *, early: bool) -> list[str]:
+    """Kill a life at its moment; all it ever said."""
+    child, ear = life
+    with open(ear, "rb", buffering=0) as rest:  # noqa: PTH123 - a descriptor, not a path
+        try:
+            heard = listen(ear, moment, early=early)
+        finally:
+            os.kill(child, signal.SIGKILL)
+        heard += rest.readall() or b""
+    _, status = os.waitpid(child, 0)
+    if not os.WIFSIGNALED(status):
+        raise ChildProcessError(f"a leader ended by itself; it said {heard[-500:]!r}")
+    # The last line may have been cut off by the kill.
+    return heard.decode().split("\n")[:-1]
+
+
+def warm_up() -> None:
+    """Publish, close and merge once, so that no life spends itself on imports."""
+    story = StoredStory()
+    for number in range(3):
+        run = f"run_{number}"
+        _ = story.plan({"a": []}, run_id=run)
+        _ = story.execute("a", run_id=run)
+        story.wait(hours=2)
+        _ = story.publish(close_after=HOUR)
+    _ = story.merge()
+
+
+def nursery(root: str, seed: int, kills: int) -> None:
+    """One life after the other; everything they said goes to standard output."""
+    warm_up()
+    chance = random.Random(seed)  # noqa: S311 - when to kill, not what to hide
+    unheard: dict[str, None] = {}
+    for number in range(kills):
+        early = chance.random() < EARLY
+        moment = chance.uniform(*LIFE)
+        life = fork_life(root, number, list(unheard))
+        for line in live_and_die(life, moment, early=early):
+            verb, _, rest = line.partition(" ")
+            if verb == "try":
+                unheard[rest] = None
+            elif verb == "ack":
+                del unheard[rest.split(" ")[0]]
+            sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+# --- the test -------------------------------------------------------------------------------------
+
+
+def told(lines: list[str]) -> dict[str, tuple[int, str]]:
+    """What was acknowledged: the place and the way, by the id of the batch."""
+    heard: dict[str, tuple[int, str]] = {}
+    for line in lines:
+        verb, *rest = line.split(" ")
+        if verb == "ack":
+            name, seq, how = rest
+            assert name not in heard, f"{name} was sent again although its answer was heard"
+            heard[name] = int(seq), how
     return heard
+
+
+def places(store: LocalStore) -> dict[str, list[int]]:
+    """Where in the ledger each batch stands."""
+    found: dict[str, list[int]] = {}
+    for entry, _ in LedgerReader(store, PATHS).forward(0):
+        for batch in entry.batches:
+            found.setdefault(batch.id, []).append(entry.seq)
+    return found
+
+
+@pytest.mark.kill
+@pytest.mark.slow
+def test_nothing_acknowledged_is_lost_or_applied_twice_however_often_the_leader_is_killed(
+    tmp_path: Path,
+) -> None:
+    done = subprocess.run(
+        [sys.executable, __file__, str(tmp_path), str(SEED), str(KILLS)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    lines = done.stdout.splitlines()
+    acknowledged = told(lines)
+    store = LocalStore(tmp_path)
+    stored = places(store)
+
+    assert [name for name, seqs in stored.items() if len(seqs) > 1] == []
+    for name, (seq, how) in acknowledged.items():
+        if how == "applied":
+            assert stored[name] == [seq]
+        elif how == "again":
+            assert len(stored[name]) == 1, f"{name} was never committed and answered as repeated"
+        else:
+            # Only an intent that found its own work done when it was sent again is refused.
+            assert name.endswith("-start"), f"{name}: {how}"
+            assert stored[name][0] < seq
+
+    report = verify(store, PATHS)
+    assert report.problems == ()
+    assert report.compared
+    everything = dump(rebuild(store, PATHS, from_genesis=True).state)
+    restarted = Overlaid(store, PATHS, rebuild(store, PATHS, from_genesis=False))
+    assert differences(everything, dump_snapshot(restarted)) == []
+
+    ways = Counter(how for _, how in acknowledged.values())
+    assert ways["applied"] > KILLS
+    assert ways["again"] > 0, "no answer was ever lost by a kill: the test has become blind"
+    assert segments_from(store, PATHS, 1), "nothing was archived: the test has become blind"
+
+
+if __name__ == "__main__":
+    nursery(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

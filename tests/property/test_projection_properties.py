@@ -4,16 +4,17 @@ see the newest version of every row, and what a leader keeps plus what it can lo
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from types import NoneType, UnionType
+from types import UnionType
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import inspect
 from msgspec.structs import replace
 
 from servo.core.events.timers import TimerType
-from servo.core.manifest import Manifest, Tier, encode, first_claim
+from servo.core.manifest import Manifest, encode, first_claim
 from servo.core.state.rows.automation import RunKeyRow
 from servo.core.state.rows.execution import (
     DepSatisfactionRow,
@@ -67,8 +68,6 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     """Any value of a field's type, found by looking at the type."""
     if get_origin(hint) in (Union, UnionType):
         return st.one_of([values_of(member) for member in get_args(hint)])
-    if hint is NoneType:
-        return st.none()
     match inspect.type_info(hint):
         case inspect.EnumType(cls=kind):
             return st.sampled_from(list(kind))
@@ -84,6 +83,8 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
 
 def scalars(info: inspect.Type) -> st.SearchStrategy[Any]:
     match info:
+        case inspect.NoneType():
+            return st.none()
         case inspect.StrType():
             return TEXT
         case inspect.IntType():
@@ -268,7 +269,7 @@ class Workspace:
         self.put("parked_batches", row)
         self.close_entry()
 
-    def record_a_run_key(self, number: int, _: bool) -> None:
+    def record_a_run_key(self, number: int, __: bool) -> None:
         key = f"k{number}"
         known = self.bring_back("run_key_index", key)
         row = RunKeyRow(
@@ -281,13 +282,13 @@ class Workspace:
         self.put("run_key_index", row)
         self.close_entry()
 
-    def drop_a_run_key(self, number: int, _: bool) -> None:
+    def drop_a_run_key(self, number: int, __: bool) -> None:
         _ = self.bring_back("run_key_index", f"k{number}")
         _ = self.open_entry()
         self.drop("run_key_index", f"k{number}")
         self.close_entry()
 
-    def advance_a_run(self, number: int, _: bool) -> None:
+    def advance_a_run(self, number: int, __: bool) -> None:
         """Start a run that does not exist, finish one that does."""
         run = cast("RunRow | None", self.bring_back("runs", f"r{number}"))
         if f"r{number}" not in self.model["runs"]:
@@ -323,7 +324,7 @@ class Workspace:
 
     # --- publishing -----------------------------------------------------------------------------
 
-    def begin_to_publish(self, number: int, _: bool) -> None:
+    def begin_to_publish(self, number: int, __: bool) -> None:
         if self.capture is None:
             self.capture = self.publisher.capture(
                 self.state, now=self.now, close_after=HOUR, max_rows=(0, 5, 1000)[number]
@@ -348,10 +349,9 @@ class Workspace:
         if self.capture is None:
             return
         self.store.refuse_creates = True
-        try:
+        with pytest.raises(Unavailable) as caught:
             self.write()
-        except Unavailable as error:
-            assert not error.may_have_applied
+        assert not caught.value.may_have_applied
         self.store.refuse_creates = False
         self.publisher.restore(self.state, self.capture)
         self.capture = None

@@ -17,6 +17,7 @@ from servo.ledger.paths import Paths
 from servo.ledger.writer import LedgerWriter
 from servo.ports.object_store import ObjectStore
 from servo.projection.manifest_store import ManifestStore
+from servo.projection.merge import MergeResult
 from servo.projection.publisher import Publisher
 from servo.projection.tiering import MergePolicy
 from servo.storage.memory import MemoryStore
@@ -80,12 +81,16 @@ class StoredStory(Story):
         self._stored = len(self.entries)
         return answers
 
-    def publish(self, *, close_after: timedelta = NEVER) -> Manifest:
+    def publish(
+        self, *, close_after: timedelta = NEVER, merges: Sequence[MergeResult] = ()
+    ) -> Manifest:
         """Publish what changed; runs that ended `close_after` ago move to the closed tier."""
         capture = self.publisher.capture(
             self.state, now=self.now, close_after=close_after, max_rows=10_000
         )
-        self.manifest = self.publisher.write(capture, self.manifest, **self._signature())
+        self.manifest = self.publisher.write(
+            capture, self.manifest, **self._signature(), merges=merges
+        )
         if capture is not None:
             self.publisher.release(self.state, capture)
         return self.manifest

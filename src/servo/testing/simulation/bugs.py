@@ -17,9 +17,9 @@ from servo.controllers import dispatch as dispatch_controller
 from servo.core.fold import apply, dispatch, run_lifecycle, tasks
 from servo.core.fold.context import Rejected
 from servo.core.state.state import State
-from servo.errors import Unavailable
+from servo.errors import Conflict, Unavailable
 from servo.ledger import slots
-from servo.projection import newest
+from servo.projection import manifest_store, newest
 from servo.projection.publisher import Publisher
 from servo.runtime import engine, ownership, takeover
 from servo.runtime.engine import Engine
@@ -63,6 +63,18 @@ def _overwriting_create(store: FaultyStore, key: str, data: bytes) -> Any:
 
 def _always_mine(found: Any, data: bytes, *, nonce: str, nonce_of: Any) -> None:
     del found, data, nonce, nonce_of
+
+
+def _try_once(
+    store: Any, key: str, data: bytes, *, nonce: str, nonce_of: Any, attempts: int = 1
+) -> Any:
+    """No second try and no reading back: one lost answer and nobody knows."""
+    del nonce, nonce_of, attempts
+    try:
+        store.create(key, data)
+    except Conflict:
+        return store.get(key)
+    return None
 
 
 _write = Publisher.write
@@ -278,12 +290,18 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         ),
         "delete_on_unknown": Bug(
             what="files are deleted when it is unknown whether they were published",
-            plant=_swap((Publisher, "write", _write_and_clean_up)),
+            plant=_swap(
+                (Publisher, "write", _write_and_clean_up),
+                (manifest_store, "create_owned", _try_once),
+            ),
             seed=0,
         ),
         "unknown_publish_retried": Bug(
             what="a publish whose outcome is unknown is made again by the same leader",
-            plant=_swap((Maintenance, "_published", _published_at_once)),
+            plant=_swap(
+                (Maintenance, "_published", _published_at_once),
+                (manifest_store, "create_owned", _try_once),
+            ),
             seed=0,
         ),
         "no_reread_after_claim": Bug(
