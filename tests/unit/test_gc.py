@@ -137,18 +137,25 @@ def merge_late(story: StoredStory, minutes: int) -> None:
 def test_a_file_that_was_named_late_stays_as_long_as_a_version_names_it() -> None:
     """Named almost half of the least age after it was written, and merged away at once."""
     story = busy(2)
-    _ = story.plan({"a": []}, run_id="more")
-    _ = story.publish()
+    for number in range(2):
+        _ = story.plan({"a": []}, run_id=f"more_{number}")
+        _ = story.publish()
+    before = files(story)
     merge_late(story, minutes=59)
-    late = story.manifest
-    _ = story.merge()
-    for number in range(20):
-        story.wait(minutes=7)
+    late, written = story.manifest, files(story) - before
+    for number in range(4):
         _ = story.plan({"a": []}, run_id=f"later_{number}")
         _ = story.publish()
-        _ = collected(story)
+        _ = story.merge()
+    merged_away = written & set(referenced(late)) - set(referenced(story.manifest))
+    assert merged_away
+    while late.v in story.manifests.versions():
         assert missing(story) == {}
-    assert late.v not in story.manifests.versions()
+        story.wait(minutes=7)
+        _ = collected(story)
+    story.wait(hours=OLD)
+    _ = collected(story)
+    assert not merged_away & files(story)
 
 
 def test_the_ledger_is_not_garbage() -> None:
@@ -336,15 +343,24 @@ def test_old_entries_are_archived_and_their_hot_copies_deleted() -> None:
     assert verify(story.store, story.paths).sound
 
 
+def test_entries_stay_hot_for_their_time_and_until_there_are_enough() -> None:
+    story = busy()
+    story.wait(hours=27)  # archived after 4 hours, and a day more while they are few
+    assert collected(story).packed == 0
+    story.wait(hours=2)
+    assert collected(story).packed == story.state.seq
+
+
 def test_entries_that_a_version_of_the_last_day_builds_on_stay_hot() -> None:
     story = busy(3)
-    story.wait(days=2)
+    began = story.manifest.applied_seq
     for number in range(3):
         _ = story.plan({"a": []}, run_id=f"new_{number}")
-    last_published = story.manifest.applied_seq
+    story.wait(days=2)
+    _ = story.publish()
     _ = collected(story)
     hot = story.objects(story.paths.ledger_prefix)
-    assert hot == [story.paths.ledger_entry(last_published + n) for n in (1, 2, 3)]
+    assert hot == [story.paths.ledger_entry(began + n) for n in (1, 2, 3)]
 
 
 def test_the_ledger_goes_on_after_it_was_archived() -> None:

@@ -251,7 +251,7 @@ class Collector:
         # Whoever holds a manifest of the last day finds what follows it among the hot entries.
         due = Due(
             upto=self._kept[view.day_began.v].applied_seq,
-            older_than=view.present,
+            older_than=view.present - self._settings.archive_after,
         )
         segment = self._packer.step(due, reads=self._limit)
         deleted = delete_archived(self._store, self._paths, due, limit=self._limit)

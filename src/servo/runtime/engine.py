@@ -227,8 +227,10 @@ class Engine:
             return
         try:
             self.ownership.confirm()
-        except Unavailable as error:
+        except ServoError as error:
             self._tell(draft, error)
+            if not isinstance(error, Unavailable):
+                raise
             return
         for reply, answer in draft.replies:
             reply(replace(answer, seq=before.seq) if answer.seq > before.seq else answer)

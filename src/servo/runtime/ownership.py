@@ -23,7 +23,7 @@ class Ownership:
     def __init__(self, ports: Ports, paths: Paths, leadership: Leadership) -> None:
         self._clock = ports.clock
         self._manifests = ManifestStore(ports.store, paths)
-        self._owner = leadership.owner
+        self.owner = leadership.owner
         self.confirmed_at = leadership.confirmed_at
 
     def wrote(self, issued: float, trust_for: timedelta) -> None:
@@ -34,14 +34,18 @@ class Ownership:
             self.confirmed_at = issued
 
     def confirm_within(self, age: timedelta) -> None:
-        """Look again unless we knew within the last `age`."""
-        if timedelta(seconds=self._clock.monotonic() - self.confirmed_at) > age:
+        """Look again unless we knew within the last `age`.
+
+        Looking may itself take long (this process may be stopped in the middle of it), and what
+        was seen before that is then too old again.
+        """
+        while timedelta(seconds=self._clock.monotonic() - self.confirmed_at) > age:
             self.confirm()
 
     def confirm(self) -> None:
         """Read the newest manifest; `Fenced` if it is not ours."""
         looked = self._clock.monotonic()
-        if not is_owner(self._manifests.latest(), self._owner):
+        if not is_owner(self._manifests.latest(), self.owner):
             raise Fenced(
                 "another leader has claimed the workspace",
                 remedy="nothing is lost; send the request to the new leader",

@@ -4,7 +4,8 @@
    manifest back: if its owner is not us, begin again. The slot may have been won by somebody
    else, lost again and collected while we slept, and our create then succeeded on a slot that
    no longer means anything.
-2. Load the projection it names and verify it; replay the ledger behind it.
+2. Load the projection it names and verify it, or fold the whole ledger if a file of it is
+   damaged; replay the ledger behind it.
 3. At the first missing entry create a fence: an empty entry of our epoch. A former leader that
    still wants this place loses it here and stops. If somebody else's entry is there, fold it
    and go on.
@@ -19,6 +20,7 @@ like any other. Nothing is ever deleted here.
 """
 
 import msgspec
+from msgspec.structs import replace
 
 from servo.core.events.codec import decode_entry, encode_entry
 from servo.core.events.envelope import Entry
@@ -26,13 +28,14 @@ from servo.core.fold.apply import apply_entry
 from servo.core.fold.limits import FOLD_VERSION
 from servo.core.manifest import Manifest, encode, first_claim, next_claim
 from servo.core.state.state import State
-from servo.errors import Fenced, NotFound, Unavailable
+from servo.errors import Corrupt, Fenced, NotFound, Unavailable
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
 from servo.ledger.writer import LedgerWriter
 from servo.projection.hydration import Hydrator
 from servo.projection.load import load_state
 from servo.projection.manifest_store import ManifestStore
+from servo.projection.rebuild import rebuild
 from servo.runtime.ports import Ports
 from servo.runtime.term import TICK
 
@@ -60,11 +63,23 @@ def take_over(ports: Ports, paths: Paths) -> Leadership:
             state = load_state(ports.store, claim, paths.tenant, paths.workspace)
         except NotFound:
             continue
+        except Corrupt:
+            claim, state = _from_the_ledger(ports, paths, claim)
         return _catch_up(ports, paths, manifests, claim, state)
     raise Unavailable(
         "the workspace changed hands too often to be taken over",
         remedy="see who else is trying to lead it, and try again",
     )
+
+
+def _from_the_ledger(ports: Ports, paths: Paths, claim: Manifest) -> tuple[Manifest, State]:
+    """Fold everything again, because a file of the projection is damaged.
+
+    The next publish then names new files only. A damaged ledger has no such remedy: its error
+    is passed on and the workspace stays as it is.
+    """
+    state = rebuild(ports.store, paths, from_genesis=True).state
+    return replace(claim, tables={}), state
 
 
 def claim_epoch(ports: Ports, manifests: ManifestStore) -> Manifest | None:

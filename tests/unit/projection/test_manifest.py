@@ -198,7 +198,10 @@ def test_files_that_were_checked_before_are_not_checked_again() -> None:
 def test_everything_a_manifest_needs_is_named() -> None:
     bloom = ObjectRef(key="f2.keys", size=1, sha256="11")
     closed = file("f2", tier=Tier.CLOSED, bloom=bloom)
-    held = {"tasks": TableFiles(files=(file("f1"), closed)), "runs": TableFiles(files=(file("f3"),))}
+    held = {
+        "tasks": TableFiles(files=(file("f1"), closed)),
+        "runs": TableFiles(files=(file("f3"),)),
+    }
     new = published(first(), tables=held)
     assert sorted(referenced(new)) == ["f1", "f2", "f2.keys", "f3"]
     assert new.files("tasks", Tier.CLOSED) == (closed,)

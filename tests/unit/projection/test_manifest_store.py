@@ -130,7 +130,6 @@ def test_the_newest_is_found_among_any_versions_with_any_hint(
     _ = store.put(PATHS.manifest_hint, b'{"v":%d}' % hint)
     found = manifests.latest()
     assert found is not None
-    # A hint that names a version which exists is believed as a lower bound, others are not.
     assert found.v == max(versions)
 
 

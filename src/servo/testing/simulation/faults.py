@@ -16,7 +16,7 @@ import msgspec
 from servo.errors import Conflict, NotFound, Unavailable
 from servo.ports.object_store import Blob, ObjectMeta
 from servo.ports.task_queue import Delivery
-from servo.testing.simulation.kernel import START, Kernel, Process
+from servo.testing.simulation.kernel import START, Kernel, Process, Violation
 
 TIMEOUT_MS = 400
 
@@ -220,7 +220,8 @@ class FaultyQueue:
     def __init__(self, kernel: Kernel, faults: QueueFaults) -> None:
         self._kernel = kernel
         self._faults = faults
-        self._names: dict[str, None] = {}
+        self._names: dict[str, int] = {}
+        self._taken: dict[str, None] = {}
         self._waiting: list[Delivery] = []
 
     def send_from(self, process: Process, delivery: Delivery) -> None:
@@ -236,9 +237,12 @@ class FaultyQueue:
 
     def _accept(self, delivery: Delivery) -> None:
         kernel = self._kernel
-        if delivery.name in self._names:
+        known = self._names.setdefault(delivery.name, delivery.delivery)
+        if known != delivery.delivery:
+            raise Violation(f"delivery {delivery.delivery} has the name of delivery {known}")
+        if delivery.name in self._taken:
             return
-        self._names[delivery.name] = None
+        self._taken[delivery.name] = None
         if kernel.chance(self._faults.lost):
             kernel.fault("queue_lost")
             return

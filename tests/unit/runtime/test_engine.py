@@ -1,0 +1,371 @@
+"""The leader's loop, one step at a time, on a store that can be told to fail."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from servo.config import Settings
+from servo.core.events.codec import encode_batch
+from servo.core.events.envelope import Answer, Batch, Status
+from servo.core.events.runs import PlanCreated, PlanSegment, RunCancelRequested, RunRequested
+from servo.core.events.tasks import TaskFinished, TaskOutcome, TaskStarted
+from servo.core.plan import chunk_bytes, chunk_digest, normalize, split
+from servo.core.state.states import RunState, TaskState
+from servo.errors import Fenced, Invalid, Unavailable
+from servo.ledger.reader import LedgerReader
+from servo.ports.object_store import ObjectMeta
+from servo.projection.reader import Reader
+from servo.runtime.heartbeats import Verdict
+from servo.runtime.requests import Beat
+from servo.storage.memory import MemoryStore
+from servo.testing.builders import specs, task_key
+from servo.testing.clock import ManualClock
+from servo.testing.leader import HandLeader
+
+SECOND = timedelta(seconds=1)
+
+
+class MoodyStore(MemoryStore):
+    """A store whose creates fail while `mood` says how."""
+
+    mood: Callable[[str], Unavailable | None] = staticmethod(lambda _key: None)
+
+    def create(self, key: str, data: bytes) -> ObjectMeta:
+        error = self.mood(key)
+        if error is not None:
+            raise error
+        return super().create(key, data)
+
+
+def new_store() -> MoodyStore:
+    return MoodyStore(ManualClock())
+
+
+def request(run_id: str = "run_1", **fields: object) -> RunRequested:
+    values = {"run_key": f"key-{run_id}", "request_fingerprint": "fp", **fields}
+    return RunRequested(run_id=run_id, **values)  # pyright: ignore[reportArgumentType]
+
+
+def plan(run_id: str = "run_1", **dag: tuple[str, ...]) -> PlanCreated:
+    graph = dag or {"a": (), "b": ("a",)}
+    tasks = specs(graph, heartbeat_timeout_ms=10_000)
+    return PlanCreated(run_id=run_id, fingerprint="plan", tasks=tasks)
+
+
+def answered(value: object) -> Answer:
+    assert isinstance(value, Answer), value
+    return value
+
+
+def entries(leader: HandLeader) -> list[int]:
+    reader = LedgerReader(leader.ports.store, leader.paths)
+    return [entry.seq for entry, _ in reader.forward(0)]
+
+
+def test_a_committed_batch_is_in_the_ledger_when_it_is_answered() -> None:
+    leader = HandLeader(new_store())
+    answer = answered(leader.tell(request()))
+    entry = LedgerReader(leader.ports.store, leader.paths).read(answer.seq)
+    assert entry is not None
+    assert [type(e).__name__ for b in entry[0].batches for e in b.events] == ["RunRequested"]
+
+
+def test_a_ready_task_is_dispatched_in_the_entry_that_planned_it() -> None:
+    leader = HandLeader(new_store())
+    leader.tell(request(), plan())
+    (sent,) = leader.queue.sent
+    row = leader.engine.state.tasks.rows["run_1", task_key("a")]
+    assert (sent.attempt_id, row.state) == (row.attempt_id, TaskState.DISPATCHED)
+    assert entries(leader) == [1, 2]
+
+
+def test_what_waits_together_is_committed_together() -> None:
+    leader = HandLeader(new_store())
+    answers = leader.send(*(leader.batch(request(f"run_{n}")) for n in range(50)))
+    leader.engine.step()
+    assert {answered(answer).seq for answer in answers} == {2}
+
+
+def test_an_idle_leader_writes_nothing() -> None:
+    leader = HandLeader(new_store())
+    leader.tell(request(), plan(a=()))
+    leader.run_for(3 * SECOND)
+    before = [meta.key for meta in leader.ports.store.list_after("")]
+    leader.run_for(20 * SECOND)
+    after = [meta.key for meta in leader.ports.store.list_after("")]
+    assert [key for key in after if key not in before and "/ledger/" in key] == []
+    assert after == before
+
+
+def test_a_full_disk_is_told_and_nothing_is_blocked_after_it() -> None:
+    store = new_store()
+    leader = HandLeader(store)
+    store.mood = lambda key: Unavailable("full", may_have_applied=False) if "ledger" in key else None
+    refused = leader.tell(request())
+    assert isinstance(refused, Unavailable)
+    assert not leader.engine.state.runs.rows
+    store.mood = lambda _key: None
+    assert answered(leader.tell(request())).applied
+    assert entries(leader) == [1, 2]
+
+
+def test_an_unknown_outcome_ends_the_term_and_the_successor_finds_out() -> None:
+    store = new_store()
+    leader = HandLeader(store)
+    applied: list[str] = []
+
+    def lost_answer(key: str) -> Unavailable | None:
+        if "ledger" not in key or applied:
+            return Unavailable("lost") if "ledger" in key else None
+        applied.append(key)
+        return None
+
+    batch = leader.batch(request())
+    store.mood = lost_answer
+    applied.append("nothing is applied")
+    (answer,) = _send_and_step(leader, batch)
+    assert isinstance(answer, Unavailable)
+    assert answer.may_have_applied
+    store.mood = lambda _key: None
+    successor = HandLeader(store, seed=1)
+    answers = successor.send(batch)
+    successor.engine.step()
+    assert answered(answers[0]).applied
+
+
+def _send_and_step(leader: HandLeader, batch: Batch) -> list[object]:
+    answers = leader.send(batch)
+    with pytest.raises(Unavailable):
+        leader.engine.step()
+    return list(answers)
+
+
+def test_a_former_leader_is_fenced_and_its_caller_told() -> None:
+    store = new_store()
+    old = HandLeader(store)
+    new = HandLeader(store, seed=1)
+    answers = old.send(old.batch(request()))
+    with pytest.raises(Fenced):
+        old.engine.step()
+    assert isinstance(answers[0], Fenced)
+    assert answered(new.tell(request())).applied
+
+
+def test_a_former_leader_does_not_even_refuse() -> None:
+    """What it does not know, its successor may: only the leader may say no."""
+    store = new_store()
+    old = HandLeader(store)
+    HandLeader(store, seed=1)
+    nonsense = TaskStarted(run_id="run_x", task_key="t", attempt_id="a", exec_id="e")
+    answers = old.send(old.batch(nonsense))
+    with pytest.raises(Fenced):
+        old.engine.step()
+    assert isinstance(answers[0], Fenced)
+
+
+def test_a_former_leader_does_not_acknowledge_signs_of_life() -> None:
+    store = new_store()
+    old = HandLeader(store)
+    _start(old)
+    HandLeader(store, seed=1)
+    old.clock.advance(timedelta(seconds=2))
+    with pytest.raises(Fenced):
+        old.beat(_beat(old))
+
+
+def _start(leader: HandLeader, name: str = "a") -> None:
+    leader.tell(request(), plan())
+    row = leader.engine.state.tasks.rows["run_1", task_key(name)]
+    leader.tell(
+        TaskStarted(
+            run_id="run_1", task_key=row.task_key, attempt_id=row.attempt_id, exec_id="mine"
+        )
+    )
+
+
+def _beat(leader: HandLeader) -> Beat:
+    row = leader.engine.state.tasks.rows["run_1", task_key("a")]
+    return Beat(
+        run_id="run_1", task_key=row.task_key, attempt_id=row.attempt_id, exec_id="mine"
+    )
+
+
+def test_an_execution_that_beats_keeps_its_task() -> None:
+    leader = HandLeader(new_store())
+    _start(leader)
+    for _ in range(30):
+        leader.clock.advance(SECOND)
+        assert leader.beat(_beat(leader)) is Verdict.GO_ON
+    assert leader.engine.state.tasks.rows["run_1", task_key("a")].attempt == 1
+
+
+def test_an_execution_that_falls_silent_loses_its_task() -> None:
+    leader = HandLeader(new_store())
+    _start(leader)
+    leader.run_for(timedelta(seconds=13))
+    row = leader.engine.state.tasks.rows["run_1", task_key("a")]
+    assert (row.state, row.infra_losses) == (TaskState.RETRY_WAIT, 1)
+    assert leader.beat(_beat(leader)) is Verdict.LOST
+
+
+def test_silence_of_the_leader_is_not_silence_of_the_worker() -> None:
+    leader = HandLeader(new_store())
+    _start(leader)
+    leader.clock.advance(timedelta(minutes=10))
+    leader.engine.step()
+    row = leader.engine.state.tasks.rows["run_1", task_key("a")]
+    assert row.state is TaskState.RUNNING
+    assert row.lease_expires_at is not None
+    assert row.lease_expires_at > leader.engine.state.ts
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_clock_that_jumps_expires_nothing(hours: int) -> None:
+    leader = HandLeader(new_store())
+    _start(leader)
+    leader.clock.jump(timedelta(hours=hours))
+    for _ in range(5):
+        leader.clock.advance(SECOND)
+        assert leader.beat(_beat(leader)) is Verdict.GO_ON
+    assert leader.engine.state.tasks.rows["run_1", task_key("a")].state is TaskState.RUNNING
+
+
+def test_after_a_clock_was_set_back_time_still_passes() -> None:
+    leader = HandLeader(new_store())
+    _start(leader)
+    leader.clock.jump(timedelta(hours=-1))
+    leader.run_for(timedelta(seconds=13))
+    assert leader.engine.state.tasks.rows["run_1", task_key("a")].state is TaskState.RETRY_WAIT
+
+
+def test_a_cancelled_execution_is_told_with_its_next_beat() -> None:
+    leader = HandLeader(new_store())
+    _start(leader)
+    leader.tell(RunCancelRequested(run_id="run_1"))
+    assert leader.beat(_beat(leader)) is Verdict.CANCEL
+
+
+def test_a_cancelled_execution_that_says_nothing_is_given_up_after_its_grace() -> None:
+    leader = HandLeader(new_store())
+    _start(leader)
+    leader.tell(RunCancelRequested(run_id="run_1"))
+    for _ in range(33):
+        leader.clock.advance(SECOND)
+        leader.beat(_beat(leader))
+    assert leader.engine.state.runs.rows["run_1"].state is RunState.CANCELLED
+
+
+def test_a_published_projection_is_read_back_by_others() -> None:
+    leader = HandLeader(new_store())
+    leader.tell(request(), plan())
+    leader.run_for(2 * SECOND)
+    snapshot = Reader(leader.ports.store, leader.paths).snapshot(min_seq=2)
+    assert {row.run_id for row in snapshot.rows("runs")} == {"run_1"}  # pyright: ignore
+
+
+def test_a_successor_resumes_where_the_leader_died() -> None:
+    store = new_store()
+    first = HandLeader(store)
+    _start(first)
+    state = first.engine.state
+    second = HandLeader(store, seed=1)
+    row = second.engine.state.tasks.rows["run_1", task_key("a")]
+    assert row.exec_id == "mine"
+    finished = TaskFinished(
+        run_id="run_1",
+        task_key=row.task_key,
+        attempt_id=row.attempt_id,
+        exec_id="mine",
+        outcome=TaskOutcome.SUCCEEDED,
+    )
+    assert answered(second.tell(finished)).applied
+    assert second.engine.state.tasks.rows["run_1", task_key("b")].state is TaskState.DISPATCHED
+    assert state.tasks.rows["run_1", task_key("b")].state is TaskState.BLOCKED
+
+
+def test_inbox_objects_are_sequenced_once_and_removed() -> None:
+    leader = HandLeader(new_store())
+    batch = leader.batch(request(), plan())
+    key = leader.paths.inbox_item("01ABC")
+    leader.ports.store.create(key, encode_batch(batch))
+    leader.run_for(3 * SECOND)
+    assert "run_1" in leader.engine.state.runs
+    assert list(leader.ports.store.list_after(leader.paths.inbox_prefix)) == []
+    leader.ports.store.create(key, encode_batch(batch))
+    before = leader.engine.state.seq
+    leader.run_for(3 * SECOND)
+    assert leader.engine.state.seq == before
+    assert list(leader.ports.store.list_after(leader.paths.inbox_prefix)) == []
+
+
+def test_an_inbox_object_that_is_no_batch_becomes_a_dead_letter() -> None:
+    leader = HandLeader(new_store())
+    leader.ports.store.create(leader.paths.inbox_item("junk"), b"\xff not json")
+    leader.run_for(3 * SECOND)
+    (row,) = Reader(leader.ports.store, leader.paths).snapshot().rows("dead_letter")
+    assert "not a batch" in row.error  # pyright: ignore
+    assert answered(leader.tell(request())).applied
+
+
+def test_a_fact_that_comes_before_its_run_waits_for_it() -> None:
+    leader = HandLeader(new_store())
+    early = leader.batch(RunCancelRequested(run_id="run_1"))
+    leader.ports.store.create(leader.paths.inbox_item("early"), encode_batch(early))
+    leader.run_for(3 * SECOND)
+    assert list(leader.engine.state.parked.rows) == [early.id]
+    leader.tell(request(), plan())
+    assert leader.engine.state.runs.rows["run_1"].state is RunState.CANCELLED
+    assert not leader.engine.state.parked.rows
+
+
+def test_a_large_plan_is_expanded_segment_by_segment() -> None:
+    leader = HandLeader(new_store())
+    graph = {f"t{n}": (f"t{n - 1}",) if n else () for n in range(10)}
+    segments: list[PlanSegment] = []
+    for chunk in split(normalize(specs(graph)), 3):
+        data = chunk_bytes(chunk)
+        digest = chunk_digest(data)
+        leader.ports.store.put(leader.paths.plan(digest), data)
+        segments.append(PlanSegment(digest=digest, count=len(chunk.tasks)))
+    event = PlanCreated(run_id="run_1", fingerprint="plan", segments=tuple(segments))
+    leader.tell(request(), event)
+    leader.run_for(5 * SECOND)
+    assert len(leader.engine.state.index.run_tasks["run_1"]) == 10
+    successor = HandLeader(leader.ports.store, seed=1)
+    assert len(successor.engine.state.index.run_tasks["run_1"]) == 10
+
+
+@pytest.mark.parametrize("data", [None, b"other bytes"])
+def test_a_run_whose_stored_plan_is_missing_or_damaged_ends(data: bytes | None) -> None:
+    leader = HandLeader(new_store())
+    digest = "0" * 64
+    if data is not None:
+        leader.ports.store.put(leader.paths.plan(digest), data)
+    event = PlanCreated(
+        run_id="run_1", fingerprint="plan", segments=(PlanSegment(digest=digest, count=1),)
+    )
+    leader.tell(request(), event)
+    leader.run_for(3 * SECOND)
+    run = leader.engine.state.runs.rows["run_1"]
+    assert run.state is RunState.CANCELLED
+    assert run.error
+
+
+def test_new_runs_wait_while_publishing_is_behind_and_reports_do_not() -> None:
+    leader = HandLeader(new_store(), settings=Settings(slow_at_l0_files=0))
+    refused = leader.tell(request())
+    leader.engine.step()
+    refused = leader.tell(request("run_2"))
+    assert isinstance(refused, Unavailable)
+    assert not refused.may_have_applied
+    report = RunCancelRequested(run_id="nothing")
+    assert answered(leader.tell(report)).status is Status.REJECTED
+
+
+def test_a_batch_with_a_hostile_id_is_refused_before_it_is_queued() -> None:
+    leader = HandLeader(new_store())
+    for run_id in ("../other", "a\\b", "a\x00b", "e\u0301", "a%2e%2e/b", "", "\u202egnp"):
+        with pytest.raises(Invalid):
+            leader.tell(request(run_id))
+    assert answered(leader.tell(request())).applied
