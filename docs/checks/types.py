@@ -32,6 +32,19 @@ def field_types(struct: type[Any]) -> dict[str, str]:
     return {field.name: wire_type(hints[field.name]) for field in msgspec.structs.fields(struct)}
 
 
+def field_defaults(struct: type[Any]) -> dict[str, str]:
+    """What the absence of each field means: a JSON value, or that it must be there."""
+    return {field.name: _default(field) for field in msgspec.structs.fields(struct)}
+
+
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    if field.required:
+        return "required"
+    if field.default_factory is not msgspec.NODEFAULT:
+        return msgspec.json.encode(field.default_factory()).decode()
+    return msgspec.json.encode(field.default).decode()
+
+
 def wire_type(hint: Any) -> str:
     """A type as the reference writes it: `string`, `list of string`, `Output or null`."""
     hint = getattr(hint, "__supertype__", hint)

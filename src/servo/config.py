@@ -18,6 +18,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     stall_after: timedelta = timedelta(milliseconds=2500)
     confirm_every: timedelta = timedelta(milliseconds=1600)
     inbox_every: timedelta = timedelta(seconds=2)
+    show_beats_every: timedelta = timedelta(seconds=30)
     close_after: timedelta = timedelta(hours=1)
     close_rows_per_publish: int = 20_000
     gc_every: timedelta = timedelta(minutes=10)

@@ -28,11 +28,12 @@ import pytest
 
 from servo.config import Settings
 from servo.core.events.dispatch import DispatchRequested, Handover
-from servo.core.events.envelope import Batch
+from servo.core.events.envelope import Answer, Batch
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import PlanCreated, RunRequested
 from servo.core.events.tasks import Output, TaskFinished, TaskOutcome
 from servo.core.ids import RunId, attempt_id
+from servo.errors import Unavailable
 from servo.ledger.archive import segments_from
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
@@ -49,6 +50,7 @@ from servo.testing.workspaces import HOUR, StoredStory
 KILLS = 200
 THREADS = 4
 LIFE = (0.02, 0.2)  # seconds
+LONG_LIFE = (0.5, 1.0)  # long enough to merge what the others published
 EARLY = 0.2  # of the lives, counted from birth: they die taking over
 SEED = 11
 MEMORY = Path("/dev/shm")
@@ -114,6 +116,17 @@ STEPS = (("plan", "start", "end"), ("empty",), ("quota",))
 # --- the nursery: one life after the other --------------------------------------------------------
 
 
+def insist(service: Service, batch: Batch) -> Answer:
+    """Commit a batch, however often the leader asks to come back: lives are too short to merge."""
+    while True:
+        try:
+            return service.commit(batch)
+        except Unavailable as error:
+            if error.may_have_applied:
+                raise
+            time.sleep(0.01)
+
+
 def live(root: str, life: int, unheard: list[str], say: Say) -> None:
     """Lead, and commit from several threads until killed."""
     world = World(LocalStore(root), SystemClock(), SystemEntropy())
@@ -122,7 +135,7 @@ def live(root: str, life: int, unheard: list[str], say: Say) -> None:
     def commit(thread: int) -> None:
         for name in chain(unheard[thread::THREADS], names(life, thread)):
             say(f"try {name}")
-            answer = service.commit(batch_of(name))
+            answer = insist(service, batch_of(name))
             how = "again" if answer.repeated else answer.status.value
             say(f"ack {name} {answer.seq} {how}")
 
@@ -206,7 +219,7 @@ def nursery(root: str, seed: int, kills: int) -> None:
     unheard: dict[str, None] = {}
     for number in range(kills):
         early = chance.random() < EARLY
-        moment = chance.uniform(*LIFE)
+        moment = chance.uniform(*(LONG_LIFE if number % 10 == 9 else LIFE))
         life = fork_life(root, number, list(unheard))
         for line in live_and_die(life, moment, early=early):
             verb, _, rest = line.partition(" ")

@@ -154,7 +154,14 @@ def test_counters_and_indexes_are_what_a_recount_says(seed: int) -> None:
     fresh = State("acme", "prod")
     for name, table in state.tables.items():
         fresh.hydrate(name, table.values())
-    for name in ("running", "dispatched", "runs_active", "runs_over", "runs_waiting", "ready_count"):
+    for name in (
+        "running",
+        "dispatched",
+        "runs_active",
+        "runs_over",
+        "runs_waiting",
+        "ready_count",
+    ):
         mine, theirs = getattr(state.index, name), getattr(fresh.index, name)
         assert mine == theirs, name
     assert {p: n for p, n in state.index.pool_active.items() if n} == fresh.index.pool_active

@@ -18,6 +18,7 @@ from servo.storage.local_errors import Disk, refused_before
 from servo.storage.local_swaps import KEEP
 
 LONG_AGO = datetime(1990, 1, 1, tzinfo=UTC)
+NOON = 1_767_268_800_000_000_000  # nanoseconds
 
 
 def tomorrow() -> datetime:
@@ -325,15 +326,36 @@ def test_a_listing_looks_only_at_the_files_it_returns(
     assert len(recorder.calls) == 10
 
 
-def test_versions_differ_however_fast_an_object_is_written_again(tmp_path: Path) -> None:
+def test_versions_differ_even_between_writes_in_one_tick_of_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+
+    def write_at_noon(fd: int, data: bytes) -> int:
+        written = write(fd, data)
+        os.utime(fd, ns=(NOON, NOON))
+        return written
+
+    monkeypatch.setattr(os, "write", write_at_noon)
     store = LocalStore(tmp_path)
     versions: list[str] = []
-    for number in range(150):
+    for number in range(50):
         versions.append(store.create("k", b"%03d" % number).version)
         versions.append(store.put("k", b"%03d" % number).version)
         store.delete("k")
 
-    assert len(set(versions)) == 300
+    assert len(set(versions)) == 100
+
+
+def test_the_time_of_an_object_is_the_time_of_its_file_give_or_take_a_tick(tmp_path: Path) -> None:
+    before = SystemClock().now()
+    store = LocalStore(tmp_path)
+
+    made = store.create("k", b"x")
+
+    tick = timedelta(milliseconds=34)
+    assert before - tick <= made.modified <= SystemClock().now() + tick
+    assert store.get("k").meta == made
 
 
 # --- swaps ----------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from servo.controllers.actions import Propose
 from servo.core.events.parking import ParkedBatchExpired
 from servo.core.events.runs import PlanDeadlineExceeded, RunDeadlineExceeded
 from servo.core.events.timers import TimerFired
+from servo.core.state.rows.execution import RunRow
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES, TimerState
 
@@ -84,7 +85,11 @@ def _skim_runs(state: State) -> None:
     while heap:
         deadline, run_id = heap[0]
         run = state.runs.rows.get(run_id)
-        if run is not None and deadline in (run.plan_deadline, run.deadline):
-            if run.state not in TERMINAL_RUN_STATES and run.cancel_requested_at is None:
-                return
+        if run is not None and _waits_for(run, deadline):
+            return
         heappop(heap)
+
+
+def _waits_for(run: RunRow, deadline: datetime) -> bool:
+    open_ended = run.state not in TERMINAL_RUN_STATES and run.cancel_requested_at is None
+    return open_ended and deadline in (run.plan_deadline, run.deadline)

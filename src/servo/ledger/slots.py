@@ -39,7 +39,7 @@ from servo.ports.object_store import Blob, ObjectStore
 TRIES = 4
 
 
-def create_owned(  # noqa: PLR0913 - one operation, whose parts mean nothing apart
+def create_owned(
     store: ObjectStore,
     key: str,
     data: bytes,

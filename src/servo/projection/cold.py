@@ -9,8 +9,8 @@ A large file is not read whole: its key index names the row group and carries th
 Everything kept is immutable and bounded by bytes; what falls out is fetched again.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from io import SEEK_CUR, SEEK_END, RawIOBase
 from typing import Any
 
@@ -24,9 +24,9 @@ from servo.ports.object_store import ObjectStore
 from servo.projection.arrow import ArrowTable, pa, pq
 from servo.projection.bloom import Probe, probe
 from servo.projection.files import Lru, check, existing, fetch
-from servo.projection.parquet import parsing, read, to_rows
+from servo.projection.parquet import SMALL_ROWS, parsing, read, to_rows
 from servo.projection.schema import DELETED, VERSION, as_tuple
-from servo.projection.segment import Key, KeyIndex, Part, Segment, keys_of
+from servo.projection.segment import Key, KeyIndex, Keys, Part, Segment, key_at, keys_of
 
 MAX_BYTES = 128 * 1024 * 1024
 
@@ -34,23 +34,38 @@ _index_decoder = msgspec.json.Decoder(KeyIndex)
 
 
 class _Block:
-    """Some rows of a file, by key."""
+    """The keys of a file or of one of its row groups, and a way to the rows behind them.
 
-    def __init__(self, spec: TableSpec, table: ArrowTable) -> None:
+    Almost every block is asked for a key that it does not have, so only the keys are decoded; the
+    columns of a row are read again when one is found. A small file is asked often and keeps its
+    keys in a dict; a group of a large one is asked when its filter errs, and is searched.
+    """
+
+    def __init__(self, spec: TableSpec, read_columns: Callable[[list[str] | None], Any]) -> None:
         self.spec = spec
-        self.table = table
-        self.places = {key: place for place, key in enumerate(keys_of(spec, table))}
-        self.cost: int = table.nbytes + 200 * table.num_rows
+        self._read = read_columns
+        self._keys: ArrowTable = read_columns([*spec.key, VERSION, DELETED])
+        count: int = self._keys.num_rows
+        self._places: dict[Key, int] | None = None
+        if count <= SMALL_ROWS:
+            self._places = {key: n for n, key in enumerate(keys_of(spec, self._keys))}
+        self.key_bytes: int = self._keys.nbytes + (200 * count if self._places else 0)
+
+    def find(self, key: Key) -> int | None:
+        if self._places is not None:
+            return self._places.get(key)
+        place = bisect_left(Keys(self.spec, self._keys), key)
+        held = place < self._keys.num_rows and key_at(self.spec, self._keys, place) == key
+        return place if held else None
 
     def version(self, place: int) -> int:
-        return self.table.column(VERSION)[place].as_py()
+        return self._keys.column(VERSION)[place].as_py()
 
     def row(self, place: int) -> Row | None:
         """The row; None if it is a tombstone."""
-        one = self.table.slice(place, 1)
-        if DELETED in one.column_names and one.column(DELETED)[0].as_py():
+        if DELETED in self._keys.column_names and self._keys.column(DELETED)[place].as_py():
             return None
-        return to_rows(self.spec, one)[0]
+        return to_rows(self.spec, self._read(None).slice(place, 1))[0]
 
 
 class _Found:
@@ -60,7 +75,7 @@ class _Found:
         self.best: dict[Key, tuple[int, _Block, int]] = {}
 
     def offer(self, key: Key, block: _Block) -> None:
-        place = block.places.get(key)
+        place = block.find(key)
         if place is None:
             return
         version = block.version(place)
@@ -106,8 +121,7 @@ class ColdRows:
         if segment.index is not None:
             _ = self._remember_index(file, segment.index)
         else:
-            block = _Block(spec, read(segment.data, what=file.key))
-            _ = self._remember_block(file.key, block)
+            _ = self._remember_whole(spec, file, segment.data)
 
     def _look(
         self, spec: TableSpec, file: FileEntry, probes: dict[Key, Probe], found: _Found
@@ -134,8 +148,11 @@ class ColdRows:
         known = self._blocks.get(file.key)
         if known is not None:
             return known
-        block = _Block(spec, read(fetch(self._store, file), what=file.key))
-        return self._remember_block(file.key, block)
+        return self._remember_whole(spec, file, fetch(self._store, file))
+
+    def _remember_whole(self, spec: TableSpec, file: FileEntry, data: bytes) -> _Block:
+        block = _Block(spec, lambda only: read(data, what=file.key, only=only))
+        return self._remember_block(file.key, block, len(data))
 
     def _index(self, file: FileEntry, side: ObjectRef) -> KeyIndex:
         known = self._indexes.get(file.key)
@@ -150,10 +167,14 @@ class ColdRows:
             return known
         parts = [index.groups[number], index.footer]
         loaded = [(part.start, self._read_part(file, part)) for part in parts]
-        with parsing(file.key):
-            source = pa.PythonFile(_Sparse(file.size, loaded), mode="r")
-            table = pq.ParquetFile(source).read_row_group(number, use_threads=False)
-        return self._remember_block(name, _Block(spec, table))
+
+        def read_columns(only: list[str] | None) -> ArrowTable:
+            with parsing(file.key):
+                source = pq.ParquetFile(pa.PythonFile(_Sparse(file.size, loaded), mode="r"))
+                return source.read_row_group(number, columns=only, use_threads=False)
+
+        size = sum(part.length for part in parts)
+        return self._remember_block(name, _Block(spec, read_columns), size)
 
     def _read_part(self, file: FileEntry, part: Part) -> bytes:
         data = existing(
@@ -167,8 +188,8 @@ class ColdRows:
         self._indexes.put(file.key, index, cost=len(index.bloom.bits) + 500 * len(index.groups))
         return index
 
-    def _remember_block(self, name: str, block: _Block) -> _Block:
-        self._blocks.put(name, block, cost=block.cost)
+    def _remember_block(self, name: str, block: _Block, size: int) -> _Block:
+        self._blocks.put(name, block, cost=size + block.key_bytes)
         return block
 
 
@@ -210,10 +231,12 @@ class _Sparse(RawIOBase):
         return self._at
 
     def read(self, size: int = -1) -> bytes:
+        """The next bytes; zeros where no part is, which a reader fetches but does not look at."""
         end = self._size if size < 0 else min(self._at + size, self._size)
-        data = b""
+        data = bytearray(end - self._at)
         for start, part in self._parts:
-            if start <= self._at and end <= start + len(part):
-                data = part[self._at - start : end - start]
-        self._at += len(data)
-        return data
+            first, last = max(start, self._at), min(start + len(part), end)
+            if first < last:
+                data[first - self._at : last - self._at] = part[first - start : last - start]
+        self._at = end
+        return bytes(data)

@@ -11,7 +11,6 @@ crash at any point leaves an object that nobody names, which is collected later.
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import msgspec
 
@@ -21,7 +20,7 @@ from servo.projection.arrow import ArrowSchema, ArrowTable, pa, pc, pq
 from servo.projection.newest import marked, newest, ranked
 from servo.projection.parquet import conform, parsing
 from servo.projection.schema import DELETED, VERSION, stored_schema
-from servo.projection.segment import Key, Segment, SegmentWriter, key_at
+from servo.projection.segment import Key, Keys, Segment, SegmentWriter, key_at
 from servo.projection.tiering import MergePlan
 
 
@@ -114,23 +113,9 @@ class _Cursor:
     def take(self, bound: Key | None) -> ArrowTable:
         """The rows at hand up to and with the key `bound`; they are at hand no more."""
         table = self._rows
-        count = table.num_rows if bound is None else bisect_right(_Keys(self._spec, table), bound)
+        count = table.num_rows if bound is None else bisect_right(Keys(self._spec, table), bound)
         self._rows = table.slice(count)
         return table.slice(0, count)
-
-
-class _Keys(Sequence[Key]):
-    """The keys of a table, read one at a time by the binary search that asks for them."""
-
-    def __init__(self, spec: TableSpec, table: ArrowTable) -> None:
-        self._spec = spec
-        self._table = table
-
-    def __len__(self) -> int:
-        return self._table.num_rows
-
-    def __getitem__(self, position: Any) -> Any:
-        return key_at(self._spec, self._table, position)
 
 
 def _windows(cursors: Sequence[_Cursor]) -> Iterator[list[ArrowTable]]:

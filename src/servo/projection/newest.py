@@ -32,11 +32,16 @@ def ranked(table: ArrowTable, tier: Tier) -> ArrowTable:
     return table.append_column(RANK, rank)
 
 
-def newest(spec: TableSpec, tables: Sequence[ArrowTable]) -> ArrowTable:
-    """One row or tombstone per key, sorted by key, from ranked tables; older tables first."""
+def newest(spec: TableSpec, tables: Sequence[ArrowTable], *, in_order: bool = True) -> ArrowTable:
+    """One row or tombstone per key, from ranked tables, older tables first.
+
+    Sorted by key if `in_order`; without it a large table of which every row counts is not copied.
+    """
     table = pa.concat_tables(tables, promote_options="default")
     if table.num_rows > 1:
-        table = table.take(_winners(spec, table))
+        winners = _winners(spec, table)
+        if in_order or len(winners) < table.num_rows:
+            table = table.take(winners)
     return table.drop_columns([RANK])
 
 

@@ -67,11 +67,11 @@ class Snapshot:
         public = pa.schema([public.field(column) for column in chosen])
         if not tables:
             return public.empty_table()
-        merged = live(newest(spec, tables)).select(chosen)
+        merged = live(newest(spec, tables, in_order=False)).select(chosen)
         return pa.Table.from_arrays(merged.columns, schema=public)
 
     def rows(self, name: str) -> list[Row]:
-        """The rows of a table, sorted by key."""
+        """The rows of a table, in no particular order."""
         return to_rows(_spec(name), self.table(name))
 
     def _read(self, spec: TableSpec, file: FileEntry, wanted: Sequence[str]) -> ArrowTable:

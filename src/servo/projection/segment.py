@@ -142,6 +142,20 @@ def keys_of(spec: TableSpec, table: ArrowTable) -> Sequence[Key]:
     return list(zip(*columns, strict=True))
 
 
+class Keys(Sequence[Key]):
+    """The keys of a table, read one at a time by the binary search that asks for them."""
+
+    def __init__(self, spec: TableSpec, table: ArrowTable) -> None:
+        self._spec = spec
+        self._table = table
+
+    def __len__(self) -> int:
+        return self._table.num_rows
+
+    def __getitem__(self, position: Any) -> Any:
+        return key_at(self._spec, self._table, position)
+
+
 def _group_ends(data: bytes) -> list[int]:
     """Where each row group of a file ends; its columns stand one after the other."""
     metadata = pq.ParquetFile(pa.BufferReader(data)).metadata

@@ -105,6 +105,7 @@ class Engine:
         self._last_step = self.clock.monotonic()
         self._next_sweep = self.clock.now()
         self._next_inbox = self._next_sweep
+        self._next_show = self._next_sweep
         self._proposed = 0
 
     # --- the loop ---------------------------------------------------------------------------
@@ -117,6 +118,7 @@ class Engine:
         requests = self._take_requests(now)
         committed = self._cycle(requests, now)
         self._perform_effects()
+        self._show_beats(now)
         self.maintenance.step(self.state, self.clock.now())
         return committed
 
@@ -149,6 +151,11 @@ class Engine:
             self._drop_beats(error)
             return
         self.heartbeats.answer(self.inbox.beats, now)
+
+    def _show_beats(self, now: datetime) -> None:
+        if now >= self._next_show:
+            self._next_show = now + self.settings.show_beats_every
+            self.heartbeats.show()
 
     def _drop_beats(self, error: ServoError) -> None:
         while self.inbox.beats:

@@ -30,7 +30,7 @@ class Heartbeats:
     def __init__(self, state: State) -> None:
         self._state = state
         self._beats: dict[str, Beat] = {}
-        self._rows: dict[str, TaskHeartbeatRow] = {}
+        self._unseen: dict[tuple[str, str], TaskHeartbeatRow] = {}
 
     def answer(self, beats: deque[requests.BeatRequest], now: datetime) -> None:
         """Note and answer everything that came in."""
@@ -47,6 +47,16 @@ class Heartbeats:
         known = self._beats.get(row.attempt_id)
         count = 1 if known is None else known.count + 1
         self._beats[row.attempt_id] = Beat(exec_id=row.exec_id, at=now, count=count)
+        self._unseen[row.run_id, row.task_key] = TaskHeartbeatRow(
+            run_id=row.run_id,
+            task_key=row.task_key,
+            attempt_id=row.attempt_id,
+            exec_id=row.exec_id,
+            worker_id=row.worker_id,
+            last_heartbeat_at=now,
+            beats=count,
+            row_version=self._state.seq,
+        )
         run = self._state.runs.rows[row.run_id]
         return Verdict.GO_ON if run.cancel_requested_at is None else Verdict.CANCEL
 
@@ -55,3 +65,15 @@ class Heartbeats:
         held = {self._state.tasks.rows[key].attempt_id for key in self._state.index.running}
         self._beats = {attempt: beat for attempt, beat in self._beats.items() if attempt in held}
         return self._beats
+
+    def show(self) -> None:
+        """Let the next publish tell readers who was heard of, and forget who has ended."""
+        table = self._state.heartbeats
+        for key in [key for key in table.rows if key not in self._state.index.running]:
+            table.evict(key)
+            table.dirty[key] = None
+        for key, row in self._unseen.items():
+            if key in self._state.index.running:
+                table.load(key, row)
+                table.dirty[key] = row
+        self._unseen.clear()

@@ -14,6 +14,7 @@ import msgspec
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 WORDS = ("a", "b", "run_1", "run_2", "ns/a:materialize", "ns/b:materialize", "p=s:YQ", "")
+INSTANTS = tuple(EPOCH + timedelta(seconds=s) for s in (-(10**8), -1, 0, 1, 60, 10**8))
 NUMBERS = (0, 1, 2, 3, 10, 1_000, -1, 2**31, 2**62)
 
 
@@ -34,19 +35,16 @@ def arbitrary(kind: Any, rng: Random, words: Sequence[str] = WORDS) -> Any:
 
 
 def _plain(kind: Any, rng: Random, words: Sequence[str]) -> Any:
-    if kind is type(None):
-        return None
-    if kind is bool:
-        return rng.random() < 0.5
-    if kind is int:
-        return rng.choice(NUMBERS)
-    if kind is str:
-        return rng.choice(words)
-    if kind is datetime:
-        return EPOCH + timedelta(seconds=rng.choice((-10**8, -1, 0, 1, 60, 10**8)))
-    if issubclass(kind, Enum):
-        return rng.choice(list(kind))
-    return struct(kind, rng, words)
+    pools: dict[Any, Sequence[Any]] = {
+        type(None): (None,),
+        bool: (False, True),
+        int: NUMBERS,
+        str: words,
+        datetime: INSTANTS,
+    }
+    if kind in pools:
+        return rng.choice(pools[kind])
+    return rng.choice(list(kind)) if issubclass(kind, Enum) else struct(kind, rng, words)
 
 
 def struct(kind: type[msgspec.Struct], rng: Random, words: Sequence[str] = WORDS) -> Any:

@@ -80,9 +80,7 @@ class HandLeader:
         )
         self.settings = Settings() if settings is None else settings
         leadership = take_over(self.ports, self.paths)
-        self.engine = Engine(
-            self.ports, self.paths, self.settings, leadership, workers=workers
-        )
+        self.engine = Engine(self.ports, self.paths, self.settings, leadership, workers=workers)
         self._batches = 0
 
     def batch(self, *events: Event, **fields: Any) -> Batch:

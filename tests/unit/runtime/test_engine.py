@@ -11,6 +11,8 @@ from servo.core.events.envelope import Answer, Batch, Status
 from servo.core.events.runs import PlanCreated, PlanSegment, RunCancelRequested, RunRequested
 from servo.core.events.tasks import TaskFinished, TaskOutcome, TaskStarted
 from servo.core.plan import chunk_bytes, chunk_digest, normalize, split
+from servo.core.state.rows.execution import TaskHeartbeatRow
+from servo.core.state.rows.system import DeadLetterRow
 from servo.core.state.states import RunState, TaskState
 from servo.errors import Fenced, Invalid, Unavailable
 from servo.ledger.reader import LedgerReader
@@ -26,10 +28,17 @@ from servo.testing.leader import HandLeader
 SECOND = timedelta(seconds=1)
 
 
+def _cheerful(key: str) -> Unavailable | None:
+    del key
+    return None
+
+
 class MoodyStore(MemoryStore):
     """A store whose creates fail while `mood` says how."""
 
-    mood: Callable[[str], Unavailable | None] = staticmethod(lambda _key: None)
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(clock)
+        self.mood: Callable[[str], Unavailable | None] = _cheerful
 
     def create(self, key: str, data: bytes) -> ObjectMeta:
         error = self.mood(key)
@@ -101,11 +110,12 @@ def test_an_idle_leader_writes_nothing() -> None:
 def test_a_full_disk_is_told_and_nothing_is_blocked_after_it() -> None:
     store = new_store()
     leader = HandLeader(store)
-    store.mood = lambda key: Unavailable("full", may_have_applied=False) if "ledger" in key else None
+    full = Unavailable("full", may_have_applied=False)
+    store.mood = lambda key: full if "ledger" in key else None
     refused = leader.tell(request())
     assert isinstance(refused, Unavailable)
     assert not leader.engine.state.runs.rows
-    store.mood = lambda _key: None
+    store.mood = _cheerful
     assert answered(leader.tell(request())).applied
     assert entries(leader) == [1, 2]
 
@@ -127,7 +137,7 @@ def test_an_unknown_outcome_ends_the_term_and_the_successor_finds_out() -> None:
     (answer,) = _send_and_step(leader, batch)
     assert isinstance(answer, Unavailable)
     assert answer.may_have_applied
-    store.mood = lambda _key: None
+    store.mood = _cheerful
     successor = HandLeader(store, seed=1)
     answers = successor.send(batch)
     successor.engine.step()
@@ -186,9 +196,7 @@ def _start(leader: HandLeader, name: str = "a") -> None:
 
 def _beat(leader: HandLeader) -> Beat:
     row = leader.engine.state.tasks.rows["run_1", task_key("a")]
-    return Beat(
-        run_id="run_1", task_key=row.task_key, attempt_id=row.attempt_id, exec_id="mine"
-    )
+    return Beat(run_id="run_1", task_key=row.task_key, attempt_id=row.attempt_id, exec_id="mine")
 
 
 def test_an_execution_that_beats_keeps_its_task() -> None:
@@ -198,6 +206,20 @@ def test_an_execution_that_beats_keeps_its_task() -> None:
         leader.clock.advance(SECOND)
         assert leader.beat(_beat(leader)) is Verdict.GO_ON
     assert leader.engine.state.tasks.rows["run_1", task_key("a")].attempt == 1
+
+
+def test_who_was_heard_of_can_be_read_and_is_forgotten_at_the_end() -> None:
+    leader = HandLeader(new_store())
+    _start(leader)
+    for _ in range(40):
+        leader.clock.advance(SECOND)
+        leader.beat(_beat(leader))
+    reader = Reader(leader.ports.store, leader.paths)
+    (row,) = reader.snapshot().rows("task_heartbeats")
+    assert isinstance(row, TaskHeartbeatRow)
+    assert (row.exec_id, row.beats > 20) == ("mine", True)
+    leader.run_for(timedelta(seconds=60))
+    assert reader.snapshot().rows("task_heartbeats") == []
 
 
 def test_an_execution_that_falls_silent_loses_its_task() -> None:
@@ -261,7 +283,7 @@ def test_a_published_projection_is_read_back_by_others() -> None:
     leader.tell(request(), plan())
     leader.run_for(2 * SECOND)
     snapshot = Reader(leader.ports.store, leader.paths).snapshot(min_seq=2)
-    assert {row.run_id for row in snapshot.rows("runs")} == {"run_1"}  # pyright: ignore
+    assert [getattr(row, "run_id", "") for row in snapshot.rows("runs")] == ["run_1"]
 
 
 def test_a_successor_resumes_where_the_leader_died() -> None:
@@ -304,7 +326,8 @@ def test_an_inbox_object_that_is_no_batch_becomes_a_dead_letter() -> None:
     leader.ports.store.create(leader.paths.inbox_item("junk"), b"\xff not json")
     leader.run_for(3 * SECOND)
     (row,) = Reader(leader.ports.store, leader.paths).snapshot().rows("dead_letter")
-    assert "not a batch" in row.error  # pyright: ignore
+    assert isinstance(row, DeadLetterRow)
+    assert "not a batch" in row.error
     assert answered(leader.tell(request())).applied
 
 

@@ -196,18 +196,26 @@ class _Play:
 
     def _succeeded(self, run_id: str) -> int:
         snapshot = self._snapshot()
-        rows = [] if snapshot is None else query(
-            snapshot,
-            f"SELECT tasks_succeeded FROM runs WHERE run_id = '{run_id}'",  # noqa: S608 - our own id
-        ).rows
+        rows = (
+            []
+            if snapshot is None
+            else query(
+                snapshot,
+                f"SELECT tasks_succeeded FROM runs WHERE run_id = '{run_id}'",
+            ).rows
+        )
         return int(rows[0][0]) if rows else 0
 
     def _run_state(self, run_id: str) -> str:
         snapshot = self._snapshot()
-        rows = [] if snapshot is None else query(
-            snapshot,
-            f"SELECT state FROM runs WHERE run_id = '{run_id}'",  # noqa: S608 - our own id
-        ).rows
+        rows = (
+            []
+            if snapshot is None
+            else query(
+                snapshot,
+                f"SELECT state FROM runs WHERE run_id = '{run_id}'",
+            ).rows
+        )
         return str(rows[0][0]) if rows else "unknown"
 
     def _wait_until(self, condition: Callable[[], bool], what: str) -> None:

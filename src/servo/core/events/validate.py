@@ -19,9 +19,9 @@ Check = Callable[[str, str], str]
 
 
 def _text(value: str, what: str) -> str:
-    if value.isascii() and value.isprintable() and len(value) <= MAX_ID_BYTES and value:
-        if "\\" not in value and "." not in value and "%" not in value:
-            return value
+    plain = value.isascii() and value.isprintable() and 0 < len(value) <= MAX_ID_BYTES
+    if plain and "\\" not in value and "." not in value and "%" not in value:
+        return value
     return check_text(value, what, MAX_ID_BYTES)
 
 

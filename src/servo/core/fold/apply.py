@@ -87,7 +87,9 @@ def apply_entry(state: State, entry: Entry, digest: str) -> list[Answer]:
     return answers
 
 
-def apply_batch(state: State, batch: Batch, position: int) -> Answer:
+def apply_batch(  # noqa: PLR0911 - one line for each thing that can become of a batch
+    state: State, batch: Batch, position: int
+) -> Answer:
     """Apply one batch of the entry that is open, whole or not at all."""
     if batch.quarantined:
         return _set_aside(state, batch, position, batch.quarantined)
@@ -106,7 +108,7 @@ def apply_batch(state: State, batch: Batch, position: int) -> Answer:
     except Rejected as refusal:
         state.rollback(mark)
         return _refuse(state, batch, position, ctx, refusal)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - no rule may stop the ledger
         state.rollback(mark)
         return _set_aside(state, batch, position, f"{type(error).__name__}: {error}")
     if len(state.journal) == mark:

@@ -148,9 +148,7 @@ def _finished_cancelled(
     """The run was cancelled first: the result is kept on record and promotes nothing."""
     record_attempt(state, row, TaskOutcome.CANCELLED)
     row = ended(state, row, CANCELLED, cancel_reason(run))
-    row = replace(
-        row, reported=True, outcome=TaskOutcome.CANCELLED, late_outcome=event.outcome
-    )
+    row = replace(row, reported=True, outcome=TaskOutcome.CANCELLED, late_outcome=event.outcome)
     end_tasks(state, run, [row], ctx)
 
 

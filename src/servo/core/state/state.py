@@ -36,6 +36,7 @@ from servo.core.state.rows.execution import (
     DispatchOutboxRow,
     RunRow,
     TaskCostRow,
+    TaskHeartbeatRow,
     TaskRow,
     TimerRow,
 )
@@ -73,6 +74,7 @@ class State:
         self.outbox: Table[DispatchOutboxRow] = self._table("dispatch_outbox", index.on_outbox)
         self.timers: Table[TimerRow] = self._table("timers", index.on_timer)
         self.task_costs: Table[TaskCostRow] = self._table("task_costs")
+        self.heartbeats: Table[TaskHeartbeatRow] = self._table("task_heartbeats")
         self.schedules: Table[ScheduleDefinitionRow] = self._table("schedule_definitions")
         self.schedule_state: Table[ScheduleStateRow] = self._table("schedule_state")
         self.schedule_ticks: Table[ScheduleTickRow] = self._table("schedule_ticks")

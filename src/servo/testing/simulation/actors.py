@@ -388,7 +388,9 @@ def backfiller(world: World, process: Process, number: int) -> None:
         if row.finished_at is not None:
             return
         if row.state is BackfillState.RUNNING:
-            missing = next((i for i in range(row.total_chunks) if (backfill_id, i) not in chunks), None)
+            missing = next(
+                (i for i in range(row.total_chunks) if (backfill_id, i) not in chunks), None
+            )
             if missing is not None:
                 keys = partitions[missing * 2 : missing * 2 + 2]
                 world.network.submit(process, _chunk(world, row, missing, keys))

@@ -3,8 +3,9 @@
 Each bug replaces one piece of the real code by a broken one while a world runs. Production code
 has no switches for them. `seed` is a world that is known to find the bug.
 """
+# pyright: reportPrivateUsage=false - what is private is exactly what is broken here
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from types import MappingProxyType
 from typing import Any
@@ -43,7 +44,7 @@ def _swap(*changes: tuple[Any, str, Any]) -> Planting:
     """Put broken things in the place of attributes for a while."""
 
     @contextmanager
-    def planted() -> Iterator[None]:
+    def planted() -> Generator[None]:
         with ExitStack() as stack:
             for owner, name, broken in changes:
                 sound = getattr(owner, name)
@@ -82,7 +83,7 @@ _write = Publisher.write
 
 def _write_and_clean_up(self: Publisher, *args: Any, **fields: Any) -> Any:
     """Files are deleted when publishing them fails, although it may have succeeded."""
-    store = self._store  # noqa: SLF001 - it is a bug
+    store = self._store
     before = {meta.key for meta in store.list_after("")}
     try:
         return _write(self, *args, **fields)
@@ -105,6 +106,8 @@ _catch_up = takeover._catch_up  # noqa: SLF001
 
 
 def _catch_up_unchecked(ports: Any, paths: Any, manifests: Any, claim: Any, state: Any) -> Any:
+    del manifests
+
     class Trusting:
         @staticmethod
         def latest() -> Any:
@@ -142,7 +145,7 @@ def _answer_first(self: Engine, before: Any, draft: Any, *, stalled: bool) -> No
     for reply, answer in replies:
         reply(answer)
     for assignment in draft.assignments:
-        self._workers.assign(assignment)  # noqa: SLF001
+        self._workers.assign(assignment)
     draft.assignments = []
     draft.waiting = []
     _commit(self, before, draft, stalled=stalled)
@@ -221,9 +224,7 @@ def _plenty(state: State) -> int:
 def _ready_too_early(row: Any, how: Any, seq: int) -> Any:
     """Any resolved upstream counts as a success of all of them."""
     noted = _note_resolution(row, how, seq)
-    return replace(
-        noted, deps_satisfied_count=row.deps_total, deps_resolved_count=row.deps_total
-    )
+    return replace(noted, deps_satisfied_count=row.deps_total, deps_resolved_count=row.deps_total)
 
 
 _note_resolution = run_lifecycle.note_resolution
@@ -246,7 +247,7 @@ _winners = newest._winners  # noqa: SLF001
 
 
 def _forgetful_restore(self: Publisher, state: State, capture: Any) -> None:
-    self._end()  # noqa: SLF001
+    self._end()
     del state, capture
 
 
@@ -265,8 +266,8 @@ def _published_at_once(self: Maintenance, state: State, job: Any, *rest: Any) ->
         _published(self, state, job, capture, merges, now)
     except Unavailable:
         if capture is not None:
-            self._publisher.restore(state, capture)  # noqa: SLF001
-        self._merged = merges  # noqa: SLF001
+            self._publisher.restore(state, capture)
+        self._merged = merges
 
 
 _published = Maintenance._published  # noqa: SLF001

@@ -36,7 +36,7 @@ class Kernel:
         self._calendar: list[tuple[int, int, Callable[[], None]]] = []
         self._order = 0
         self._digest = hashlib.blake2b(digest_size=16)
-        self._loop = getcurrent()
+        self.loop = getcurrent()
 
     def at(self, delay_ms: float, action: Callable[[], None]) -> None:
         """Let `action` happen after a delay."""
@@ -107,7 +107,7 @@ class Process:
             if main:
                 self.alive = False
 
-        thread = greenlet(body, parent=self.kernel._loop)
+        thread = greenlet(body, parent=self.kernel.loop)
         self._greenlets.append(thread)
         generation = self._generation
         self.kernel.at(0, lambda: self._resume(thread, generation, None))
@@ -139,7 +139,7 @@ class Process:
         def happen() -> None:
             try:
                 outcome = (action(), None)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - delivered to whoever called
                 outcome = (None, error)
             self._resume(thread, generation, outcome)
 
@@ -165,7 +165,7 @@ class Process:
         return self._wait()
 
     def _wait(self) -> Any:
-        value, error = self.kernel._loop.switch()
+        value, error = self.kernel.loop.switch()
         if error is not None:
             raise error
         return value
@@ -221,8 +221,7 @@ class SimJob:
         return self._outcome is not None
 
     def result(self) -> Any:
-        assert self._outcome is not None
-        value, error = self._outcome
+        value, error = self._outcome or (None, None)
         if error is not None:
             raise error
         return value
@@ -241,7 +240,7 @@ class SimBackground:
         def body() -> None:
             try:
                 job.finish(work(), None)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - the leader asks for it
                 job.finish(None, error)
             self._wake()
 

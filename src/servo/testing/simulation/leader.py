@@ -94,8 +94,8 @@ class LocalPool:
         self._process.spawn(lambda: self._work(assignment))
 
     def _work(self, assignment: Assignment) -> None:
-        assert self.link is not None
-        execute(self._world, self._process, self.link, assignment, assignment.exec_id)
+        if self.link is not None:
+            execute(self._world, self._process, self.link, assignment, assignment.exec_id)
         self._free.append(assignment.worker_id)
 
 

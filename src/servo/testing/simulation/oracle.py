@@ -295,11 +295,9 @@ class Oracle:
     def _check_promotions(self) -> None:
         """What counts as an asset's data was made by the execution that was let run."""
         for row in self.live.state.tasks.values():
-            if row.state is TaskState.SUCCEEDED:
-                if self.granted.get(row.attempt_id) != row.exec_id:
-                    raise Violation(
-                        f"{row.task_key} was finished by {row.exec_id}, which never ran"
-                    )
+            ran = self.granted.get(row.attempt_id)
+            if row.state is TaskState.SUCCEEDED and ran != row.exec_id:
+                raise Violation(f"{row.task_key} was finished by {row.exec_id}, which never ran")
 
     def _check_doubled(self) -> None:
         """The ledger with every batch twice folds to the same rows."""

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import msgspec
 
+from servo.core.events.runs import ScheduleSource
 from servo.ledger.paths import Paths
 from servo.testing.simulation import actors
 from servo.testing.simulation.actors import World
@@ -158,7 +159,7 @@ class Simulation:
             kernel.fault("crash")
             victim = kernel.random.choice(self.others)
             victim.crash()
-            kernel.at(kernel.random.uniform(50, 3000), lambda: victim.alive or victim.start())
+            kernel.at(kernel.random.uniform(50, 3000), lambda: _revive(victim))
         if kernel.chance(swarm.pause_other):
             kernel.fault("pause")
             kernel.random.choice(self.others).pause(kernel.random.choice((200, 2000, 6000)))
@@ -197,10 +198,15 @@ class Simulation:
         ticks = [
             run.source.tick_id
             for run in self.oracle.live.state.runs.values()
-            if hasattr(run.source, "tick_id")
+            if isinstance(run.source, ScheduleSource)
         ]
         if len(ticks) != len(set(ticks)):
             raise Violation("a tick has two runs")
+
+
+def _revive(process: Process) -> None:
+    if not process.alive:
+        process.start()
 
 
 def run_seed(seed: int, *, trace: bool = False) -> Outcome:

@@ -1,0 +1,14 @@
+"""The same questions as `servo sql`, from a program; and the same tables at an earlier entry."""
+
+from servo.ledger.paths import Paths
+from servo.projection.reader import Reader
+from servo.projection.sql import query
+from servo.projection.time_travel import snapshot_at
+from servo.runtime.system import SystemClock
+from servo.storage.from_url import store_from_url
+
+store, paths = store_from_url(".servo", clock=SystemClock()), Paths("default", "default")
+now = Reader(store, paths).snapshot()
+print(now.applied_seq, query(now, "select task_key, state from tasks order by task_key").rows)
+then = snapshot_at(store, paths, 3)
+print(then.applied_seq, query(then, "select task_key, state from tasks order by task_key").rows)

@@ -1,0 +1,18 @@
+"""Copy a workspace while it is led, in the order that makes the copy whole."""
+
+import shutil
+from pathlib import Path
+
+# A manifest names files that exist, and stands on entries that exist; an entry leaves the ledger
+# only after it is in the archive, and names plans that were stored before it. So the copy of each
+# folder holds at least what the folders copied before it need.
+ORDER = ("manifests", "state", "ledger", "ledger-archive", "plans", "inbox")
+
+source, target = Path(".servo/default/default"), Path("backup/default/default")
+for folder in ORDER:
+    for path in sorted((source / folder).rglob("*")):
+        copy = target / path.relative_to(source)
+        if path.is_file() and not copy.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, copy)
+print(sum(path.is_file() for path in target.rglob("*")), "objects")

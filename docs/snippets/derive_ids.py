@@ -1,0 +1,36 @@
+"""Derived ids, computed by hand and compared with what Servo computes."""
+
+import hmac
+import json
+from base64 import b32encode
+from hashlib import sha256
+
+from servo.core import ids
+
+TENANT, WORKSPACE = ids.TenantId("acme"), ids.WorkspaceId("prod")
+
+
+def spelled(prefix: str, digest: bytes) -> str:
+    """The prefix and the first 16 bytes in base32: lower case, no padding, 26 characters."""
+    return prefix + b32encode(digest[:16]).decode().rstrip("=").lower()
+
+
+def hashed(prefix: str, *parts: str | int) -> str:
+    """The hash of a canonical JSON list."""
+    text = json.dumps(parts, separators=(",", ":"), ensure_ascii=False)
+    return spelled(prefix, sha256(text.encode()).digest())
+
+
+salt = bytes(32)
+run = ids.run_id(salt, TENANT, WORKSPACE, ids.RunKey("daily:2026-01-31"))
+assert run == spelled("run_", hmac.digest(salt, b"acme:prod:daily:2026-01-31", "sha256"))
+
+attempt = ids.attempt_id(run, ids.TaskKeyStr("raw/orders:materialize"), 1)
+assert attempt == hashed("att_", "attempt", run, "raw/orders:materialize", 1)
+
+name = ids.queue_message_name(TENANT, WORKSPACE, attempt, 2)
+assert name == hashed("d_", "delivery", TENANT, WORKSPACE, attempt, 2)
+
+backfill = ids.backfill_id(TENANT, WORKSPACE, "request-1")
+assert backfill == hashed("bf_", "backfill", TENANT, WORKSPACE, "request-1")
+print(run, attempt, name, backfill, sep="\n")

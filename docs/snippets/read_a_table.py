@@ -1,0 +1,26 @@
+"""Read one table from its files, by the rules of the manifest and nothing else."""
+
+import json
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+store = Path(".servo")
+newest = max((store / "default/default/manifests/orchestration").glob("*.json"))
+manifest = json.loads(newest.read_bytes())["body"]
+
+rows = {}
+for file in manifest["tables"]["runs"]["files"]:
+    data = (store / file["key"]).read_bytes()
+    assert sha256(data).hexdigest() == file["sha256"], f"{file['key']} is damaged"
+    for row in pq.read_table(BytesIO(data)).to_pylist():
+        deleted = row.pop("_deleted", False)
+        rank = (row["row_version"], file["tier"] == "closed", deleted)
+        if row["run_id"] not in rows or rank >= rows[row["run_id"]][0]:
+            rows[row["run_id"]] = rank, None if deleted else row
+
+for _, row in rows.values():
+    if row is not None:
+        print(row["run_id"], row["state"], f"as of entry {manifest['applied_seq']}")

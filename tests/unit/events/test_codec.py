@@ -1,0 +1,143 @@
+"""Entries and batches as bytes."""
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from servo.core.events.codec import (
+    MAX_EVENT_BYTES,
+    decode_batch,
+    decode_entry,
+    decode_events,
+    encode_batch,
+    encode_entry,
+)
+from servo.core.events.envelope import Batch, Entry, Status, UnknownEvent
+from servo.core.events.quotas import PoolLimitSet
+from servo.core.events.runs import RunRequested
+from servo.core.events.upcast import Payload, upcast
+from servo.core.events.validate import check_batch
+from servo.errors import Corrupt, Invalid
+from servo.testing.builders import Story
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def entry(*batches: Batch) -> Entry:
+    return Entry(
+        seq=7,
+        epoch=2,
+        owner="me",
+        nonce="n",
+        ts=NOW,
+        prev_hash="abc",
+        fold_version=1,
+        batches=batches,
+    )
+
+
+def run(**fields: str) -> RunRequested:
+    values = {"run_id": "run_1", "run_key": "k", "request_fingerprint": "f", **fields}
+    return RunRequested(**values)  # pyright: ignore[reportArgumentType]
+
+
+def test_an_entry_survives_the_round_trip() -> None:
+    batch = Batch(id="b", events=(run(), PoolLimitSet(pool="p", limit=1)), key="k", sent_at=NOW)
+    data, digest = encode_entry(entry(batch), [encode_batch(batch)])
+    assert decode_entry(data, what="it") == (entry(batch), digest)
+
+
+@given(st.integers(min_value=0), st.integers(0, 7))
+def test_a_flipped_bit_anywhere_is_found(place: int, bit: int) -> None:
+    batch = Batch(id="b", events=(run(),))
+    data, _ = encode_entry(entry(batch), [encode_batch(batch)])
+    place %= len(data)
+    damaged = data[:place] + bytes([data[place] ^ (1 << bit)]) + data[place + 1 :]
+    with pytest.raises(Corrupt):
+        decode_entry(damaged, what="it")
+
+
+@given(st.integers(min_value=0))
+def test_a_truncated_entry_is_found(length: int) -> None:
+    data, _ = encode_entry(entry(), [])
+    with pytest.raises(Corrupt):
+        decode_entry(data[: length % len(data)], what="it")
+
+
+def test_an_unknown_event_is_kept_and_its_batch_refused() -> None:
+    raw = b'[{"type":"FromTheFuture","v":3,"x":[1]},{"type":"PoolLimitSet","pool":"p"}]'
+    unknown, known = decode_events(raw)
+    assert unknown == UnknownEvent(
+        type="FromTheFuture", v=3, raw=b'{"type":"FromTheFuture","v":3,"x":[1]}'
+    )
+    assert known == PoolLimitSet(pool="p")
+    story = Story()
+    (answer,) = story.commit(Batch(id="b", events=(unknown, known)))
+    assert answer.status is Status.REJECTED
+    assert not story.state.quotas.rows
+
+
+def test_a_newer_version_of_a_known_event_is_not_guessed_at() -> None:
+    (event,) = decode_events(b'[{"type":"PoolLimitSet","v":2,"pool":"p"}]')
+    assert isinstance(event, UnknownEvent)
+
+
+@pytest.mark.parametrize(
+    "raw", [b"[1]", b'[{"v":1}]', b'[{"type":5}]', b'[{"type":"PoolLimitSet","pool":3}]', b"[null]"]
+)
+def test_a_malformed_event_is_kept_as_unknown(raw: bytes) -> None:
+    (event,) = decode_events(raw)
+    assert isinstance(event, UnknownEvent)
+    with pytest.raises(Invalid, match="unknown event"):
+        check_batch(Batch(id="b", events=(event,)))
+
+
+def test_payloads_are_raised_one_version_at_a_time() -> None:
+    def second(payload: Payload) -> Payload:
+        return {**payload, "b": payload["a"] + 1}
+
+    def third(payload: Payload) -> Payload:
+        return {**payload, "c": payload["b"] + 1}
+
+    steps = {("Old", 1): second, ("Old", 2): third}
+    raised = upcast({"type": "Old", "a": 1}, to=3, steps=steps)
+    assert raised == {"type": "Old", "v": 3, "a": 1, "b": 2, "c": 3}
+    stuck = upcast({"type": "Other", "v": 1}, to=3, steps=steps)
+    assert stuck["v"] == 1
+
+
+def test_an_event_that_is_too_large_is_refused_with_its_place() -> None:
+    large = run(request_fingerprint="x" * MAX_EVENT_BYTES)
+    with pytest.raises(Invalid, match="event 1"):
+        encode_batch(Batch(id="b", events=(run(), large)))
+
+
+def test_a_batch_that_is_too_large_is_refused() -> None:
+    events = tuple(run(run_id=f"run_{n}", request_fingerprint="x" * 1000) for n in range(5000))
+    with pytest.raises(Invalid, match="split it"):
+        encode_batch(Batch(id="b", events=events))
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", b"{}", b"\xff", b"[" * 100_000, b'{"id":1}'])
+def test_what_is_no_batch_is_refused(raw: bytes) -> None:
+    with pytest.raises(Invalid, match="not a batch"):
+        decode_batch(raw)
+
+
+def test_a_sealed_object_that_is_no_entry_is_damaged() -> None:
+    body = b'{"seq":"x"}'
+    sealed = msgspec.json.encode(
+        {"sha256": __import__("hashlib").sha256(body).hexdigest(), "body": msgspec.Raw(body)}
+    )
+    with pytest.raises(Corrupt, match="form of an entry"):
+        decode_entry(sealed, what="it")
+
+
+def test_an_empty_or_endless_batch_is_refused() -> None:
+    with pytest.raises(Invalid, match="empty"):
+        check_batch(Batch(id="b"))
+    with pytest.raises(Invalid, match="at most"):
+        check_batch(Batch(id="b", events=(run(),) * 20_001))
