@@ -161,7 +161,8 @@ class _Play:
         self._query(
             "leaders of this workspace, by epoch",
             "SELECT epoch, min(seq) AS first_entry, max(seq) AS last_entry, "
-            "sum(event_count) AS events FROM ledger_index GROUP BY epoch ORDER BY epoch DESC LIMIT 3",
+            "sum(event_count) AS events FROM ledger_index GROUP BY epoch "
+            "ORDER BY epoch DESC LIMIT 3",
         )
 
     def where_to_look(self, run_id: str) -> None:

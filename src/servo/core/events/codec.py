@@ -26,6 +26,10 @@ _PREFIX = b'{"sha256":"'
 _MIDDLE = b'","body":'
 
 
+# What msgspec raises for bytes that are no JSON, no UTF-8, of another form, or nested too deeply.
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
 class _WireBatch(msgspec.Struct, kw_only=True):
     id: str
     events: msgspec.Raw = msgspec.Raw(b"[]")
@@ -110,7 +114,7 @@ def decode_batch(raw: bytes) -> Batch:
     """Decode a batch from the inbox or the parking table; `Invalid` if it is none."""
     try:
         return _to_batch(_batch.decode(raw))
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise Invalid(f"not a batch: {error}", remedy="send a batch object as documented") from None
 
 
@@ -137,14 +141,14 @@ def decode_entry(data: bytes, *, what: str) -> tuple[Entry, str]:
     """Decode a stored entry after checking its hash; `Corrupt` if anything is off."""
     try:
         sealed = _sealed.decode(data)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise _corrupt(what, f"it is not a sealed object: {error}") from None
     body = bytes(sealed.body)
     if sha256(body).hexdigest() != sealed.sha256:
         raise _corrupt(what, "its bytes do not match their hash")
     try:
         return _to_entry(_entry.decode(body)), sealed.sha256
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise _corrupt(what, f"it does not have the form of an entry: {error}") from None
 
 

@@ -3,7 +3,8 @@
 Each bug replaces one piece of the real code by a broken one while a world runs. Production code
 has no switches for them. `seed` is a world that is known to find the bug.
 """
-# pyright: reportPrivateUsage=false - what is private is exactly what is broken here
+# What is private is exactly what is broken here.
+# pyright: reportPrivateUsage=false
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
