@@ -11,6 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from servo.core.events.envelope import Event, UnknownEvent
 from servo.core.state.tables import TableSpec
 from servo.projection.arrow import pa
 from servo.projection.schema import columns, schema
@@ -23,6 +24,8 @@ _PLAIN: dict[object, str] = {
     datetime: "instant",
     timedelta: "duration",
     NoneType: "null",
+    Event: "event",
+    UnknownEvent: "unknown event",
 }
 
 
@@ -68,11 +71,12 @@ def nested_types(structs: list[type[Any]]) -> dict[str, type[Any]]:
     while waiting:
         hint = waiting.pop()
         waiting.extend(get_args(hint))
-        if isinstance(hint, type) and issubclass(hint, msgspec.Struct | StrEnum):
-            if hint.__name__ not in found:
-                found[hint.__name__] = hint
-                if issubclass(hint, msgspec.Struct):
-                    waiting.extend(get_type_hints(hint).values())
+        if not isinstance(hint, type) or hint.__name__ in found:
+            continue
+        if issubclass(hint, msgspec.Struct | StrEnum):
+            found[hint.__name__] = hint
+        if issubclass(hint, msgspec.Struct):
+            waiting.extend(get_type_hints(hint).values())
     return dict(sorted(found.items()))
 
 

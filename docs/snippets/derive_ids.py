@@ -23,14 +23,17 @@ def hashed(prefix: str, *parts: str | int) -> str:
 
 salt = bytes(32)
 run = ids.run_id(salt, TENANT, WORKSPACE, ids.RunKey("daily:2026-01-31"))
-assert run == spelled("run_", hmac.digest(salt, b"acme:prod:daily:2026-01-31", "sha256"))
-
 attempt = ids.attempt_id(run, ids.TaskKeyStr("raw/orders:materialize"), 1)
-assert attempt == hashed("att_", "attempt", run, "raw/orders:materialize", 1)
-
-name = ids.queue_message_name(TENANT, WORKSPACE, attempt, 2)
-assert name == hashed("d_", "delivery", TENANT, WORKSPACE, attempt, 2)
-
+message = ids.queue_message_name(TENANT, WORKSPACE, attempt, 2)
 backfill = ids.backfill_id(TENANT, WORKSPACE, "request-1")
-assert backfill == hashed("bf_", "backfill", TENANT, WORKSPACE, "request-1")
-print(run, attempt, name, backfill, sep="\n")
+
+by_hand = {
+    run: spelled("run_", hmac.digest(salt, b"acme:prod:daily:2026-01-31", "sha256")),
+    attempt: hashed("att_", "attempt", run, "raw/orders:materialize", 1),
+    message: hashed("d_", "delivery", TENANT, WORKSPACE, attempt, 2),
+    backfill: hashed("bf_", "backfill", TENANT, WORKSPACE, "request-1"),
+}
+for made, computed in by_hand.items():
+    print(made, "as computed" if made == computed else f"and not {computed}")
+if any(made != computed for made, computed in by_hand.items()):
+    raise SystemExit("this page is wrong")

@@ -4,6 +4,7 @@ import json
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -11,15 +12,17 @@ store = Path(".servo")
 newest = max((store / "default/default/manifests/orchestration").glob("*.json"))
 manifest = json.loads(newest.read_bytes())["body"]
 
-rows = {}
+rows: dict[str, tuple[Any, Any]] = {}
 for file in manifest["tables"]["runs"]["files"]:
     data = (store / file["key"]).read_bytes()
-    assert sha256(data).hexdigest() == file["sha256"], f"{file['key']} is damaged"
+    if sha256(data).hexdigest() != file["sha256"]:
+        raise SystemExit(f"{file['key']} is damaged")
     for row in pq.read_table(BytesIO(data)).to_pylist():
         deleted = row.pop("_deleted", False)
         rank = (row["row_version"], file["tier"] == "closed", deleted)
-        if row["run_id"] not in rows or rank >= rows[row["run_id"]][0]:
-            rows[row["run_id"]] = rank, None if deleted else row
+        key = row["run_id"]
+        if key not in rows or rank >= rows[key][0]:
+            rows[key] = rank, None if deleted else row
 
 for _, row in rows.values():
     if row is not None:

@@ -105,9 +105,7 @@ def test_a_leader_on_a_full_disk_refuses_keeps_what_it_has_and_goes_on_when_ther
 
         assert not full.may_have_applied
         for error in errors:
-            assert error is None or (
-                isinstance(error, Unavailable) and not error.may_have_applied
-            )
+            assert error is None or (isinstance(error, Unavailable) and not error.may_have_applied)
         answers += [future.result() for future in futures if future.exception() is None]
 
         ballast.drop()

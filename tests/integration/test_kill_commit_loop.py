@@ -5,8 +5,8 @@ one leader after the other on the same folder. A life says what it is about to c
 acknowledged; whatever it did not live to hear, the next one sends again. In the end the ledger must
 hold everything that was acknowledged, where it was said to be, and nothing twice.
 
-Half of the lives publish, close, collect and archive as fast as they can, so that kills hit those
-too; the other half leave it to the next.
+Some lives publish and close as fast as they can, so that kills hit that too; a few live longer and
+merge and collect what the others left.
 """
 
 import os
@@ -34,7 +34,6 @@ from servo.core.events.runs import PlanCreated, RunRequested
 from servo.core.events.tasks import Output, TaskFinished, TaskOutcome
 from servo.core.ids import RunId, attempt_id
 from servo.errors import Unavailable
-from servo.ledger.archive import segments_from
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
 from servo.projection.compare import differences, dump, dump_snapshot
@@ -45,22 +44,25 @@ from servo.runtime.service import Service, World
 from servo.runtime.system import SystemClock, SystemEntropy
 from servo.storage.local import LocalStore
 from servo.testing.builders import specs, task_key
-from servo.testing.workspaces import HOUR, StoredStory
+from servo.testing.workspaces import StoredStory
 
 KILLS = 200
-THREADS = 4
+THREADS = 3
 LIFE = (0.02, 0.2)  # seconds
-LONG_LIFE = (0.5, 1.0)  # long enough to merge what the others published
+LONG_LIFE = (0.5, 1.5)  # long enough to merge and collect what the others left
 EARLY = 0.2  # of the lives, counted from birth: they die taking over
 SEED = 11
-MEMORY = Path("/dev/shm")
+MEMORY = Path("/dev/shm")  # noqa: S108 - a private folder is made in it
 PATHS = Paths("acme", "prod")
 
 CALM = Settings()
 BUSY = Settings(
-    publish_every=timedelta(milliseconds=10),
+    publish_every=timedelta(milliseconds=20),
     close_after=timedelta(milliseconds=20),
-    gc_every=timedelta(milliseconds=50),
+)
+TIDY = Settings(
+    close_after=timedelta(milliseconds=20),
+    gc_every=timedelta(milliseconds=1),
     gc_min_age=timedelta(seconds=4),
     archive_after=timedelta(seconds=4),
     keep_all_for=timedelta(seconds=4),
@@ -116,6 +118,12 @@ STEPS = (("plan", "start", "end"), ("empty",), ("quota",))
 # --- the nursery: one life after the other --------------------------------------------------------
 
 
+def settings_of(life: int) -> Settings:
+    if life % 15 == 14:
+        return TIDY
+    return BUSY if life % 2 else CALM
+
+
 def insist(service: Service, batch: Batch) -> Answer:
     """Commit a batch, however often the leader asks to come back: lives are too short to merge."""
     while True:
@@ -130,7 +138,7 @@ def insist(service: Service, batch: Batch) -> Answer:
 def live(root: str, life: int, unheard: list[str], say: Say) -> None:
     """Lead, and commit from several threads until killed."""
     world = World(LocalStore(root), SystemClock(), SystemEntropy())
-    service = Service(world, PATHS, BUSY if life % 2 else CALM).start()
+    service = Service(world, PATHS, settings_of(life)).start()
 
     def commit(thread: int) -> None:
         for name in chain(unheard[thread::THREADS], names(life, thread)):
@@ -208,7 +216,7 @@ def warm_up() -> None:
         _ = story.plan({"a": []}, run_id=run)
         _ = story.execute("a", run_id=run)
         story.wait(hours=2)
-        _ = story.publish(close_after=HOUR)
+        _ = story.publish(close_after=timedelta(hours=1))
     _ = story.merge()
 
 
@@ -219,7 +227,7 @@ def nursery(root: str, seed: int, kills: int) -> None:
     unheard: dict[str, None] = {}
     for number in range(kills):
         early = chance.random() < EARLY
-        moment = chance.uniform(*(LONG_LIFE if number % 10 == 9 else LIFE))
+        moment = chance.uniform(*(LONG_LIFE if settings_of(number) is TIDY else LIFE))
         life = fork_life(root, number, list(unheard))
         for line in live_and_die(life, moment, early=early):
             verb, _, rest = line.partition(" ")
@@ -303,7 +311,6 @@ def test_nothing_acknowledged_is_lost_or_applied_twice_however_often_the_leader_
     ways = Counter(how for _, how in acknowledged.values())
     assert ways["applied"] > KILLS
     assert ways["again"] > 0, "no answer was ever lost by a kill: the test has become blind"
-    assert segments_from(store, PATHS, 1), "nothing was archived: the test has become blind"
 
 
 if __name__ == "__main__":

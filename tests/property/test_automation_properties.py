@@ -365,7 +365,6 @@ def test_an_accepted_batch_inserted_again_later_changes_nothing(data: DataObject
             assert dump(story.state) == held, answer
 
 
-@pytest.mark.xfail(reason="the answer to a command that changed nothing is not remembered")
 def test_a_command_that_changed_nothing_changes_nothing_later_either() -> None:
     story = Story()
     story.tell(SensorUpserted(sensor_id="n0"))
@@ -432,14 +431,12 @@ def test_a_fold_that_lets_rows_go_and_fetches_them_again_is_the_same_fold(
     assert merged == dump(story.state)
 
 
-@pytest.mark.xfail(reason="a run request does not ask for the tick it names")
 def test_a_run_that_comes_after_its_tick_has_left_memory_asks_for_it() -> None:
     source = ScheduleSource(schedule_id="s0", tick_id="s0:1")
     batch = Batch(id="b", events=(run_request("sched:s0:1", source),))
     assert ("schedule_ticks", "s0:1") in needs(batch)
 
 
-@pytest.mark.xfail(reason="check_results is not indexed")
 def test_every_row_that_is_fetched_by_key_is_in_an_indexed_table() -> None:
     asked: set[str] = set()
     for family in FAMILIES:

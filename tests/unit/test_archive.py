@@ -29,7 +29,7 @@ from servo.ports.object_store import ObjectMeta, ObjectStore
 from servo.projection.arrow import pa
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import START
-from servo.testing.workspaces import HandClock
+from servo.testing.clock import ManualClock
 
 PATHS = Paths("acme", "prod")
 MANY = 1_000
@@ -54,11 +54,11 @@ class World:
     """A store with a ledger of some entries, written a second apart."""
 
     def __init__(self, count: int) -> None:
-        self.clock = HandClock()
+        self.clock = ManualClock(START)
         self.store = MemoryStore(self.clock)
         self.entries = entries(count)
         for seq, data in enumerate(self.entries, start=1):
-            self.clock.time = START + timedelta(seconds=seq)
+            self.clock.advance(timedelta(seconds=1))
             _ = self.store.create(PATHS.ledger_entry(seq), data)
 
     def due(self, upto: int, *, seconds: int = 10**6) -> Due:
@@ -129,7 +129,7 @@ def test_finding_an_entry_lists_a_window_and_not_the_archive() -> None:
             Counting.listed += len(found)
             return found
 
-    store = Counting(HandClock())
+    store = Counting(ManualClock(START))
     for first in range(1, 40 * MAX_ENTRIES, MAX_ENTRIES):
         _ = store.create(PATHS.archive_segment(first, first + MAX_ENTRIES - 1), b"")
     found = next(segments_from(store, PATHS, 39 * MAX_ENTRIES))
@@ -249,7 +249,7 @@ def test_archiving_the_same_range_again_changes_nothing() -> None:
 
 
 def test_a_segment_ends_where_it_is_full() -> None:
-    store = MemoryStore(HandClock())
+    store = MemoryStore(ManualClock(START))
     big = entries(18, filler=MAX_BYTES // 17)
     for seq, data in enumerate(big, start=1):
         _ = store.create(PATHS.ledger_entry(seq), data)

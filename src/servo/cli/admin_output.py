@@ -14,7 +14,7 @@ from servo.core.manifest import Manifest
 from servo.ports.object_store import ObjectMeta
 from servo.projection.gc import GcReport
 from servo.projection.inspection import Inspection, Version
-from servo.projection.row_diff import RowDiff
+from servo.projection.row_diff import Comparison, RowDiff
 from servo.projection.verify import Problem, Report
 
 MOST_KEYS = 20
@@ -115,19 +115,30 @@ def _show_problem(out: Console, problem: Problem) -> None:
 # --- rebuild --------------------------------------------------------------------------------------
 
 
-def show_diffs(diffs: Sequence[RowDiff], newest: Manifest, *, most: int) -> None:
+def show_comparison(found: Comparison) -> None:
     out = console()
-    if not diffs:
-        where = f"version {newest.v}, entry {number(newest.applied_seq)}"
+    if found.unreadable:
+        out.print(Text.assemble(("what is published cannot be read: ", "red"), found.unreadable))
+    elif not found.differences:
+        where = f"version {found.v}, entry {number(found.applied_seq)}"
         out.print(f"the published projection is what the ledger says ({where})", style="green")
-        return
+    else:
+        _show_diffs(out, found)
+
+
+def show_published(made: Manifest) -> None:
+    where = f"version {made.v}, entry {number(made.applied_seq)}"
+    console().print(f"published the rebuilt projection ({where})", style="green")
+
+
+def _show_diffs(out: Console, found: Comparison) -> None:
     table = _grid("table", "row", "column", "published", "rebuilt", left=5)
-    for diff in diffs[:most]:
+    for diff in found.differences:
         _add_diff(table, diff)
     out.print(table)
-    more = "more than " if len(diffs) > most else ""
-    out.print(f"{more}{plural(min(len(diffs), most), 'row')} would change", style="bold red")
-    if any(diff.over for diff in diffs):
+    count = f"{'more than ' if found.more else ''}{plural(len(found.differences), 'row')}"
+    out.print(f"{count} not as the ledger says", style="bold red")
+    if any(diff.over for diff in found.differences):
         out.print("rows marked * belong to runs that are over")
 
 

@@ -76,11 +76,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command; its exit code."""
+    # Not `cli.main`, which has ideas of its own about pipes that close and keys that interrupt.
     try:
-        result = cli.main(list(arguments), prog_name="servo", standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.ctx.get_help() if error.ctx else "", err=True)
-        return error.exit_code
+        with cli.make_context("servo", list(arguments)) as context:
+            result = cli.invoke(context)
+    except click.exceptions.Exit as done:
+        return done.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code

@@ -12,7 +12,7 @@ import msgspec
 from servo.controllers.actions import Propose, Send
 from servo.controllers.fairness import DEFAULT_WEIGHT, Fairness, share
 from servo.core.events.dispatch import DispatchRequested, Handover
-from servo.core.fold.dispatch import free_in_pool, free_slots
+from servo.core.fold.dispatch import free_in_pool, free_in_queue, free_slots
 from servo.core.state.index import ReadySet, TaskPk
 from servo.core.state.state import State
 
@@ -40,7 +40,7 @@ def hand_over(
 
 def dispatch(state: State, fairness: Fairness) -> tuple[list[Propose], Fairness]:
     """Give ready tasks attempts that a queue will deliver."""
-    keys, fairness = pick(state, MAX_PER_ROUND, fairness)
+    keys, fairness = pick(state, min(MAX_PER_ROUND, free_in_queue(state)), fairness)
     return [_request(state, key, None) for key in keys], fairness
 
 

@@ -3,7 +3,8 @@
 A run that has been over for a while moves once: its rows are written to the closed tier and
 tombstones take their place in the active one, in the same manifest, and after that the leader
 forgets them. A fact that arrives later brings its rows back by key; if it changes one, the run is
-closed again in time.
+closed again in time. A large run moves in parts, so that no publish is held up by it; its own row
+goes first, because whoever misses that one asks for the others by key.
 
 The queue holds every run that is over and has rows in the active tier. So a run that is over, in
 memory, unchanged and not in the queue came back by key and changed nothing: it leaves at once.
@@ -12,7 +13,7 @@ memory, unchanged and not in the queue came back by key and changed nothing: it 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from heapq import heappop, heappush
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -29,11 +30,12 @@ Rows = dict[str, list[tuple[Any, Row]]]
 
 
 class ClosingRun(msgspec.Struct, frozen=True):
-    """A run on its way to the closed tier, with all its rows."""
+    """Rows of a run on their way to the closed tier: the rest of it if `complete`, else a part."""
 
     run_id: str
     over_since: datetime
     rows: Rows
+    complete: bool
 
 
 class ClosingQueue:
@@ -54,22 +56,26 @@ class ClosingQueue:
             if run_id in self._queued or (run and run.state not in TERMINAL_RUN_STATES):
                 continue
             since = now if run is None else run.finished_at or run.transitioned_at
-            self._push(since, run_id)
+            self._queued.add(run_id)
+            heappush(self._heap, (since, run_id))
 
     def take(self, state: State, *, before: datetime, budget: int) -> tuple[ClosingRun, ...]:
-        """Runs that were over `before` then and have no unpublished row, about `budget` rows."""
+        """Up to `budget` rows of runs that ended before then and have no unpublished row."""
+        if budget <= 0 or not self._heap or self._heap[0][0] > before:
+            return ()
         taken: list[ClosingRun] = []
         unready: list[tuple[datetime, str]] = []
-        while self._heap and budget > 0 and self._heap[0][0] <= before:
+        busy = changed_runs(state)
+        while budget > 0 and self._heap and self._heap[0][0] <= before:
             since, run_id = heappop(self._heap)
-            rows = rows_of(state, run_id)
-            if is_changed(state, rows):
+            if run_id in busy:
                 unready.append((since, run_id))
-            else:
-                taken.append(ClosingRun(run_id, since, rows))
-                budget -= sum(map(len, rows.values()))
-        for since, run_id in unready:
-            heappush(self._heap, (since, run_id))
+                continue
+            rows, complete = _some_rows(state, run_id, budget)
+            taken.append(ClosingRun(run_id, since, rows, complete))
+            budget -= sum(map(len, rows.values()))
+        for item in unready:
+            heappush(self._heap, item)
         return tuple(taken)
 
     @property
@@ -83,21 +89,21 @@ class ClosingQueue:
             heappush(self._heap, (run.over_since, run.run_id))
 
     def closed(self, runs: Iterable[ClosingRun]) -> None:
-        """The runs are in the closed tier now."""
-        self._queued.difference_update(run.run_id for run in runs)
+        """The rows are in the closed tier now; a run of which some are left waits for its turn."""
+        for run in runs:
+            if run.complete:
+                self._queued.discard(run.run_id)
+            else:
+                heappush(self._heap, (run.over_since, run.run_id))
 
-    def visitors(self, state: State) -> Iterator[str]:
+    def visitors(self, state: State) -> list[str]:
         """Runs that came back by key since the last call and were not changed.
 
         New runs stand at the end of the index, so the search ends at the first one queued.
         """
-        for run_id in list(_until(reversed(state.index.runs_over), self._queued)):
-            if not is_changed(state, rows_of(state, run_id)):
-                yield run_id
-
-    def _push(self, since: datetime, run_id: str) -> None:
-        self._queued.add(run_id)
-        heappush(self._heap, (since, run_id))
+        found = list(_until(reversed(state.index.runs_over), self._queued))
+        busy = changed_runs(state) if found else set[str]()
+        return [run_id for run_id in found if run_id not in busy]
 
 
 def _until(run_ids: Iterable[str], stop: set[str]) -> Iterator[str]:
@@ -109,30 +115,35 @@ def _until(run_ids: Iterable[str], stop: set[str]) -> Iterator[str]:
 
 def rows_of(state: State, run_id: str) -> Rows:
     """Every row of a run that is in memory, by table."""
+    return _some_rows(state, run_id, None)[0]
+
+
+def _some_rows(state: State, run_id: str, limit: int | None) -> tuple[Rows, bool]:
+    """Rows of a run, its own first, and whether they are all; reads no more than it returns."""
+    left = _keys_of(state, run_id)
+    rows: Rows = {}
+    for name, key in islice(left, limit):
+        rows.setdefault(name, []).append((key, state.tables[name].rows[key]))
+    return rows, next(left, None) is None
+
+
+def _keys_of(state: State, run_id: str) -> Iterator[tuple[str, Any]]:
     index = state.index
-    keys: dict[str, Iterable[Any]] = {
-        "runs": (run_id,),
-        "tasks": [(run_id, task_key) for task_key in index.run_tasks.get(run_id, ())],
-        "dep_satisfaction": index.run_edges.get(run_id, ()),
-        "dispatch_outbox": index.run_outbox.get(run_id, ()),
-        "timers": index.run_timers.get(run_id, ()),
-    }
-    return {name: _held(state, name, wanted) for name, wanted in keys.items()}
+    if run_id in state.runs:
+        yield "runs", run_id
+    for task_key in index.run_tasks.get(run_id, ()):
+        yield "tasks", (run_id, task_key)
+    for key in index.run_edges.get(run_id, ()):
+        yield "dep_satisfaction", key
+    for key in index.run_outbox.get(run_id, ()):
+        yield "dispatch_outbox", key
+    for key in index.run_timers.get(run_id, ()):
+        yield "timers", key
 
 
-def _held(state: State, name: str, keys: Iterable[Any]) -> list[tuple[Any, Row]]:
-    rows = state.tables[name].rows
-    return [(key, rows[key]) for key in keys if key in rows]
-
-
-def is_changed(state: State, rows: Rows) -> bool:
-    """Whether any of the rows waits to be published."""
-    return any(
-        key in dirty
-        for name, held in rows.items()
-        if (dirty := state.tables[name].dirty)
-        for key, _ in held
-    )
+def changed_runs(state: State) -> set[str]:
+    """The runs of which a row waits to be published."""
+    return {run_id for name in RUN for run_id in run_ids_of(state.tables[name].dirty.values())}
 
 
 def forget(state: State, rows: Rows) -> None:

@@ -15,6 +15,7 @@ from servo.core.ids import Digest
 from servo.core.manifest import Manifest
 from servo.core.plan import parse_chunk
 from servo.core.state.state import State
+from servo.errors import Corrupt, Invalid, NotFound
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
 from servo.projection.cold import ColdRows
@@ -36,8 +37,13 @@ class Hydrator:
         self.cold = ColdRows(store) if cold is None else cold
         self.manifest = manifest
 
-    def prepare(self, state: State, batches: Iterable[Batch]) -> None:
-        """Load every row and plan segment that these batches may look up."""
+    def prepare(self, state: State, batches: Iterable[Batch], *, lenient: bool = False) -> None:
+        """Load every row and plan segment that these batches may look up.
+
+        A batch that is new may name a segment that was never stored: `lenient` leaves it out and
+        the fold refuses the batch. One that was folded before cannot, and a segment that is not
+        there then is missing.
+        """
         wanted: dict[str, dict[object, None]] = {}
         for batch in batches:
             for table, key in needs(batch):
@@ -45,11 +51,16 @@ class Hydrator:
                     wanted.setdefault(table, {})[key] = None
             for event in batch.events:
                 if isinstance(event, PlanSegmentExpanded):
-                    self._load_segment(state, event.digest)
+                    self._load_segment(state, event.digest, lenient=lenient)
         for table, keys in wanted.items():
             state.hydrate(table, self.cold.fetch(self.manifest, table, list(keys)))
 
-    def _load_segment(self, state: State, digest: str) -> None:
-        if digest not in state.plan_segments:
+    def _load_segment(self, state: State, digest: str, *, lenient: bool) -> None:
+        if digest in state.plan_segments:
+            return
+        try:
             data = self._store.get(self._paths.plan(digest)).data
             state.plan_segments[digest] = parse_chunk(data, Digest(digest)).tasks
+        except (NotFound, Corrupt, Invalid):
+            if not lenient:
+                raise

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from servo.core.manifest import FileEntry, Manifest, Tier
 from servo.core.state.rows.row import Row
-from servo.core.state.state import State, folded_tables
+from servo.core.state.state import State
 from servo.core.state.tables import TABLES, TableSpec
 from servo.ports.object_store import ObjectStore
 from servo.projection.files import fetch
@@ -26,7 +26,7 @@ def load_state(store: ObjectStore, manifest: Manifest, tenant: str, workspace: s
     state.epoch = manifest.applied_epoch
     state.ts = manifest.applied_ts
     state.last_hash = manifest.last_hash
-    for name in folded_tables():
+    for name in TABLES:
         files = manifest.files(name, Tier.ACTIVE)
         if files:
             state.hydrate(name, _load_rows(store, TABLES[name], files))

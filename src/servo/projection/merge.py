@@ -60,7 +60,7 @@ def _needed(table: ArrowTable, floor: int | None) -> ArrowTable:
     deleted = table.column(DELETED)
     if floor is None:
         return table.filter(pc.invert(deleted))
-    useless = pc.and_(deleted, pc.less(table.column(VERSION), floor))
+    useless = pc.and_(deleted, pc.less(table.column(VERSION), pa.scalar(floor, pa.int64())))
     return table.filter(pc.invert(useless))
 
 

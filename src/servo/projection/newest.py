@@ -12,7 +12,7 @@ from functools import reduce
 from servo.core.manifest import Tier
 from servo.core.state.tables import TableSpec
 from servo.projection.arrow import ArrowColumn, ArrowTable, pa, pc
-from servo.projection.schema import DELETED, VERSION, deleted_field
+from servo.projection.schema import DELETED, VERSION, constant, deleted_field
 
 RANK = "_rank"
 
@@ -21,7 +21,7 @@ def marked(table: ArrowTable) -> ArrowTable:
     """The table with a column that tells rows from tombstones."""
     if DELETED in table.column_names:
         return table
-    return table.append_column(deleted_field(), pa.repeat(pa.scalar(False), table.num_rows))
+    return table.append_column(deleted_field(), constant(False, pa.bool_(), table.num_rows))
 
 
 def ranked(table: ArrowTable, tier: Tier) -> ArrowTable:
@@ -51,5 +51,5 @@ def _winners(spec: TableSpec, table: ArrowTable) -> ArrowColumn:
     count = table.num_rows - 1
     keys = [table.column(name).take(order).combine_chunks() for name in spec.key]
     differs = [pc.not_equal(key.slice(0, count), key.slice(1)) for key in keys]
-    is_last = pa.concat_arrays([reduce(pc.or_, differs), pa.array([True])])
+    is_last = pa.concat_arrays([reduce(pc.or_, differs), constant(True, pa.bool_(), 1)])
     return order.filter(is_last)

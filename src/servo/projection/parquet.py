@@ -24,8 +24,10 @@ from servo.projection.arrow import ArrowSchema, ArrowTable, pa, pc, pq
 from servo.projection.schema import (
     DELETED,
     VERSION,
+    Column,
     as_tuple,
     columns,
+    constant,
     deleted_field,
     key_parts,
     stored_schema,
@@ -63,7 +65,7 @@ def to_table(
     table = _rows_table(spec, sorted(rows, key=key_parts(spec)), where)
     if not tombstones:
         return table
-    marked = table.append_column(deleted_field(), pa.repeat(pa.scalar(False), len(rows)))
+    marked = table.append_column(deleted_field(), constant(False, pa.bool_(), len(rows)))
     both = pa.concat_tables([marked, _tombstones_table(spec, tombstones, where)])
     return both.sort_by([(name, "ascending") for name in spec.key]).combine_chunks()
 
@@ -86,13 +88,13 @@ def _tombstones_table(spec: TableSpec, tombstones: Sequence[Tombstone], where: P
     held[VERSION] = [version for _, version in tombstones]
     nothing = [None] * count
     arrays = [column.to_arrow(held.get(column.name, nothing)) for column in columns(spec.row)]
-    deleted = pa.repeat(pa.scalar(True), count)
+    deleted = constant(True, pa.bool_(), count)
     schema = stored_schema(spec.row, spec.key).append(deleted_field())
     return pa.Table.from_arrays([*_constants(where, count), *arrays, deleted], schema=schema)
 
 
 def _constants(where: Paths, count: int) -> list[Any]:
-    return [pa.repeat(pa.scalar(name), count) for name in (where.tenant, where.workspace)]
+    return [constant(name, pa.string(), count) for name in (where.tenant, where.workspace)]
 
 
 def to_rows(spec: TableSpec, table: ArrowTable) -> list[Row]:
@@ -103,15 +105,15 @@ def to_rows(spec: TableSpec, table: ArrowTable) -> list[Row]:
     for column in columns(spec.row):
         if column.name in present:
             names.append(column.name)
-            values.append(_values(spec, column.name, table))
+            values.append(_values(spec, column, table))
         elif column.required:
             raise _unreadable(spec, f"it has no column {column.name}")
     row: type[Any] = spec.row
     return [row(**dict(zip(names, parts, strict=False))) for parts in zip(*values, strict=True)]
 
 
-def _values(spec: TableSpec, name: str, table: ArrowTable) -> list[Any]:
-    column = next(column for column in columns(spec.row) if column.name == name)
+def _values(spec: TableSpec, column: Column, table: ArrowTable) -> list[Any]:
+    name = column.name
     held = table.column(name)
     try:
         values = column.to_python(held)

@@ -34,13 +34,11 @@ from servo.ports.entropy import Entropy
 from servo.ports.object_store import ObjectStore
 from servo.projection.capture import Capture, changes_of
 from servo.projection.closing import (
-    RUN,
     ClosingQueue,
+    changed_runs,
     forget,
     forget_history,
-    is_changed,
     rows_of,
-    run_ids_of,
 )
 from servo.projection.cold import ColdRows
 from servo.projection.files import fetch
@@ -65,7 +63,7 @@ class Publisher:
     published, or is new, needs no request.
     """
 
-    def __init__(  # noqa: PLR0913 - what it is made of, each with a use of its own
+    def __init__(
         self,
         store: ObjectStore,
         paths: Paths,
@@ -101,10 +99,10 @@ class Publisher:
         closing = queue.take(state, before=now - close_after, budget=budget)
         if not changed and not closing and state.seq == self._captured_seq:
             return None
+        touched = changed_runs(state)
         for name in changed:
             state.tables[name].dirty = {}
-        for name in RUN:
-            queue.note(state, run_ids_of(changed.get(name, {}).values()), now=now)
+        queue.note(state, touched, now=now)
         previous, self._captured_seq = self._captured_seq, state.seq
         self._in_flight = True
         return Capture(
@@ -130,9 +128,10 @@ class Publisher:
         queue = self._end()
         forget_history(state)
         queue.closed(capture.closing)
+        busy = changed_runs(state)
         for run in capture.closing:
-            # A row that changed meanwhile stays, and its run with it, until that is published.
-            if not is_changed(state, rows_of(state, run.run_id)):
+            # A run that changed meanwhile stays until that is published, and is closed again.
+            if run.run_id not in busy:
                 forget(state, run.rows)
 
     def restore(self, state: State, capture: Capture) -> None:

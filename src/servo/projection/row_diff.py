@@ -5,22 +5,37 @@ past differently; rows of runs that are over are marked, because work that was d
 work to do because somebody improved a rule.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
 
+from servo.core.fold.limits import FOLD_VERSION
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.rows.row import Row
-from servo.core.state.state import folded_tables
+from servo.core.state.state import State, folded_tables
 from servo.core.state.states import TERMINAL_RUN_STATES
 from servo.core.state.tables import TABLES
+from servo.errors import Corrupt, NotFound
+from servo.ledger.paths import Paths
+from servo.ports.object_store import ObjectStore
+from servo.projection.manifest_store import ManifestStore
 from servo.projection.reader import Snapshot
-from servo.projection.replay import NOTHING
+from servo.projection.rebuild import readable
+from servo.projection.replay import NOTHING, Replay
 from servo.projection.schema import key_parts
-from servo.projection.time_travel import Overlaid
+from servo.projection.time_travel import Overlaid, Past
+
+MOST = 100
 
 Key = tuple[Any, ...]
+Progress = Callable[[int, int], None]
+
+
+def ignore(done: int, total: int) -> None:
+    """Progress that nobody watches."""
+    del done, total
 
 
 class RowDiff(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +51,60 @@ class RowDiff(msgspec.Struct, frozen=True, kw_only=True):
     rebuilt: bool
     columns: dict[str, tuple[Any, Any]] = {}
     over: bool = False
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest version against the ledger, up to the entry it stands at.
+
+    `unreadable` says why there was nothing to compare with. `more` says that the differences are
+    the first of many.
+    """
+
+    v: int
+    applied_seq: int
+    fold_version: int
+    differences: tuple[RowDiff, ...] = ()
+    more: bool = False
+    unreadable: str = ""
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.differences) or bool(self.unreadable)
+
+    @property
+    def rewrites_history(self) -> bool:
+        """Whether publishing would change, by a new fold, what ended under an old one."""
+        changed = any(diff.over for diff in self.differences)
+        return changed and self.fold_version != FOLD_VERSION
+
+
+def compare(store: ObjectStore, paths: Paths, *, progress: Progress = ignore) -> Comparison:
+    """Fold the ledger from its beginning and compare it with what is published.
+
+    `Corrupt` if the ledger itself is damaged: there is nothing then that could be published.
+    """
+    newest = next(readable(store, paths), NOTHING)
+    state = State(paths.tenant, paths.workspace)
+    until = newest.applied_seq
+    Replay(store, paths, progress=lambda seq: progress(seq, until)).forward(
+        state, NOTHING, until=until
+    )
+    rebuilt = Overlaid(store, paths, Past(state=state, base=NOTHING))
+    found: list[RowDiff] = []
+    unreadable = ""
+    try:
+        _ = ManifestStore(store, paths).latest()
+        found = list(islice(row_diffs(Snapshot(store, newest), rebuilt), MOST + 1))
+    except (Corrupt, NotFound) as error:
+        unreadable = error.message
+    return Comparison(
+        v=newest.v,
+        applied_seq=newest.applied_seq,
+        fold_version=newest.fold_version,
+        differences=tuple(found[:MOST]),
+        more=len(found) > MOST,
+        unreadable=unreadable,
+    )
 
 
 def row_diffs(published: Snapshot, rebuilt: Overlaid) -> Iterator[RowDiff]:

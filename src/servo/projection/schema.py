@@ -102,6 +102,11 @@ def deleted_field() -> Any:
     return pa.field(DELETED, pa.bool_(), nullable=False)
 
 
+def constant(value: object, kind: ArrowType, count: int) -> ArrowColumn:
+    """A column with one value; naming the type spares Arrow a slow guess at it."""
+    return pa.repeat(pa.scalar(value, kind), count)
+
+
 def key_parts(spec: TableSpec) -> Callable[[Any], tuple[Any, ...]]:
     """Reads the primary key of a row as a tuple, also where it is one column."""
     read = attrgetter(*spec.key)

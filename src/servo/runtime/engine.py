@@ -37,7 +37,7 @@ from servo.core.events.runs import PlanFailed, PlanSegmentExpanded
 from servo.core.fold.apply import apply_batch, open_entry
 from servo.core.fold.limits import FOLD_VERSION
 from servo.core.state.state import State
-from servo.errors import Corrupt, NotFound, ServoError, Unavailable
+from servo.errors import Corrupt, Invalid, NotFound, ServoError, Unavailable
 from servo.ledger.paths import Paths
 from servo.ledger.writer import LedgerWriter
 from servo.runtime.execute import Executor
@@ -194,7 +194,7 @@ class Engine:
         draft = _Draft()
         draft.waiting.extend(requests)
         try:
-            self._hydrator.prepare(self.state, (item.batch for item in requests))
+            self._hydrator.prepare(self.state, (item.batch for item in requests), lenient=True)
         except (Unavailable, NotFound) as error:
             self._tell(draft, error)
             return False
@@ -309,7 +309,7 @@ class Engine:
             self._hydrator.prepare(self.state, (probe,))
         except Unavailable:
             return False
-        except (NotFound, Corrupt) as error:
+        except (NotFound, Corrupt, Invalid) as error:
             self._propose(draft, Propose((PlanFailed(run_id=event.run_id, error=str(error)),)))
             return False
         return True

@@ -21,7 +21,7 @@ from servo.errors import NotFound, Unavailable
 from servo.ledger.paths import Paths
 from servo.ports.background import Job
 from servo.projection.cold import ColdRows
-from servo.projection.gc import Collector
+from servo.projection.gc import Collector, GcReport
 from servo.projection.hydration import Hydrator
 from servo.projection.manifest_store import ManifestStore
 from servo.projection.merge import MergeResult
@@ -43,6 +43,7 @@ class Maintenance:
         self.hydrator = Hydrator(ports.store, paths, leadership.manifest, cold=cold)
         self.manifest: Manifest = leadership.manifest
         self.behind = False
+        self.problems: tuple[str, ...] = ()
         self._ports = ports
         self._settings = settings
         self._epoch = leadership.epoch
@@ -184,15 +185,17 @@ class Maintenance:
     def _start_collection(self, now: datetime) -> None:
         current = self.manifest
 
-        def work() -> bool:
-            return self._collector.step(current=current, in_flight=(), now=now).more
+        def work() -> GcReport:
+            return self._collector.step(current=current, in_flight=(), now=now)
 
         self._begin(work, self._collected)
 
     def _collected(self, state: State, job: Job, now: datetime) -> None:
         del state
         with suppress(Unavailable, NotFound):
-            if job.result():
+            report: GcReport = job.result()
+            self.problems = report.problems
+            if report.more:
                 self._next_collection = now
 
 

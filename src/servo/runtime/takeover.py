@@ -5,7 +5,8 @@
    else, lost again and collected while we slept, and our create then succeeded on a slot that
    no longer means anything.
 2. Load the projection it names and verify it, or fold the whole ledger if a file of it is
-   damaged; replay the ledger behind it.
+   damaged or gone; replay the ledger behind it. (What the newest manifest names is never
+   collected, so a file that is not there was lost.)
 3. At the first missing entry create a fence: an empty entry of our epoch. A former leader that
    still wants this place loses it here and stops. If somebody else's entry is there, fold it
    and go on.
@@ -36,6 +37,7 @@ from servo.projection.hydration import Hydrator
 from servo.projection.load import load_state
 from servo.projection.manifest_store import ManifestStore
 from servo.projection.rebuild import rebuild
+from servo.projection.replay import check_end
 from servo.runtime.ports import Ports
 from servo.runtime.term import TICK
 
@@ -61,9 +63,7 @@ def take_over(ports: Ports, paths: Paths) -> Leadership:
             continue
         try:
             state = load_state(ports.store, claim, paths.tenant, paths.workspace)
-        except NotFound:
-            continue
-        except Corrupt:
+        except (Corrupt, NotFound):
             claim, state = _from_the_ledger(ports, paths, claim)
         return _catch_up(ports, paths, manifests, claim, state)
     raise Unavailable(
@@ -73,7 +73,7 @@ def take_over(ports: Ports, paths: Paths) -> Leadership:
 
 
 def _from_the_ledger(ports: Ports, paths: Paths, claim: Manifest) -> tuple[Manifest, State]:
-    """Fold everything again, because a file of the projection is damaged.
+    """Fold everything again, because a file of the projection is damaged or gone.
 
     The next publish then names new files only. A damaged ledger has no such remedy: its error
     is passed on and the workspace stays as it is.
@@ -116,6 +116,8 @@ def _catch_up(
     hydrator = Hydrator(ports.store, paths, claim)
     while True:
         replay_tail(reader, hydrator, state, epoch=claim.epoch)
+        if not _is_end(ports, paths, reader, state):
+            continue
         confirmed_at = ports.clock.monotonic()
         if raise_fence(ports, writer, hydrator, state, claim):
             break
@@ -128,6 +130,20 @@ def _catch_up(
         epoch=claim.epoch,
         confirmed_at=confirmed_at,
     )
+
+
+def _is_end(ports: Ports, paths: Paths, reader: LedgerReader, state: State) -> bool:
+    """Whether nothing is stored behind the last entry read; `Corrupt` if an entry was lost.
+
+    Without this a lost entry would look like the end, and everything behind it like leftovers.
+    """
+    try:
+        check_end(ports.store, paths, state.seq)
+    except Corrupt:
+        if reader.read(state.seq + 1) is None:
+            raise
+        return False
+    return True
 
 
 def replay_tail(reader: LedgerReader, hydrator: Hydrator, state: State, *, epoch: int) -> None:

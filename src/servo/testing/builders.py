@@ -202,6 +202,12 @@ def dump(state: State) -> dict[str, dict[Any, Any]]:
     }
 
 
+def content(state: State) -> dict[str, dict[Any, Any]]:
+    """Every folded row but those that only say which batches there were."""
+    rows = dump(state)
+    return {name: rows[name] for name in rows if name not in ("ledger_index", "idempotency_keys")}
+
+
 def forget_versions(rows: dict[str, dict[Any, Any]]) -> dict[str, dict[Any, Any]]:
     """The same rows without what depends only on where in the ledger they were changed."""
     return {

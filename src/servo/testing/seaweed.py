@@ -25,7 +25,7 @@ from servo.ports.clock import Clock
 from servo.storage.s3 import S3Store
 
 ACCESS_KEY = "seaweed"
-SECRET_KEY = "seaweed-secret"
+SECRET_KEY = "seaweed-secret"  # noqa: S105 - of a server that lives for one test
 
 _REGION = "us-east-1"
 _OTHER_PORTS = (

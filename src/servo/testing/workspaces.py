@@ -6,7 +6,7 @@ things old by letting time pass.
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from servo.core.events.envelope import Answer, Batch
@@ -22,45 +22,21 @@ from servo.projection.publisher import Publisher
 from servo.projection.tiering import MergePolicy
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import START, Story
+from servo.testing.clock import ManualClock, SeededEntropy
 
-HOUR = timedelta(hours=1)
 NEVER = timedelta(days=3650)
-
-
-class HandClock:
-    """A clock that somebody sets."""
-
-    def __init__(self, now: datetime = START) -> None:
-        self.time = now
-
-    def now(self) -> datetime:
-        return self.time
-
-    def monotonic(self) -> float:
-        return (self.time - START).total_seconds()
-
-
-class CountingEntropy:
-    """Tokens that never repeat and are the same in every run."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def token_bytes(self, count: int) -> bytes:
-        self._count += 1
-        return self._count.to_bytes(count, "big")
 
 
 class StoredStory(Story):
     """A story whose ledger and projections are in a store."""
 
-    def __init__(self, store: ObjectStore | None = None, *, clock: HandClock | None = None) -> None:
+    def __init__(self, store: ObjectStore | None = None) -> None:
         super().__init__()
-        self.clock = HandClock() if clock is None else clock
+        self.clock = ManualClock(START)
         self.store: ObjectStore = MemoryStore(self.clock) if store is None else store
         self.paths = Paths(self.state.tenant, self.state.workspace)
         self.manifests = ManifestStore(self.store, self.paths)
-        self._entropy = CountingEntropy()
+        self._entropy = SeededEntropy()
         self._writer = LedgerWriter(self.store, self.paths)
         self.publisher = Publisher(
             self.store, self.paths, self._entropy, policy=MergePolicy(fan_in=2)
@@ -70,7 +46,7 @@ class StoredStory(Story):
 
     def wait(self, **duration: float) -> None:
         super().wait(**duration)
-        self.clock.time = self.now
+        self.clock.advance(timedelta(**duration))
 
     def commit(
         self, *batches: Batch, epoch: int | None = None, stall: bool = False

@@ -20,7 +20,7 @@ from servo.core.events.envelope import Answer, Batch, Status
 from servo.core.events.runs import PlanCreated, RunRequested
 from servo.core.events.tasks import Gate, Output, TaskCost, TaskFinished, TaskOutcome
 from servo.core.fold.apply import needs
-from servo.core.fold.assets import promote, record_attempt
+from servo.core.fold.assets import promote, record_attempt, record_cost
 from servo.core.keys import TaskOperation, task_key_text
 from servo.core.plan import TaskSpec
 from servo.core.retry import RetryPolicy
@@ -33,7 +33,7 @@ from servo.core.state.rows.assets import (
 )
 from servo.core.state.rows.execution import TaskCostRow, TaskRow
 from servo.core.state.states import TaskState, TransitionReason
-from servo.testing.builders import START, Story, dump
+from servo.testing.builders import START, Story, content, dump
 
 DAY = "day=d:2025-01-15"
 KEY = task_key_text("ns/a", DAY, TaskOperation.MATERIALIZE)
@@ -170,7 +170,7 @@ def test_a_success_without_a_named_output_is_known_by_its_execution(made: Output
 def test_the_cost_of_an_attempt_is_recorded() -> None:
     story = at(Story(), 7)
     cost = TaskCost(cpu_ms=1, wall_ms=2, peak_memory_bytes=3, bytes_read=4, bytes_written=5)
-    promote(story.state, task(asset_key=""), success(cost=cost))
+    record_cost(story.state, task(asset_key=""), cost)
     assert story.state.task_costs.rows["run_1", "ns/a:materialize", 2] == TaskCostRow(
         run_id="run_1",
         task_key="ns/a:materialize",
@@ -497,9 +497,9 @@ def test_a_deployment_keeps_what_is_known_of_the_data() -> None:
 def test_a_deployment_that_changes_nothing_changes_no_row() -> None:
     story = Story()
     story.tell(deploy("ns/a", "ns/b"))
-    before = dump(story.state)
+    before = content(story.state)
     assert story.tell(deploy("ns/a", "ns/b", deployment_id="d2")).repeated
-    assert dump(story.state) == before
+    assert content(story.state) == before
 
 
 def test_an_asset_a_location_no_longer_defines_keeps_its_history() -> None:

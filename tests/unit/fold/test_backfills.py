@@ -20,6 +20,7 @@ from servo.core.events.runs import (
     PlanCreated,
     PlanFailed,
     PlanSegment,
+    PlanSegmentExpanded,
     RunCancelRequested,
     RunRequested,
 )
@@ -394,6 +395,12 @@ def test_a_second_run_for_a_chunk_changes_nothing(story: Story) -> None:
     assert chunk(story, 0) == before
 
 
+def test_a_chunk_takes_the_run_with_its_key_and_no_other(story: Story) -> None:
+    stranger = request(0, run_id="run_x", run_key="x")
+    assert story.tell(planned(0), stranger, request(0)).applied
+    assert chunk(story, 0).run_id == "run_0"
+
+
 # --- what became of the partitions ----------------------------------------------------------------
 
 
@@ -466,10 +473,11 @@ def test_a_run_cancelled_before_all_of_its_tasks_were_made_leaves_no_partition_d
     story: Story,
 ) -> None:
     plan_chunk(story, 0)
-    first = spec("a", DAYS[0])
-    story.state.plan_segments["x"] = (first,)
+    story.state.plan_segments["x"] = (spec("a", DAYS[0]),)
     segments = (PlanSegment(digest="x", count=1), PlanSegment(digest="y", count=1))
     story.tell(PlanCreated(run_id="run_0", fingerprint="plan", segments=segments))
+    assert story.tell(PlanSegmentExpanded(run_id="run_0", index=0, digest="x")).applied
+    finish(story, 0, key_of("a", DAYS[0]), OK)
     story.tell(RunCancelRequested(run_id="run_0"))
     assert chunk(story, 0).state is ChunkState.CANCELLED
     assert chunk(story, 0).failed_partition_keys == DAYS[:2]

@@ -13,8 +13,9 @@ from servo.core.events.dispatch import (
     DispatchRequested,
     LeaseExpired,
 )
+from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import RunCancelRequested
-from servo.core.events.tasks import TaskFinished, TaskOutcome, TaskStarted
+from servo.core.events.tasks import TaskCost, TaskFinished, TaskOutcome, TaskStarted
 from servo.core.events.timers import TimerFired
 from servo.core.fold.apply import apply_entry
 from servo.core.retry import RetryPolicy
@@ -264,3 +265,34 @@ def test_a_report_of_another_execution_is_stale() -> None:
     report = replace(story.finished("a"), exec_id="theirs")
     assert isinstance(report, TaskFinished)
     assert story.tell(report).reason == "stale: not the current execution"
+
+
+def test_what_a_failed_attempt_cost_is_recorded_too() -> None:
+    story = Story()
+    story.plan({"a": ()})
+    story.start("a")
+    story.finish("a", TaskOutcome.FAILED, cost=TaskCost(cpu_ms=7))
+    assert story.state.task_costs.rows["run_1", task_key("a"), 1].cpu_ms == 7
+
+
+def test_a_stall_does_not_use_up_the_time_of_an_execution() -> None:
+    story = Story()
+    story.plan({"a": ()}, timeout_ms=60_000)
+    story.start("a")
+    before = story.task("a").execution_deadline
+    story.wait(hours=2)
+    story.commit(stall=True)
+    after = story.task("a").execution_deadline
+    assert before is not None
+    assert after is not None
+    assert after - before >= timedelta(hours=2) - timedelta(seconds=1)
+
+
+def test_deliveries_that_wait_for_a_worker_are_limited() -> None:
+    story = Story()
+    story.tell(QuotaSet(max_queued_tasks=1))
+    story.plan({"a": (), "b": ()})
+    assert len(dispatch.dispatch(story.state, Fairness())[0]) == 1
+    story.dispatch("a")
+    assert dispatch.dispatch(story.state, Fairness())[0] == []
+    assert "too many deliveries" in story.dispatch("b").reason

@@ -24,7 +24,7 @@ from servo.core.state.rows.automation import (
     ScheduleTickRow,
 )
 from servo.core.state.states import ScheduleStatus
-from servo.testing.builders import START, Story, dump
+from servo.testing.builders import START, Story, content, dump
 
 MINUTE = timedelta(minutes=1)
 
@@ -135,9 +135,9 @@ def test_a_schedule_that_could_not_be_kept_is_refused(
 
 
 def test_a_deployment_that_changes_nothing_changes_no_row(story: Story) -> None:
-    before = dump(story.state)
+    before = content(story.state)
     assert story.tell(upsert()).data["definition_version"] == 1
-    assert dump(story.state) == before
+    assert content(story.state) == before
 
 
 def test_a_changed_definition_gets_the_next_version_and_keeps_the_state(story: Story) -> None:
@@ -171,9 +171,9 @@ def test_a_removed_schedule_takes_no_more_ticks_and_cannot_be_paused(story: Stor
         ScheduleResumed(schedule_id="daily"),
     ):
         assert story.tell(event).reason == "unknown_schedule"
-    before = dump(story.state)
+    before = content(story.state)
     assert story.tell(ScheduleRemoved(schedule_id="daily")).applied
-    assert dump(story.state) == before
+    assert content(story.state) == before
 
 
 def test_a_removed_schedule_that_is_deployed_again_starts_from_then(story: Story) -> None:
@@ -232,9 +232,9 @@ def test_resuming_with_catchup_leaves_the_missed_ticks_due(story: Story) -> None
 
 
 def test_resuming_an_active_schedule_does_not_pass_over_its_ticks(story: Story) -> None:
-    before = dump(story.state)
+    before = content(story.state)
     assert story.tell(ScheduleResumed(schedule_id="daily")).applied
-    assert dump(story.state) == before
+    assert content(story.state) == before
 
 
 # --- ticks ----------------------------------------------------------------------------------------

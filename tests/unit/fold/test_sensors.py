@@ -24,7 +24,7 @@ from servo.core.state.rows.automation import (
     SensorStateRow,
 )
 from servo.core.state.states import SensorStatus
-from servo.testing.builders import START, Story, dump
+from servo.testing.builders import START, Story, content, dump
 
 QUIET = SensorEvalStatus.NO_NEW_DATA
 FAILED = SensorEvalStatus.FAILED
@@ -106,9 +106,9 @@ def test_a_sensor_that_could_not_be_timed_is_refused(changes: dict[str, object])
 
 
 def test_a_deployment_that_changes_nothing_changes_no_row(story: Story) -> None:
-    before = dump(story.state)
+    before = content(story.state)
     assert story.tell(upsert()).data["definition_version"] == 1
-    assert dump(story.state) == before
+    assert content(story.state) == before
 
 
 def test_a_changed_definition_gets_the_next_version_and_keeps_the_state(story: Story) -> None:
@@ -130,9 +130,9 @@ def test_a_removed_sensor_is_unknown_to_everyone(story: Story) -> None:
         SensorCursorReset(sensor_id="files"),
     ]
     assert {story.tell(event).reason for event in events} == {"unknown_sensor"}
-    before = dump(story.state)
+    before = content(story.state)
     assert story.tell(SensorRemoved(sensor_id="files")).applied
-    assert dump(story.state) == before
+    assert content(story.state) == before
 
 
 def test_a_sensor_nobody_defined_is_unknown() -> None:
@@ -165,9 +165,9 @@ def test_a_paused_sensor_refuses_the_whole_batch(story: Story) -> None:
 def test_pausing_or_resuming_twice_changes_nothing(story: Story) -> None:
     for event in (SensorPaused(sensor_id="files"), SensorResumed(sensor_id="files")):
         story.tell(event)
-        before = dump(story.state)
+        before = content(story.state)
         assert story.tell(event).repeated
-        assert dump(story.state) == before
+        assert content(story.state) == before
 
 
 def test_resuming_forgives_the_failures(story: Story) -> None:

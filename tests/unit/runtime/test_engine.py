@@ -8,13 +8,19 @@ import pytest
 from servo.config import Settings
 from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Answer, Batch, Status
-from servo.core.events.runs import PlanCreated, PlanSegment, RunCancelRequested, RunRequested
-from servo.core.events.tasks import TaskFinished, TaskOutcome, TaskStarted
+from servo.core.events.runs import (
+    PlanCreated,
+    PlanSegment,
+    RunCancelRequested,
+    RunRequested,
+    SensorSource,
+)
+from servo.core.events.tasks import Output, TaskFinished, TaskOutcome, TaskStarted
 from servo.core.plan import chunk_bytes, chunk_digest, normalize, split
 from servo.core.state.rows.execution import TaskHeartbeatRow
 from servo.core.state.rows.system import DeadLetterRow
 from servo.core.state.states import RunState, TaskState
-from servo.errors import Fenced, Invalid, Unavailable
+from servo.errors import Corrupt, Fenced, Invalid, Unavailable
 from servo.ledger.reader import LedgerReader
 from servo.ports.object_store import ObjectMeta
 from servo.projection.reader import Reader
@@ -392,3 +398,53 @@ def test_a_batch_with_a_hostile_id_is_refused_before_it_is_queued() -> None:
         with pytest.raises(Invalid):
             leader.tell(request(run_id))
     assert answered(leader.tell(request())).applied
+
+
+def test_a_lost_ledger_entry_is_never_taken_for_the_end() -> None:
+    store = new_store()
+    leader = HandLeader(store)
+    for number in range(4):
+        leader.tell(request(f"run_{number}"))
+    store.delete(leader.paths.ledger_entry(3))
+    for meta in store.list_after(leader.paths.manifest_prefix):
+        if not meta.key.endswith("1.json"):
+            store.delete(meta.key)
+    with pytest.raises(Corrupt, match="entry 3 is missing"):
+        HandLeader(store, seed=1)
+
+
+@pytest.mark.parametrize("loss", ["damaged", "gone"])
+def test_a_projection_that_is_damaged_or_gone_is_made_again(loss: str) -> None:
+    store = new_store()
+    leader = HandLeader(store)
+    leader.tell(request(), plan())
+    leader.run_for(3 * SECOND)
+    for meta in store.list_after(f"{leader.paths.state_prefix}tasks/"):
+        if loss == "gone":
+            store.delete(meta.key)
+        else:
+            store.put(meta.key, b"PAR1 not really")
+    successor = HandLeader(store, seed=1)
+    assert successor.engine.state.tasks.rows.keys() == leader.engine.state.tasks.rows.keys()
+    successor.run_for(3 * SECOND)
+    rows = Reader(store, leader.paths).snapshot().rows("tasks")
+    assert len(rows) == 2
+
+
+def test_ids_inside_other_values_are_checked_too() -> None:
+    leader = HandLeader(new_store())
+    row = {"run_id": "r", "task_key": "t", "attempt_id": "a", "exec_id": "e"}
+    for event in (
+        request(source=SensorSource(sensor_id="../x", eval_id="e")),
+        request(asset_selection=("a/../b",)),
+        PlanCreated(
+            run_id="r", fingerprint="f", segments=(PlanSegment(digest="no such", count=1),)
+        ),
+        TaskFinished(
+            **row,  # pyright: ignore[reportArgumentType]
+            outcome=TaskOutcome.SUCCEEDED,
+            output=Output(materialization_id="..\\x"),
+        ),
+    ):
+        with pytest.raises(Invalid):
+            leader.tell(event)

@@ -1,30 +1,26 @@
 """`servo admin`: look at what is stored, check it, make it again, clear it up."""
 
-from itertools import islice
-
 import click
 
 from servo.cli import admin_output
 from servo.cli.output import EXIT_CODES, emit_json, progress
+from servo.cli.republish import republish
 from servo.cli.workspace import Target, of_a_workspace
 from servo.config import Settings
 from servo.core.manifest import Manifest
-from servo.core.state.state import State
-from servo.errors import Corrupt, Invalid, NotFound
+from servo.errors import Conflict, Corrupt, Invalid, NotFound
 from servo.ports.object_store import ObjectMeta
 from servo.projection.gc import collect
 from servo.projection.inspection import inspect
 from servo.projection.manifest_store import ManifestStore
 from servo.projection.orphans import delete_plans, orphaned_plans
-from servo.projection.reader import Snapshot
-from servo.projection.replay import NOTHING, Progress, Replay
-from servo.projection.row_diff import row_diffs
+from servo.projection.row_diff import Comparison, compare
 from servo.projection.store_time import StoreTime
-from servo.projection.time_travel import Overlaid, Past
 from servo.projection.verify import Part, verify
+from servo.runtime.deployment import open_world
 
 FOUND_PROBLEMS = EXIT_CODES[Corrupt]
-MOST_DIFFS = 100
+DECLINED = 1
 
 as_json = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
 
@@ -48,7 +44,7 @@ def inspect_(*, target: Target, json_: bool) -> None:
         admin_output.show_inspection(found, target)
 
 
-@admin.command("verify")
+@admin.command("verify", short_help="Check every byte, and the projection against the ledger.")
 @as_json
 @of_a_workspace
 def verify_(*, target: Target, json_: bool) -> int:
@@ -71,36 +67,65 @@ def verify_(*, target: Target, json_: bool) -> int:
     return 0 if report.sound else FOUND_PROBLEMS
 
 
-@admin.command("rebuild")
+@admin.command("rebuild", short_help="Make the projection again from the ledger.")
 @click.option("--check", is_flag=True, help="Change nothing; show what would differ.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @as_json
 @of_a_workspace
-def rebuild_(*, target: Target, check: bool, json_: bool) -> int:
-    """Make the projection again from the whole ledger.
+def rebuild_(*, target: Target, check: bool, yes: bool, json_: bool) -> int:
+    """Make the projection again from the whole ledger, and publish it.
 
-    With --check nothing is written: the rows that differ are shown, and the exit code is 7 if
-    there are any.
+    Shows first which rows differ from what is published. A leader that runs is replaced: publishing
+    takes the lead. With --check nothing is written, and the exit code is 7 if any row differs.
     """
-    if not check:
-        raise Invalid(
-            "this version cannot publish a rebuilt projection",
-            remedy="run it with --check to see what would change",
-        )
-    newest = _newest(target)
+    comparison = _compare(target, shown=not json_)
+    if not comparison.v and not comparison.unreadable:
+        raise _empty(target)
+    if not json_:
+        admin_output.show_comparison(comparison)
+    if check:
+        if json_:
+            emit_json(comparison)
+        return FOUND_PROBLEMS if comparison.differs else 0
+    if not _agreed(comparison, yes=yes, json_=json_):
+        click.echo("nothing was published", err=True)
+        return DECLINED
     with progress(shown=not json_) as bar:
-        rebuilt = _rebuilt(
-            target, newest, lambda seq: bar("replaying the ledger", seq, newest.applied_seq)
+        total = comparison.applied_seq
+        made = republish(
+            open_world(target.url),
+            target.paths,
+            progress=lambda seq: bar("folding the ledger", seq, max(seq, total)),
         )
-        found = row_diffs(Snapshot(target.store, newest), rebuilt)
-        diffs = list(islice(found, MOST_DIFFS + 1))
     if json_:
-        emit_json({"applied_seq": newest.applied_seq, "differences": diffs[:MOST_DIFFS]})
+        emit_json({"v": made.v, "applied_seq": made.applied_seq, "comparison": comparison})
     else:
-        admin_output.show_diffs(diffs, newest, most=MOST_DIFFS)
-    return FOUND_PROBLEMS if diffs else 0
+        admin_output.show_published(made)
+    return 0
 
 
-@admin.command("gc")
+def _compare(target: Target, *, shown: bool) -> Comparison:
+    with progress(shown=shown) as bar:
+        return compare(
+            target.store,
+            target.paths,
+            progress=lambda done, total: bar("folding the ledger", done, total),
+        )
+
+
+def _agreed(comparison: Comparison, *, yes: bool, json_: bool) -> bool:
+    """Ask before anything is published; never change what a former fold decided for good."""
+    if comparison.rewrites_history:
+        raise Conflict(
+            "this version of the fold would change rows of runs that are over",
+            remedy="start a leader instead: it goes on from what is published",
+        )
+    if json_ and not yes:
+        raise Invalid("there is nobody to ask with --json", remedy="say --yes, or --check")
+    return yes or click.confirm("Take the lead and publish the rebuilt projection?", err=True)
+
+
+@admin.command("gc", short_help="Delete what no kept version needs; archive old entries.")
 @click.option("--dry-run", is_flag=True, help="Delete nothing; say what would be.")
 @click.option("--plans", is_flag=True, help="Also plans that no event names; reads the ledger.")
 @as_json
@@ -136,14 +161,6 @@ def _collect_plans(target: Target, settings: Settings, *, dry_run: bool) -> list
     if not dry_run:
         _ = delete_plans(target.store, found, older_than=older_than)
     return found
-
-
-def _rebuilt(target: Target, newest: Manifest, progress: Progress) -> Overlaid:
-    """What the ledger folds to, from its beginning to where `newest` stands."""
-    state = State(target.paths.tenant, target.paths.workspace)
-    replay = Replay(target.store, target.paths, progress=progress)
-    replay.forward(state, NOTHING, until=newest.applied_seq)
-    return Overlaid(target.store, target.paths, Past(state=state, base=NOTHING))
 
 
 def _newest(target: Target) -> Manifest:

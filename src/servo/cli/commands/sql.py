@@ -40,8 +40,7 @@ def sql(*, target: Target, statement: str, format_: str, as_of: str | None) -> N
     source->>'$.kind'.
     """
     text = sys.stdin.read() if statement == "-" else statement
-    snapshot = _snapshot(target, as_of)
-    answer = query(snapshot, text)
+    answer, snapshot = _ask(target, text) if as_of is None else _ask_past(target, text, as_of)
     match format_:
         case "json":
             emit_json([dict(zip(answer.columns, row, strict=True)) for row in answer.rows])
@@ -51,19 +50,20 @@ def sql(*, target: Target, statement: str, format_: str, as_of: str | None) -> N
             _print_table(answer, snapshot)
 
 
-def _snapshot(target: Target, as_of: str | None) -> Snapshot:
-    if as_of is None:
-        return Reader(target.store, target.paths).snapshot()
+def _ask(target: Target, text: str) -> tuple[Answer, Snapshot]:
+    reader = Reader(target.store, target.paths)
+    return reader.read(lambda snapshot: (query(snapshot, text), snapshot))
+
+
+def _ask_past(target: Target, text: str, as_of: str) -> tuple[Answer, Snapshot]:
     moment = parse_moment(as_of)
     with progress() as bar:
-        seen = 0
 
         def step(seq: int) -> None:
-            nonlocal seen
-            seen += 1
-            bar("replaying the ledger", seen, moment if isinstance(moment, int) else seq)
+            bar("replaying the ledger", seq, moment if isinstance(moment, int) else seq)
 
-        return snapshot_at(target.store, target.paths, moment, progress=step)
+        snapshot = snapshot_at(target.store, target.paths, moment, progress=step)
+    return query(snapshot, text), snapshot
 
 
 def parse_moment(text: str) -> AsOf:

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
-from servo.core.events.envelope import Batch, Entry, Event, UnknownEvent
+from servo.core.events.envelope import Batch, Entry, Event, Instant, UnknownEvent
 from servo.core.events.registry import EVENTS, KnownEvent
 from servo.core.events.upcast import upcast
 from servo.errors import Corrupt, Invalid
@@ -35,7 +35,7 @@ class _WireBatch(msgspec.Struct, kw_only=True):
     events: msgspec.Raw = msgspec.Raw(b"[]")
     key: str = ""
     actor: str = ""
-    sent_at: datetime | None = None
+    sent_at: Instant | None = None
     parkable: bool = False
     quarantined: str = ""
 

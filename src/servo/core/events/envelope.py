@@ -13,9 +13,11 @@ limit to 5, then to 10, then the first again), so a batch with a command is reme
 
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
+
+Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class Kind(StrEnum):
@@ -84,7 +86,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     events: tuple["Event | UnknownEvent", ...] = ()
     key: str = ""
     actor: str = ""
-    sent_at: datetime | None = None
+    sent_at: Instant | None = None
     parkable: bool = False
     quarantined: str = ""
 

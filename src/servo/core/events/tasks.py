@@ -1,12 +1,11 @@
 """What workers report: an attempt was claimed, an attempt ended."""
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
 import msgspec
 
-from servo.core.events.envelope import Event
+from servo.core.events.envelope import Event, Instant
 
 
 class TaskOutcome(StrEnum):
@@ -96,5 +95,5 @@ class TaskFinished(Event, frozen=True, kw_only=True, tag="TaskFinished"):
     cost: TaskCost | None = None
     retry_after_ms: int | None = None
     code_version: str = ""
-    started_at: datetime | None = None
-    completed_at: datetime | None = None
+    started_at: Instant | None = None
+    completed_at: Instant | None = None

@@ -1,10 +1,9 @@
 """Durable timers: due times are state, firing is an intent, delivery is a hint."""
 
-from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, Literal
 
-from servo.core.events.envelope import Event, Kind
+from servo.core.events.envelope import Event, Instant, Kind
 
 
 class TimerType(StrEnum):
@@ -22,7 +21,7 @@ class TimerRequested(Event, frozen=True, kw_only=True, tag="TimerRequested"):
     v: Literal[1] = 1
     timer_id: str
     timer_type: TimerType
-    fire_at: datetime
+    fire_at: Instant
     run_id: str | None = None
     task_key: str | None = None
     attempt: int | None = None

@@ -4,10 +4,12 @@ Ids go into paths, queue names and other people's screens, so everything that is
 here, whatever route it came by. The fold does not check again: it sees only what passed.
 """
 
+import re
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from servo.core.events.envelope import Batch, Event, UnknownEvent
-from servo.core.events.runs import PlanCreated, RunRequested
 from servo.core.ids import check_name, check_text
 from servo.core.plan import TaskSpec
 from servo.errors import Invalid
@@ -17,12 +19,20 @@ MAX_ID_BYTES = 1024
 
 Check = Callable[[str, str], str]
 
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
 
 def _text(value: str, what: str) -> str:
     plain = value.isascii() and value.isprintable() and 0 < len(value) <= MAX_ID_BYTES
     if plain and "\\" not in value and "." not in value and "%" not in value:
         return value
     return check_text(value, what, MAX_ID_BYTES)
+
+
+def _digest(value: str, what: str) -> str:
+    if not _DIGEST.fullmatch(value):
+        raise Invalid(f"{what} is not a SHA-256 in hex", remedy="send the 64 lower-case hex digits")
+    return value
 
 
 def _optional(check: Check) -> Check:
@@ -53,7 +63,20 @@ _FIELDS: Mapping[str, Check] = {
     "pool": _optional(check_name),
     "lane": _optional(_text),
     "location": _text,
+    "message_id": _text,
+    "evaluation_id": _text,
+    "parent_run_id": _text,
+    "parent_backfill_id": _text,
+    "asset_selection": _text,
+    "partition_selection": _text,
+    "partition_keys": _text,
+    "run_keys": _text,
+    "added": _text,
+    "removed": _text,
+    "digest": _digest,
+    "partitions_digest": _optional(_digest),
 }
+_NESTED = frozenset({"source", "output", "handover", "trigger", "assets", "segments", "tasks"})
 
 
 def check_batch(batch: Batch) -> None:
@@ -79,16 +102,24 @@ def check_event(event: Event | UnknownEvent) -> None:
             f"unknown event {event.type!r} version {event.v}",
             remedy="upgrade Servo, or send an event that is documented",
         )
-    for name, check in _checks(type(event)):
-        value = getattr(event, name)
-        if value is not None:
-            check(value, name)
-    if isinstance(event, PlanCreated):
-        for spec in event.tasks:
-            _check_spec(spec)
-    elif isinstance(event, RunRequested):
-        for asset in (*event.asset_selection, *event.partition_selection):
-            _text(asset, "selection")
+    _check_fields(event)
+
+
+def _check_fields(value: msgspec.Struct) -> None:
+    """Check every id of a struct, and of the structs and lists in it."""
+    for name, check in _checks(type(value)):
+        found = getattr(value, name)
+        if check is None:
+            for nested in found if isinstance(found, tuple) else (found,):
+                if isinstance(nested, TaskSpec):
+                    _check_spec(nested)
+                elif isinstance(nested, msgspec.Struct):
+                    _check_fields(nested)
+        elif isinstance(found, tuple):
+            for item in found:
+                check(item, name)
+        elif found is not None:
+            check(found, name)
 
 
 def _check_spec(spec: TaskSpec) -> None:
@@ -103,13 +134,17 @@ def _check_spec(spec: TaskSpec) -> None:
         check_name(spec.queue, "queue")
 
 
-_known: dict[type[Event], tuple[tuple[str, Check], ...]] = {}
+Checks = tuple[tuple[str, Check | None], ...]
+
+_known: dict[type[msgspec.Struct], Checks] = {}
 
 
-def _checks(kind: type[Event]) -> tuple[tuple[str, Check], ...]:
+def _checks(kind: type[msgspec.Struct]) -> Checks:
+    """Which fields of a struct are checked, and how; None for those that hold structs."""
     found = _known.get(kind)
     if found is None:
         fields = kind.__struct_fields__
-        found = tuple((name, _FIELDS[name]) for name in fields if name in _FIELDS)
-        _known[kind] = found
+        checked = tuple((name, _FIELDS[name]) for name in fields if name in _FIELDS)
+        nested = tuple((name, None) for name in fields if name in _NESTED)
+        found = _known[kind] = (*checked, *nested)
     return found

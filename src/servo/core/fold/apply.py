@@ -5,11 +5,14 @@ which. Nothing a batch can contain raises: what does not fit is refused with a r
 too early waits if nobody is there to be told, and what makes a rule fail is set aside as a dead
 letter, marked so in the entry, and never blocks what follows.
 
+A command that changes nothing now is remembered all the same: sent again when the world has moved
+on, it must not do then what it did not do when it was answered.
+
 The order of things is the order of the ledger and nothing else. Time is the entry's.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
@@ -54,15 +57,17 @@ RULES: Mapping[type[Event], Rule] = {k: r for family in _FAMILIES for k, r in fa
 NEEDS: Mapping[type[Event], Needs] = {k: n for family in _FAMILIES for k, n in family.NEEDS.items()}
 _COMMANDS = frozenset(kind for kind in RULES if kind.KIND is Kind.COMMAND)
 
+NO_TIME = timedelta(0)
+
 _encode = msgspec.json.Encoder().encode
 
 
 def open_entry(state: State, *, seq: int, epoch: int, ts: datetime, stall: bool) -> None:
     """Move the state to a new entry; a new leader or a stall gives every lease its time again."""
-    fresh = epoch > state.epoch or stall
+    taken_over, silence = epoch > state.epoch, ts - state.ts
     state.seq, state.epoch, state.ts = seq, epoch, ts
-    if fresh:
-        tasks.refresh_leases(state)
+    if stall or taken_over:
+        tasks.refresh_leases(state, silence if stall else NO_TIME)
 
 
 def apply_entry(state: State, entry: Entry, digest: str) -> list[Answer]:
@@ -104,7 +109,7 @@ def apply_batch(  # noqa: PLR0911 - one line for each thing that can become of a
         answer = _run_rules(state, batch, ctx)
     except Repeated as known:
         state.rollback(mark)
-        return Answer(status=Status.APPLIED, seq=state.seq, data=known.data, repeated=True)
+        answer = Answer(status=Status.APPLIED, seq=state.seq, data=known.data, repeated=True)
     except Rejected as refusal:
         state.rollback(mark)
         return _refuse(state, batch, position, ctx, refusal)
@@ -112,7 +117,9 @@ def apply_batch(  # noqa: PLR0911 - one line for each thing that can become of a
         state.rollback(mark)
         return _set_aside(state, batch, position, f"{type(error).__name__}: {error}")
     if len(state.journal) == mark:
-        return replace(answer, repeated=True)
+        answer = replace(answer, repeated=True)
+        if not _commands(batch):
+            return answer
     if key:
         _remember(state, key, digest, answer)
     _index(state, batch, position)

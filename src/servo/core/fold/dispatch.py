@@ -68,6 +68,14 @@ def free_in_pool(state: State, pool: str) -> int | None:
     return quota.max_concurrent_tasks - state.index.pool_active.get(pool, 0)
 
 
+def free_in_queue(state: State) -> int:
+    """How many more deliveries may wait for a worker to claim them."""
+    quota = state.index.quotas.get(WORKSPACE)
+    if quota is None or quota.max_queued_tasks is None:
+        return DEFAULT_MAX_CONCURRENT_TASKS
+    return quota.max_queued_tasks - len(state.index.dispatched)
+
+
 def _on_requested(state: State, event: DispatchRequested, ctx: Ctx) -> None:
     row = task_of(state, event.run_id, event.task_key)
     if row.state is not READY or event.attempt != row.attempt + 1:
@@ -77,6 +85,8 @@ def _on_requested(state: State, event: DispatchRequested, ctx: Ctx) -> None:
     pool = free_in_pool(state, row.pool)
     if pool is not None and pool <= 0:
         raise Rejected("no free slot in the pool")
+    if event.handover is None and free_in_queue(state) <= 0:
+        raise Rejected("quota: too many deliveries wait for a worker")
     row = _dispatched(state, row, event.attempt)
     if event.handover is not None:
         row = started(row, state, event.handover.exec_id, event.handover.worker_id)

@@ -31,8 +31,6 @@ _QUARANTINED = Gate.QUARANTINED
 
 def promote(state: State, task: TaskRow, event: TaskFinished) -> None:
     """Record what an accepted success produced and make it the latest, unless it is held back."""
-    if event.cost is not None:
-        record_cost(state, task, event.cost)
     if not _produces(task):
         return
     made = _materialization(state, task, event)

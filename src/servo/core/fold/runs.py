@@ -275,11 +275,11 @@ def _needs_run(event: Any) -> Iterable[tuple[str, object]]:
 
 
 def _needs_key(event: RunRequested) -> Iterable[tuple[str, object]]:
-    return (
-        ("run_key_index", event.run_key),
-        ("run_key_conflicts", (event.run_key, event.request_fingerprint)),
-        ("runs", event.run_id),
-    )
+    yield ("run_key_index", event.run_key)
+    yield ("run_key_conflicts", (event.run_key, event.request_fingerprint))
+    yield ("runs", event.run_id)
+    if isinstance(event.source, ScheduleSource):
+        yield ("schedule_ticks", event.source.tick_id)
 
 
 Rule = Callable[[State, Any, Ctx], None]

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from servo.core.events.envelope import Event
 from servo.core.events.tasks import TaskFinished, TaskOutcome, TaskStarted
-from servo.core.fold.assets import promote, record_attempt
+from servo.core.fold.assets import promote, record_attempt, record_cost
 from servo.core.fold.attempts import attempt_lost, cancel_reason
 from servo.core.fold.context import Ctx, Rejected, Repeated
 from servo.core.fold.limits import CANCEL_GRACE, MIN_HEARTBEAT_TIMEOUT_MS
@@ -107,6 +107,8 @@ def _on_finished(state: State, event: TaskFinished, ctx: Ctx) -> None:
     if row.attempt_id != event.attempt_id or row.exec_id != event.exec_id:
         raise Rejected("stale: not the current execution")
     run = state.runs.rows[row.run_id]
+    if event.cost is not None and row.state is RUNNING:
+        record_cost(state, row, event.cost)
     if row.state is not RUNNING:
         _finished_late(state, row, event)
     elif run.cancel_requested_at is not None:
@@ -134,7 +136,7 @@ def _succeeded(state: State, run: RunRow, row: TaskRow, event: TaskFinished, ctx
         execution_deadline=None,
         reported=True,
         outcome=TaskOutcome.SUCCEEDED,
-        materialization_id=row.exec_id if output is None else output.materialization_id,
+        materialization_id=(output and output.materialization_id) or row.exec_id,
         code_version=event.code_version or row.code_version,
         row_version=state.seq,
     )
@@ -161,19 +163,22 @@ def _finished_late(state: State, row: TaskRow, event: TaskFinished) -> None:
     raise Repeated(task_state=row.state.value)
 
 
-def refresh_leases(state: State) -> None:
+def refresh_leases(state: State, silence: timedelta) -> None:
     """Give everything in flight its full time again: whoever was silent, it was not the workers.
 
     Folded with the first entry of a new leader and with every entry written after a stall. Told
     to stop or not, a running execution could not hear it either, so its grace starts anew too.
+    A stall may be a clock that was set forward, so what executions may take grows by it.
     """
     for key in list(state.index.running):
         row = state.tasks.rows[key]
         grace = None if row.cancel_deadline is None else state.ts + CANCEL_GRACE
+        limit = row.execution_deadline
         fresh = replace(
             row,
             lease_expires_at=lease_end(row, state),
             cancel_deadline=grace,
+            execution_deadline=None if limit is None else limit + silence,
             row_version=state.seq,
         )
         state.tasks.put(key, fresh)

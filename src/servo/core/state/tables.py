@@ -116,6 +116,7 @@ _SPECS = (
         CheckResultRow,
         ("attempt_id", "asset_key", "check_name"),
         _HISTORY,
+        indexed=True,
     ),
     TableSpec("quotas", QuotaRow, ("scope", "name"), _LIVE),
     TableSpec("ledger_index", LedgerIndexRow, ("seq", "batch_index"), _HISTORY),

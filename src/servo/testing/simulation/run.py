@@ -17,6 +17,8 @@ from servo.testing.simulation.oracle import Oracle
 from servo.testing.simulation.swarm import Swarm, draw
 
 QUIET_BOUND_MS = 240_000
+QUIET_FOR_S = 6
+SCRIPTS = ("client", "dropper", "limiter", "backfiller", "meddler")
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,11 +174,15 @@ class Simulation:
     def _rest(self) -> None:
         """With faults off everything comes to its end within a bound."""
         bound = self.kernel.ms + QUIET_BOUND_MS
-        while self.kernel.ms < bound:
+        quiet = 0
+        while self.kernel.ms < bound and quiet < QUIET_FOR_S:
             self.kernel.run_until(self.kernel.ms + 1000)
-            if not self.oracle.unfinished() and not self._missing():
-                break
-        self.kernel.run_until(self.kernel.ms + 6000)
+            busy = self.oracle.unfinished() or self._missing() or self._at_work()
+            quiet = 0 if busy else quiet + 1
+
+    def _at_work(self) -> list[str]:
+        """Scripts that have not come to their end."""
+        return [p.name for p in self.others if p.alive and p.name.startswith(SCRIPTS)]
 
     def _missing(self) -> list[str]:
         """What was asked for outside and has not reached the workspace."""

@@ -1,0 +1,136 @@
+"""The fold alone: no store, no encoding, one thread.
+
+Events come as workers and controllers send them, one to a batch, and in entries of as many batches
+as one commit takes.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+from benchmarks import plans
+from benchmarks.floors import replace_rows
+from benchmarks.measure import Result, Samples, Work, growth, throughput
+from benchmarks.scratch import Scratch
+from servo.core.events.envelope import Batch, Event
+from servo.core.events.quotas import QuotaSet
+from servo.core.events.tasks import TaskOutcome
+from servo.core.fold.apply import apply_batch, open_entry
+from servo.core.plan import TaskSpec
+from servo.core.retry import RetryPolicy
+from servo.core.state.state import State
+from servo.projection.closing import forget_history
+from servo.testing.builders import START
+
+CYCLE = 64
+TICK = timedelta(milliseconds=1)
+
+
+class Workspace:
+    """A state that is folded and never stored."""
+
+    def __init__(self) -> None:
+        self.state = State("acme", "bench")
+        self.state.ts = START
+        self.commit([Batch(id="quota", events=(QuotaSet(max_concurrent_tasks=1_000_000),))])
+
+    def commit(self, batches: Sequence[Batch]) -> None:
+        """Fold one entry."""
+        state = self.state
+        open_entry(state, seq=state.seq + 1, epoch=1, ts=state.ts + TICK, stall=False)
+        for position, batch in enumerate(batches):
+            answer = apply_batch(state, batch, position)
+            assert answer.applied, answer
+        state.seal()
+
+    def commit_all(self, batches: Sequence[Batch]) -> None:
+        """Fold as many entries as it takes."""
+        for start in range(0, len(batches), CYCLE):
+            self.commit(batches[start : start + CYCLE])
+
+    def forget(self) -> None:
+        """Be as after a publish."""
+        for table in self.state.tables.values():
+            table.dirty = {}
+        forget_history(self.state)
+
+
+def fold_events(scratch: Scratch, *, quick: bool) -> list[Result]:
+    """Tasks with two upstreams each, started and finished layer by layer."""
+    del scratch
+    tasks, width, rounds = (400, 50, 2) if quick else (2_000, 200, 25)
+    workspace, measured, floor = Workspace(), Samples(), Samples()
+    for number in range(rounds):
+        run = f"run_{number}"
+        workspace.commit([plans.planned(run, plans.layered(tasks, width))])
+        row = workspace.state.tasks.rows[run, plans.key(0)]
+        for first in range(0, tasks, width):
+            batches = _layer(run, range(first, first + width))
+            measured.time(lambda todo=batches: workspace.commit_all(todo))
+            floor.time(lambda row=row: replace_rows(row, 2 * width))
+        assert workspace.state.runs.rows[run].state == "SUCCEEDED"
+        workspace.forget()
+    return [throughput("fold_events", 2 * width, measured, floor, least=100_000)]
+
+
+def _layer(run: str, tasks: range) -> list[Batch]:
+    """Every task started, then every task finished."""
+    events: list[Event] = [plans.started(run, number) for number in tasks]
+    events += [plans.finished(run, number) for number in tasks]
+    return list(plans.one_each(f"{run}-{tasks.start}", events))
+
+
+def skip_chain(scratch: Scratch, *, quick: bool) -> list[Result]:
+    """The head of a long chain fails and everything behind it is skipped, in one fold."""
+    del scratch
+    sizes, rounds = ((50, 500), 3) if quick else ((500, 5_000), 15)
+    samples = [Samples() for _ in sizes]
+    for number in range(rounds):
+        for held, size in zip(samples, sizes, strict=True):
+            _fail_chain(held, f"run_{number}_{size}", size)
+    small, large = samples
+    return [growth("skip_chain", small, large, per=sizes, most=1.5)]
+
+
+def _fail_chain(samples: Samples, run: str, size: int) -> None:
+    workspace = Workspace()
+    head, *rest = plans.chain(size)
+    once = TaskSpec(
+        task_key=head.task_key, asset_key=head.asset_key, retry=RetryPolicy(max_attempts=1)
+    )
+    workspace.commit([plans.planned(run, [once, *rest])])
+    workspace.commit(list(plans.one_each(f"{run}-start", [plans.started(run, 0)])))
+    failure = list(plans.one_each(run, [plans.finished(run, 0, TaskOutcome.FAILED)]))
+    samples.time(lambda: workspace.commit(failure))
+    ended = workspace.state.runs.rows[run]
+    assert (ended.state, ended.tasks_skipped) == ("FAILED", size - 1)
+
+
+def fan_in(scratch: Scratch, *, quick: bool) -> list[Result]:
+    """Many tasks finish and one waits for them all: what each costs, by how many they are."""
+    del scratch
+    narrow, wide, rounds = (2 * CYCLE, 5 * CYCLE, 2) if quick else (1_000, 10_000, 5)
+    samples = Samples(), Samples()
+    for number in range(rounds):
+        small = _finishing(f"run_{number}_small", narrow)
+        for commit_wide in _finishing(f"run_{number}_large", wide):
+            commit_narrow = next(small, None)
+            if commit_narrow is None:
+                small = _finishing(f"run_{number}_small", narrow)
+                commit_narrow = next(small)
+            samples[0].time(commit_narrow)
+            samples[1].time(commit_wide)
+    return [growth("fan_in", *samples, per=(CYCLE, CYCLE), most=1.5)]
+
+
+def _finishing(run: str, width: int) -> Iterator[Work]:
+    """The entries in which the tasks finish, each to be committed before the next is asked for."""
+    workspace = Workspace()
+    workspace.commit([plans.planned(run, plans.fan_in(width))])
+    starts = [plans.started(run, number) for number in range(width)]
+    workspace.commit_all(list(plans.one_each(f"{run}-start", starts)))
+    ends = list(plans.one_each(run, [plans.finished(run, number) for number in range(width)]))
+    whole = width - width % CYCLE
+    for start in range(0, whole, CYCLE):
+        yield lambda todo=ends[start : start + CYCLE]: workspace.commit(todo)
+    workspace.commit(ends[whole:])
+    assert workspace.state.tasks.rows[run, plans.key(width)].state == "READY"

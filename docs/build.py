@@ -1,0 +1,70 @@
+"""Check the documentation and say what is in it: `python docs/build.py`, or `make docs`.
+
+There is nothing to render: the documents are read where they are. What this builds is trust. Each
+check has a name; `--only NAME` runs one, and `--root FOLDER` reads the documents of a copy.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from checks import commands, examples, prose, reference
+from checks.markdown import Docs
+
+ROOT = Path(__file__).parents[1]
+
+Check = Callable[[Docs], Iterator[str]]
+
+CHECKS: dict[str, Check] = {
+    "events": reference.events,
+    "refusals": reference.refusals,
+    "tables": reference.tables,
+    "objects": reference.objects,
+    "settings": reference.settings,
+    "bugs": reference.bugs,
+    "verbs": reference.verbs,
+    "commands": commands.commands,
+    "exit_codes": commands.exit_codes,
+    "command_lines": commands.command_lines,
+    "names": prose.names,
+    "links": prose.links,
+    "decisions": prose.decisions,
+    "sql": examples.sql,
+    "stored": examples.stored,
+    "shown": examples.shown,
+    "snippets": examples.snippets,
+}
+
+
+def main() -> int:
+    """Run the checks; 1 if one found anything."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=Path, default=ROOT)
+    parser.add_argument("--only", action="append", choices=CHECKS)
+    parser.add_argument("--list", action="store_true", help="name the checks")
+    options = parser.parse_args()
+    if options.list:
+        print(*CHECKS)
+        return 0
+    docs = Docs(options.root.resolve())
+    problems = 0
+    for name in options.only or CHECKS:
+        found = list(CHECKS[name](docs))
+        problems += len(found)
+        print(f"{name:14} {len(found) or 'ok'}")
+        for problem in found:
+            print(f"  {problem}")
+    print(_summary(docs))
+    return 1 if problems else 0
+
+
+def _summary(docs: Docs) -> str:
+    words = sum(len(document.prose.split()) for document in docs)
+    sections = sum(len(document.sections()) for document in docs)
+    pages = len(docs.documents)
+    return f"{pages} pages, {sections} sections, {words:,} words"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

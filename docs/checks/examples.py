@@ -1,0 +1,94 @@
+"""Do the examples work: snippets, SQL, stored objects?
+
+A snippet is a file in `docs/snippets`, shown whole on some page under a comment that names it. All
+run in a folder that `first_run.py` has prepared, each in a copy of its own.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from checks.markdown import Docs
+
+from servo.core import manifest
+from servo.core.events.codec import decode_entry
+from servo.errors import ServoError
+from servo.projection.reader import Snapshot
+from servo.projection.replay import NOTHING
+from servo.projection.sql import query
+from servo.runtime.system import SystemClock
+from servo.storage.memory import MemoryStore
+
+FIRST = "first_run.py"
+PATIENCE_S = 120
+
+
+def shown(docs: Docs) -> Iterator[str]:
+    """Every Python block is a snippet, and every snippet is shown as it stands."""
+    files = {path.name: path.read_text() for path in _snippets(docs)}
+    unseen = dict.fromkeys(files)
+    for document in docs:
+        for fence in document.fences("python"):
+            name = fence.mark.removeprefix("snippet: ")
+            if name not in files:
+                mark = fence.mark or "unmarked"
+                yield f"{document.name}: a block of Python is no snippet ({mark})"
+            elif fence.text != files[name]:
+                yield f"{document.name}: {name} is shown otherwise than it stands in its file"
+            unseen.pop(name, None)
+    yield from (f"docs/snippets/{name} is shown nowhere" for name in unseen)
+
+
+def snippets(docs: Docs) -> Iterator[str]:
+    """Every snippet runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        prepared = Path(folder) / "prepared"
+        prepared.mkdir()
+        first, *others = sorted(_snippets(docs), key=lambda path: path.name != FIRST)
+        yield from _run(first, prepared)
+        for path in others:
+            place = Path(folder) / path.stem
+            shutil.copytree(prepared, place)
+            yield from _run(path, place)
+
+
+def _snippets(docs: Docs) -> list[Path]:
+    return sorted((docs.root / "docs" / "snippets").glob("*.py"))
+
+
+def _run(path: Path, place: Path) -> Iterator[str]:
+    command = [sys.executable, "-W", "error", str(path.resolve())]
+    done = subprocess.run(
+        command, cwd=place, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
+    if done.returncode:
+        yield f"docs/snippets/{path.name} fails: {done.stderr.strip()[-500:]}"
+
+
+def sql(docs: Docs) -> Iterator[str]:
+    """Every SQL block can be asked of the tables."""
+    empty = Snapshot(MemoryStore(SystemClock()), NOTHING)
+    for document in docs:
+        for fence in document.fences("sql"):
+            try:
+                _ = query(empty, fence.text)
+            except ServoError as error:
+                yield f"{document.name}: {fence.text.strip()!r}: {error}"
+
+
+def stored(docs: Docs) -> Iterator[str]:
+    """Every example of a stored object is one."""
+    readers = {"entry": decode_entry, "manifest": manifest.decode}
+    for document in docs:
+        for fence in document.fences("json"):
+            kind = fence.mark.removeprefix("example: ")
+            if kind not in readers:
+                yield f"{document.name}: an example of JSON does not say of what it is one"
+                continue
+            try:
+                _ = readers[kind](fence.text.strip().encode(), what=f"the example of an {kind}")
+            except ServoError as error:
+                yield f"{document.name}: {error}"

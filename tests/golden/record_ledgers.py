@@ -1,0 +1,310 @@
+"""Record ledgers that today's code, and all later code, must fold to the same tables.
+
+    python tests/golden/record_ledgers.py NAME   writes one that does not exist yet
+
+A recorded ledger is never changed. When events or rules grow, record another one.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from servo.core.events.assets import (
+    AssetDefinition,
+    AssetObserved,
+    AssetWiped,
+    CheckEvaluated,
+    DefinitionsDeployed,
+    DynamicPartitionsChanged,
+    QuarantineDecided,
+)
+from servo.core.events.backfills import (
+    BackfillChunkPlanned,
+    BackfillCreated,
+    BackfillState,
+    BackfillStateChanged,
+    ExplicitSelector,
+)
+from servo.core.events.codec import decode_entry
+from servo.core.events.dispatch import DispatchAckTimedOut, DispatchEnqueued, LeaseExpired
+from servo.core.events.quotas import LaneWeightSet, PoolLimitSet, QuotaSet
+from servo.core.events.runs import (
+    BackfillSource,
+    PlanCreated,
+    RunCancelRequested,
+    RunRequested,
+    ScheduleSource,
+    SensorSource,
+)
+from servo.core.events.schedules import (
+    SchedulePaused,
+    ScheduleResumed,
+    ScheduleTicked,
+    ScheduleUpserted,
+    TicksSkipped,
+    TickStatus,
+)
+from servo.core.events.sensors import (
+    PollTrigger,
+    PushTrigger,
+    SensorCursorReset,
+    SensorEvalStatus,
+    SensorEvaluated,
+    SensorMode,
+    SensorUpserted,
+)
+from servo.core.events.tasks import Gate, Output, TaskCost, TaskError, TaskOutcome
+from servo.core.events.timers import TimerFired, TimerRequested, TimerType
+from servo.core.fold.apply import apply_entry
+from servo.core.retry import RetryPolicy
+from servo.core.state.state import State
+from servo.testing.builders import Story, dump, specs
+
+FOLDER = Path(__file__).parent / "ledgers"
+
+
+def execution() -> Story:
+    """Runs that succeed, fail, retry, lose a worker, skip, and are cancelled."""
+    story = Story()
+    story.tell(QuotaSet(max_concurrent_tasks=10), PoolLimitSet(pool="db", limit=2))
+    story.tell(LaneWeightSet(lane="bulk", weight=50))
+    story.plan({"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c")}, "run_1")
+    story.execute("a", run_id="run_1")
+    story.start("b", "run_1")
+    row = story.task("b", "run_1")
+    story.tell(
+        DispatchEnqueued(
+            run_id="run_1", task_key=row.task_key, attempt_id=row.attempt_id, delivery=1
+        )
+    )
+    story.finish("b", TaskOutcome.FAILED, "run_1", error=TaskError(code="UserCodeException"))
+    story.wait(seconds=31)
+    story.tell(TimerFired(timer_id=next(iter(story.state.timers.rows))))
+    story.execute("b", run_id="run_1")
+    story.dispatch("c", "run_1")
+    lost = story.task("c", "run_1")
+    story.wait(seconds=31)
+    story.tell(
+        DispatchAckTimedOut(
+            run_id="run_1", task_key=lost.task_key, attempt_id=lost.attempt_id, delivery=1
+        )
+    )
+    story.claim("c", "run_1")
+    story.finish("c", run_id="run_1", cost=TaskCost(cpu_ms=5, wall_ms=9))
+    story.start("d", "run_1")
+    silent = story.task("d", "run_1")
+    story.wait(minutes=6)
+    story.tell(
+        LeaseExpired(
+            run_id="run_1",
+            task_key=silent.task_key,
+            attempt_id=silent.attempt_id,
+            exec_id=silent.exec_id,
+        )
+    )
+    once = RetryPolicy(max_attempts=1)
+    story.plan({"x": (), "y": ("x",), "z": ("y",), "w": ()}, "run_2", retry=once)
+    story.execute("x", TaskOutcome.FAILED, "run_2")
+    story.execute("w", run_id="run_2")
+    story.plan({"p": (), "q": ("p",)}, "run_3")
+    story.start("p", "run_3")
+    story.tell(RunCancelRequested(run_id="run_3", requested_by="ada", reason="wrong day"))
+    story.finish("p", run_id="run_3")
+    story.plan({}, "run_4")
+    story.request("run_5", run_key="key-run_1", request_fingerprint="other")
+    story.commit(epoch=2)
+    later = story.now + story.state.ts.resolution
+    story.tell(TimerRequested(timer_id="sla", timer_type=TimerType.SLA_CHECK, fire_at=later))
+    return story
+
+
+def automation() -> Story:
+    """Schedules, sensors, backfills, assets, checks and quarantine."""
+    story = Story()
+    assets = (
+        AssetDefinition(asset_key="ns/raw", code_version="1"),
+        AssetDefinition(asset_key="ns/mart", upstream=("ns/raw",), tags={"tier": "gold"}),
+    )
+    story.tell(DefinitionsDeployed(deployment_id="d1", assets=assets))
+    story.tell(DynamicPartitionsChanged(set_name="regions", added=("eu", "us")))
+    story.tell(DynamicPartitionsChanged(set_name="regions", removed=("us",)))
+    _schedule(story)
+    _sensors(story)
+    _backfill(story)
+    story.plan({"held": ()}, "run_q")
+    story.start("held", "run_q")
+    held = story.task("held", "run_q")
+    output = Output(materialization_id="mat-1", uri="mem", gate=Gate.QUARANTINED, row_count=3)
+    check = CheckEvaluated(
+        run_id="run_q",
+        task_key=held.task_key,
+        attempt_id=held.attempt_id,
+        exec_id=held.exec_id,
+        asset_key="ns/held",
+        check_name="not_null",
+        passed=False,
+        blocking=True,
+    )
+    story.tell(story.finished("held", run_id="run_q", output=output), check)
+    story.tell(QuarantineDecided(materialization_id="mat-1", approved=True, decided_by="ada"))
+    story.tell(AssetObserved(asset_key="ns/outside", data_version="v9"))
+    story.tell(AssetWiped(asset_key="ns/outside"))
+    return story
+
+
+def _schedule(story: Story) -> None:
+    story.tell(ScheduleUpserted(schedule_id="daily", cron_expressions=("0 6 * * *",)))
+    story.wait(days=1, hours=7)
+    due = story.now.replace(hour=6)
+    source = ScheduleSource(schedule_id="daily", tick_id="daily:1")
+    story.tell(
+        ScheduleTicked(
+            schedule_id="daily",
+            tick_id="daily:1",
+            scheduled_for=due,
+            definition_version=1,
+            status=TickStatus.TRIGGERED,
+            run_key="sched:daily:1",
+            request_fingerprint="f",
+        ),
+        RunRequested(
+            run_id="run_s", run_key="sched:daily:1", request_fingerprint="f", source=source
+        ),
+    )
+    story.tell(SchedulePaused(schedule_id="daily"))
+    story.wait(days=2)
+    story.tell(ScheduleResumed(schedule_id="daily"))
+    first = story.now.replace(hour=6)
+    story.wait(days=3)
+    story.tell(
+        TicksSkipped(
+            schedule_id="daily",
+            first=first,
+            last=story.now.replace(hour=6),
+            count=3,
+            reason="too many",
+        )
+    )
+
+
+def _sensors(story: Story) -> None:
+    story.tell(SensorUpserted(sensor_id="poll"))
+    story.tell(SensorUpserted(sensor_id="push", mode=SensorMode.PUSH))
+    for version, cursor in ((0, "c1"), (0, "c2"), (1, "c3")):
+        story.tell(
+            SensorEvaluated(
+                sensor_id="poll",
+                eval_id=f"eval-{cursor}",
+                trigger=PollTrigger(poll_epoch=1),
+                expected_state_version=version,
+                cursor_after=cursor,
+                status=SensorEvalStatus.TRIGGERED,
+                run_keys=(f"k-{cursor}",),
+            ),
+            RunRequested(
+                run_id=f"run_{cursor}",
+                run_key=f"k-{cursor}",
+                request_fingerprint="f",
+                source=SensorSource(sensor_id="poll", eval_id=f"eval-{cursor}"),
+            ),
+        )
+    for _ in range(2):
+        story.tell(
+            SensorEvaluated(
+                sensor_id="push",
+                eval_id="eval-m",
+                trigger=PushTrigger(message_id="m1"),
+                status=SensorEvalStatus.NO_NEW_DATA,
+            )
+        )
+    story.tell(SensorCursorReset(sensor_id="poll", cursor="c0"))
+
+
+def _backfill(story: Story) -> None:
+    keys = ("p=s:YQ", "p=s:Yg", "p=s:Yw")
+    story.tell(
+        BackfillCreated(
+            backfill_id="bf_1",
+            client_request_id="r1",
+            request_fingerprint="f",
+            asset_selection=("ns/part",),
+            selector=ExplicitSelector(count=3),
+            partition_keys=keys,
+            total_partitions=3,
+            chunk_size=2,
+        )
+    )
+    for index, chunk in enumerate((keys[:2], keys[2:])):
+        run_id = f"run_bf_{index}"
+        blank = specs({f"t{n}": () for n in range(len(chunk))})
+        tasks = tuple(
+            msgspec.structs.replace(
+                spec,
+                task_key=f"ns/part[{key}]:materialize",
+                asset_key="ns/part",
+                partition=key,
+            )
+            for key, spec in zip(
+                chunk, specs({f"t{n}": () for n in range(len(chunk))}), strict=True
+            )
+        )
+        story.tell(
+            BackfillChunkPlanned(
+                backfill_id="bf_1",
+                chunk_index=index,
+                expected_state_version=story.state.backfills.rows["bf_1"].state_version,
+                partition_keys=chunk,
+                run_key=f"bf:{index}",
+                request_fingerprint="f",
+            ),
+            RunRequested(
+                run_id=run_id,
+                run_key=f"bf:{index}",
+                request_fingerprint="f",
+                source=BackfillSource(backfill_id="bf_1", chunk_index=index),
+            ),
+            PlanCreated(run_id=run_id, fingerprint="p", tasks=tasks),
+        )
+        if index == 0:
+            story.tell(BackfillStateChanged(backfill_id="bf_1", to_state=BackfillState.PAUSED))
+            story.tell(BackfillStateChanged(backfill_id="bf_1", to_state=BackfillState.RUNNING))
+    story.tell(RunCancelRequested(run_id="run_bf_1"))
+
+
+STORIES: dict[str, Callable[[], Story]] = {"execution": execution, "automation": automation}
+
+
+def tables(state: State) -> dict[str, list[Any]]:
+    """Every row of every table as plain JSON values, in the order of the keys."""
+    return {
+        name: [msgspec.to_builtins(rows[key]) for key in sorted(rows, key=str)]
+        for name, rows in dump(state).items()
+        if rows
+    }
+
+
+def fold(lines: list[bytes]) -> State:
+    """What a recorded ledger folds to today."""
+    state = State("acme", "prod")
+    for line in lines:
+        entry, digest = decode_entry(line, what="a recorded entry")
+        apply_entry(state, entry, digest)
+    return state
+
+
+def main() -> None:
+    name = sys.argv[1]
+    ledger = FOLDER / f"{name}.ndjson"
+    if ledger.exists():
+        sys.exit(f"{ledger} is recorded already, and what is recorded stays")
+    lines = [data for _, data, _ in STORIES[name]().entries]
+    ledger.write_bytes(b"\n".join(lines) + b"\n")
+    expected = msgspec.json.format(msgspec.json.encode(tables(fold(lines))), indent=1)
+    (FOLDER / f"{name}.tables.json").write_bytes(expected + b"\n")
+
+
+if __name__ == "__main__":
+    main()

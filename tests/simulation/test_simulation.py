@@ -1,0 +1,36 @@
+"""The simulator itself: it repeats itself, it finds what is planted, and it finds nothing else."""
+
+import pytest
+
+from servo.testing.simulation.bugs import BUGS, planted
+from servo.testing.simulation.run import run_seed
+from servo.testing.simulation.swarm import draw
+
+# Worlds that broke a rule at some time, and must not again.
+ONCE_BROKEN = (2, 9, 22, 31)
+
+
+def test_the_same_seed_is_the_same_world() -> None:
+    first, second = run_seed(7), run_seed(7)
+    assert first == second
+    assert first.fingerprint != run_seed(8).fingerprint
+
+
+@pytest.mark.parametrize("seed", ONCE_BROKEN)
+def test_a_world_that_once_broke_a_rule_keeps_it_now(seed: int) -> None:
+    assert run_seed(seed).violation is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BUGS)
+def test_a_planted_bug_is_found(name: str) -> None:
+    with planted(name):
+        outcome = run_seed(BUGS[name].seed)
+    assert outcome.violation is not None
+
+
+def test_swarms_differ_in_what_they_switch_on() -> None:
+    worlds = [draw(seed) for seed in range(50)]
+    assert {world.store.late > 0 for world in worlds} == {True, False}
+    assert {world.max_leaders for world in worlds} == {2, 3, 4}
+    assert {world.task_cap for world in worlds} == {None, 1, 3}
