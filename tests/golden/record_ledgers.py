@@ -29,18 +29,30 @@ from servo.core.events.backfills import (
     ExplicitSelector,
 )
 from servo.core.events.codec import decode_entry
-from servo.core.events.dispatch import DispatchAckTimedOut, DispatchEnqueued, LeaseExpired
+from servo.core.events.dispatch import (
+    CancelGraceExpired,
+    DispatchAckTimedOut,
+    DispatchEnqueued,
+    ExecutionTimedOut,
+    LeaseExpired,
+)
+from servo.core.events.parking import ParkedBatchExpired
 from servo.core.events.quotas import LaneWeightSet, PoolLimitSet, QuotaSet
 from servo.core.events.runs import (
     BackfillSource,
     PlanCreated,
+    PlanDeadlineExceeded,
+    PlanFailed,
+    RunAdmitted,
     RunCancelRequested,
+    RunDeadlineExceeded,
     RunRequested,
     ScheduleSource,
     SensorSource,
 )
 from servo.core.events.schedules import (
     SchedulePaused,
+    ScheduleRemoved,
     ScheduleResumed,
     ScheduleTicked,
     ScheduleUpserted,
@@ -54,10 +66,19 @@ from servo.core.events.sensors import (
     SensorEvalStatus,
     SensorEvaluated,
     SensorMode,
+    SensorPaused,
+    SensorRemoved,
+    SensorResumed,
     SensorUpserted,
 )
 from servo.core.events.tasks import Gate, Output, TaskCost, TaskError, TaskOutcome
-from servo.core.events.timers import TimerFired, TimerRequested, TimerType
+from servo.core.events.timers import (
+    TimerCancelled,
+    TimerEnqueued,
+    TimerFired,
+    TimerRequested,
+    TimerType,
+)
 from servo.core.fold.apply import apply_entry
 from servo.core.retry import RetryPolicy
 from servo.core.state.state import State
@@ -247,9 +268,7 @@ def _backfill(story: Story) -> None:
                 asset_key="ns/part",
                 partition=key,
             )
-            for key, spec in zip(
-                chunk, specs({f"t{n}": () for n in range(len(chunk))}), strict=True
-            )
+            for key, spec in zip(chunk, blank, strict=True)
         )
         story.tell(
             BackfillChunkPlanned(
@@ -274,7 +293,64 @@ def _backfill(story: Story) -> None:
     story.tell(RunCancelRequested(run_id="run_bf_1"))
 
 
-STORIES: dict[str, Callable[[], Story]] = {"execution": execution, "automation": automation}
+def endings() -> Story:
+    """Everything that ends because of a deadline, a removal, or because nobody came."""
+    story = Story()
+    story.tell(QuotaSet(max_concurrent_runs=1))
+    story.plan({"slow": ()}, "run_1", timeout_ms=60_000)
+    story.plan({"later": ()}, "run_2")
+    story.request("run_3")
+    story.request("run_4")
+    story.tell(PlanFailed(run_id="run_3", error="no such asset"))
+    story.start("slow", "run_1")
+    row = story.task("slow", "run_1")
+    held = {
+        "run_id": "run_1",
+        "task_key": row.task_key,
+        "attempt_id": row.attempt_id,
+        "exec_id": row.exec_id,
+    }
+    story.wait(minutes=2)
+    story.tell(ExecutionTimedOut(**held))
+    story.tell(RunCancelRequested(run_id="run_1"))
+    story.tell(RunAdmitted(run_id="run_2"))
+    story.start("later", "run_2")
+    later = story.task("later", "run_2")
+    story.wait(hours=25)
+    story.tell(PlanDeadlineExceeded(run_id="run_4"))
+    story.tell(RunDeadlineExceeded(run_id="run_2"))
+    story.wait(minutes=1)
+    story.tell(
+        CancelGraceExpired(
+            run_id="run_2",
+            task_key=later.task_key,
+            attempt_id=later.attempt_id,
+            exec_id=later.exec_id,
+        )
+    )
+    story.finish("later", run_id="run_2")
+    fire_at = story.now
+    story.tell(TimerRequested(timer_id="t", timer_type=TimerType.CRON, fire_at=fire_at))
+    story.tell(TimerEnqueued(timer_id="t"))
+    story.tell(TimerCancelled(timer_id="t"))
+    story.tell(ScheduleUpserted(schedule_id="gone", cron_expressions=("@daily",)))
+    story.tell(ScheduleRemoved(schedule_id="gone"))
+    story.tell(SensorUpserted(sensor_id="gone"))
+    story.tell(SensorPaused(sensor_id="gone"))
+    story.tell(SensorResumed(sensor_id="gone"))
+    story.tell(SensorRemoved(sensor_id="gone"))
+    early = story.batch(RunCancelRequested(run_id="run_nobody"), parkable=True)
+    story.commit(early)
+    story.wait(hours=25)
+    story.tell(ParkedBatchExpired(batch_id=early.id))
+    return story
+
+
+STORIES: dict[str, Callable[[], Story]] = {
+    "execution": execution,
+    "automation": automation,
+    "endings": endings,
+}
 
 
 def tables(state: State) -> dict[str, list[Any]]:

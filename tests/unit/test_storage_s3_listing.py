@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from servo.ports.object_store import ObjectMeta
@@ -49,19 +49,27 @@ def list_after(
 
 
 names = st.text("ab-./0é", min_size=1, max_size=7).filter(is_key)
-bounds = st.just("") | st.text("ab-./0é", max_size=7)
+
+
+@st.composite
+def listings(draw: st.DrawFn) -> tuple[list[str], str, str]:
+    """Some keys, and a prefix and a key to start after that have to do with them."""
+    keys = draw(st.lists(names, unique=True, min_size=1, max_size=30))
+    beginnings = ["", "", *(key[:end] for key in keys for end in range(1, len(key) + 1))]
+    bounds = st.sampled_from(beginnings)
+    return keys, draw(bounds), draw(bounds)
 
 
 @pytest.mark.parametrize("server", [by_bytes, by_tree])
-@given(
-    keys=st.lists(names, unique=True, max_size=30),
-    prefix=bounds,
-    after=bounds,
-    limit=st.none() | st.integers(0, 6),
-)
+@given(listing=listings(), limit=st.none() | st.integers(0, 6))
+@example(listing=(["a/x", "a-b"], "", ""), limit=1)
+@example(listing=(["a/x", "a-b"], "", "a-b"), limit=None)
+@example(listing=(["a/x", "a-b"], "a-", ""), limit=None)
+@example(listing=(["a/b/x", "a/b-x", "a-"], "", ""), limit=2)
 def test_whatever_the_server_orders_by_the_listing_is_by_bytes(
-    server: Server, keys: list[str], prefix: str, after: str, limit: int | None
+    server: Server, listing: tuple[list[str], str, str], limit: int | None
 ) -> None:
+    keys, prefix, after = listing
     expected = sorted(key for key in keys if key.startswith(prefix) and key > after)
 
     assert list_after(server, keys, prefix, after=after, limit=limit) == expected[:limit]
