@@ -1,12 +1,14 @@
 """Stores that break one promise each, and that the probe says which."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from servo.errors import Conflict, Invalid
 from servo.ports.object_store import Blob, ObjectMeta, ObjectStore
 from servo.runtime.system import SystemClock, SystemEntropy
+from servo.storage.local import LocalStore
 from servo.storage.memory import MemoryStore
 from servo.storage.probe import probe
 
@@ -115,6 +117,17 @@ class ListIgnoresAfter(Good):
         return super().list_after(prefix, limit=limit)
 
 
+class ListIgnoresLimit(Good):
+    def list_after(
+        self,
+        prefix: str,
+        *,
+        after: str = "",
+        limit: int | None = None,  # noqa: ARG002 - ignoring it is the fault
+    ) -> list[ObjectMeta]:
+        return super().list_after(prefix, after=after)
+
+
 class DeleteDoesNothing(Good):
     def delete(self, key: str) -> None:  # noqa: ARG002 - ignoring it is the fault
         return
@@ -132,6 +145,7 @@ BROKEN = [
     (VersionNeverChanges, "version of an object does not change"),
     (ListsByFolder, "order of the keys"),
     (ListIgnoresAfter, "skips or repeats"),
+    (ListIgnoresLimit, "limit"),
     (DeleteDoesNothing, "delete leaves"),
 ]
 
@@ -173,6 +187,16 @@ def test_a_refused_store_is_left_as_it_was(kind: type[Good]) -> None:
         probe(store, "", SystemEntropy())
 
     assert Good.list_after(store, "") == []
+
+
+def test_a_folder_is_probed_again_and_again_without_growing(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    probe(store, "", SystemEntropy())
+    left = sorted(tmp_path.rglob("*"))
+
+    probe(store, "", SystemEntropy())
+
+    assert sorted(tmp_path.rglob("*")) == left
 
 
 def test_the_quick_probe_costs_six_calls() -> None:

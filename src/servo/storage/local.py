@@ -40,6 +40,7 @@ from servo.storage.local_swaps import (
     KEEP,
     SWAPS,
     any_swaps,
+    clear,
     highest,
     prune,
     swap_folder,
@@ -134,10 +135,13 @@ class LocalStore:
             found = self._found(key, lambda folder, name: (folder, status_of(folder, name)))
             if found is None or stat.S_ISDIR(found[1].st_mode):
                 return
+            folder, status = found
             with suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=found[0].fd)
-            with self._disk("flush the folder of", key, may_have_applied=True):
-                found[0].flush()
+                os.unlink(name, dir_fd=folder.fd)
+        with self._disk("flush the folder of", key, may_have_applied=True):
+            folder.flush()
+            if swap_names(self._folders, key):
+                clear(self._folders, key, version_of(status))
 
     def sweep_temporaries(self, older_than: datetime) -> int:
         """Remove what crashes left behind before `older_than`; return how many files.

@@ -31,6 +31,7 @@ object would come back long after it was overwritten.
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 
 from servo.storage.local_folders import Folder, Folders, entries_of
 
@@ -73,6 +74,18 @@ def prune(folder: Folder, base: str, *, newest: int) -> None:
         if number > newest - KEEP:
             return
         _remove(folder, swapped(base, number))
+
+
+def clear(folders: Folders, key: str, base: str) -> None:
+    """Remove the swaps of a base that is gone: it does not come back, whatever their age."""
+    parent, _, name = swap_folder(key).rpartition("/")
+    folder, above = folders.find(swap_folder(key)), folders.find(parent)
+    if folder is None or above is None:
+        return
+    for number in _numbers(_names(folder), base):
+        _remove(folder, swapped(base, number))
+    with suppress(OSError):  # it may hold swaps of another base, or folders
+        os.rmdir(name, dir_fd=above.fd)
 
 
 def _names(folder: Folder) -> list[str]:

@@ -5,7 +5,8 @@ ledger: the damage shows much later. So a store is tried at start, and refused b
 got wrong. The trial is sequential: it finds a store that does not check conditions or does not
 show what was written, and cannot find one whose conditions fail only under a race.
 
-Everything is written below one random folder and removed again, also when the trial fails.
+Everything is written under `probe/` with a random name and removed again, also when the trial
+fails. The folders are the same each time: a folder on disk outlives what was in it.
 """
 
 from collections.abc import Callable
@@ -15,26 +16,27 @@ from servo.errors import Conflict, Invalid, NotFound, ServoError
 from servo.ports.entropy import Entropy
 from servo.ports.object_store import ObjectStore
 
-# In the order of their bytes; a listing folder by folder puts `n/a` first.
-_NAMES = ("n-a", "n.a", "n/a", "n0", "é")
+# What begins the names of a trial's objects; the last five in the order of their bytes, which a
+# listing folder by folder does not keep.
+_ONE, _SWAP = "one-", "swap-"
+_ORDERED = ("n-", "n.", "n/", "n0", "é")
 
 
 def probe(store: ObjectStore, prefix: str, entropy: Entropy, *, quick: bool = False) -> None:
     """Raise `Invalid` if the store breaks the contract; `quick` costs six calls."""
-    folder = f"{prefix.rstrip('/')}/" if prefix else ""
-    folder += f"probe-{entropy.token_bytes(8).hex()}/"
+    folder = f"{prefix.rstrip('/')}/probe/" if prefix else "probe/"
+    token = entropy.token_bytes(8).hex()
     try:
-        _conditions(store, folder)
+        _conditions(store, f"{folder}{_ONE}{token}")
         if not quick:
-            _swaps(store, folder)
-            _order(store, folder)
+            _swaps(store, f"{folder}{_SWAP}{token}")
+            _order(store, folder, token)
     except ServoError:
-        _clear(store, folder)
+        _clear(store, folder, token)
         raise
 
 
-def _conditions(store: ObjectStore, folder: str) -> None:
-    key = f"{folder}one"
+def _conditions(store: ObjectStore, key: str) -> None:
     store.create(key, b"first")
     _must_conflict(lambda: store.create(key, b"second"), "create overwrites an object")
     _must_conflict(
@@ -42,13 +44,12 @@ def _conditions(store: ObjectStore, folder: str) -> None:
         "replace_if overwrites an object that has another version",
     )
     _require(store.get(key).data == b"first", "a read does not give what was written")
-    listed = [meta.key for meta in store.list_after(folder)]
+    listed = [meta.key for meta in store.list_after(key)]
     _require(listed == [key], "a listing does not show what was written")
     store.delete(key)
 
 
-def _swaps(store: ObjectStore, folder: str) -> None:
-    key = f"{folder}swap"
+def _swaps(store: ObjectStore, key: str) -> None:
     old = store.create(key, b"first").version
     new = store.replace_if(key, b"second", version=old).version
     _require(old != new, "the version of an object does not change with its bytes")
@@ -63,17 +64,20 @@ def _swaps(store: ObjectStore, folder: str) -> None:
     _must_be_gone(store, key)
 
 
-def _order(store: ObjectStore, folder: str) -> None:
-    keys = [folder + name for name in _NAMES]
+def _order(store: ObjectStore, folder: str, token: str) -> None:
+    def listed(*, after: str = "") -> list[str]:  # without those of another process's trial
+        return [meta.key for meta in store.list_after(folder, after=after) if token in meta.key]
+
+    keys = [f"{folder}{name}{token}" for name in _ORDERED]
     for key in reversed(keys):
         store.create(key, b"x")
-    listed = [meta.key for meta in store.list_after(folder)]
-    _require(listed == keys, "a listing is incomplete or not in the order of the keys' bytes")
-    tail = [meta.key for meta in store.list_after(folder, after=keys[1], limit=2)]
-    _require(tail == keys[2:4], "a listing after a key skips or repeats keys")
+    _require(listed() == keys, "a listing is incomplete or not in the order of the keys' bytes")
+    for at, key in enumerate(keys):
+        _require(listed(after=key) == keys[at + 1 :], "a listing after a key skips or repeats keys")
+    _require(len(store.list_after(folder, limit=2)) == 2, "a listing does not keep to its limit")
     for key in keys:
         store.delete(key)
-    _require(not store.list_after(folder), "a listing shows what was deleted")
+    _require(not listed(), "a listing shows what was deleted")
 
 
 def _must_conflict(write: Callable[[], object], complaint: str) -> None:
@@ -104,8 +108,8 @@ def _broken(complaint: str) -> Invalid:
     )
 
 
-def _clear(store: ObjectStore, folder: str) -> None:
-    # The keys by name, not by listing: the listing may be what is broken.
-    for name in ("one", "swap", *_NAMES):
+def _clear(store: ObjectStore, folder: str, token: str) -> None:
+    # By name, not by listing: the listing may be what is broken.
+    for name in (_ONE, _SWAP, *_ORDERED):
         with suppress(ServoError):
-            store.delete(folder + name)
+            store.delete(f"{folder}{name}{token}")
