@@ -16,7 +16,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     publish_every: timedelta = timedelta(milliseconds=250)
     sweep_every: timedelta = timedelta(seconds=1)
     stall_after: timedelta = timedelta(milliseconds=2500)
-    confirm_every: timedelta = timedelta(milliseconds=1600)
     inbox_every: timedelta = timedelta(seconds=2)
     show_beats_every: timedelta = timedelta(seconds=30)
     close_after: timedelta = timedelta(hours=1)

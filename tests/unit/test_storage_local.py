@@ -14,7 +14,7 @@ import pytest
 from servo.errors import Conflict, Invalid, NotFound, ServoError, Unavailable
 from servo.runtime.system import SystemClock
 from servo.storage.local import LocalStore
-from servo.storage.local_errors import Disk, refused_before
+from servo.storage.local_errors import Disk
 from servo.storage.local_swaps import KEEP
 
 LONG_AGO = datetime(1990, 1, 1, tzinfo=UTC)
@@ -537,15 +537,21 @@ def test_a_failure_after_the_link_leaves_the_outcome_open(code: int) -> None:
     assert refused.value.may_have_applied
 
 
-@pytest.mark.parametrize(("code", "certain"), [(errno.ENOSPC, True), (errno.EIO, False)])
+@pytest.mark.parametrize(("code", "applied"), [(errno.ENOSPC, False), (errno.EIO, True)])
 def test_a_link_that_failed_for_want_of_space_certainly_did_not_happen(
-    code: int, *, certain: bool
+    code: int, *, applied: bool
 ) -> None:
-    assert refused_before(OSError(code, os.strerror(code))) == certain
+    disk = Disk("/root-of-store")
+
+    with pytest.raises(Unavailable) as refused, disk("write", "k", may_have_applied=None):
+        raise OSError(code, os.strerror(code))
+
+    assert refused.value.may_have_applied == applied
 
 
 @pytest.mark.parametrize(
-    ("call", "applied"), [("write", False), ("fsync", False), ("link", True), ("rename", True)]
+    ("call", "applied"),
+    [("write", False), ("fsync", False), ("link", True), ("rename", True), ("unlink", True)],
 )
 def test_an_error_of_the_disk_says_whether_the_write_can_have_happened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, *, applied: bool
@@ -557,8 +563,12 @@ def test_an_error_of_the_disk_says_whether_the_write_can_have_happened(
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(os, call, fail)
+    write: dict[str, Callable[[], object]] = {
+        "unlink": lambda: store.delete("f/k"),
+        "rename": lambda: store.put("f/new", b"x"),
+    }
     with pytest.raises(Unavailable) as refused:
-        (store.put if call == "rename" else store.create)("f/new", b"x")
+        write.get(call, lambda: store.create("f/new", b"x"))()
 
     assert refused.value.may_have_applied == applied
     assert files(tmp_path) == ["f/k"]

@@ -71,6 +71,7 @@ class _Draft:
         self.replies: list[tuple[Reply, Answer]] = []
         self.assignments: list[Assignment] = []
         self.waiting: list[Request] = []
+        self.planned = False
 
 
 class Engine:
@@ -146,7 +147,7 @@ class Engine:
         if not self.inbox.beats:
             return
         try:
-            self.ownership.confirm_within(self.settings.confirm_every)
+            self.ownership.confirm_within(self.heartbeats.shortest_lease(self.inbox.beats) / 3)
         except Unavailable as error:
             self._drop_beats(error)
             return
@@ -215,6 +216,7 @@ class Engine:
             self._stalled = stalled
             return False
         self._commit(before, draft, stalled=stalled)
+        self.state.plan_segments.clear()
         return True
 
     def _fold(self, draft: _Draft, batch: Batch, raw: bytes) -> Answer:
@@ -296,6 +298,10 @@ class Engine:
                 break
 
     def _plan(self, draft: _Draft) -> None:
+        """Admit runs and expand a segment, once an entry: a segment is as much as one may take."""
+        if draft.planned:
+            return
+        draft.planned = bool(self.state.index.runs_expanding)
         for action in planning.reconcile(self.state):
             for event in action.events:
                 if isinstance(event, PlanSegmentExpanded) and not self._load_segment(event, draft):

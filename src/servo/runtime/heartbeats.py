@@ -6,10 +6,12 @@ attempt is no longer its own.
 """
 
 from collections import deque
-from datetime import datetime
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from servo.controllers.anti_entropy import Beat
+from servo.core.fold.limits import MIN_HEARTBEAT_TIMEOUT_MS
 from servo.core.state.rows.execution import TaskHeartbeatRow
 from servo.core.state.state import State
 from servo.core.state.states import TaskState
@@ -37,6 +39,13 @@ class Heartbeats:
         while beats:
             item = beats.popleft()
             item.reply(self._note(item.beat, now))
+
+    def shortest_lease(self, beats: Iterable[requests.BeatRequest]) -> timedelta:
+        """The shortest lease among the tasks that these beats are about."""
+        keys = ((item.beat.run_id, item.beat.task_key) for item in beats)
+        rows = (self._state.tasks.get(key) for key in keys)
+        lengths = [row.heartbeat_timeout_ms for row in rows if row is not None]
+        return timedelta(milliseconds=min(lengths, default=MIN_HEARTBEAT_TIMEOUT_MS))
 
     def _note(self, beat: requests.Beat, now: datetime) -> Verdict:
         row = self._state.tasks.get((beat.run_id, beat.task_key))

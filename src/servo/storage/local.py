@@ -135,9 +135,9 @@ class LocalStore:
             found = self._found(key, lambda folder, name: (folder, status_of(folder, name)))
             if found is None or stat.S_ISDIR(found[1].st_mode):
                 return
-            folder, status = found
-            with suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=folder.fd)
+        folder, status = found
+        with self._disk("delete", key, may_have_applied=None), suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder.fd)
         with self._disk("flush the folder of", key, may_have_applied=True):
             folder.flush()
             if swap_names(self._folders, key):

@@ -20,7 +20,9 @@ _REMEDIES = {
 _NO_HARD_LINKS = {errno.EXDEV, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 # The kernel answers these before it changes anything, even from link(2) and rename(2).
-_REFUSED_BEFORE = {*_REMEDIES, errno.EACCES, errno.EPERM, errno.ENOENT} - {errno.EIO}
+_REFUSED_BEFORE = {
+    *_NO_HARD_LINKS, *_REMEDIES, errno.EACCES, errno.EPERM, errno.ENOENT
+} - {errno.EIO}  # fmt: skip
 
 
 class Disk:
@@ -35,14 +37,15 @@ class Disk:
     def __init__(self, root: str) -> None:
         self._root = root
 
-    def __call__(self, verb: str, key: str, *, may_have_applied: bool = False) -> "_Attempt":
+    def __call__(self, verb: str, key: str, *, may_have_applied: bool | None = False) -> "_Attempt":
+        """`may_have_applied=None` around the call that applies the write: its error decides."""
         return _Attempt(self._root, verb, key, may_have_applied)
 
 
 class _Attempt:
     __slots__ = ("_key", "_may_have_applied", "_root", "_verb")
 
-    def __init__(self, root: str, verb: str, key: str, may_have_applied: bool) -> None:
+    def __init__(self, root: str, verb: str, key: str, may_have_applied: bool | None) -> None:
         self._root = root
         self._verb = verb
         self._key = key
@@ -53,21 +56,17 @@ class _Attempt:
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, OSError):
+            applied = self._may_have_applied
+            if applied is None:
+                applied = error.errno not in _REFUSED_BEFORE
             doing = f"{self._verb} {self._key!r}"
-            raise _translated(
-                error, self._root, doing, may_have_applied=self._may_have_applied
-            ) from error
-
-
-def refused_before(error: OSError) -> bool:
-    """Whether the system call that raised `error` certainly changed nothing."""
-    return error.errno in _REFUSED_BEFORE | _NO_HARD_LINKS
+            raise _translated(error, self._root, doing, may_have_applied=applied) from error
 
 
 def _translated(error: OSError, root: str, doing: str, *, may_have_applied: bool) -> ServoError:
     message = f"could not {doing}: {error.strerror or error}"
     if not may_have_applied and error.errno in {errno.EACCES, errno.EPERM}:
-        return Invalid(message, remedy=f"give this user permission to write to {root}")
+        return Invalid(message, remedy=f"give this user permission to write and link in {root}")
     if not may_have_applied and error.errno in _NO_HARD_LINKS:
         return Invalid(message, remedy=f"keep {root} on one filesystem that has hard links")
     remedy = _REMEDIES.get(error.errno or 0, "check {root} and try again").format(root=root)

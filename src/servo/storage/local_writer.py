@@ -10,7 +10,7 @@ import stat
 from collections.abc import Callable
 
 from servo.errors import Conflict, Invalid, Unavailable
-from servo.storage.local_errors import Disk, refused_before
+from servo.storage.local_errors import Disk
 from servo.storage.local_files import Temporary, discard, write_temporary
 from servo.storage.local_folders import Folder, Folders, remove_empty, status_of
 
@@ -68,9 +68,8 @@ class Writer:
                 raise _nested(path) from error
             except (FileExistsError, IsADirectoryError):
                 self._make_room(path)
-            except OSError as error:
-                applied = not refused_before(error)
-                with self._disk("write", path, may_have_applied=applied):
+            except OSError:
+                with self._disk("write", path, may_have_applied=None):
                     raise
             else:
                 return folder

@@ -185,7 +185,7 @@ def test_a_former_leader_does_not_acknowledge_signs_of_life() -> None:
     old = HandLeader(store)
     _start(old)
     HandLeader(store, seed=1)
-    old.clock.advance(timedelta(seconds=2))
+    old.clock.advance(timedelta(seconds=4))
     with pytest.raises(Fenced):
         old.beat(_beat(old))
 
