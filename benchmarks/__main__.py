@@ -9,6 +9,7 @@ error. Disks are measured where temporary files go: set TMPDIR to measure anothe
 """
 
 import argparse
+import gc
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -51,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="servo-bench-") as folder:
         scratch = Scratch(Path(folder))
         for name in options.only or BENCHMARKS:
+            _ = gc.collect()
             for result in BENCHMARKS[name](scratch, quick=options.quick):
                 print(_line(result), flush=True)
                 results.append(result)

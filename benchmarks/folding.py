@@ -4,7 +4,7 @@ Events come as workers and controllers send them, one to a batch, and in entries
 as one commit takes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
 from benchmarks import plans
@@ -23,6 +23,8 @@ from servo.testing.builders import START
 
 CYCLE = 64
 TICK = timedelta(milliseconds=1)
+
+Layer = Callable[[str, range], list[Event]]
 
 
 class Workspace:
@@ -55,28 +57,44 @@ class Workspace:
 
 
 def fold_events(scratch: Scratch, *, quick: bool) -> list[Result]:
-    """Tasks with two upstreams each, started and finished layer by layer."""
+    """Tasks with two upstreams each, layer by layer: handed over, or through a queue."""
     del scratch
+    return [
+        _fold_events("fold_events.handed_over", _handed_over, quick=quick),
+        _fold_events("fold_events.queued", _queued, quick=quick),
+    ]
+
+
+def _fold_events(name: str, layer_of: Layer, *, quick: bool) -> Result:
     tasks, width, rounds = (400, 50, 2) if quick else (2_000, 200, 25)
     workspace, measured, floor = Workspace(), Samples(), Samples()
+    count = 0
     for number in range(rounds):
         run = f"run_{number}"
         workspace.commit([plans.planned(run, plans.layered(tasks, width))])
         row = workspace.state.tasks.rows[run, plans.key(0)]
         for first in range(0, tasks, width):
-            batches = _layer(run, range(first, first + width))
+            events = layer_of(run, range(first, first + width))
+            batches = list(plans.one_each(f"{run}-{first}", events))
+            count = len(batches)
             measured.time(lambda todo=batches: workspace.commit_all(todo))
-            floor.time(lambda row=row: replace_rows(row, 2 * width))
+            floor.time(lambda row=row, count=count: replace_rows(row, count))
         assert workspace.state.runs.rows[run].state == "SUCCEEDED"
         workspace.forget()
-    return [throughput("fold_events", 2 * width, measured, floor, least=100_000)]
+    return throughput(name, count, measured, floor, least=100_000)
 
 
-def _layer(run: str, tasks: range) -> list[Batch]:
-    """Every task started, then every task finished."""
-    events: list[Event] = [plans.started(run, number) for number in tasks]
-    events += [plans.finished(run, number) for number in tasks]
-    return list(plans.one_each(f"{run}-{tasks.start}", events))
+def _handed_over(run: str, tasks: range) -> list[Event]:
+    """Two events a task: given to a worker that waits, and finished."""
+    starts: list[Event] = [plans.started(run, number) for number in tasks]
+    return starts + [plans.finished(run, number) for number in tasks]
+
+
+def _queued(run: str, tasks: range) -> list[Event]:
+    """Four events a task: dispatched, enqueued, claimed, and finished."""
+    sent = [plans.queued(run, number) for number in tasks]
+    steps = [event for step in zip(*sent, strict=True) for event in step]
+    return steps + [plans.finished(run, number) for number in tasks]
 
 
 def skip_chain(scratch: Scratch, *, quick: bool) -> list[Result]:

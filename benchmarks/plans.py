@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from servo.core.events.dispatch import DispatchRequested, Handover
+from servo.core.events.dispatch import DispatchEnqueued, DispatchRequested, Handover
 from servo.core.events.envelope import Batch, Event
 from servo.core.events.runs import PlanCreated, PlanSegment, RunRequested
-from servo.core.events.tasks import Output, TaskCost, TaskFinished, TaskOutcome
+from servo.core.events.tasks import Output, TaskFinished, TaskOutcome, TaskStarted
 from servo.core.ids import RunId, TaskKeyStr, attempt_id
 from servo.core.plan import Plan, TaskSpec, chunk_bytes, chunk_digest, split
 from servo.ledger.paths import Paths
@@ -72,27 +72,50 @@ def stored(store: ObjectStore, paths: Paths, run: str, plan: Plan, size: int) ->
 
 def started(run: str, number: int) -> DispatchRequested:
     """The task is handed to a worker that waits."""
-    handover = Handover(exec_id=f"{run}-exec-{number:06d}", worker_id=f"worker-{number % 16}")
+    handover = Handover(exec_id=execution(run, number), worker_id=f"worker-{number % 16}")
     return DispatchRequested(run_id=run, task_key=key(number), attempt=1, handover=handover)
 
 
+def queued(run: str, number: int) -> tuple[Event, ...]:
+    """The task is sent through a queue, and a worker claims it."""
+    task, attempt = key(number), attempt_of(run, number)
+    return (
+        DispatchRequested(run_id=run, task_key=task, attempt=1),
+        DispatchEnqueued(run_id=run, task_key=task, attempt_id=attempt, delivery=1),
+        TaskStarted(
+            run_id=run,
+            task_key=task,
+            attempt_id=attempt,
+            exec_id=execution(run, number),
+            worker_id=f"worker-{number % 16}",
+        ),
+    )
+
+
 def finished(run: str, number: int, outcome: TaskOutcome = TaskOutcome.SUCCEEDED) -> TaskFinished:
-    execution = f"{run}-exec-{number:06d}"
+    exec_id = execution(run, number)
     made = Output(
-        materialization_id=execution,
-        uri=f"assets/ns/t{number:06d}/{execution}",
+        materialization_id=exec_id,
+        uri=f"assets/ns/t{number:06d}/{exec_id}",
         format="parquet",
         row_count=number,
     )
     return TaskFinished(
         run_id=run,
         task_key=key(number),
-        attempt_id=attempt_id(RunId(run), key(number), 1),
-        exec_id=execution,
+        attempt_id=attempt_of(run, number),
+        exec_id=exec_id,
         outcome=outcome,
         output=made if outcome is TaskOutcome.SUCCEEDED else None,
-        cost=TaskCost(cpu_ms=12, wall_ms=15),
     )
+
+
+def execution(run: str, number: int) -> str:
+    return f"{run}-exec-{number:06d}"
+
+
+def attempt_of(run: str, number: int) -> str:
+    return attempt_id(RunId(run), key(number), 1)
 
 
 def one_each(name: str, events: Sequence[Event]) -> Iterator[Batch]:

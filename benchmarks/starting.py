@@ -4,7 +4,6 @@ Run as a program with a folder, this opens the workspace in it as a leader does,
 publishes once, and says how much memory that took.
 """
 
-import resource
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -63,9 +62,12 @@ def _memory_of(folder: Path) -> tuple[int, int]:
     return int(now), int(peak)
 
 
-def _resident() -> int:
+def _resident() -> tuple[str, str]:
+    """KiB that this process has in memory, and had at most."""
+    # Not getrusage: its maximum is that of the parent where that was larger.
     lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line.split()[1] for line in lines if line.startswith("VmRSS:")))
+    fields = dict([line.split(":", 1) for line in lines])
+    return fields["VmRSS"].split()[0], fields["VmHWM"].split()[0]
 
 
 def _lead(folder: Path) -> None:
@@ -73,7 +75,7 @@ def _lead(folder: Path) -> None:
         tasks = [plans.spec(number) for number in range(100)]
         assert led.commit(plans.planned("run_new", tasks)).applied
     # Stopping has published, so every library a leader uses is loaded by now.
-    print(_resident(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    print(*_resident())
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ KeyPart = str | int
 
 _PREFIX = b'{"sha256":"'
 _MIDDLE = b'","body":'
+_SEAL_BYTES = len(_PREFIX) + 64 + len(_MIDDLE) + 1
 
 
 class Tier(StrEnum):
@@ -134,7 +135,7 @@ def decode(data: bytes, *, what: str) -> Manifest:
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise _corrupt(what, f"it is not a sealed object: {error}") from None
     body = bytes(sealed.body)
-    if sha256(body).hexdigest() != sealed.sha256:
+    if sha256(body).hexdigest() != sealed.sha256 or len(data) != len(body) + _SEAL_BYTES:
         raise _corrupt(what, "its bytes do not match their hash")
     return replace(_decode_body(body, what), sha256=sealed.sha256)
 

@@ -32,7 +32,13 @@ class LedgerReader:
         return entry, digest
 
     def read_bytes(self, seq: int) -> bytes | None:
-        """The stored bytes of an entry, hot or archived."""
+        """The stored bytes of an entry.
+
+        What is archived is read from the archive: its hot slot was emptied, and a leader that
+        slept through all of that may have filled it again.
+        """
+        if self._archive.covers(seq):
+            return self._archive.read(seq)
         try:
             return self._store.get(self._paths.ledger_entry(seq)).data
         except NotFound:

@@ -10,7 +10,7 @@ The queue holds every run that is over and has rows in the active tier. So a run
 memory, unchanged and not in the queue came back by key and changed nothing: it leaves at once.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from heapq import heappop, heappush
 from itertools import chain, islice
@@ -59,13 +59,12 @@ class ClosingQueue:
             self._queued.add(run_id)
             heappush(self._heap, (since, run_id))
 
-    def take(self, state: State, *, before: datetime, budget: int) -> tuple[ClosingRun, ...]:
-        """Up to `budget` rows of runs that ended before then and have no unpublished row."""
-        if budget <= 0 or not self._heap or self._heap[0][0] > before:
-            return ()
+    def take(
+        self, state: State, busy: Collection[str], *, before: datetime, budget: int
+    ) -> tuple[ClosingRun, ...]:
+        """Up to `budget` rows of runs that ended before then and are not `busy`."""
         taken: list[ClosingRun] = []
         unready: list[tuple[datetime, str]] = []
-        busy = changed_runs(state)
         while budget > 0 and self._heap and self._heap[0][0] <= before:
             since, run_id = heappop(self._heap)
             if run_id in busy:
@@ -96,13 +95,12 @@ class ClosingQueue:
             else:
                 heappush(self._heap, (run.over_since, run.run_id))
 
-    def visitors(self, state: State) -> list[str]:
+    def visitors(self, state: State, busy: Collection[str]) -> list[str]:
         """Runs that came back by key since the last call and were not changed.
 
         New runs stand at the end of the index, so the search ends at the first one queued.
         """
-        found = list(_until(reversed(state.index.runs_over), self._queued))
-        busy = changed_runs(state) if found else set[str]()
+        found = _until(reversed(state.index.runs_over), self._queued)
         return [run_id for run_id in found if run_id not in busy]
 
 
@@ -142,7 +140,7 @@ def _keys_of(state: State, run_id: str) -> Iterator[tuple[str, Any]]:
 
 
 def changed_runs(state: State) -> set[str]:
-    """The runs of which a row waits to be published."""
+    """The busy runs: those of which a row waits to be published."""
     return {run_id for name in RUN for run_id in run_ids_of(state.tables[name].dirty.values())}
 
 

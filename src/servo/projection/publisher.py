@@ -93,16 +93,16 @@ class Publisher:
         Runs that ended `close_after` ago move to the closed tier as long as fewer than `max_rows`
         rows are written; what changed is always taken whole.
         """
-        queue = self._begin(state)
+        busy = changed_runs(state)
+        queue = self._begin(state, busy)
         changed = {name: table.dirty for name, table in state.tables.items() if table.dirty}
         budget = max_rows - sum(map(len, changed.values()))
-        closing = queue.take(state, before=now - close_after, budget=budget)
+        closing = queue.take(state, busy, before=now - close_after, budget=budget)
         if not changed and not closing and state.seq == self._captured_seq:
             return None
-        touched = changed_runs(state)
         for name in changed:
             state.tables[name].dirty = {}
-        queue.note(state, touched, now=now)
+        queue.note(state, busy, now=now)
         previous, self._captured_seq = self._captured_seq, state.seq
         self._in_flight = True
         return Capture(
@@ -143,7 +143,7 @@ class Publisher:
             state.tables[name].dirty = changed | state.tables[name].dirty
         queue.put_back(capture.closing)
 
-    def _begin(self, state: State) -> ClosingQueue:
+    def _begin(self, state: State, busy: Collection[str]) -> ClosingQueue:
         if self._in_flight or state.journal:
             raise Internal(
                 "a capture was asked for while another is under way or an entry is open",
@@ -151,7 +151,7 @@ class Publisher:
             )
         if self._queue is None:
             self._queue = ClosingQueue(state)
-        for run_id in self._queue.visitors(state):
+        for run_id in self._queue.visitors(state, busy):
             forget(state, rows_of(state, run_id))
         forget_history(state)
         return self._queue

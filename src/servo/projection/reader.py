@@ -19,7 +19,7 @@ from servo.core.state.tables import TABLES, TableSpec
 from servo.errors import Corrupt, NotFound, Unavailable
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
-from servo.projection.arrow import ArrowTable, pa
+from servo.projection.arrow import ArrowSchema, ArrowTable, pa
 from servo.projection.files import Gone, Lru, fetch
 from servo.projection.manifest_store import ManifestStore
 from servo.projection.newest import marked, newest, ranked
@@ -57,7 +57,7 @@ class Snapshot:
         """A table as Arrow: one row per key, the newest; all columns, or `only` those named."""
         spec = _spec(name)
         public = schema(spec.row, spec.key)
-        chosen = list(public.names if only is None else only)
+        chosen = _chosen(name, public, only)
         wanted = dict.fromkeys([*chosen, *spec.key, VERSION, DELETED])
         tables = [
             ranked(self._read(spec, file, list(wanted)), tier)
@@ -183,6 +183,16 @@ class Reader:
 
     def _open(self, manifest: Manifest) -> Snapshot:
         return Snapshot(self._store, manifest, cache=self._cache)
+
+
+def _chosen(name: str, public: ArrowSchema, only: Sequence[str] | None) -> list[str]:
+    unknown = [column for column in only or () if column not in public.names]
+    if unknown:
+        raise NotFound(
+            f"{name} has no column {', '.join(unknown)}",
+            remedy=f"use some of {', '.join(public.names)}",
+        )
+    return list(public.names if only is None else only)
 
 
 def _spec(name: str) -> TableSpec:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 
 from servo.core.manifest import FileEntry, Manifest, Tier
+from servo.core.state.tables import TABLES
 
 FAN_IN = 8
 CLASS_ROWS = 8_192
@@ -56,6 +57,8 @@ def plan_merge(
     """The most urgent merge that touches no file in `in_flight`, or None."""
     best: tuple[int, MergePlan] | None = None
     for table, held in manifest.tables.items():
+        if table not in TABLES:  # of a later version: named, kept, and left alone
+            continue
         for tier in Tier:
             files = held.tier(tier)
             for inputs in _candidates(files, in_flight, policy):

@@ -58,6 +58,7 @@ class Maintenance:
         self._next_publish = now
         self._next_hint = now
         self._next_collection = now + settings.gc_every
+        self._collected_at = 0
 
     def step(self, state: State, now: datetime) -> None:
         """Take what has ended and start what is due."""
@@ -97,7 +98,7 @@ class Maintenance:
             return
         if self._start_merge():
             return
-        if now >= self._next_collection:
+        if now >= self._next_collection and self._collected_at != self.manifest.v:
             self._next_collection = now + self._settings.gc_every
             self._start_collection(now)
 
@@ -197,6 +198,8 @@ class Maintenance:
             self.problems = report.problems
             if report.more:
                 self._next_collection = now
+            else:
+                self._collected_at = self.manifest.v
 
 
 class _Awaited:

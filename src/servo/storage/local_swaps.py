@@ -8,9 +8,9 @@ lock of one that is slow gives the key two owners. So a swap never overwrites; i
 The *swaps* of a base are the files `.swaps/{key}/{base version}@{n}`, n = 1, 2, 3 … The object is
 the highest swap of the present base, or the base itself where there are none. No base: no object.
 
-**Each write is one atomic call.** create links the base, put renames over it, delete unlinks it:
-all three leave the old base's swaps behind as rubbish, for they carry a version that never comes
-back. replace_if links swap n+1 of the base whose swap n it read. Of those who race for n+1, link
+**Each write is one atomic call.** create links the base, put renames over it, delete unlinks it;
+the old base's swaps are rubbish from then on, for they carry a version that never comes back.
+replace_if links swap n+1 of the base whose swap n it read. Of those who race for n+1, link
 lets one pass. There is no state in between, so a crash anywhere blocks nobody.
 
 **What a late writer can do.** Between reading n and linking n+1 anything may happen:
@@ -18,7 +18,7 @@ lets one pass. There is no state in between, so a crash anywhere blocks nobody.
 - The base changed, so the link has no effect. It is found by reading the base once more: a base
   still there was there when the link was made, since versions never come back. A base that changed
   may have done so before the link or after, so the outcome is unknown, and that is said.
-- Others swapped n+1: the link fails. To keep the folder small, swaps more than `KEEP` below the
+- Others swapped n+1: the link fails. To keep the folder small, swaps `KEEP` or more below the
   highest are removed, so a writer that slept through `KEEP` swaps could link a number that was
   used and removed. It then sees a swap at least `KEEP` above its own, which the winner of a number
   sees only if as many followed before it looked: unknown again. Below that distance its number

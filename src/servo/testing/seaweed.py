@@ -93,7 +93,7 @@ def seaweed() -> Generator[Seaweed]:
         s3_port, *others = _free_ports(8)
         log = Path(folder) / "weed.log"
         with log.open("wb") as output:
-            process = subprocess.Popen(
+            process = subprocess.Popen(  # noqa: S603 - our own arguments
                 [binary, *_arguments(Path(folder), s3_port, others)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,

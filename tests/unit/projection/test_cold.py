@@ -7,7 +7,7 @@ from hashlib import sha256
 import pytest
 from msgspec.structs import replace
 
-from servo.core.manifest import Manifest, Tier, encode, first_claim
+from servo.core.manifest import FileEntry, Manifest, TableFiles, Tier, encode, first_claim
 from servo.core.state.rows.row import Row
 from servo.core.state.rows.system import IdempotencyKeyRow
 from servo.core.state.state import State
@@ -15,10 +15,12 @@ from servo.errors import Corrupt, Internal
 from servo.ledger.paths import Paths
 from servo.ports.object_store import Blob
 from servo.projection.bloom import BloomBuilder, probe
+from servo.projection.capture import Change
 from servo.projection.cold import ColdRows
 from servo.projection.files import Gone
 from servo.projection.manifest_store import ManifestStore
 from servo.projection.publisher import Publisher
+from servo.projection.segment_store import Place, SegmentStore, build, one_by_one
 from servo.storage.memory import MemoryStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -136,6 +138,26 @@ def test_a_row_that_was_dropped_is_not_found() -> None:
     closed.publish(range(10))
     closed.publish([8], dropped=[3])
     assert closed.fetch(ColdRows(closed.store), 3, 8) == [answer(8, 2)]
+
+
+def test_a_tombstone_is_found_beside_rows_that_are_older_than_the_row_it_hides() -> None:
+    """A run that is closed late brings old rows into a file with a new tombstone."""
+    closed = Closed()
+    segments = SegmentStore(closed.store, PATHS, cold=None, uploads=one_by_one)
+    files: list[FileEntry] = []
+    for rows, tombstones in (([answer(3, 9)], []), ([answer(1, 2)], [(key(3), 10)])):
+        change = Change()
+        change.rows.extend(rows)
+        change.tombstones.extend(tombstones)
+        nonce = f"n{len(files)}"
+        place = Place(table=TABLE, tier=Tier.CLOSED, level=0, seq=10, nonce=nonce, written_at=NOW)
+        staged = segments.stage(place, build(place, change, PATHS))
+        segments.put([staged])
+        files.append(staged.file)
+    assert [file.max_seq for file in files] == [9, 2]
+    held = TableFiles(files=tuple(files))
+    closed.manifest = replace(closed.manifest, tables={TABLE: held})
+    assert closed.fetch(ColdRows(closed.store), 3, 1) == [answer(1, 2)]
 
 
 def test_keys_outside_the_range_of_a_file_read_nothing() -> None:

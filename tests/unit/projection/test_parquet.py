@@ -1,5 +1,7 @@
 """Rows as Parquet: readable by others, and by versions of Servo before and after this one."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -118,6 +120,12 @@ def test_every_table_of_runs_can_be_closed() -> None:
     expected = {n for n, spec in TABLES.items() if spec.residency is Residency.RUN}
     assert set(RUN) == expected
     assert expected == {"runs", "tasks", "dep_satisfaction", "dispatch_outbox", "timers"}
+
+
+def test_importing_the_projection_does_not_import_pyarrow() -> None:
+    modules = "publisher, servo.projection.reader, servo.projection.load, servo.projection.compare"
+    program = f"import sys, servo.projection.{modules}; sys.exit('pyarrow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 # --- values ---------------------------------------------------------------------------------------

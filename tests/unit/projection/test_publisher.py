@@ -353,6 +353,21 @@ def test_a_row_that_came_back_and_changed_is_found_in_its_new_form() -> None:
     assert desk.cold.fetch(desk.manifest, "tasks", [key]) == [late]
 
 
+def test_a_row_that_came_back_and_was_dropped_is_found_nowhere() -> None:
+    desk, story = Desk(), told()
+    closed(desk, story)
+    key = ("run_1", task_key("a"))
+    bring_back(desk, story, "runs", "run_1")
+    bring_back(desk, story, "tasks", key)
+    story.state.seq += 1
+    story.state.tasks.drop(key)
+    story.state.seal()
+    _ = desk.publish(story)
+    assert len(desk.snapshot().rows("tasks")) == 3
+    assert key not in desk.loaded().tasks
+    assert desk.cold.fetch(desk.manifest, "tasks", [key]) == []
+
+
 # --- failures -------------------------------------------------------------------------------------
 
 

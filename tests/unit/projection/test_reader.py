@@ -160,6 +160,12 @@ def test_a_table_that_does_not_exist_is_not_found() -> None:
         _ = Snapshot(leader.store, leader.manifest).table("secrets")
 
 
+def test_a_column_that_does_not_exist_is_not_found() -> None:
+    leader = Leader()
+    with pytest.raises(NotFound, match="quotas has no column mood; use some of tenant_id"):
+        _ = Snapshot(leader.store, leader.manifest).table("quotas", only=["name", "mood"])
+
+
 def test_a_snapshot_stays_as_it_is_while_others_publish() -> None:
     leader = Leader()
     leader.publish("a")

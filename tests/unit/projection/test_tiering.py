@@ -73,6 +73,10 @@ def test_what_a_merge_under_way_has_is_left_to_it() -> None:
     ]
 
 
+def test_a_table_of_a_later_version_is_left_alone() -> None:
+    assert plan({"moods": files(20)}) is None
+
+
 def test_the_table_with_the_most_unmerged_active_files_comes_first() -> None:
     found = plan(
         {

@@ -24,6 +24,7 @@ MAX_BATCH_BYTES = MAX_ENTRY_BYTES - 4096
 
 _PREFIX = b'{"sha256":"'
 _MIDDLE = b'","body":'
+_SEAL_BYTES = len(_PREFIX) + 64 + len(_MIDDLE) + 1
 
 
 # What msgspec raises for bytes that are no JSON, no UTF-8, of another form, or nested too deeply.
@@ -144,7 +145,7 @@ def decode_entry(data: bytes, *, what: str) -> tuple[Entry, str]:
     except _UNREADABLE as error:
         raise _corrupt(what, f"it is not a sealed object: {error}") from None
     body = bytes(sealed.body)
-    if sha256(body).hexdigest() != sealed.sha256:
+    if sha256(body).hexdigest() != sealed.sha256 or len(data) != len(body) + _SEAL_BYTES:
         raise _corrupt(what, "its bytes do not match their hash")
     try:
         return _to_entry(_entry.decode(body)), sealed.sha256
