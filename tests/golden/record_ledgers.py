@@ -304,7 +304,7 @@ def endings() -> Story:
     story.tell(PlanFailed(run_id="run_3", error="no such asset"))
     story.start("slow", "run_1")
     row = story.task("slow", "run_1")
-    held = {
+    held: dict[str, Any] = {
         "run_id": "run_1",
         "task_key": row.task_key,
         "attempt_id": row.attempt_id,

@@ -404,13 +404,6 @@ def evict(state: State, archive: dict[str, dict[Any, Any]]) -> None:
                 table.evict(key)
 
 
-def ticks_of_runs(batch: Batch) -> Iterator[tuple[str, object]]:
-    """What `needs` does not ask for yet; see the test below."""
-    for event in batch.events:
-        if isinstance(event, RunRequested) and isinstance(event.source, ScheduleSource):
-            yield "schedule_ticks", event.source.tick_id
-
-
 @given(st.data())
 def test_a_fold_that_lets_rows_go_and_fetches_them_again_is_the_same_fold(
     data: DataObject,
@@ -422,7 +415,7 @@ def test_a_fold_that_lets_rows_go_and_fetches_them_again_is_the_same_fold(
     archive: dict[str, dict[Any, Any]] = {name: {} for name in TABLES}
     for entry, _, digest in story.entries:
         for batch in entry.batches:
-            for table, key in [*needs(batch), *ticks_of_runs(batch)]:
+            for table, key in needs(batch):
                 if key in archive[table]:
                     state.hydrate(table, [archive[table].pop(key)])
         apply_entry(state, entry, digest)

@@ -1,11 +1,16 @@
 """The one place that builds adapters."""
 
+from datetime import timedelta
+
 from servo.config import Settings
 from servo.ledger.paths import Paths
 from servo.runtime.service import Service, World
 from servo.runtime.system import SystemClock, SystemEntropy
 from servo.storage.from_url import store_from_url
+from servo.storage.local import LocalStore
 from servo.storage.probe import probe
+
+LEFTOVER_AGE = timedelta(hours=1)
 
 
 def open_world(url: str) -> World:
@@ -13,6 +18,8 @@ def open_world(url: str) -> World:
     clock, entropy = SystemClock(), SystemEntropy()
     store = store_from_url(url, clock=clock)
     probe(store, "probe", entropy)
+    if isinstance(store, LocalStore):
+        store.sweep_temporaries(clock.now() - LEFTOVER_AGE)
     return World(store, clock, entropy)
 
 

@@ -198,6 +198,12 @@ def test_a_column_that_is_not_known_yet_survives_being_brought_up_to_date() -> N
     assert found.column("pool").to_pylist() == [""]
 
 
+def test_a_row_that_was_brought_up_to_date_has_the_defaults_of_its_struct() -> None:
+    gone = ["tags", "pool", "retry", "max_attempts"]
+    data = rewritten(stored(TASKS, task(pool="p")), lambda table: table.drop_columns(gone))
+    assert to_rows(TASKS, conform(TASKS, read(data, what="f"))) == [task()]
+
+
 def test_a_state_that_is_not_known_yet_asks_for_an_upgrade() -> None:
     def change(table: Any) -> Any:
         place = table.column_names.index("state")

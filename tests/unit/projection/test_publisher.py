@@ -380,6 +380,17 @@ def test_a_leader_that_lost_the_slot_is_fenced_and_deletes_nothing() -> None:
     assert desk.store.deleted == []
 
 
+def test_a_manifest_that_cannot_follow_is_not_written() -> None:
+    desk, story = Desk(), told()
+    capture = desk.capture(story)
+    for epoch, owner in ((3, "me"), (2, "me"), (1, "somebody")):
+        with pytest.raises(Internal, match="a manifest breaks the rule"):
+            _ = desk.publisher.write(
+                capture, desk.manifest, epoch=epoch, owner=owner, nonce="n", ts=START
+            )
+    assert ManifestStore(desk.store, PATHS).latest() == desk.manifest
+
+
 def test_an_unknown_outcome_says_so_and_deletes_nothing() -> None:
     desk, story = Desk(), told()
     desk.store.create_error = Unavailable("timed out", may_have_applied=True)

@@ -6,6 +6,7 @@ here, whatever route it came by. The fold does not check again: it sees only wha
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -108,18 +109,17 @@ def check_event(event: Event | UnknownEvent) -> None:
 def _check_fields(value: msgspec.Struct) -> None:
     """Check every id of a struct, and of the structs and lists in it."""
     for name, check in _checks(type(value)):
-        found = getattr(value, name)
+        found: Any = getattr(value, name)
+        several: tuple[Any, ...] = found if isinstance(found, tuple) else (found,)
         if check is None:
-            for nested in found if isinstance(found, tuple) else (found,):
+            for nested in several:
                 if isinstance(nested, TaskSpec):
                     _check_spec(nested)
                 elif isinstance(nested, msgspec.Struct):
                     _check_fields(nested)
-        elif isinstance(found, tuple):
-            for item in found:
-                check(item, name)
         elif found is not None:
-            check(found, name)
+            for item in several:
+                check(item, name)
 
 
 def _check_spec(spec: TaskSpec) -> None:

@@ -25,7 +25,6 @@ from servo.projection import manifest_store, newest
 from servo.projection.publisher import Publisher
 from servo.runtime import engine, ownership, takeover
 from servo.runtime.engine import Engine
-from servo.runtime.maintenance import Maintenance
 from servo.runtime.ownership import Ownership
 from servo.testing.simulation import actors
 from servo.testing.simulation.faults import FaultyStore
@@ -260,19 +259,6 @@ def _no_claim(world: Any, process: Any, delivery: Any, exec_id: str) -> bool:
 _claim = actors.claim
 
 
-def _published_at_once(self: Maintenance, state: State, job: Any, *rest: Any) -> None:
-    """A publish whose outcome is unknown is taken for one that failed."""
-    capture, merges, now = rest
-    try:
-        _published(self, state, job, capture, merges, now)
-    except Unavailable:
-        if capture is not None:
-            self._publisher.restore(state, capture)
-        self._merged = merges
-
-
-_published = Maintenance._published  # noqa: SLF001
-
 BUGS: Mapping[str, Bug] = MappingProxyType(
     {
         "unconditional_put": Bug(
@@ -294,14 +280,6 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
             what="files are deleted when it is unknown whether they were published",
             plant=_swap(
                 (Publisher, "write", _write_and_clean_up),
-                (manifest_store, "create_owned", _try_once),
-            ),
-            seed=0,
-        ),
-        "unknown_publish_retried": Bug(
-            what="a publish whose outcome is unknown is made again by the same leader",
-            plant=_swap(
-                (Maintenance, "_published", _published_at_once),
                 (manifest_store, "create_owned", _try_once),
             ),
             seed=0,

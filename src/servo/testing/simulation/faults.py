@@ -31,6 +31,7 @@ class StoreFaults(msgspec.Struct, frozen=True, kw_only=True):
     slow: float = 0.0
     damaged_read: float = 0.0
     stale_hint: float = 0.0
+    asleep: float = 0.0
 
 
 class Bucket:
@@ -153,6 +154,11 @@ class FaultyStore:
         return self._request(lambda: self._bucket.write(key, data), writes=True)
 
     def create(self, key: str, data: bytes) -> ObjectMeta:
+        if self._kernel.chance(self._faults.asleep):
+            # The process stops with everything decided and nothing sent, and wakes in a world
+            # in which others have led, published, archived and collected.
+            self._kernel.fault("asleep")
+            self._process.sleep(self._kernel.random.choice((9_000, 20_000, 35_000)))
         return self._request(lambda: self._bucket.create(key, data), writes=True)
 
     def replace_if(self, key: str, data: bytes, *, version: str) -> ObjectMeta:

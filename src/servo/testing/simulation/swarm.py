@@ -51,7 +51,7 @@ def draw(seed: int) -> Swarm:
     def maybe(strongest: float, *, odds: float = 0.6) -> float:
         return rng.uniform(0, strongest) if rng.random() < odds else 0.0
 
-    gc_age = rng.choice((6, 12, 40))
+    gc_age = rng.choice((3, 6, 12, 40))
     return Swarm(
         store=StoreFaults(
             lost=maybe(0.03),
@@ -61,6 +61,7 @@ def draw(seed: int) -> Swarm:
             slow=maybe(0.05),
             damaged_read=maybe(0.002, odds=0.3),
             stale_hint=maybe(0.5),
+            asleep=maybe(0.03, odds=0.5),
         ),
         queue=QueueFaults(
             lost=maybe(0.1),
@@ -76,7 +77,7 @@ def draw(seed: int) -> Swarm:
             close_after=timedelta(seconds=rng.choice((1, 5, 3600))),
             gc_every=timedelta(seconds=rng.choice((2, 5))),
             gc_min_age=timedelta(seconds=gc_age),
-            archive_after=timedelta(seconds=rng.choice((gc_age, 86_400))),
+            archive_after=timedelta(seconds=rng.choice((gc_age, gc_age, 86_400))),
             keep_all_for=timedelta(seconds=gc_age),
             keep_hourly_for=timedelta(seconds=gc_age),
             keep_daily_for=timedelta(seconds=gc_age),
