@@ -149,7 +149,7 @@ def test_two_services_on_one_folder_lose_nothing_and_never_both_win_a_place(
             if verb != "ack":
                 continue
             if rest[1] == "applied":
-                assert stored[name] == [int(rest[0])]
+                assert stored.get(name) == [int(rest[0])], line
                 winners.setdefault(int(rest[0]), set()).add(rival)
             else:
                 assert rest[1] == "again", line

@@ -355,14 +355,14 @@ def tell_moves(story: Story, draw: DataObject) -> Iterator[tuple[Batch, Status, 
 def test_an_accepted_batch_inserted_again_later_changes_nothing(data: DataObject) -> None:
     story = Story()
     accepted: list[Batch] = []
-    for batch, status, before in tell_moves(story, data):
-        if status is Status.APPLIED and dump(story.state) != before:
+    for batch, status, _ in tell_moves(story, data):
+        if status is Status.APPLIED:
             accepted.append(batch)
         if accepted:
             story.wait(seconds=data.draw(st.integers(1, 90)))
-            held = dump(story.state)
+            before = dump(story.state)
             (answer,) = story.commit(data.draw(st.sampled_from(accepted)))
-            assert dump(story.state) == held, answer
+            assert dump(story.state) == before, answer
 
 
 def test_a_command_that_changed_nothing_changes_nothing_later_either() -> None:

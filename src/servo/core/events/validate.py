@@ -6,7 +6,7 @@ here, whatever route it came by. The fold does not check again: it sees only wha
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -110,7 +110,7 @@ def _check_fields(value: msgspec.Struct) -> None:
     """Check every id of a struct, and of the structs and lists in it."""
     for name, check in _checks(type(value)):
         found: Any = getattr(value, name)
-        several: tuple[Any, ...] = found if isinstance(found, tuple) else (found,)
+        several = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
         if check is None:
             for nested in several:
                 if isinstance(nested, TaskSpec):
