@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from benchmarks import plans
 from benchmarks.floors import replace_rows
-from benchmarks.measure import Result, Samples, Work, growth, throughput
+from benchmarks.measure import Result, Samples, Work, cost_of_one, throughput
 from benchmarks.scratch import Scratch
 from servo.core.events.envelope import Batch, Event
 from servo.core.events.quotas import QuotaSet
@@ -106,7 +106,7 @@ def skip_chain(scratch: Scratch, *, quick: bool) -> list[Result]:
         for held, size in zip(samples, sizes, strict=True):
             _fail_chain(held, f"run_{number}_{size}", size)
     small, large = samples
-    return [growth("skip_chain", small, large, per=sizes, most=1.5)]
+    return [cost_of_one("skip_chain", small, large, per=sizes, most=1.5)]
 
 
 def _fail_chain(samples: Samples, run: str, size: int) -> None:
@@ -137,7 +137,7 @@ def fan_in(scratch: Scratch, *, quick: bool) -> list[Result]:
                 commit_narrow = next(small)
             samples[0].time(commit_narrow)
             samples[1].time(commit_wide)
-    return [growth("fan_in", *samples, per=(CYCLE, CYCLE), most=1.5)]
+    return [cost_of_one("fan_in", *samples, per=(CYCLE, CYCLE), most=1.5)]
 
 
 def _finishing(run: str, width: int) -> Iterator[Work]:

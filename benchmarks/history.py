@@ -73,14 +73,14 @@ def _task_files(tasks: int) -> Iterator[list[TaskRow]]:
         yield [_task(number) for number in range(first, min(first + ROWS_PER_FILE, tasks))]
 
 
-def _run_id(number: int) -> str:
+def run_id(number: int) -> str:
     return f"run_{number:08d}"
 
 
 def _run(number: int) -> RunRow:
     return RunRow(
-        run_id=_run_id(number),
-        run_key=f"key-{number:08d}",
+        run_id=run_id(number),
+        run_key=f"key-{run_id(number)}",
         request_fingerprint="fp",
         state=RunState.SUCCEEDED,
         reason=RunTransitionReason.ALL_TASKS_SUCCEEDED,
@@ -97,8 +97,8 @@ def _run(number: int) -> RunRow:
 
 def _run_key(number: int) -> RunKeyRow:
     return RunKeyRow(
-        run_key=f"key-{number:08d}",
-        run_id=_run_id(number),
+        run_key=f"key-{run_id(number)}",
+        run_id=run_id(number),
         request_fingerprint="fp",
         created_at=START,
         row_version=SEQ,
@@ -108,7 +108,7 @@ def _run_key(number: int) -> RunKeyRow:
 def _task(number: int) -> TaskRow:
     name = f"t{number % TASKS_PER_RUN:06d}"
     return TaskRow(
-        run_id=_run_id(number // TASKS_PER_RUN),
+        run_id=run_id(number // TASKS_PER_RUN),
         task_key=task_key(name),
         state=TaskState.SUCCEEDED,
         reason=TransitionReason.EXECUTION_SUCCEEDED,

@@ -112,11 +112,30 @@ def throughput(
     )
 
 
-def growth(
+def growth(name: str, small: Samples, large: Samples, *, most: float) -> Result:
+    """Whether something takes as long beside much as beside little."""
+    ratio = large.wall / small.wall
+    return Result(
+        name=name,
+        value=large.wall * 1e3,
+        unit="ms",
+        floor=small.wall * 1e3,
+        ratio=ratio,
+        target=f"ratio <= {most}",
+        met=ratio <= most,
+        cpu=large.cpu * 1e3,
+        best=large.best * 1e3,
+    )
+
+
+def cost_of_one(
     name: str, small: Samples, large: Samples, *, per: tuple[int, int], most: float
 ) -> Result:
-    """Whether the cost of one stays the same from small to large; `per` counts what was done."""
-    before, after = small.wall / per[0], large.wall / per[1]
+    """Whether one of many costs as much as one of few; `per` says how many a sample did.
+
+    By processor time: a long sample is interrupted more often than a short one.
+    """
+    before, after = small.cpu / per[0], large.cpu / per[1]
     return Result(
         name=name,
         value=after * 1e6,
@@ -125,6 +144,6 @@ def growth(
         ratio=after / before,
         target=f"ratio <= {most}",
         met=after / before <= most,
-        cpu=large.cpu / per[1] * 1e6,
+        cpu=after * 1e6,
         best=large.best / per[1] * 1e6,
     )

@@ -37,7 +37,7 @@ def publish_flat(scratch: Scratch, *, quick: bool) -> list[Result]:
 def _growth(name: str, stores: Sequence[ObjectStore], rounds: int) -> Result:
     few, many = [_Published(store) for store in stores]
     small, large = in_turn([few.publish, many.publish], rounds)
-    return growth(name, small, large, per=(1, 1), most=1.2)
+    return growth(name, small, large, most=1.2)
 
 
 class _Published:

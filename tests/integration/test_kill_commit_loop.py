@@ -48,10 +48,10 @@ from servo.testing.workspaces import StoredStory
 
 KILLS = 200
 THREADS = 3
-LIFE = (0.02, 0.2)  # seconds
+LIFE = (0.02, 0.15)  # seconds
 LONG_LIFE = (0.5, 1.5)  # long enough to merge and collect what the others left
 EARLY = 0.2  # of the lives, counted from birth: they die taking over
-SEED = 11
+SEED = 12
 MEMORY = Path("/dev/shm")  # noqa: S108 - a private folder is made in it
 PATHS = Paths("acme", "prod")
 
@@ -119,7 +119,7 @@ STEPS = (("plan", "start", "end"), ("empty",), ("quota",))
 
 
 def settings_of(life: int) -> Settings:
-    if life % 15 == 14:
+    if life % 20 == 19:
         return TIDY
     return BUSY if life % 2 else CALM
 

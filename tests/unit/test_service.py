@@ -208,7 +208,6 @@ def test_a_successor_answers_a_repetition_as_its_predecessor_did(store: ObjectSt
     assert (again.status, again.seq, again.repeated) == (first.status, first.seq, True)
 
 
-@pytest.mark.xfail(reason="check_results is looked up by key and not declared as indexed")
 def test_the_result_of_a_check_is_committed(memory: MemoryStore) -> None:
     with service_on(memory) as service:
         _ = service.commit(plan(1, ["a"]))

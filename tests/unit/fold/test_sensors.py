@@ -302,7 +302,15 @@ def test_a_poll_without_news_sent_again_later_changes_nothing(story: Story) -> N
     story.tell(poll("e2", 0, status=QUIET, trigger=PollTrigger(poll_epoch=160)))
     before = dump(story.state)
     story.wait(minutes=1)
-    assert story.tell(poll("e1", 0, status=QUIET)).repeated
+    assert story.tell(poll("e1", 0, status=QUIET)).reason.startswith("poll_passed")
+    assert dump(story.state) == before
+
+
+def test_a_poll_without_news_from_before_a_failure_is_no_recovery(story: Story) -> None:
+    story.tell(poll("e1", 0, status=QUIET))
+    story.tell(push("e2", "m1", status=FAILED))
+    before = dump(story.state)
+    assert story.tell(poll("e1", 0, status=QUIET)).reason.startswith("poll_passed")
     assert dump(story.state) == before
 
 
@@ -310,7 +318,8 @@ def test_a_poll_without_data_that_moves_the_cursor_is_news(story: Story) -> None
     story.tell(poll("e1", 0, status=QUIET, cursor_after="c1"))
     assert (sensor(story).cursor, sensor(story).state_version) == ("c1", 1)
     assert ("files", "poll:0:e1") in story.state.sensor_evals
-    story.tell(poll("e2", 1, status=QUIET, cursor_after="c1"))
+    later = PollTrigger(poll_epoch=130)
+    assert story.tell(poll("e2", 1, status=QUIET, cursor_after="c1", trigger=later)).applied
     assert sensor(story).state_version == 1
 
 
@@ -338,7 +347,8 @@ def test_a_failed_poll_counts_and_leaves_the_cursor_and_the_version(story: Story
 
 def test_a_failing_sensor_is_still_evaluated_and_recovers(story: Story) -> None:
     story.tell(poll("e1", 0, status=FAILED, message="boom"))
-    assert story.tell(poll("e2", 0, status=QUIET)).applied
+    later = PollTrigger(poll_epoch=130)
+    assert story.tell(poll("e2", 0, status=QUIET, trigger=later)).applied
     row = sensor(story)
     assert (row.status, row.last_error, row.consecutive_failures) == (SensorStatus.ACTIVE, "", 0)
     assert ("files", "poll:0:e2") in story.state.sensor_evals

@@ -192,14 +192,15 @@ def _polled(
     state: State, event: SensorEvaluated, trigger: PollTrigger, row: SensorStateRow
 ) -> SensorStateRow:
     epoch = trigger.poll_epoch
+    newest = epoch if row.last_poll_epoch is None else max(epoch, row.last_poll_epoch)
+    if event.status is SensorEvalStatus.NO_NEW_DATA and newest == row.last_poll_epoch:
+        # A quiet poll leaves no record, so only its epoch can tell that it was heard before.
+        raise Rejected("poll_passed: a poll of this epoch or a later one was heard")
     if _is_quiet(event, row):
-        if row.last_poll_epoch is not None and epoch <= row.last_poll_epoch:
-            raise Repeated(eval_id=event.eval_id)
         return replace(
             row, last_evaluation_at=state.ts, last_poll_epoch=epoch, row_version=state.seq
         )
     _record(state, event, stale=False)
-    newest = epoch if row.last_poll_epoch is None else max(epoch, row.last_poll_epoch)
     row = _judged(state, event, replace(row, last_poll_epoch=newest))
     if event.status is SensorEvalStatus.FAILED:
         return row

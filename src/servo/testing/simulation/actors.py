@@ -150,7 +150,8 @@ def execute(
 ) -> None:
     """Run user code for a while, beating, and report how it ended."""
     world.oracle.started(task.attempt_id, exec_id, task.run_id, task.task_key)
-    remaining = world.kernel.random.uniform(20, 3000)
+    longest = 12_000 if world.kernel.random.random() < 0.25 else 2_500
+    remaining = world.kernel.random.uniform(20, longest)
     while remaining > 0:
         nap = min(BEAT_MS, remaining)
         process.sleep(nap)

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from servo.controllers import anti_entropy
 from servo.controllers import dispatch as dispatch_controller
-from servo.core.fold import apply, dispatch, run_lifecycle, tasks
+from servo.core.events.sensors import SensorEvaluated
+from servo.core.fold import apply, dispatch, run_lifecycle, sensors, tasks
 from servo.core.fold.context import Rejected
 from servo.core.state.state import State
 from servo.errors import Conflict, Unavailable
@@ -174,13 +175,15 @@ def _open_without_stall_refresh(
     _open_entry(state, seq=seq, epoch=epoch, ts=ts, stall=False)
 
 
-_rollback = State.rollback
+_evaluated = sensors.RULES[SensorEvaluated]
 
 
-def _keep_half(self: State, mark: int) -> None:
-    """A refused batch leaves behind what it did before it was refused."""
-    if mark == 0 or mark == len(self.journal):
-        _rollback(self, mark)
+def _stale_but_followed(state: State, event: Any, ctx: Any) -> None:
+    """The head of a batch is refused and its followers apply all the same."""
+    try:
+        _evaluated(state, event, ctx)
+    except Rejected:
+        return
 
 
 def _one_name_per_attempt(tenant: Any, workspace: Any, attempt: Any, delivery: int) -> Any:
@@ -357,8 +360,8 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
             seed=0,
         ),
         "half_applied_batch": Bug(
-            what="a refused batch leaves behind what it did before",
-            plant=_swap((State, "rollback", _keep_half)),
+            what="a stale evaluation is dropped and the runs it asked for are made",
+            plant=_swap((apply, "RULES", {**apply.RULES, SensorEvaluated: _stale_but_followed})),
             seed=0,
         ),
         "cap_ignored": Bug(
