@@ -129,7 +129,6 @@ def test_a_leader_on_a_full_disk_refuses_keeps_what_it_has_and_goes_on_when_ther
     assert report.compared
 
 
-@pytest.mark.xfail(reason="servo.ledger.slots replaces what the store said by advice of its own")
 def test_a_commit_refused_by_a_full_disk_says_that_space_has_to_be_freed(small_disk: Path) -> None:
     ballast = Ballast(small_disk)
     with service_in(small_disk / "store") as service:

@@ -347,7 +347,6 @@ def test_a_service_that_was_never_started_says_that_it_does_not_lead(memory: Mem
     assert not refused.value.may_have_applied
 
 
-@pytest.mark.xfail(reason="a service that has stopped still takes requests and never answers")
 def test_a_service_that_has_stopped_says_that_it_does_not_lead(memory: MemoryStore) -> None:
     service = service_on(memory).start()
     service.stop()
@@ -429,9 +428,6 @@ def test_starting_on_a_damaged_ledger_raises_what_is_wrong_with_it(memory: Memor
 # --- callers that do not behave -------------------------------------------------------------------
 
 
-@pytest.mark.xfail(
-    reason="answering a cancelled future raises in the leader's thread and ends it",
-)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_caller_that_no_longer_waits_does_not_stop_the_leader(memory: MemoryStore) -> None:
     with service_on(memory) as service:
@@ -448,7 +444,6 @@ class Broken(OneWorker):
         raise ZeroDivisionError
 
 
-@pytest.mark.xfail(reason="what is no ServoError ends the thread and nobody is told")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_bug_in_the_leader_is_told_to_whoever_waits(memory: MemoryStore) -> None:
     with service_on(memory, workers=Broken) as service:
@@ -470,7 +465,6 @@ class Slow(tuple[Event | UnknownEvent, ...]):
         return super().__iter__()
 
 
-@pytest.mark.xfail(reason="what is put into the inbox of a leader that has gone is never answered")
 def test_a_request_that_comes_as_the_leader_leaves_is_answered(memory: MemoryStore) -> None:
     old = service_on(memory, RARELY).start()
     told: Queue[Answer | BaseException] = Queue()

@@ -50,11 +50,13 @@ def create_owned(
 ) -> Blob | None:
     """Fill the slot `key` with `data`, which carries `nonce`; None if it is mine now."""
     unknown = False
+    refusal: Unavailable | None = None
     for _ in range(attempts):
         try:
             _ = store.create(key, data)
         except Unavailable as error:
             unknown = unknown or error.may_have_applied
+            refusal = error
         except Conflict:
             # Taken, or a store that refuses while another request is under way: then it is empty.
             if (found := _read(store, key)) is not None:
@@ -63,7 +65,7 @@ def create_owned(
             return None
     if unknown and (found := _read(store, key)) is not None:
         return _unless_mine(found, data, nonce=nonce, nonce_of=nonce_of)
-    raise _unresolved(key, unknown=unknown)
+    raise _unresolved(key, refusal, unknown=unknown) from refusal
 
 
 def _read(store: ObjectStore, key: str) -> Blob | None:
@@ -81,13 +83,15 @@ def _unless_mine(
     return None if mine else found
 
 
-def _unresolved(key: str, *, unknown: bool) -> Unavailable:
+def _unresolved(key: str, refusal: Unavailable | None, *, unknown: bool) -> Unavailable:
     if unknown:
         return Unavailable(
             f"it is unknown whether {key} was created",
             remedy="stop this process and start another: it will read what is there",
             may_have_applied=True,
         )
+    if refusal is not None:
+        return Unavailable(refusal.message, remedy=refusal.remedy, may_have_applied=False)
     return Unavailable(
         f"{key} could not be created",
         remedy="check that the store can be reached and written to, then retry",

@@ -108,6 +108,7 @@ class Engine:
         self._next_inbox = self._next_sweep
         self._next_show = self._next_sweep
         self._proposed = 0
+        self._taken: list[Request] = []
 
     # --- the loop ---------------------------------------------------------------------------
 
@@ -116,8 +117,9 @@ class Engine:
         now = self.clock.now()
         self._notice_stall()
         self._answer_beats(now)
-        requests = self._take_requests(now)
-        committed = self._cycle(requests, now)
+        self._taken = self._take_requests(now)
+        committed = self._cycle(self._taken, now)
+        self._taken = []
         self._perform_effects()
         self._show_beats(now)
         self.maintenance.step(self.state, self.clock.now())
@@ -393,7 +395,7 @@ class Engine:
     def shut_down(self, why: ServoError) -> None:
         """Tell everyone who still waits that this leader is gone."""
         self._drop_beats(why)
-        for item in self.inbox.clear():
+        for item in (*self._taken, *self.inbox.close(why)):
             item.reply(why)
 
 

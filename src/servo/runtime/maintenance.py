@@ -26,6 +26,7 @@ from servo.projection.hydration import Hydrator
 from servo.projection.manifest_store import ManifestStore
 from servo.projection.merge import MergeResult
 from servo.projection.publisher import Capture, Publisher
+from servo.projection.tiering import MergePlan
 from servo.runtime.ports import Ports
 from servo.runtime.takeover import Leadership
 
@@ -52,6 +53,8 @@ class Maintenance:
         self._manifests = ManifestStore(ports.store, paths)
         self._collector = Collector(ports.store, paths, settings)
         self._merged: list[MergeResult] = []
+        self._merge: MergePlan | None = None
+        self._looked_at = 0
         self._job: Job | None = None
         self._on_done: Callable[[State, Job, datetime], None] | None = None
         now = ports.clock.now()
@@ -69,7 +72,6 @@ class Maintenance:
                 done(state, job, now)
         if self._job is None:
             self._start_next(state, now)
-        self.behind = l0_files(self.manifest) >= self._settings.slow_at_l0_files
 
     def flush(self, state: State) -> None:
         """Publish everything now and wait for it."""
@@ -94,6 +96,13 @@ class Maintenance:
         return self._publisher.next_closing(self._settings.close_after)
 
     def _start_next(self, state: State, now: datetime) -> None:
+        """Publish when it is time, merge in between; while behind, merge first."""
+        if self._looked_at != self.manifest.v:
+            self._looked_at = self.manifest.v
+            self._merge = self._publisher.plan_merge(self.manifest)
+            self.behind = l0_files(self.manifest) >= self._settings.slow_at_l0_files
+        if self.behind and self._start_merge():
+            return
         if now >= self._next_publish and self._start_publish(state, now):
             return
         if self._start_merge():
@@ -168,11 +177,10 @@ class Maintenance:
     # --- merging and collecting -------------------------------------------------------------
 
     def _start_merge(self) -> bool:
-        if self._merged:
+        plan = self._merge
+        if self._merged or plan is None:
             return False
-        plan = self._publisher.plan_merge(self.manifest)
-        if plan is None:
-            return False
+        self._merge = None
         self._begin(lambda: self._publisher.merge(plan), self._merge_done)
         return True
 
@@ -181,6 +189,7 @@ class Maintenance:
         try:
             self._merged.append(job.result())
         except (Unavailable, NotFound):
+            self._looked_at = 0
             self._next_publish = now + RETRY_AFTER
 
     def _start_collection(self, now: datetime) -> None:

@@ -6,6 +6,7 @@ callbacks go before triggers: a storm of new runs never keeps a finished task wa
 
 from collections import deque
 from collections.abc import Callable
+from threading import Lock
 
 import msgspec
 
@@ -61,9 +62,22 @@ class Inbox:
         self._urgent: deque[Request] = deque()
         self._triggers: deque[Request] = deque()
         self.beats: deque[BeatRequest] = deque()
+        self._closed: ServoError | None = None
+        self._lock = Lock()
 
     def put(self, item: Request) -> None:
-        (self._triggers if item.trigger else self._urgent).append(item)
+        with self._lock:
+            if self._closed is None:
+                (self._triggers if item.trigger else self._urgent).append(item)
+                return
+        item.reply(self._closed)
+
+    def put_beat(self, item: BeatRequest) -> None:
+        with self._lock:
+            if self._closed is None:
+                self.beats.append(item)
+                return
+        item.reply(self._closed)
 
     def __len__(self) -> int:
         return len(self._urgent) + len(self._triggers) + len(self.beats)
@@ -81,9 +95,11 @@ class Inbox:
                 taken.append(item)
         return taken
 
-    def clear(self) -> list[Request]:
-        """Everything that waits, to be told that this leader is gone."""
-        waiting = [*self._urgent, *self._triggers]
-        self._urgent.clear()
-        self._triggers.clear()
+    def close(self, why: ServoError) -> list[Request]:
+        """Everything that waits, to be told that this leader is gone; nothing more is taken."""
+        with self._lock:
+            self._closed = why
+            waiting = [*self._urgent, *self._triggers]
+            self._urgent.clear()
+            self._triggers.clear()
         return waiting

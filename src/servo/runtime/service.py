@@ -13,7 +13,7 @@ from datetime import timedelta
 
 from servo.config import Settings
 from servo.core.events.envelope import Answer, Batch
-from servo.errors import Fenced, ServoError, Unavailable
+from servo.errors import Fenced, Internal, ServoError, Unavailable
 from servo.ledger.paths import Paths
 from servo.ports.clock import Clock
 from servo.ports.entropy import Entropy
@@ -94,6 +94,9 @@ class Service:
         future: Future[Answer] = Future()
 
         def reply(value: Answer | ServoError) -> None:
+            # The caller may have given up, or been told before.
+            if future.done() or not future.set_running_or_notify_cancel():
+                return
             if isinstance(value, Answer):
                 future.set_result(value)
             else:
@@ -112,12 +115,14 @@ class Service:
         future: Future[Verdict] = Future()
 
         def reply(value: str | ServoError) -> None:
+            if future.done() or not future.set_running_or_notify_cancel():
+                return
             if isinstance(value, ServoError):
                 future.set_exception(value)
             else:
                 future.set_result(Verdict(value))
 
-        self._current().inbox.beats.append(BeatRequest(beat=beat, reply=reply))
+        self._current().inbox.put_beat(BeatRequest(beat=beat, reply=reply))
         self._wake.set()
         return future
 
@@ -171,6 +176,11 @@ class Service:
             except ServoError as error:
                 self._give_up(error)
                 break
+            except Exception as error:  # noqa: BLE001 - whoever waits has to be told
+                bug = Internal(f"{type(error).__name__}: {error}", remedy="report this as a bug")
+                bug.__cause__ = error
+                self._give_up(bug)
+                break
         self._ready.set()
 
     def _lead(self) -> None:
@@ -185,8 +195,16 @@ class Service:
         self._ready.set()
         while not self._stopping:
             self._step(self._engine)
-        self._engine.finish()
-        self._engine.shut_down(Unavailable("the service is stopping", may_have_applied=False))
+        engine = self._engine
+        engine.finish()
+        self._engine = None
+        engine.shut_down(
+            Unavailable(
+                "the service has stopped",
+                remedy="send the request to the process that leads",
+                may_have_applied=False,
+            )
+        )
 
     def _may_lead(self) -> bool:
         return self._lease is None or self._lease.acquire()
