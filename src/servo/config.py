@@ -23,6 +23,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     gc_every: timedelta = timedelta(minutes=10)
     gc_min_age: timedelta = timedelta(hours=24)
     archive_after: timedelta = timedelta(days=7)
+    entries_per_segment: int = 2_000
     keep_all_for: timedelta = timedelta(hours=24)
     keep_hourly_for: timedelta = timedelta(days=30)
     keep_daily_for: timedelta = timedelta(days=365)

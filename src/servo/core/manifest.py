@@ -13,22 +13,20 @@ bytes of the body as they stand, checked before anything inside is parsed.
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
-from hashlib import sha256
 
 import msgspec
 from msgspec.structs import replace
 
 from servo.core.fold.limits import FOLD_VERSION
 from servo.core.ids import MIN_SALT_BYTES
+from servo.core.sealed import UNREADABLE, damaged, seal, unseal
 from servo.core.state.state import EPOCH_START
 from servo.errors import Corrupt, Internal
 
 FORMAT = 1
 KeyPart = str | int
 
-_PREFIX = b'{"sha256":"'
-_MIDDLE = b'","body":'
-_SEAL_BYTES = len(_PREFIX) + 64 + len(_MIDDLE) + 1
+_REMEDY = "restore this object from a backup, or rebuild the projection from the ledger"
 
 
 class Tier(StrEnum):
@@ -102,17 +100,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return () if held is None else held.tier(tier)
 
 
-class _Sealed(msgspec.Struct):
-    sha256: str
-    body: msgspec.Raw
-
-
 class _Format(msgspec.Struct):
     format: int = FORMAT
 
 
 _encoder = msgspec.json.Encoder()
-_sealed = msgspec.json.Decoder(_Sealed)
 _format = msgspec.json.Decoder(_Format)
 _manifest = msgspec.json.Decoder(Manifest)
 
@@ -122,22 +114,14 @@ _manifest = msgspec.json.Decoder(Manifest)
 
 def encode(manifest: Manifest) -> tuple[bytes, Manifest]:
     """The bytes to store, and the manifest with its own hash filled in."""
-    body = _encoder.encode(replace(manifest, sha256=""))
-    digest = sha256(body).hexdigest()
-    data = b"".join((_PREFIX, digest.encode(), _MIDDLE, body, b"}"))
+    data, digest = seal(_encoder.encode(replace(manifest, sha256="")))
     return data, replace(manifest, sha256=digest)
 
 
 def decode(data: bytes, *, what: str) -> Manifest:
     """Decode a stored manifest after checking its hash; `Corrupt` if anything is off."""
-    try:
-        sealed = _sealed.decode(data)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise _corrupt(what, f"it is not a sealed object: {error}") from None
-    body = bytes(sealed.body)
-    if sha256(body).hexdigest() != sealed.sha256 or len(data) != len(body) + _SEAL_BYTES:
-        raise _corrupt(what, "its bytes do not match their hash")
-    return replace(_decode_body(body, what), sha256=sealed.sha256)
+    body, digest = unseal(data, what=what, remedy=_REMEDY)
+    return replace(_decode_body(body, what), sha256=digest)
 
 
 def _decode_body(body: bytes, what: str) -> Manifest:
@@ -148,15 +132,9 @@ def _decode_body(body: bytes, what: str) -> Manifest:
                 remedy="upgrade Servo to at least the version that wrote it",
             )
         return _manifest.decode(body)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise _corrupt(what, f"it does not have the form of a manifest: {error}") from None
-
-
-def _corrupt(what: str, why: str) -> Corrupt:
-    return Corrupt(
-        f"{what} is damaged: {why}",
-        remedy="restore this object from a backup, or rebuild the projection from the ledger",
-    )
+    except UNREADABLE as error:
+        why = f"it does not have the form of a manifest: {error}"
+        raise damaged(what, why, remedy=_REMEDY) from None
 
 
 # --- how one follows another ----------------------------------------------------------------------

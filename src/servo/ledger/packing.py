@@ -30,9 +30,10 @@ FILL_FOR = timedelta(days=1)
 class Packer:
     """Archives the old end of one ledger, segment by segment."""
 
-    def __init__(self, store: ObjectStore, paths: Paths) -> None:
+    def __init__(self, store: ObjectStore, paths: Paths, *, worth: int = WORTH_A_SEGMENT) -> None:
         self._store = store
         self._paths = paths
+        self._worth = worth
         self._next = 0
         self._last = 0
         self._size = 0
@@ -55,11 +56,11 @@ class Packer:
 
     def _begin(self, due: Due) -> bool:
         start = archived_through(self._store, self._paths)
-        hot = hot_entries(self._store, self._paths, after=start, limit=WORTH_A_SEGMENT)
+        hot = hot_entries(self._store, self._paths, after=start, limit=self._worth)
         old = [meta for seq, meta in hot if due.includes(seq, meta)]
         if not old:
             return False
-        if len(old) < WORTH_A_SEGMENT and old[0].modified > due.older_than - FILL_FOR:
+        if len(old) < self._worth and old[0].modified > due.older_than - FILL_FOR:
             return False
         self._next, self._last = start + 1, start + len(old)
         return True

@@ -112,7 +112,7 @@ class Collector:
         self._limit = limit
         self._manifests = ManifestStore(store, paths)
         self._time = StoreTime(store, paths, patience=settings.gc_min_age / 4)
-        self._packer = Packer(store, paths)
+        self._packer = Packer(store, paths, worth=settings.entries_per_segment)
         self._kept: dict[int, _Kept] = {}
         self._cursor = ""
         self.dry_run = False

@@ -1,14 +1,12 @@
 """Ledger entries to bytes and back.
 
-An entry is stored as `{"sha256": H, "body": {...}}` where H is the hash of the bytes of the body
-exactly as they stand. It is checked before anything inside is parsed, so a flipped bit is found
-and never interpreted. Events are decoded in two steps: all at once by tag where every one is
-known, and one by one where not, so that an event of a newer version is kept and not raised.
+An entry is stored sealed (see `servo.core.sealed`). Events are decoded in two steps: all at once by
+tag where every one is known, and one by one where not, so that an event of a newer version is kept
+and not raised.
 """
 
 from collections.abc import Sequence
 from datetime import datetime
-from hashlib import sha256
 from typing import Any, cast
 
 import msgspec
@@ -16,19 +14,15 @@ import msgspec
 from servo.core.events.envelope import Batch, Entry, Event, Instant, UnknownEvent
 from servo.core.events.registry import EVENTS, KnownEvent
 from servo.core.events.upcast import upcast
-from servo.errors import Corrupt, Invalid
+from servo.core.sealed import UNREADABLE, damaged, seal, unseal
+from servo.errors import Invalid
 
+_REMEDY = (
+    "restore this object from a backup; it is never skipped, because later entries build on it"
+)
 MAX_EVENT_BYTES = 256 * 1024
 MAX_ENTRY_BYTES = 4 * 1024 * 1024
 MAX_BATCH_BYTES = MAX_ENTRY_BYTES - 4096
-
-_PREFIX = b'{"sha256":"'
-_MIDDLE = b'","body":'
-_SEAL_BYTES = len(_PREFIX) + 64 + len(_MIDDLE) + 1
-
-
-# What msgspec raises for bytes that are no JSON, no UTF-8, of another form, or nested too deeply.
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class _WireBatch(msgspec.Struct, kw_only=True):
@@ -67,18 +61,12 @@ class _RawEntry(msgspec.Struct, kw_only=True):
     batches: Sequence[msgspec.Raw]
 
 
-class _Sealed(msgspec.Struct):
-    sha256: str
-    body: msgspec.Raw
-
-
 class _Header(msgspec.Struct):
     type: str = ""
     v: int = 1
 
 
 _encoder = msgspec.json.Encoder()
-_sealed = msgspec.json.Decoder(_Sealed)
 _entry = msgspec.json.Decoder(_WireEntry)
 _batch = msgspec.json.Decoder(_WireBatch)
 _events = msgspec.json.Decoder(tuple[KnownEvent, ...])
@@ -115,7 +103,7 @@ def decode_batch(raw: bytes) -> Batch:
     """Decode a batch from the inbox or the parking table; `Invalid` if it is none."""
     try:
         return _to_batch(_batch.decode(raw))
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise Invalid(f"not a batch: {error}", remedy="send a batch object as documented") from None
 
 
@@ -134,31 +122,17 @@ def encode_entry(entry: Entry, batches: Sequence[bytes]) -> tuple[bytes, str]:
             batches=[msgspec.Raw(raw) for raw in batches],
         )
     )
-    digest = sha256(body).hexdigest()
-    return b"".join((_PREFIX, digest.encode(), _MIDDLE, body, b"}")), digest
+    return seal(body)
 
 
 def decode_entry(data: bytes, *, what: str) -> tuple[Entry, str]:
     """Decode a stored entry after checking its hash; `Corrupt` if anything is off."""
+    body, digest = unseal(data, what=what, remedy=_REMEDY)
     try:
-        sealed = _sealed.decode(data)
-    except _UNREADABLE as error:
-        raise _corrupt(what, f"it is not a sealed object: {error}") from None
-    body = bytes(sealed.body)
-    if sha256(body).hexdigest() != sealed.sha256 or len(data) != len(body) + _SEAL_BYTES:
-        raise _corrupt(what, "its bytes do not match their hash")
-    try:
-        return _to_entry(_entry.decode(body)), sealed.sha256
-    except _UNREADABLE as error:
-        raise _corrupt(what, f"it does not have the form of an entry: {error}") from None
-
-
-def _corrupt(what: str, why: str) -> Corrupt:
-    return Corrupt(
-        f"{what} is damaged: {why}",
-        remedy="restore this object from a backup; it is never skipped, because later entries "
-        "build on it",
-    )
+        return _to_entry(_entry.decode(body)), digest
+    except UNREADABLE as error:
+        why = f"it does not have the form of an entry: {error}"
+        raise damaged(what, why, remedy=_REMEDY) from None
 
 
 def _to_entry(wire: _WireEntry) -> Entry:

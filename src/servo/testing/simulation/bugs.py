@@ -34,11 +34,11 @@ Planting = Callable[[], AbstractContextManager[None]]
 
 
 class Bug(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong, how to make it so, and a seed whose world finds it."""
+    """What is wrong, how to make it so, and a seed whose world finds it, where one is known."""
 
     what: str
     plant: Planting
-    seed: int
+    seed: int | None = None
 
 
 def _swap(*changes: tuple[Any, str, Any]) -> Planting:
@@ -267,12 +267,12 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         "unconditional_put": Bug(
             what="ledger entries and manifests overwrite what is there",
             plant=_swap((FaultyStore, "create", _overwriting_create)),
-            seed=0,
+            seed=1,
         ),
         "taken_is_mine": Bug(
             what="a slot that is taken is read as taken by me",
             plant=_swap((slots, "_unless_mine", _always_mine)),
-            seed=0,
+            seed=1,
         ),
         "ack_before_durable": Bug(
             what="callers are answered before the entry is written",
@@ -285,22 +285,18 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
                 (Publisher, "write", _write_and_clean_up),
                 (manifest_store, "create_owned", _try_once),
             ),
-            seed=0,
         ),
         "no_reread_after_claim": Bug(
             what="a claimed epoch is not checked by reading the newest manifest",
             plant=_swap((takeover, "claim_epoch", _claim_without_reading)),
-            seed=0,
         ),
         "no_reread_after_fence": Bug(
             what="a fence is trusted although the missing entry may have been collected",
             plant=_swap((takeover, "_catch_up", _catch_up_unchecked)),
-            seed=0,
         ),
         "no_reread_after_stall": Bug(
             what="an append after a long stall is acknowledged without looking",
             plant=_swap((Ownership, "wrote", _never_confirm)),
-            seed=0,
         ),
         "epoch_not_owner": Bug(
             what="leaders compare epochs and not owners",
@@ -309,12 +305,10 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
                 (ownership, "is_owner", _same_epoch_will_do),
                 (takeover, "_successor", _remembering_successor),
             ),
-            seed=0,
         ),
         "answer_without_looking": Bug(
             what="refusals are given without checking that we still lead",
             plant=_swap((Ownership, "confirm", _no_confirmation)),
-            seed=0,
         ),
         "no_claim": Bug(
             what="workers run what they are sent without being granted it",
@@ -337,7 +331,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
                 (apply, "open_entry", _open_without_takeover_refresh),
                 (engine, "open_entry", _open_without_takeover_refresh),
             ),
-            seed=0,
+            seed=1,
         ),
         "no_refresh_after_stall": Bug(
             what="leases are not renewed when the leader was silent",
@@ -345,14 +339,12 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
                 (apply, "open_entry", _open_without_stall_refresh),
                 (engine, "open_entry", _open_without_stall_refresh),
             ),
-            seed=0,
         ),
         "granted_without_renewal": Bug(
             what="a claim that is repeated is granted without renewing the lease",
             plant=_swap(
                 (apply, "RULES", {**apply.RULES, tasks.TaskStarted: _grant_again_without_renewal})
             ),
-            seed=0,
         ),
         "deaf_sweep": Bug(
             what="the sweep does not listen to heartbeats",
@@ -374,7 +366,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         "ready_too_early": Bug(
             what="one resolved upstream makes a task ready",
             plant=_swap((run_lifecycle, "note_resolution", _ready_too_early)),
-            seed=0,
+            seed=1,
         ),
         "merge_by_other_order": Bug(
             what="versions of a row are merged by something else than the ledger's order",
@@ -384,7 +376,6 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         "lost_capture": Bug(
             what="rows of a publish that failed are never published",
             plant=_swap((Publisher, "restore", _forgetful_restore)),
-            seed=0,
         ),
     }
 )

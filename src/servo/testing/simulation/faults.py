@@ -188,7 +188,7 @@ class FaultyStore:
             kernel.fault("store_late")
             kernel.at(TIMEOUT_MS + kernel.random.uniform(1, 4000), lambda: _quietly(apply))
             return process.call(TIMEOUT_MS, _timeout)
-        if kernel.chance(faults.refused):
+        if kernel.now < process.cut_off_until or kernel.chance(faults.refused):
             kernel.fault("store_refused")
             return process.call(latency, _refused)
         if kernel.chance(faults.slow):

@@ -84,6 +84,7 @@ class Process:
         self.name = name
         self.alive = False
         self.skew = timedelta(0)
+        self.cut_off_until = 0
         self._main = main
         self._paused_until = 0
         self._greenlets: list[greenlet] = []

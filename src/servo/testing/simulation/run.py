@@ -133,6 +133,7 @@ class Simulation:
         self.kernel.faulty = False
         for process in (*self.leaders, *self.others):
             process.unpause()
+            process.cut_off_until = 0
 
     def _chaos(self) -> None:
         if self.kernel.faulty:
@@ -165,6 +166,10 @@ class Simulation:
         if kernel.chance(swarm.pause_other):
             kernel.fault("pause")
             kernel.random.choice(self.others).pause(kernel.random.choice((200, 2000, 6000)))
+        if live and kernel.chance(swarm.outages):
+            kernel.fault("outage")
+            length = kernel.random.uniform(200, 3000)
+            kernel.random.choice(live).cut_off_until = kernel.now + int(length * 1000)
         if live and kernel.chance(swarm.clock_jumps):
             kernel.fault("clock_jump")
             kernel.random.choice(live).skew += timedelta(seconds=kernel.random.uniform(-20, 20))

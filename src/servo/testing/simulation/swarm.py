@@ -31,6 +31,7 @@ class Swarm(msgspec.Struct, frozen=True, kw_only=True):
     max_leaders: int
     skew_ms: int
     clock_jumps: float
+    outages: float
     workers: int
     local_slots: int
     runs: int
@@ -78,6 +79,7 @@ def draw(seed: int) -> Swarm:
             gc_every=timedelta(seconds=rng.choice((2, 5))),
             gc_min_age=timedelta(seconds=gc_age),
             archive_after=timedelta(seconds=rng.choice((gc_age, gc_age, 86_400))),
+            entries_per_segment=rng.choice((4, 10, 2_000)),
             keep_all_for=timedelta(seconds=gc_age),
             keep_hourly_for=timedelta(seconds=gc_age),
             keep_daily_for=timedelta(seconds=gc_age),
@@ -95,6 +97,7 @@ def draw(seed: int) -> Swarm:
         max_leaders=rng.choice((2, 3, 4)),
         skew_ms=rng.choice((0, 500, 3000)),
         clock_jumps=maybe(0.1, odds=0.3),
+        outages=maybe(0.4),
         workers=rng.choice((1, 2, 4)),
         local_slots=rng.choice((0, 0, 1, 3)),
         runs=rng.choice((2, 4, 6)),
