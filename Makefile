@@ -80,7 +80,7 @@ docs: setup ## Build the documentation and run its snippets
 	$(BIN)/python docs/build.py
 
 demo: setup ## Run the demonstration project
-	$(BIN)/python -m servo.cli.main demo
+	$(BIN)/servo demo
 
 # uv comes from PATH or from the environment it may have been installed into.
 lock: COMPILE = $(or $(UV),$(wildcard $(BIN)/uv)) pip compile --quiet --universal \

@@ -103,3 +103,7 @@ def _bug(error: Exception) -> int:
         raise error
     fail(f"{type(error).__name__}: {error}; this is a bug, report it with {DEBUG}=1 set")
     return BUG
+
+
+if __name__ == "__main__":
+    main()
