@@ -15,10 +15,14 @@ def spelled(prefix: str, digest: bytes) -> str:
     return prefix + b32encode(digest[:16]).decode().rstrip("=").lower()
 
 
+def listed(*parts: str | int) -> bytes:
+    """A list as canonical JSON."""
+    return json.dumps(parts, separators=(",", ":"), ensure_ascii=False).encode()
+
+
 def hashed(prefix: str, *parts: str | int) -> str:
     """The hash of a canonical JSON list."""
-    text = json.dumps(parts, separators=(",", ":"), ensure_ascii=False)
-    return spelled(prefix, sha256(text.encode()).digest())
+    return spelled(prefix, sha256(listed(*parts)).digest())
 
 
 salt = bytes(32)
@@ -29,7 +33,7 @@ backfill = ids.backfill_id(TENANT, WORKSPACE, "request-1")
 
 by_hand = {
     run: spelled("run_", hmac.digest(salt, b"acme:prod:daily:2026-01-31", "sha256")),
-    attempt: hashed("att_", "attempt", run, "raw/orders:materialize", 1),
+    attempt: "att_" + sha256(listed("attempt", run, "raw/orders:materialize", 1)).hexdigest()[:32],
     message: hashed("d_", "delivery", TENANT, WORKSPACE, attempt, 2),
     backfill: hashed("bf_", "backfill", TENANT, WORKSPACE, "request-1"),
 }

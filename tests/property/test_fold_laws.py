@@ -117,7 +117,7 @@ def test_an_accepted_batch_inserted_anywhere_later_changes_nothing(seed: int) ->
         before = dump(state)
         open_entry(state, seq=state.seq + 1, epoch=state.epoch, ts=state.ts, stall=False)
         apply_batch(state, batch, 0)
-        changed = {(table.spec.name, key) for table, key, _ in state.journal}
+        changed = {(table.spec.name, key) for table, key, _, _ in state.journal}
         renewed = {name for name, _ in changed} <= {"tasks", "ledger_index"} and any(
             type(event).__name__ == "TaskStarted" for event in batch.events
         )

@@ -184,7 +184,7 @@ def test_each_part_of_an_attempt_changes_its_id() -> None:
         attempt_id(RunId("run_y"), TASK, 1),
     ]
     assert len({*made}) == len(made)
-    assert all(len(value) == 30 and value.startswith("att_") for value in made)
+    assert all(len(value) == 36 and value.startswith("att_") for value in made)
 
 
 def test_each_delivery_has_its_own_name_in_each_tenant_and_workspace() -> None:

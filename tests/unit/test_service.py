@@ -1,7 +1,7 @@
 """The service: a leader on a thread, as the rest of a process meets it."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +13,7 @@ from servo.config import Settings
 from servo.controllers.dispatch import IdleWorker
 from servo.core.events.assets import CheckEvaluated
 from servo.core.events.dispatch import DispatchRequested, Handover
-from servo.core.events.envelope import Answer, Batch, Event, UnknownEvent
+from servo.core.events.envelope import Answer, Batch, Event
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import PlanCreated, RunCancelRequested, RunRequested
 from servo.core.events.tasks import Output, TaskFinished, TaskOutcome
@@ -25,6 +25,7 @@ from servo.ports.clock import Clock
 from servo.ports.object_store import Blob, ObjectMeta, ObjectStore
 from servo.projection.reader import Reader
 from servo.projection.verify import verify
+from servo.runtime import requests
 from servo.runtime.heartbeats import Verdict
 from servo.runtime.requests import Beat
 from servo.runtime.service import Service, World
@@ -452,25 +453,24 @@ def test_a_bug_in_the_leader_is_told_to_whoever_waits(memory: MemoryStore) -> No
         assert isinstance(service.failure, Internal)
 
 
-class Slow(tuple[Event | UnknownEvent, ...]):
-    """Events that take their time to be checked."""
-
-    __slots__ = ()
-    looked = threading.Event()
-    go_on = threading.Event()
-
-    def __iter__(self) -> Iterator[Event | UnknownEvent]:
-        self.looked.set()
-        assert self.go_on.wait(SOON)
-        return super().__iter__()
-
-
-def test_a_request_that_comes_as_the_leader_leaves_is_answered(memory: MemoryStore) -> None:
+def test_a_request_that_comes_as_the_leader_leaves_is_answered(
+    memory: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old = service_on(memory, RARELY).start()
     told: Queue[Answer | BaseException] = Queue()
+    looked, go_on = threading.Event(), threading.Event()
+    check_batch = requests.check_batch
+
+    def take_time(batch: Batch) -> None:
+        if batch.id == "late":
+            looked.set()
+            assert go_on.wait(SOON)
+        check_batch(batch)
+
+    monkeypatch.setattr(requests, "check_batch", take_time)
 
     def submit() -> None:
-        late = Batch(id="late", events=Slow(plan(1).events))
+        late = Batch(id="late", events=plan(1).events)
         try:
             told.put(old.commit(late, LOST))
         except (ServoError, TimeoutError) as error:
@@ -478,12 +478,12 @@ def test_a_request_that_comes_as_the_leader_leaves_is_answered(memory: MemorySto
 
     thread = threading.Thread(target=submit)
     thread.start()
-    assert Slow.looked.wait(SOON)
+    assert looked.wait(SOON)
     with service_on(memory):
         with pytest.raises(Fenced):
             _ = old.commit(plan(2), SOON)
         eventually(lambda: old.failure is not None)
-        Slow.go_on.set()
+        go_on.set()
         thread.join()
     old.stop()
 

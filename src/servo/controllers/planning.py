@@ -2,7 +2,6 @@
 
 from servo.controllers.actions import Propose
 from servo.core.events.runs import PlanSegmentExpanded, RunAdmitted
-from servo.core.fold.dispatch import WORKSPACE
 from servo.core.state.state import State
 
 MAX_ADMITTED_PER_ROUND = 100
@@ -29,7 +28,7 @@ def _admissible(state: State) -> list[str]:
     waiting = state.index.runs_waiting
     if not waiting:
         return []
-    quota = state.index.quotas.get(WORKSPACE)
+    quota = state.index.workspace_quota
     room = MAX_ADMITTED_PER_ROUND
     if quota is not None and quota.max_concurrent_runs is not None:
         room = min(room, quota.max_concurrent_runs - len(state.index.runs_active))

@@ -14,6 +14,7 @@ import msgspec
 from servo.core.canonical import canonical_bytes, intern_defaults, sha256_hex
 from servo.core.graph import topological_order
 from servo.core.ids import Digest, TaskKeyStr, TenantId, WorkspaceId
+from servo.core.integers import Int64
 from servo.core.keys import TaskOperation, task_key_text
 from servo.core.retry import RetryPolicy, check_policy
 from servo.errors import Corrupt, Invalid
@@ -32,15 +33,15 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     partition: str | None = None
     operation: TaskOperation = TaskOperation.MATERIALIZE
     upstream: tuple[TaskKeyStr, ...] = ()
-    priority: int = 0
+    priority: Int64 = 0
     pool: str = ""
     queue: str = ""
     retry: RetryPolicy = RetryPolicy()
-    timeout_ms: int = 0
-    heartbeat_timeout_ms: int = 300_000
-    dispatch_ack_timeout_ms: int = 30_000
-    memory_bytes: int = 0
-    cpu_millicores: int = 0
+    timeout_ms: Int64 = 0
+    heartbeat_timeout_ms: Int64 = 300_000
+    dispatch_ack_timeout_ms: Int64 = 30_000
+    memory_bytes: Int64 = 0
+    cpu_millicores: Int64 = 0
     code_version: str = ""
     config_digest: Digest | None = None
     tags: dict[str, str] = {}

@@ -16,6 +16,7 @@ import msgspec
 
 from servo.core.canonical import intern_defaults
 from servo.core.ids import JITTER_STEPS
+from servo.core.integers import Int64
 from servo.errors import Invalid
 
 MAX_ATTEMPTS = 1000
@@ -48,12 +49,12 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     (`requests.exceptions.Timeout`). An empty `retry_on` means any; `no_retry_on` wins.
     """
 
-    max_attempts: int = 3
-    max_infra_retries: int = 8
-    delay_ms: int = 30_000
+    max_attempts: Int64 = 3
+    max_infra_retries: Int64 = 8
+    delay_ms: Int64 = 30_000
     backoff: Backoff = Backoff.EXPONENTIAL
-    multiplier_percent: int = 200
-    cap_ms: int = 900_000
+    multiplier_percent: Int64 = 200
+    cap_ms: Int64 = 900_000
     jitter: Jitter = Jitter.NONE
     retry_on: tuple[str, ...] = ()
     no_retry_on: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from threading import Lock
 import msgspec
 
 from servo.core.events.backfills import BackfillChunkPlanned, BackfillCreated
-from servo.core.events.codec import encode_batch
+from servo.core.events.codec import encode_batch, read_back
 from servo.core.events.envelope import Answer, Batch
 from servo.core.events.runs import RunRequested
 from servo.core.events.schedules import ScheduleTicked
@@ -50,9 +50,11 @@ class BeatRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 def request(batch: Batch, reply: Reply) -> Request:
     """Check and encode a batch; `Invalid` before anything is queued."""
-    check_batch(batch)
-    trigger = any(isinstance(event, _TRIGGERS) for event in batch.events)
-    return Request(batch=batch, raw=encode_batch(batch), reply=reply, trigger=trigger)
+    raw = encode_batch(batch)
+    stored = read_back(raw)
+    check_batch(stored)
+    trigger = any(isinstance(event, _TRIGGERS) for event in stored.events)
+    return Request(batch=stored, raw=raw, reply=reply, trigger=trigger)
 
 
 class Inbox:

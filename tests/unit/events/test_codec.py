@@ -1,6 +1,8 @@
 """Entries and batches as bytes."""
 
+import re
 from datetime import UTC, datetime
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -14,10 +16,12 @@ from servo.core.events.codec import (
     decode_events,
     encode_batch,
     encode_entry,
+    read_back,
 )
-from servo.core.events.envelope import Batch, Entry, Status, UnknownEvent
-from servo.core.events.quotas import PoolLimitSet
+from servo.core.events.envelope import Batch, Entry, Event, Status, UnknownEvent
+from servo.core.events.quotas import PoolLimitSet, QuotaSet
 from servo.core.events.runs import RunRequested
+from servo.core.events.schedules import ScheduleUpserted
 from servo.core.events.upcast import Payload, upcast
 from servo.core.events.validate import check_batch
 from servo.errors import Corrupt, Invalid
@@ -39,9 +43,9 @@ def entry(*batches: Batch) -> Entry:
     )
 
 
-def run(**fields: str) -> RunRequested:
+def run(**fields: Any) -> RunRequested:
     values = {"run_id": "run_1", "run_key": "k", "request_fingerprint": "f", **fields}
-    return RunRequested(**values)  # pyright: ignore[reportArgumentType]
+    return RunRequested(**values)
 
 
 def test_an_entry_survives_the_round_trip() -> None:
@@ -141,3 +145,41 @@ def test_an_empty_or_endless_batch_is_refused() -> None:
         check_batch(Batch(id="b"))
     with pytest.raises(Invalid, match="at most"):
         check_batch(Batch(id="b", events=(run(),) * 20_001))
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        (QuotaSet(max_concurrent_tasks=cast("int", 5.0)), "Expected `int | null`, got `float`"),
+        (QuotaSet(max_concurrent_tasks=2**63), "<= 9223372036854775807"),
+        (run(priority=-(2**63) - 1), ">= -9223372036854775808"),
+        (run(labels=cast("dict[str, str]", {"a": 1})), "Expected `str`, got `int`"),
+        (run(run_id=cast("str", None)), "Expected `str`, got `null`"),
+    ],
+)
+def test_what_no_replay_could_read_is_refused(event: Event, why: str) -> None:
+    with pytest.raises(Invalid, match=re.escape(why)):
+        read_back(encode_batch(Batch(id="b", events=(event,))))
+
+
+@pytest.mark.parametrize("value", [object(), "\ud800", {1, 2}, float("nan")])
+def test_what_has_no_json_form_or_another_one_is_refused(value: object) -> None:
+    with pytest.raises(Invalid, match=r"no JSON form|not well formed"):
+        read_back(encode_batch(Batch(id="b", events=(run(lane=cast("str", value)),))))
+
+
+def test_a_batch_reads_back_as_it_was() -> None:
+    batch = Batch(id="b", events=(run(), QuotaSet(max_daily_runs=3)), key="k", parkable=True)
+    assert read_back(encode_batch(batch)) == batch
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"cron_expressions": ("61 * * * *",)}, {"cron_expressions": ()}, {"timezone": "Mars/Olympus"}],
+)
+def test_a_schedule_that_is_never_due_is_refused_before_it_is_written(
+    changes: dict[str, Any],
+) -> None:
+    fields: dict[str, Any] = {"schedule_id": "s", "cron_expressions": ("* * * * *",), **changes}
+    with pytest.raises(Invalid):
+        check_batch(Batch(id="b", events=(ScheduleUpserted(**fields),)))

@@ -296,3 +296,16 @@ def test_deliveries_that_wait_for_a_worker_are_limited() -> None:
     story.dispatch("a")
     assert dispatch.dispatch(story.state, Fairness())[0] == []
     assert "too many deliveries" in story.dispatch("b").reason
+
+
+def test_what_comes_with_something_known_is_applied_all_the_same() -> None:
+    story = Story()
+    for run in ("run_1", "run_2"):
+        story.plan({"a": ()}, run)
+    assert story.tell(RunCancelRequested(run_id="run_1")).applied
+    both = RunCancelRequested(run_id="run_1"), RunCancelRequested(run_id="run_2")
+    answer = story.tell(*both)
+    assert answer.applied
+    assert not answer.repeated
+    assert story.run("run_2").state.value == "CANCELLED"
+    assert story.tell(*both).repeated

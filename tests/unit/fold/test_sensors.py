@@ -413,3 +413,11 @@ def test_what_may_have_left_memory_is_asked_for() -> None:
         ("sensor_evals", ("files", "msg:m1")),
         ("sensor_evals", ("files", "failed:e1")),
     ]
+
+
+def test_news_before_a_known_evaluation_is_refused_and_not_swallowed(story: Story) -> None:
+    assert story.tell(poll("e1", 0), request("a")).applied
+    answer = story.tell(request("b"), poll("e1", 0))
+    assert answer.status is Status.REJECTED
+    assert answer.reason.startswith("repeated_in_part")
+    assert "run_b" not in story.state.runs

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from servo.core.events.envelope import Event, Kind
+from servo.core.integers import Int64
 
 
 class BackfillState(StrEnum):
@@ -24,7 +25,7 @@ class RangeSelector(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind",
 
 
 class ExplicitSelector(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="explicit"):
-    count: int
+    count: Int64
 
 
 PartitionSelector = RangeSelector | ExplicitSelector
@@ -46,12 +47,12 @@ class BackfillCreated(Event, frozen=True, kw_only=True, tag="BackfillCreated"):
     selector: PartitionSelector
     partition_keys: tuple[str, ...] = ()
     partitions_digest: str = ""
-    total_partitions: int
-    chunk_size: int = 10
-    max_concurrent_runs: int = 2
+    total_partitions: Int64
+    chunk_size: Int64 = 10
+    max_concurrent_runs: Int64 = 2
     stop_on_failure: bool = False
-    max_failed_partitions: int | None = None
-    priority: int = 0
+    max_failed_partitions: Int64 | None = None
+    priority: Int64 = 0
     labels: dict[str, str] = {}
     parent_backfill_id: str | None = None
 
@@ -63,8 +64,8 @@ class BackfillChunkPlanned(Event, frozen=True, kw_only=True, tag="BackfillChunkP
 
     v: Literal[1] = 1
     backfill_id: str
-    chunk_index: int
-    expected_state_version: int
+    chunk_index: Int64
+    expected_state_version: Int64
     partition_keys: tuple[str, ...]
     run_key: str
     request_fingerprint: str
@@ -78,5 +79,5 @@ class BackfillStateChanged(Event, frozen=True, kw_only=True, tag="BackfillStateC
     v: Literal[1] = 1
     backfill_id: str
     to_state: BackfillState
-    expected_state_version: int | None = None
+    expected_state_version: Int64 | None = None
     changed_by: str = ""

@@ -20,6 +20,7 @@ from servo.errors import Invalid
 _REMEDY = (
     "restore this object from a backup; it is never skipped, because later entries build on it"
 )
+_FORM = "send the fields of this event with the types that are documented"
 MAX_EVENT_BYTES = 256 * 1024
 MAX_ENTRY_BYTES = 4 * 1024 * 1024
 MAX_BATCH_BYTES = MAX_ENTRY_BYTES - 4096
@@ -77,7 +78,10 @@ _plain = msgspec.json.Decoder(dict[str, Any])
 
 def encode_batch(batch: Batch) -> bytes:
     """Encode a batch for an entry or the inbox; `Invalid` if it is larger than allowed."""
-    raw = _encoder.encode(batch)
+    try:
+        raw = _encoder.encode(batch)
+    except (TypeError, ValueError) as error:
+        raise Invalid(f"the batch has no JSON form: {error}", remedy=_FORM) from None
     if len(raw) > MAX_EVENT_BYTES:
         _check_sizes(batch, len(raw))
     return raw
@@ -105,6 +109,20 @@ def decode_batch(raw: bytes) -> Batch:
         return _to_batch(_batch.decode(raw))
     except UNREADABLE as error:
         raise Invalid(f"not a batch: {error}", remedy="send a batch object as documented") from None
+
+
+def read_back(raw: bytes) -> Batch:
+    """The batch that a replay will see in what `encode_batch` made; `Invalid` if it is another.
+
+    Python does not stop anybody from putting a float where an integer belongs. The leader folds
+    what this returns, so that it never folds what nobody could read again.
+    """
+    try:
+        wire = _batch.decode(raw)
+        events = cast("tuple[Event, ...]", _events.decode(bytes(wire.events)))
+    except msgspec.ValidationError as error:
+        raise Invalid(f"an event is not well formed: {error}", remedy=_FORM) from None
+    return _with_events(wire, events)
 
 
 def encode_entry(entry: Entry, batches: Sequence[bytes]) -> tuple[bytes, str]:
@@ -150,9 +168,13 @@ def _to_entry(wire: _WireEntry) -> Entry:
 
 
 def _to_batch(wire: _WireBatch) -> Batch:
+    return _with_events(wire, decode_events(bytes(wire.events)))
+
+
+def _with_events(wire: _WireBatch, events: tuple[Event | UnknownEvent, ...]) -> Batch:
     return Batch(
         id=wire.id,
-        events=decode_events(bytes(wire.events)),
+        events=events,
         key=wire.key,
         actor=wire.actor,
         sent_at=wire.sent_at,

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from servo.core.events.envelope import Event, Kind
+from servo.core.integers import Int64
 
 
 class Handover(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -26,7 +27,7 @@ class DispatchRequested(Event, frozen=True, kw_only=True, tag="DispatchRequested
     v: Literal[1] = 1
     run_id: str
     task_key: str
-    attempt: int
+    attempt: Int64
     handover: Handover | None = None
 
 
@@ -39,7 +40,7 @@ class DispatchEnqueued(Event, frozen=True, kw_only=True, tag="DispatchEnqueued")
     run_id: str
     task_key: str
     attempt_id: str
-    delivery: int
+    delivery: Int64
 
 
 class DispatchAckTimedOut(Event, frozen=True, kw_only=True, tag="DispatchAckTimedOut"):
@@ -51,7 +52,7 @@ class DispatchAckTimedOut(Event, frozen=True, kw_only=True, tag="DispatchAckTime
     run_id: str
     task_key: str
     attempt_id: str
-    delivery: int
+    delivery: Int64
 
 
 class LeaseExpired(Event, frozen=True, kw_only=True, tag="LeaseExpired"):

@@ -3,6 +3,7 @@
 from typing import ClassVar, Literal
 
 from servo.core.events.envelope import Event, Kind
+from servo.core.integers import Int64
 
 
 class QuotaSet(Event, frozen=True, kw_only=True, tag="QuotaSet"):
@@ -11,13 +12,13 @@ class QuotaSet(Event, frozen=True, kw_only=True, tag="QuotaSet"):
     KIND: ClassVar[Kind] = Kind.COMMAND
 
     v: Literal[1] = 1
-    max_concurrent_tasks: int | None = None
-    max_concurrent_runs: int | None = None
-    max_queued_tasks: int | None = None
-    max_daily_runs: int | None = None
-    max_run_duration_ms: int | None = None
-    max_tasks_per_run: int | None = None
-    max_backfill_concurrency: int | None = None
+    max_concurrent_tasks: Int64 | None = None
+    max_concurrent_runs: Int64 | None = None
+    max_queued_tasks: Int64 | None = None
+    max_daily_runs: Int64 | None = None
+    max_run_duration_ms: Int64 | None = None
+    max_tasks_per_run: Int64 | None = None
+    max_backfill_concurrency: Int64 | None = None
 
 
 class PoolLimitSet(Event, frozen=True, kw_only=True, tag="PoolLimitSet"):
@@ -27,7 +28,7 @@ class PoolLimitSet(Event, frozen=True, kw_only=True, tag="PoolLimitSet"):
 
     v: Literal[1] = 1
     pool: str
-    limit: int | None = None
+    limit: Int64 | None = None
 
 
 class LaneWeightSet(Event, frozen=True, kw_only=True, tag="LaneWeightSet"):
@@ -37,4 +38,4 @@ class LaneWeightSet(Event, frozen=True, kw_only=True, tag="LaneWeightSet"):
 
     v: Literal[1] = 1
     lane: str
-    weight: int
+    weight: Int64

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from servo.core.events.envelope import Event, Kind
+from servo.core.integers import Int64
 from servo.core.plan import TaskSpec
 
 DEFAULT_RUN_TIMEOUT_MS = int(timedelta(hours=24).total_seconds()) * 1000
@@ -32,7 +33,7 @@ class SensorSource(Source, frozen=True, kw_only=True, tag="sensor"):
 
 class BackfillSource(Source, frozen=True, kw_only=True, tag="backfill"):
     backfill_id: str
-    chunk_index: int
+    chunk_index: Int64
 
 
 class AutomationSource(Source, frozen=True, kw_only=True, tag="automation"):
@@ -68,8 +69,8 @@ class RunRequested(Event, frozen=True, kw_only=True, tag="RunRequested"):
     partition_selection: tuple[str, ...] = ()
     labels: dict[str, str] = {}
     lane: str = ""
-    priority: int = 0
-    timeout_ms: int = DEFAULT_RUN_TIMEOUT_MS
+    priority: Int64 = 0
+    timeout_ms: Int64 = DEFAULT_RUN_TIMEOUT_MS
     parent_run_id: str | None = None
 
 
@@ -77,7 +78,7 @@ class PlanSegment(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a large plan, stored under its digest."""
 
     digest: str
-    count: int
+    count: Int64
 
 
 class PlanCreated(Event, frozen=True, kw_only=True, tag="PlanCreated"):
@@ -112,7 +113,7 @@ class PlanSegmentExpanded(Event, frozen=True, kw_only=True, tag="PlanSegmentExpa
 
     v: Literal[1] = 1
     run_id: str
-    index: int
+    index: Int64
     digest: str
 
 

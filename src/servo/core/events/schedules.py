@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import ClassVar, Literal
 
 from servo.core.events.envelope import Event, Kind
+from servo.core.integers import Int64
 
 
 class TickStatus(StrEnum):
@@ -24,8 +25,8 @@ class ScheduleUpserted(Event, frozen=True, kw_only=True, tag="ScheduleUpserted")
     timezone: str = "UTC"
     asset_selection: tuple[str, ...] = ()
     partition_selection: tuple[str, ...] = ()
-    catchup_window_minutes: int = 1440
-    max_catchup_ticks: int = 3
+    catchup_window_minutes: Int64 = 1440
+    max_catchup_ticks: Int64 = 3
     enabled: bool = True
     labels: dict[str, str] = {}
     target: str = ""
@@ -70,7 +71,7 @@ class ScheduleTicked(Event, frozen=True, kw_only=True, tag="ScheduleTicked"):
     schedule_id: str
     tick_id: str
     scheduled_for: datetime
-    definition_version: int
+    definition_version: Int64
     asset_selection: tuple[str, ...] = ()
     partition_selection: tuple[str, ...] = ()
     status: TickStatus
@@ -89,5 +90,5 @@ class TicksSkipped(Event, frozen=True, kw_only=True, tag="TicksSkipped"):
     schedule_id: str
     first: datetime
     last: datetime
-    count: int
+    count: Int64
     reason: str

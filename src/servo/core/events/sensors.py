@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from servo.core.events.envelope import Event, Kind
+from servo.core.integers import Int64
 
 
 class SensorMode(StrEnum):
@@ -27,8 +28,8 @@ class SensorUpserted(Event, frozen=True, kw_only=True, tag="SensorUpserted"):
     sensor_id: str
     mode: SensorMode = SensorMode.POLL
     asset_selection: tuple[str, ...] = ()
-    min_interval_ms: int = 30_000
-    timeout_ms: int = 60_000
+    min_interval_ms: Int64 = 30_000
+    timeout_ms: Int64 = 60_000
     enabled: bool = True
     labels: dict[str, str] = {}
     target: str = ""
@@ -63,12 +64,12 @@ class SensorCursorReset(Event, frozen=True, kw_only=True, tag="SensorCursorReset
     v: Literal[1] = 1
     sensor_id: str
     cursor: str | None = None
-    expected_state_version: int | None = None
+    expected_state_version: Int64 | None = None
     changed_by: str = ""
 
 
 class PollTrigger(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="poll"):
-    poll_epoch: int
+    poll_epoch: Int64
 
 
 class PushTrigger(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="push"):
@@ -88,7 +89,7 @@ class SensorEvaluated(Event, frozen=True, kw_only=True, tag="SensorEvaluated"):
     sensor_id: str
     eval_id: str
     trigger: PollTrigger | PushTrigger
-    expected_state_version: int | None = None
+    expected_state_version: Int64 | None = None
     cursor_before: str | None = None
     cursor_after: str | None = None
     status: SensorEvalStatus

@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from servo.core.events.envelope import Event, Instant
+from servo.core.integers import Int64
 
 
 class TaskOutcome(StrEnum):
@@ -33,8 +34,8 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     materialization_id: str
     uri: str = ""
     format: str = ""
-    row_count: int | None = None
-    byte_size: int | None = None
+    row_count: Int64 | None = None
+    byte_size: Int64 | None = None
     schema_hash: str = ""
     content_hash: str = ""
     data_version: str = ""
@@ -53,18 +54,18 @@ class TaskError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: str = ""
     types: tuple[str, ...] = ()
     retriable: bool | None = None
-    max_attempts: int | None = None
+    max_attempts: Int64 | None = None
     detail: str = ""
 
 
 class TaskCost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an attempt used."""
 
-    cpu_ms: int = 0
-    wall_ms: int = 0
-    peak_memory_bytes: int = 0
-    bytes_read: int = 0
-    bytes_written: int = 0
+    cpu_ms: Int64 = 0
+    wall_ms: Int64 = 0
+    peak_memory_bytes: Int64 = 0
+    bytes_read: Int64 = 0
+    bytes_written: Int64 = 0
 
 
 class TaskStarted(Event, frozen=True, kw_only=True, tag="TaskStarted"):
@@ -93,7 +94,7 @@ class TaskFinished(Event, frozen=True, kw_only=True, tag="TaskFinished"):
     output: Output | None = None
     error: TaskError | None = None
     cost: TaskCost | None = None
-    retry_after_ms: int | None = None
+    retry_after_ms: Int64 | None = None
     code_version: str = ""
     started_at: Instant | None = None
     completed_at: Instant | None = None

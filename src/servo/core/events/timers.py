@@ -4,6 +4,7 @@ from enum import StrEnum
 from typing import ClassVar, Literal
 
 from servo.core.events.envelope import Event, Instant, Kind
+from servo.core.integers import Int64
 
 
 class TimerType(StrEnum):
@@ -24,7 +25,7 @@ class TimerRequested(Event, frozen=True, kw_only=True, tag="TimerRequested"):
     fire_at: Instant
     run_id: str | None = None
     task_key: str | None = None
-    attempt: int | None = None
+    attempt: Int64 | None = None
     payload: str = ""
 
 

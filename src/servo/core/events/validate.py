@@ -1,7 +1,9 @@
 """What is wrong with a batch, before anything is written.
 
 Ids go into paths, queue names and other people's screens, so everything that is an id is checked
-here, whatever route it came by. The fold does not check again: it sees only what passed.
+here, whatever route it came by. The fold does not check again: it sees only what passed. Cron
+expressions and time zones are checked here and nowhere later: what a zone is depends on the
+machine, and a replay must not.
 """
 
 import re
@@ -10,7 +12,9 @@ from typing import Any, cast
 
 import msgspec
 
+from servo.core.cron import Cron
 from servo.core.events.envelope import Batch, Event, UnknownEvent
+from servo.core.events.schedules import ScheduleUpserted
 from servo.core.ids import check_name, check_text
 from servo.core.plan import TaskSpec
 from servo.errors import Invalid
@@ -104,6 +108,8 @@ def check_event(event: Event | UnknownEvent) -> None:
             remedy="upgrade Servo, or send an event that is documented",
         )
     _check_fields(event)
+    if isinstance(event, ScheduleUpserted):
+        _ = Cron(event.cron_expressions, event.timezone)
 
 
 def _check_fields(value: msgspec.Struct) -> None:

@@ -57,6 +57,7 @@ RULES: Mapping[type[Event], Rule] = {k: r for family in _FAMILIES for k, r in fa
 NEEDS: Mapping[type[Event], Needs] = {k: n for family in _FAMILIES for k, n in family.NEEDS.items()}
 _COMMANDS = frozenset(kind for kind in RULES if kind.KIND is Kind.COMMAND)
 
+_APPLIED = Status.APPLIED
 NO_TIME = timedelta(0)
 
 _encode = msgspec.json.Encoder().encode
@@ -98,7 +99,9 @@ def apply_batch(  # noqa: PLR0911 - one line for each thing that can become of a
     """Apply one batch of the entry that is open, whole or not at all."""
     if batch.quarantined:
         return _set_aside(state, batch, position, batch.quarantined)
-    key, digest = _identity(batch)
+    commands = _commands(batch)
+    key = batch.key or (batch.id if commands else "")
+    digest = sha256(_encode(batch.events)).hexdigest() if key else ""
     if key and (known := state.answers.rows.get(key)) is not None:
         return _answer_again(known, digest)
     if batch.sent_at is not None and state.ts - batch.sent_at > ANSWERS_KEPT_FOR:
@@ -106,19 +109,20 @@ def apply_batch(  # noqa: PLR0911 - one line for each thing that can become of a
     mark = len(state.journal)
     ctx = Ctx(batch)
     try:
-        answer = _run_rules(state, batch, ctx)
-    except Repeated as known:
-        state.rollback(mark)
-        answer = Answer(status=Status.APPLIED, seq=state.seq, data=known.data, repeated=True)
+        _run_rules(state, batch, ctx, mark)
+        if ctx.ended_runs or state.parked.rows:
+            _follow_up(state, ctx)
     except Rejected as refusal:
         state.rollback(mark)
         return _refuse(state, batch, position, ctx, refusal)
     except Exception as error:  # noqa: BLE001 - no rule may stop the ledger
         state.rollback(mark)
         return _set_aside(state, batch, position, f"{type(error).__name__}: {error}")
+    else:
+        answer = _answer(state, batch, ctx)
     if len(state.journal) == mark:
         answer = replace(answer, repeated=True)
-        if not _commands(batch):
+        if not commands:
             return answer
     if key:
         _remember(state, key, digest, answer)
@@ -126,19 +130,41 @@ def apply_batch(  # noqa: PLR0911 - one line for each thing that can become of a
     return answer
 
 
-def _run_rules(state: State, batch: Batch, ctx: Ctx) -> Answer:
+def _run_rules(state: State, batch: Batch, ctx: Ctx, mark: int) -> None:
     for event in batch.events:
-        rule = RULES.get(type(event))  # pyright: ignore[reportArgumentType] - an unknown one has none
-        if rule is None:
-            raise Rejected(f"unknown_event: {getattr(event, 'type', type(event).__name__)}")
-        rule(state, event, ctx)
+        try:
+            RULES.get(type(event), _unknown)(state, event, ctx)  # pyright: ignore[reportArgumentType, reportCallIssue] - an unknown one has none
+        except Repeated as known:
+            ctx.data.update(known.data)
+            if known.whole:
+                _check_nothing_else(state, mark)
+                return
+
+
+def _unknown(state: State, event: Any, ctx: Ctx) -> None:
+    del state, ctx
+    raise Rejected(f"unknown_event: {getattr(event, 'type', type(event).__name__)}")
+
+
+def _check_nothing_else(state: State, mark: int) -> None:
+    """A batch that was applied before was applied whole: one that also brings news is another."""
+    if len(state.journal) > mark:
+        raise Rejected("repeated_in_part: what follows was applied before, send the rest alone")
+
+
+def _follow_up(state: State, ctx: Ctx) -> None:
+    """Tell what waits for the runs that ended, and let batches go on that waited for one."""
     while ctx.ended_runs:
         run = state.runs.rows[ctx.ended_runs.pop()]
         backfills.on_run_ended(state, run, ctx)
     if state.parked.rows:
         parking.release(state, ctx, apply_batch)
-    status = Status.CONFLICT if ctx.conflict and len(batch.events) == 1 else Status.APPLIED
-    return Answer(status=status, seq=state.seq, reason=ctx.conflict, data=ctx.data)
+
+
+def _answer(state: State, batch: Batch, ctx: Ctx) -> Answer:
+    if ctx.conflict and len(batch.events) == 1:
+        return Answer(status=Status.CONFLICT, seq=state.seq, reason=ctx.conflict, data=ctx.data)
+    return Answer(status=_APPLIED, seq=state.seq, reason=ctx.conflict, data=ctx.data)
 
 
 def _refuse(state: State, batch: Batch, position: int, ctx: Ctx, refusal: Rejected) -> Answer:
@@ -182,15 +208,12 @@ def _bury(state: State, batch: Batch, reason: str, error: str) -> None:
     )
 
 
-def _identity(batch: Batch) -> tuple[str, str]:
-    """The key under which the answer is remembered, if it must be, and the hash of the request."""
-    if not batch.key and not _commands(batch):
-        return "", ""
-    return batch.key or batch.id, sha256(_encode(batch.events)).hexdigest()
-
-
 def _commands(batch: Batch) -> bool:
-    return any(type(event) in _COMMANDS for event in batch.events)
+    """Whether somebody outside asked for this, so that the answer must be remembered."""
+    events = batch.events
+    if len(events) == 1:
+        return type(events[0]) in _COMMANDS
+    return any(type(event) in _COMMANDS for event in events)
 
 
 def _answer_again(known: IdempotencyKeyRow, digest: str) -> Answer:
@@ -215,12 +238,12 @@ def _remember(state: State, key: str, digest: str, answer: Answer) -> None:
 
 
 def _index(state: State, batch: Batch, position: int) -> None:
-    events = batch.events
+    events, seq = batch.events, state.seq
     first = events[0] if events else None
     state.ledger_index.put(
-        (state.seq, position),
+        (seq, position),
         LedgerIndexRow(
-            seq=state.seq,
+            seq=seq,
             batch_index=position,
             batch_id=batch.id,
             actor=batch.actor,
@@ -229,7 +252,7 @@ def _index(state: State, batch: Batch, position: int) -> None:
             event_count=len(events),
             event_types=_type_names(events),
             run_id=getattr(first, "run_id", None),
-            row_version=state.seq,
+            row_version=seq,
         ),
     )
 
@@ -241,7 +264,8 @@ def _type_names(events: tuple[Event | UnknownEvent, ...]) -> tuple[str, ...]:
 
 
 def _type_name(event: Event | UnknownEvent) -> str:
-    return event.type if isinstance(event, UnknownEvent) else type(event).__name__
+    kind = type(event)
+    return kind.__name__ if kind is not UnknownEvent else event.type  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
 
 
 def needs(batch: Batch) -> list[tuple[str, object]]:

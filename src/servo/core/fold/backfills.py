@@ -23,7 +23,6 @@ from servo.core.events.runs import BackfillSource, RunRequested
 from servo.core.fold.bounds import MOST, number
 from servo.core.fold.chunk_outcome import Outcome, outcome_by_run, outcome_by_tasks
 from servo.core.fold.context import Ctx, Rejected, Repeated
-from servo.core.fold.dispatch import WORKSPACE
 from servo.core.fold.run_lifecycle import cancel_run
 from servo.core.state.rows.automation import BackfillChunkRow, BackfillRow
 from servo.core.state.rows.execution import RunRow
@@ -259,7 +258,7 @@ def _planned_before(chunk: BackfillChunkRow, event: BackfillChunkPlanned) -> Rej
     same = planned == (event.partition_keys, event.run_key, event.request_fingerprint)
     if not same or chunk.run_id is None:  # it has a run from the end of its batch on
         return Rejected("chunk_already_planned: in another way", conflict=True)
-    return Repeated(chunk_index=chunk.chunk_index, run_id=chunk.run_id)
+    return Repeated(whole=True, chunk_index=chunk.chunk_index, run_id=chunk.run_id)
 
 
 def _check_turn(state: State, row: BackfillRow, event: BackfillChunkPlanned) -> None:
@@ -278,7 +277,7 @@ def _check_turn(state: State, row: BackfillRow, event: BackfillChunkPlanned) -> 
 
 
 def _has_workspace_slot(state: State) -> bool:
-    quota = state.index.quotas.get(WORKSPACE)
+    quota = state.index.workspace_quota
     if quota is None or quota.max_backfill_concurrency is None:
         return True
     rows = state.backfills.rows

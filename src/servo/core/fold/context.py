@@ -26,10 +26,15 @@ class Rejected(Exception):
 
 
 class Repeated(Exception):
-    """The batch was applied before: nothing changes and the caller gets the answer again."""
+    """The event was applied before: it changes nothing, and the caller gets its answer again.
 
-    def __init__(self, **data: str | int) -> None:
+    A rule raises it before it changes anything. `whole` says that what follows in the batch was
+    applied with it: the batch then ends here.
+    """
+
+    def __init__(self, *, whole: bool = False, **data: str | int) -> None:
         super().__init__("repeated")
+        self.whole = whole
         self.data = data
 
 

@@ -5,7 +5,7 @@ has passed, so an intent from a leader with a fast clock is refused like any oth
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ from servo.core.events.dispatch import (
     DispatchEnqueued,
     DispatchRequested,
     ExecutionTimedOut,
+    Handover,
     LeaseExpired,
 )
 from servo.core.events.envelope import Event
@@ -23,13 +24,11 @@ from servo.core.events.tasks import TaskOutcome
 from servo.core.fold.assets import record_attempt
 from servo.core.fold.attempts import attempt_lost, cancel_reason
 from servo.core.fold.context import Ctx, Rejected
-from servo.core.fold.limits import DEFAULT_MAX_CONCURRENT_TASKS, MAX_DELIVERIES
+from servo.core.fold.limits import DEFAULT_MAX_CONCURRENT_TASKS, MAX_DELIVERIES, span
 from servo.core.fold.run_lifecycle import end_tasks, ended
-from servo.core.fold.tasks import started, task_of
+from servo.core.fold.tasks import execution_end, lease_end, task_of
 from servo.core.ids import (
     AttemptId,
-    RunId,
-    TaskKeyStr,
     TenantId,
     WorkspaceId,
     attempt_id,
@@ -48,16 +47,21 @@ from servo.core.state.states import (
     TransitionReason,
 )
 
-WORKSPACE = ("workspace", "")
+# Named once: finding a member in its enumeration takes longer than replacing a small row.
+_DISPATCHED_TO_WORKER = TransitionReason.DISPATCHED_TO_WORKER
+_EXECUTION_STARTED = TransitionReason.EXECUTION_STARTED
+_PENDING = OutboxStatus.PENDING
+_CREATED = OutboxStatus.CREATED
 
 
 def free_slots(state: State) -> int:
     """How many more attempts may be in flight."""
-    quota = state.index.quotas.get(WORKSPACE)
+    index = state.index
+    quota = index.workspace_quota
     limit = DEFAULT_MAX_CONCURRENT_TASKS
     if quota is not None and quota.max_concurrent_tasks is not None:
         limit = quota.max_concurrent_tasks
-    return limit - state.index.active
+    return limit - len(index.dispatched) - len(index.running)
 
 
 def free_in_pool(state: State, pool: str) -> int | None:
@@ -70,7 +74,7 @@ def free_in_pool(state: State, pool: str) -> int | None:
 
 def free_in_queue(state: State) -> int:
     """How many more deliveries may wait for a worker to claim them."""
-    quota = state.index.quotas.get(WORKSPACE)
+    quota = state.index.workspace_quota
     if quota is None or quota.max_queued_tasks is None:
         return DEFAULT_MAX_CONCURRENT_TASKS
     return quota.max_queued_tasks - len(state.index.dispatched)
@@ -82,29 +86,31 @@ def _on_requested(state: State, event: DispatchRequested, ctx: Ctx) -> None:
         raise Rejected("not ready for this attempt")
     if free_slots(state) <= 0:
         raise Rejected("no free slot")
-    pool = free_in_pool(state, row.pool)
+    pool = free_in_pool(state, row.pool) if row.pool else None
     if pool is not None and pool <= 0:
         raise Rejected("no free slot in the pool")
     if event.handover is None and free_in_queue(state) <= 0:
         raise Rejected("quota: too many deliveries wait for a worker")
-    row = _dispatched(state, row, event.attempt)
     if event.handover is not None:
-        row = started(row, state, event.handover.exec_id, event.handover.worker_id)
+        row = _handed_over(state, row, event.attempt, event.handover)
         ctx.data["fencing_token"] = row.fencing_token
     else:
+        row = _dispatched(state, row, event.attempt)
         _send(state, row)
-    state.tasks.put((row.run_id, row.task_key), row)
+    state.tasks.put((event.run_id, event.task_key), row)
     ctx.data["attempt_id"] = row.attempt_id
 
 
 def _dispatched(state: State, row: TaskRow, attempt: int) -> TaskRow:
+    """The row of a task with a new attempt that waits for a worker to claim it."""
+    now = state.ts
     return replace(
         row,
         state=DISPATCHED,
-        reason=TransitionReason.DISPATCHED_TO_WORKER,
-        transitioned_at=state.ts,
+        reason=_DISPATCHED_TO_WORKER,
+        transitioned_at=now,
         attempt=attempt,
-        attempt_id=attempt_id(RunId(row.run_id), TaskKeyStr(row.task_key), attempt),
+        attempt_id=attempt_id(row.run_id, row.task_key, attempt),
         exec_id="",
         worker_id="",
         delivery=1,
@@ -113,14 +119,41 @@ def _dispatched(state: State, row: TaskRow, attempt: int) -> TaskRow:
         retry_at=None,
         error_code="",
         error_message="",
-        dispatched_at=state.ts,
+        dispatched_at=now,
         dispatch_deadline=_ack_deadline(state, row),
         row_version=state.seq,
     )
 
 
+def _handed_over(state: State, row: TaskRow, attempt: int, to: Handover) -> TaskRow:
+    """The row of a task with a new attempt that a waiting worker got: `_dispatched`, `started`."""
+    now, seq = state.ts, state.seq
+    return replace(
+        row,
+        state=RUNNING,
+        reason=_EXECUTION_STARTED,
+        transitioned_at=now,
+        attempt=attempt,
+        attempt_id=attempt_id(row.run_id, row.task_key, attempt),
+        exec_id=to.exec_id,
+        worker_id=to.worker_id,
+        delivery=1,
+        reported=False,
+        outcome=None,
+        retry_at=None,
+        error_code="",
+        error_message="",
+        dispatched_at=now,
+        started_at=now,
+        fencing_token=seq,
+        lease_expires_at=lease_end(row, state),
+        execution_deadline=execution_end(row, state),
+        row_version=seq,
+    )
+
+
 def _ack_deadline(state: State, row: TaskRow) -> datetime:
-    return state.ts + timedelta(milliseconds=row.dispatch_ack_timeout_ms)
+    return state.ts + span(row.dispatch_ack_timeout_ms)
 
 
 def _send(state: State, row: TaskRow) -> None:
@@ -140,7 +173,7 @@ def _send(state: State, row: TaskRow) -> None:
             attempt=row.attempt,
             attempt_id=row.attempt_id,
             delivery=row.delivery,
-            status=OutboxStatus.PENDING,
+            status=_PENDING,
             worker_queue=row.queue,
             created_at=state.ts,
             row_version=state.seq,
@@ -152,9 +185,9 @@ def _on_enqueued(state: State, event: DispatchEnqueued, ctx: Ctx) -> None:
     del ctx
     key = (event.attempt_id, event.delivery)
     row = state.outbox.rows.get(key)
-    if row is None or row.status is not OutboxStatus.PENDING:
+    if row is None or row.status is not _PENDING:
         raise Rejected("nothing to acknowledge")
-    state.outbox.put(key, replace(row, status=OutboxStatus.CREATED, row_version=state.seq))
+    state.outbox.put(key, replace(row, status=_CREATED, row_version=state.seq))
 
 
 def _on_ack_timed_out(state: State, event: DispatchAckTimedOut, ctx: Ctx) -> None:

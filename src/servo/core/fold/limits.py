@@ -1,6 +1,7 @@
 """Numbers the fold depends on. They are part of its meaning: changing one is a new fold version."""
 
 from datetime import timedelta
+from functools import lru_cache
 
 FOLD_VERSION = 1
 
@@ -19,8 +20,12 @@ LONGEST = timedelta(days=3650)
 _LONGEST_MS = LONGEST // timedelta(milliseconds=1)
 
 
+@lru_cache(1024)
 def span(milliseconds: int) -> timedelta:
-    """A duration from the wire, brought into a range that no arithmetic on time can leave."""
+    """A duration from the wire, brought into a range that no arithmetic on time can leave.
+
+    Few different ones are in use, and making one takes longer than adding it to a time.
+    """
     return timedelta(milliseconds=clamp_ms(milliseconds))
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from servo.core.events.envelope import Event
 from servo.core.events.quotas import LaneWeightSet, PoolLimitSet, QuotaSet
 from servo.core.fold.context import Ctx, Rejected
-from servo.core.fold.dispatch import WORKSPACE
+from servo.core.state.index import WORKSPACE_QUOTA
 from servo.core.state.rows.system import QuotaRow
 from servo.core.state.state import State
 
@@ -32,7 +32,7 @@ def _on_quota(state: State, event: QuotaSet, ctx: Ctx) -> None:
     }
     if any(value < 0 for value in limits.values()):
         raise Rejected("invalid_quota: a limit cannot be negative")
-    state.quotas.put(WORKSPACE, replace(_row(state, WORKSPACE), **limits))
+    state.quotas.put(WORKSPACE_QUOTA, replace(_row(state, WORKSPACE_QUOTA), **limits))
 
 
 def _on_pool(state: State, event: PoolLimitSet, ctx: Ctx) -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from servo.core.fold.context import Ctx
 from servo.core.fold.limits import CANCEL_GRACE
-from servo.core.state.rows.execution import RunRow, TaskRow
+from servo.core.state.rows.execution import DepSatisfactionRow, RunRow, TaskRow
 from servo.core.state.state import State
 from servo.core.state.states import (
     BLOCKED,
@@ -31,6 +31,11 @@ from servo.core.state.states import (
     TimerState,
     TransitionReason,
 )
+
+# Named once: finding a member in its enumeration takes longer than replacing a small row.
+_SUCCESS = Resolution.SUCCESS
+_DEPENDENCIES_SATISFIED = TransitionReason.DEPENDENCIES_SATISFIED
+_RUN_PENDING = RunState.PENDING
 
 RESOLUTION = {
     SUCCEEDED: Resolution.SUCCESS,
@@ -62,9 +67,9 @@ class Tally:
 def end_tasks(state: State, run: RunRow, ended: list[TaskRow], ctx: Ctx) -> None:
     """Put rows that are now terminal, settle their dependants, count, close the run if over."""
     tally = Tally()
-    tasks = state.tasks
+    put = state.tasks.put
     for row in ended:
-        tasks.put((row.run_id, row.task_key), row)
+        put((row.run_id, row.task_key), row)
         tally.count(row.state)
     work = ended
     while work:
@@ -76,51 +81,71 @@ def _settle_dependants(
     state: State, run: RunRow, ended: list[TaskRow], tally: Tally
 ) -> list[TaskRow]:
     """Resolve the edges below tasks that just ended; the dependants that ended with them."""
-    tasks = state.tasks
-    downstream = state.index.downstream
+    tasks, edges, downstream = state.tasks, state.edges, state.index.downstream
     next_ended: list[TaskRow] = []
     for upstream in ended:
-        dependants = downstream.get((upstream.run_id, upstream.task_key))
+        run_id, name = upstream.run_id, upstream.task_key
+        dependants = downstream.get((run_id, name))
         if dependants is None:
             continue
-        resolution = RESOLUTION[upstream.state]
-        for name in dependants:
-            key = (upstream.run_id, name)
-            row = tasks.rows[key]
-            if not _resolve_edge(state, upstream, name, resolution):
+        how = resolution_of(upstream)
+        for dependant in dependants:
+            edge = edges.rows[run_id, name, dependant]
+            if edge.resolution is not None:
                 continue
-            row = note_resolution(row, resolution, state.seq)
-            if row.deps_resolved_count == row.deps_total and row.state is BLOCKED:
-                row = decide(state, run, row)
-                if row.state is not READY:
-                    next_ended.append(row)
-                    tally.count(row.state)
+            edges.put((run_id, name, dependant), _resolved_edge(state, edge, upstream, how))
+            key = (run_id, dependant)
+            before = tasks.rows[key]
+            row = resolved(state, run, before, how)
+            if row.state is not before.state and row.state is not READY:
+                next_ended.append(row)
+                tally.count(row.state)
             tasks.put(key, row)
     return next_ended
 
 
-def _resolve_edge(state: State, upstream: TaskRow, downstream: str, how: Resolution) -> bool:
-    key = (upstream.run_id, upstream.task_key, downstream)
-    edge = state.edges.rows[key]
-    if edge.resolution is not None:
-        return False
-    state.edges.put(
-        key,
-        replace(
-            edge,
-            resolution=how,
-            satisfied=how is Resolution.SUCCESS,
-            satisfied_at=state.ts,
-            satisfying_attempt=upstream.attempt,
-            row_version=state.seq,
-        ),
+def resolution_of(upstream: TaskRow) -> Resolution:
+    """How the edges below a task that ended are resolved."""
+    return _SUCCESS if upstream.state is SUCCEEDED else RESOLUTION[upstream.state]
+
+
+def _resolved_edge(
+    state: State, edge: DepSatisfactionRow, upstream: TaskRow, how: Resolution
+) -> DepSatisfactionRow:
+    return replace(
+        edge,
+        resolution=how,
+        satisfied=how is _SUCCESS,
+        satisfied_at=state.ts,
+        satisfying_attempt=upstream.attempt,
+        row_version=state.seq,
     )
-    return True
+
+
+def resolved(state: State, run: RunRow, row: TaskRow, how: Resolution) -> TaskRow:
+    """A task after one more of its upstreams was resolved, decided if it was the last."""
+    done = row.deps_satisfied_count + 1
+    goes = run.cancel_requested_at is None and row.state is BLOCKED
+    if how is _SUCCESS and done == row.deps_total and goes:
+        return replace(
+            row,
+            deps_resolved_count=done,
+            deps_satisfied_count=done,
+            state=READY,
+            reason=_DEPENDENCIES_SATISFIED,
+            ready_at=state.ts,
+            transitioned_at=state.ts,
+            row_version=state.seq,
+        )
+    row = note_resolution(row, how, state.seq)
+    if row.deps_resolved_count == row.deps_total and row.state is BLOCKED:
+        return decide(state, run, row)
+    return row
 
 
 def note_resolution(row: TaskRow, how: Resolution, seq: int) -> TaskRow:
     """Count one more resolved upstream of a task."""
-    if how is Resolution.SUCCESS:
+    if how is _SUCCESS:
         return replace(
             row,
             deps_resolved_count=row.deps_resolved_count + 1,
@@ -142,7 +167,7 @@ def decide(state: State, run: RunRow, row: TaskRow) -> TaskRow:
         return replace(
             row,
             state=READY,
-            reason=TransitionReason.DEPENDENCIES_SATISFIED,
+            reason=_DEPENDENCIES_SATISFIED,
             ready_at=state.ts,
             transitioned_at=state.ts,
             row_version=state.seq,
@@ -175,7 +200,7 @@ def ended(state: State, row: TaskRow, into: TaskState, why: TransitionReason) ->
 
 
 def _count(state: State, run: RunRow, tally: Tally, ctx: Ctx) -> None:
-    run = replace(
+    counted = replace(
         run,
         tasks_succeeded=run.tasks_succeeded + tally.succeeded,
         tasks_failed=run.tasks_failed + tally.failed,
@@ -183,7 +208,7 @@ def _count(state: State, run: RunRow, tally: Tally, ctx: Ctx) -> None:
         tasks_cancelled=run.tasks_cancelled + tally.cancelled,
         row_version=state.seq,
     )
-    close_if_over(state, run, ctx)
+    close_if_over(state, counted, ctx)
 
 
 def tasks_over(run: RunRow) -> int:
@@ -193,7 +218,7 @@ def tasks_over(run: RunRow) -> int:
 
 def close_if_over(state: State, run: RunRow, ctx: Ctx) -> None:
     """Put the run row, terminal if its last task has ended."""
-    if tasks_over(run) == run.task_count and run.state is not RunState.PENDING:
+    if tasks_over(run) == run.task_count and run.state is not _RUN_PENDING:
         end_run(state, run, *_verdict(run), ctx)
     else:
         state.runs.put(run.run_id, run)

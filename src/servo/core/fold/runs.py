@@ -20,10 +20,10 @@ from servo.core.events.runs import (
 )
 from servo.core.fold import backfills, schedules
 from servo.core.fold.context import Ctx, Rejected, Repeated
-from servo.core.fold.dispatch import WORKSPACE
 from servo.core.fold.expansion import activate, expand
 from servo.core.fold.limits import MAX_TASKS_PER_RUN, PLAN_TIMEOUT, clamp_ms, span
 from servo.core.fold.run_lifecycle import cancel_run, close_if_over, end_run
+from servo.core.state.index import WORKSPACE_QUOTA
 from servo.core.state.rows.automation import RunKeyConflictRow, RunKeyRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.state import State
@@ -89,7 +89,7 @@ def _new_run(state: State, event: RunRequested) -> RunRow:
 
 
 def _count_against_day(state: State) -> None:
-    quota = state.index.quotas.get(WORKSPACE)
+    quota = state.index.workspace_quota
     if quota is None or quota.max_daily_runs is None:
         return
     today = state.ts.date().isoformat()
@@ -99,7 +99,7 @@ def _count_against_day(state: State) -> None:
     counted = replace(
         quota, daily_runs_day=today, daily_runs_count=count + 1, row_version=state.seq
     )
-    state.quotas.put(WORKSPACE, counted)
+    state.quotas.put(WORKSPACE_QUOTA, counted)
 
 
 def _conflict(state: State, event: RunRequested, known: RunKeyRow, ctx: Ctx) -> None:
@@ -155,7 +155,7 @@ def _on_planned(state: State, event: PlanCreated, ctx: Ctx) -> None:
 def _check_size(state: State, event: PlanCreated, count: int) -> None:
     if event.tasks and event.segments:
         raise Rejected("invalid_plan: tasks are either inline or in segments")
-    quota = state.index.quotas.get(WORKSPACE)
+    quota = state.index.workspace_quota
     limit = MAX_TASKS_PER_RUN
     if quota is not None and quota.max_tasks_per_run is not None:
         limit = min(limit, quota.max_tasks_per_run)
@@ -164,7 +164,7 @@ def _check_size(state: State, event: PlanCreated, count: int) -> None:
 
 
 def _has_run_slot(state: State) -> bool:
-    quota = state.index.quotas.get(WORKSPACE)
+    quota = state.index.workspace_quota
     if quota is None or quota.max_concurrent_runs is None:
         return True
     return len(state.index.runs_active) < quota.max_concurrent_runs
@@ -172,7 +172,7 @@ def _has_run_slot(state: State) -> bool:
 
 def _admit(state: State, run: RunRow) -> RunRow:
     limit_ms = run.timeout_ms
-    quota = state.index.quotas.get(WORKSPACE)
+    quota = state.index.workspace_quota
     if quota is not None and quota.max_run_duration_ms is not None:
         limit_ms = min(limit_ms, quota.max_run_duration_ms)
     run = replace(

@@ -12,7 +12,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from servo.core.cron import Cron
 from servo.core.events.envelope import Event
 from servo.core.events.runs import ScheduleSource
 from servo.core.events.schedules import (
@@ -33,7 +32,6 @@ from servo.core.state.rows.automation import (
 )
 from servo.core.state.state import State
 from servo.core.state.states import ScheduleStatus
-from servo.errors import Invalid
 
 MAX_CATCHUP_WINDOW_MINUTES = 10 * 366 * 24 * 60
 MAX_CATCHUP_TICKS = 10_000
@@ -69,10 +67,6 @@ def _on_upserted(state: State, event: ScheduleUpserted, ctx: Ctx) -> None:
 
 
 def _check(event: ScheduleUpserted) -> None:
-    try:
-        Cron(event.cron_expressions, event.timezone)
-    except Invalid as error:
-        raise Rejected(f"invalid_cron: {error}") from None
     number(event.catchup_window_minutes, "catchup_window_minutes", most=MAX_CATCHUP_WINDOW_MINUTES)
     number(event.max_catchup_ticks, "max_catchup_ticks", most=MAX_CATCHUP_TICKS)
 
@@ -217,8 +211,8 @@ def _seen(tick: ScheduleTickRow, schedule_id: str) -> Rejected | Repeated:
     if tick.schedule_id != schedule_id:
         return Rejected("tick_id_in_use: it belongs to another schedule")
     if tick.run_id is None:
-        return Repeated(tick_id=tick.tick_id)
-    return Repeated(tick_id=tick.tick_id, run_id=tick.run_id)
+        return Repeated(whole=True, tick_id=tick.tick_id)
+    return Repeated(whole=True, tick_id=tick.tick_id, run_id=tick.run_id)
 
 
 def _check_due(state: State, row: ScheduleStateRow, first: datetime, last: datetime) -> None:

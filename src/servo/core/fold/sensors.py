@@ -149,7 +149,7 @@ def _on_evaluated(state: State, event: SensorEvaluated, ctx: Ctx) -> None:
     for key in _dedup_keys(event):
         known = state.sensor_evals.rows.get((event.sensor_id, key))
         if known is not None and not known.stale:
-            raise Repeated(eval_id=known.eval_id)
+            raise Repeated(whole=True, eval_id=known.eval_id)
     row = _standing(state, event.sensor_id)
     if row.status is SensorStatus.PAUSED:
         raise Rejected("sensor_paused")

@@ -6,7 +6,7 @@ renewed, so that a reply lost on the way costs nothing; every other one is denie
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
@@ -17,7 +17,7 @@ from servo.core.events.tasks import TaskFinished, TaskOutcome, TaskStarted
 from servo.core.fold.assets import promote, record_attempt, record_cost
 from servo.core.fold.attempts import attempt_lost, cancel_reason
 from servo.core.fold.context import Ctx, Rejected, Repeated
-from servo.core.fold.limits import CANCEL_GRACE, MIN_HEARTBEAT_TIMEOUT_MS
+from servo.core.fold.limits import CANCEL_GRACE, MIN_HEARTBEAT_TIMEOUT_MS, span
 from servo.core.fold.run_lifecycle import end_tasks, ended
 from servo.core.retry import FailureKind
 from servo.core.state.rows.execution import RunRow, TaskRow
@@ -31,6 +31,13 @@ from servo.core.state.states import (
     OutboxStatus,
     TransitionReason,
 )
+
+# Named once: finding a member in its enumeration takes longer than replacing a small row.
+_LEAST = MIN_HEARTBEAT_TIMEOUT_MS
+_EXECUTION_STARTED = TransitionReason.EXECUTION_STARTED
+_EXECUTION_SUCCEEDED = TransitionReason.EXECUTION_SUCCEEDED
+_OUTCOME_SUCCEEDED = TaskOutcome.SUCCEEDED
+_ACKED = OutboxStatus.ACKED
 
 FAILURES = MappingProxyType(
     {
@@ -53,11 +60,10 @@ def task_of(state: State, run_id: str, task_key: str) -> TaskRow:
 
 def started(row: TaskRow, state: State, exec_id: str, worker_id: str) -> TaskRow:
     """The row of a task whose attempt was just granted to an execution."""
-    limit = row.execution_timeout_ms
     return replace(
         row,
         state=RUNNING,
-        reason=TransitionReason.EXECUTION_STARTED,
+        reason=_EXECUTION_STARTED,
         transitioned_at=state.ts,
         exec_id=exec_id,
         worker_id=worker_id,
@@ -65,15 +71,21 @@ def started(row: TaskRow, state: State, exec_id: str, worker_id: str) -> TaskRow
         fencing_token=state.seq,
         dispatch_deadline=None,
         lease_expires_at=lease_end(row, state),
-        execution_deadline=state.ts + timedelta(milliseconds=limit) if limit else None,
+        execution_deadline=execution_end(row, state),
         row_version=state.seq,
     )
 
 
-def lease_end(row: TaskRow, state: State) -> Any:
+def lease_end(row: TaskRow, state: State) -> datetime:
     """When a lease that is granted or renewed now runs out."""
-    length = max(row.heartbeat_timeout_ms, MIN_HEARTBEAT_TIMEOUT_MS)
-    return state.ts + timedelta(milliseconds=length)
+    length = row.heartbeat_timeout_ms
+    return state.ts + span(max(_LEAST, length))
+
+
+def execution_end(row: TaskRow, state: State) -> datetime | None:
+    """When an execution that starts now must have ended."""
+    limit = row.execution_timeout_ms
+    return state.ts + span(limit) if limit else None
 
 
 def _on_started(state: State, event: TaskStarted, ctx: Ctx) -> None:
@@ -98,7 +110,7 @@ def _acknowledge(state: State, row: TaskRow) -> None:
     key = (row.attempt_id, row.delivery)
     sent = state.outbox.rows.get(key)
     if sent is not None:
-        acked = replace(sent, status=OutboxStatus.ACKED, row_version=state.seq)
+        acked = replace(sent, status=_ACKED, row_version=state.seq)
         state.outbox.put(key, acked)
 
 
@@ -107,21 +119,24 @@ def _on_finished(state: State, event: TaskFinished, ctx: Ctx) -> None:
     if row.attempt_id != event.attempt_id or row.exec_id != event.exec_id:
         raise Rejected("stale: not the current execution")
     run = state.runs.rows[row.run_id]
-    if event.cost is not None and row.state is RUNNING:
+    running = row.state is RUNNING
+    if running and event.cost is not None:
         record_cost(state, row, event.cost)
-    if row.state is not RUNNING:
+    if running and event.outcome is _OUTCOME_SUCCEEDED and run.cancel_requested_at is None:
+        _succeeded(state, run, row, event, ctx)
+        ctx.data["task_state"] = SUCCEEDED
+        return
+    if not running:
         _finished_late(state, row, event)
     elif run.cancel_requested_at is not None:
         _finished_cancelled(state, run, row, event, ctx)
-    elif event.outcome is TaskOutcome.SUCCEEDED:
-        _succeeded(state, run, row, event, ctx)
     elif event.outcome is TaskOutcome.SKIPPED:
         record_attempt(state, row, event.outcome)
         skipped = ended(state, row, SKIPPED, TransitionReason.EXECUTION_SKIPPED)
         end_tasks(state, run, [replace(skipped, outcome=event.outcome, reported=True)], ctx)
     else:
         attempt_lost(state, run, row, ctx, kind=FAILURES[event.outcome], report=event)
-    ctx.data["task_state"] = state.tasks.rows[row.run_id, row.task_key].state.value
+    ctx.data["task_state"] = state.tasks.rows[row.run_id, row.task_key].state
 
 
 def _succeeded(state: State, run: RunRow, row: TaskRow, event: TaskFinished, ctx: Ctx) -> None:
@@ -129,13 +144,13 @@ def _succeeded(state: State, run: RunRow, row: TaskRow, event: TaskFinished, ctx
     row = replace(
         row,
         state=SUCCEEDED,
-        reason=TransitionReason.EXECUTION_SUCCEEDED,
+        reason=_EXECUTION_SUCCEEDED,
         transitioned_at=state.ts,
         finished_at=state.ts,
         lease_expires_at=None,
         execution_deadline=None,
         reported=True,
-        outcome=TaskOutcome.SUCCEEDED,
+        outcome=_OUTCOME_SUCCEEDED,
         materialization_id=(output and output.materialization_id) or row.exec_id,
         code_version=event.code_version or row.code_version,
         row_version=state.seq,
@@ -184,7 +199,7 @@ def refresh_leases(state: State, silence: timedelta) -> None:
         state.tasks.put(key, fresh)
     for key in list(state.index.dispatched):
         row = state.tasks.rows[key]
-        due = state.ts + timedelta(milliseconds=row.dispatch_ack_timeout_ms)
+        due = state.ts + span(row.dispatch_ack_timeout_ms)
         state.tasks.put(key, replace(row, dispatch_deadline=due, row_version=state.seq))
 
 

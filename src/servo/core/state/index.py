@@ -33,6 +33,8 @@ EdgePk = tuple[str, str, str]
 OutboxPk = tuple[str, int]
 ReadySet = dict[TaskPk, None]
 
+WORKSPACE_QUOTA = ("workspace", "")
+
 G = TypeVar("G")
 K = TypeVar("K")
 
@@ -63,6 +65,7 @@ class Index:
         self.chunks: dict[str, dict[int, None]] = {}
         self.backfills_open: dict[str, None] = {}
         self.quotas: dict[tuple[str, str], QuotaRow] = {}
+        self.workspace_quota: QuotaRow | None = None
 
     @property
     def active(self) -> int:
@@ -70,46 +73,54 @@ class Index:
         return len(self.dispatched) + len(self.running)
 
     def on_task(self, key: TaskPk, old: TaskRow | None, new: TaskRow | None) -> None:
-        if old is not None and new is not None:
-            if old.state is not new.state:
+        was = None if old is None else old.state
+        now = None if new is None else new.state
+        if was is not now:
+            if old is not None and (was is READY or was is DISPATCHED or was is RUNNING):
                 self._leave(key, old)
+            if new is not None and (now is READY or now is DISPATCHED or now is RUNNING):
                 self._enter(key, new)
-        elif new is not None:
+        if old is None and new is not None:
             _add(self.run_tasks, new.run_id, new.task_key)
-            self._enter(key, new)
-        elif old is not None:
+        elif new is None and old is not None:
             _discard(self.run_tasks, old.run_id, old.task_key)
-            self._leave(key, old)
 
     def _enter(self, key: TaskPk, row: TaskRow) -> None:
+        """A task is ready now, or holds a slot."""
         state = row.state
         if state is READY:
-            pools = self.ready.setdefault(row.lane, {})
-            pools.setdefault(row.pool, {}).setdefault(row.priority, {})[key] = None
+            self._bucket(row)[key] = None
             self.ready_count += 1
-        elif state is DISPATCHED or state is RUNNING:
-            holders = self.running if state is RUNNING else self.dispatched
-            holders[key] = None
-            if row.pool:
-                self.pool_active[row.pool] = self.pool_active.get(row.pool, 0) + 1
+            return
+        (self.running if state is RUNNING else self.dispatched)[key] = None
+        if row.pool:
+            self.pool_active[row.pool] = self.pool_active.get(row.pool, 0) + 1
 
     def _leave(self, key: TaskPk, row: TaskRow) -> None:
+        """A task is no longer ready, or no longer holds a slot."""
         state = row.state
         if state is READY:
             self._leave_ready(key, row)
-        elif state is DISPATCHED or state is RUNNING:
-            holders = self.running if state is RUNNING else self.dispatched
-            del holders[key]
-            if row.pool:
-                self.pool_active[row.pool] -= 1
+            return
+        del (self.running if state is RUNNING else self.dispatched)[key]
+        if row.pool:
+            self.pool_active[row.pool] -= 1
+
+    def _bucket(self, row: TaskRow) -> ReadySet:
+        """Where a ready task waits: by lane, pool and priority."""
+        try:
+            return self.ready[row.lane][row.pool][row.priority]
+        except KeyError:
+            pools = self.ready.setdefault(row.lane, {})
+            return pools.setdefault(row.pool, {}).setdefault(row.priority, {})
 
     def _leave_ready(self, key: TaskPk, row: TaskRow) -> None:
         self.ready_count -= 1
-        pools = self.ready[row.lane]
-        priorities = pools[row.pool]
-        bucket = priorities[row.priority]
+        bucket = self.ready[row.lane][row.pool][row.priority]
         del bucket[key]
         if not bucket:
+            pools = self.ready[row.lane]
+            priorities = pools[row.pool]
             del priorities[row.priority]
             if not priorities:
                 del pools[row.pool]
@@ -208,6 +219,8 @@ class Index:
             self.quotas.pop(key, None)
         else:
             self.quotas[key] = new
+        if key == WORKSPACE_QUOTA:
+            self.workspace_quota = new
 
 
 def _mark(holder: dict[K, None], key: K, *, on: bool) -> None:

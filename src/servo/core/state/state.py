@@ -48,7 +48,7 @@ from servo.core.state.rows.system import (
     ParkedBatchRow,
     QuotaRow,
 )
-from servo.core.state.table import Table, Undo
+from servo.core.state.table import Change, Table
 from servo.core.state.tables import TABLES, Residency
 
 EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)
@@ -64,13 +64,15 @@ class State:
         self.epoch = 0
         self.ts = EPOCH_START
         self.last_hash = ""
-        self.journal: list[Undo] = []
+        self.journal: list[Change] = []
         self.index = index = Index()
         self.plan_segments: dict[str, tuple[TaskSpec, ...]] = {}
         self.tables: dict[str, Table[Any]] = {}
         self.runs: Table[RunRow] = self._table("runs", index.on_run)
         self.tasks: Table[TaskRow] = self._table("tasks", index.on_task)
-        self.edges: Table[DepSatisfactionRow] = self._table("dep_satisfaction", index.on_edge)
+        self.edges: Table[DepSatisfactionRow] = self._table(
+            "dep_satisfaction", index.on_edge, each=False
+        )
         self.outbox: Table[DispatchOutboxRow] = self._table("dispatch_outbox", index.on_outbox)
         self.timers: Table[TimerRow] = self._table("timers", index.on_timer)
         self.task_costs: Table[TaskCostRow] = self._table("task_costs")
@@ -82,7 +84,9 @@ class State:
         self.sensor_state: Table[SensorStateRow] = self._table("sensor_state")
         self.sensor_evals: Table[SensorEvalRow] = self._table("sensor_evals")
         self.backfills: Table[BackfillRow] = self._table("backfills", index.on_backfill)
-        self.chunks: Table[BackfillChunkRow] = self._table("backfill_chunks", index.on_chunk)
+        self.chunks: Table[BackfillChunkRow] = self._table(
+            "backfill_chunks", index.on_chunk, each=False
+        )
         self.partitions: Table[PartitionStatusRow] = self._table("partition_status")
         self.dynamic_partitions: Table[DynamicPartitionRow] = self._table("dynamic_partitions")
         self.run_keys: Table[RunKeyRow] = self._table("run_key_index")
@@ -96,8 +100,8 @@ class State:
         self.parked: Table[ParkedBatchRow] = self._table("parked_batches", index.on_parked)
         self.dead_letter: Table[DeadLetterRow] = self._table("dead_letter")
 
-    def _table(self, name: str, watch: Any = None) -> Any:
-        table: Table[Any] = Table(TABLES[name], self.journal, watch)
+    def _table(self, name: str, watch: Any = None, *, each: bool = True) -> Any:
+        table: Table[Any] = Table(TABLES[name], self.journal, watch, each=each)
         self.tables[name] = table
         return table
 
@@ -105,13 +109,13 @@ class State:
         """Take back every change after `mark`, newest first."""
         journal = self.journal
         while len(journal) > mark:
-            table, key, old = journal.pop()
+            table, key, old, _ = journal.pop()
             table.undo(key, old)
 
     def seal(self) -> None:
         """Make the journalled changes final and remember the rows for the next publish."""
-        for table, key, _ in self.journal:
-            table.dirty[key] = table.rows.get(key)
+        for table, key, _, row in self.journal:
+            table.dirty[key] = row
         self.journal.clear()
 
     def hydrate(self, table: str, rows: Iterable[Row]) -> None:

@@ -8,28 +8,35 @@ from servo.core.state.tables import TableSpec
 
 R = TypeVar("R", bound=Row)
 
-Undo = tuple["Table[Any]", Any, Any]
+Watch = Callable[[Any, Any, Any], None]
+Change = tuple["Table[Any]", Any, Any, Any]
+"""A table, a key, the row that stood there and the one that stands there now."""
 
 
 class Table(Generic[R]):
     """Rows by primary key. Every change is journalled first, so that a batch can be taken back.
 
-    `watch` sees every change and every undo of one; indexes are kept there and nowhere else.
+    `watch` sees every change and every undo of one, or only rows that come and go if it is not
+    interested in `each`; indexes are kept there and nowhere else.
     """
 
-    __slots__ = ("dirty", "journal", "rows", "spec", "watch")
+    __slots__ = ("dirty", "each", "journal", "put", "rows", "spec", "watch")
 
     def __init__(
         self,
         spec: TableSpec,
-        journal: list[Undo],
-        watch: Callable[[Any, Any, Any], None] | None = None,
+        journal: list[Change],
+        watch: Watch | None = None,
+        *,
+        each: bool = True,
     ) -> None:
         self.spec = spec
         self.rows: dict[Any, R] = {}
         self.dirty: dict[Any, R | None] = {}
         self.journal = journal
         self.watch = watch
+        self.each = each
+        self.put: Callable[[Any, R], None] = _putting(self)
 
     def get(self, key: object) -> R | None:
         return self.rows.get(key)
@@ -43,19 +50,11 @@ class Table(Generic[R]):
     def values(self) -> Iterable[R]:
         return self.rows.values()
 
-    def put(self, key: object, row: R) -> None:
-        rows = self.rows
-        old = rows.get(key)
-        self.journal.append((self, key, old))
-        rows[key] = row
-        if self.watch is not None:
-            self.watch(key, old, row)
-
     def drop(self, key: object) -> None:
         old = self.rows.pop(key, None)
         if old is None:
             return
-        self.journal.append((self, key, old))
+        self.journal.append((self, key, old, None))
         if self.watch is not None:
             self.watch(key, old, None)
 
@@ -81,3 +80,22 @@ class Table(Generic[R]):
         old = self.rows.pop(key, None)
         if old is not None and self.watch is not None:
             self.watch(key, old, None)
+
+
+def _putting(table: Table[R]) -> Callable[[Any, R], None]:
+    """How rows are put into a table. The fold does little else, so what never changes is bound."""
+    rows, watch, each = table.rows, table.watch, table.each
+    get, note = rows.get, table.journal.append
+
+    def put(key: Any, row: R) -> None:
+        note((table, key, get(key), row))
+        rows[key] = row
+
+    def put_watched(key: Any, row: R) -> None:
+        old = get(key)
+        note((table, key, old, row))
+        rows[key] = row
+        if each or old is None:
+            watch(key, old, row)  # pyright: ignore[reportOptionalCall] - chosen if there is one
+
+    return put if watch is None else put_watched

@@ -20,6 +20,7 @@ from servo.core.events.sensors import SensorEvaluated
 from servo.core.fold import apply, dispatch, run_lifecycle, sensors, tasks
 from servo.core.fold.context import Rejected
 from servo.core.state.state import State
+from servo.core.state.states import BLOCKED, Resolution
 from servo.errors import Conflict, Unavailable
 from servo.ledger import slots
 from servo.projection import manifest_store, newest
@@ -153,7 +154,7 @@ def _answer_first(self: Engine, before: Any, draft: Any, *, stalled: bool) -> No
 
 
 def _no_confirmation(self: Ownership) -> None:
-    del self
+    self.confirmed_at = self._clock.monotonic()
 
 
 # --- the fold -------------------------------------------------------------------------------------
@@ -224,13 +225,14 @@ def _plenty(state: State) -> int:
     return 1000 + len(state.tasks.rows)
 
 
-def _ready_too_early(row: Any, how: Any, seq: int) -> Any:
-    """Any resolved upstream counts as a success of all of them."""
-    noted = _note_resolution(row, how, seq)
-    return replace(noted, deps_satisfied_count=row.deps_total, deps_resolved_count=row.deps_total)
+def _ready_too_early(state: State, run: Any, row: Any, how: Any) -> Any:
+    """Any resolved upstream counts as a success of the last one."""
+    last = row.deps_total - 1
+    nearly = replace(row, deps_satisfied_count=last, deps_resolved_count=last)
+    return _resolved(state, run, nearly, Resolution.SUCCESS if row.state is BLOCKED else how)
 
 
-_note_resolution = run_lifecycle.note_resolution
+_resolved = run_lifecycle.resolved
 
 
 # --- the projection -------------------------------------------------------------------------------
@@ -307,7 +309,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
             ),
         ),
         "answer_without_looking": Bug(
-            what="refusals are given without checking that we still lead",
+            what="a leader never looks whether it still leads",
             plant=_swap((Ownership, "confirm", _no_confirmation)),
         ),
         "no_claim": Bug(
@@ -365,7 +367,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         ),
         "ready_too_early": Bug(
             what="one resolved upstream makes a task ready",
-            plant=_swap((run_lifecycle, "note_resolution", _ready_too_early)),
+            plant=_swap((run_lifecycle, "resolved", _ready_too_early)),
             seed=1,
         ),
         "merge_by_other_order": Bug(

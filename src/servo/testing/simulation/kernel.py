@@ -86,14 +86,15 @@ class Process:
         self.skew = timedelta(0)
         self.cut_off_until = 0
         self._main = main
-        self._paused_until = 0
+        self._paused_since = self._paused_until = 0
+        self.on_wake: Callable[[float], None] | None = None
         self._greenlets: list[greenlet] = []
         self._generation = 0
 
     def start(self) -> None:
         self._generation += 1
         self.alive = True
-        self._paused_until = 0
+        self._paused_since = self._paused_until = 0
         self.kernel.note("start", self.name, self._generation)
         self.spawn(lambda: self._main(self), main=True)
 
@@ -127,7 +128,10 @@ class Process:
 
     def pause(self, duration_ms: float) -> None:
         """Let it not notice the passing of time for a while."""
-        self._paused_until = max(self._paused_until, self.kernel.now + int(duration_ms * 1000))
+        now = self.kernel.now
+        if now >= self._paused_until:
+            self._paused_since = now
+        self._paused_until = max(self._paused_until, now + int(duration_ms * 1000))
 
     def unpause(self) -> None:
         self._paused_until = 0
@@ -178,6 +182,10 @@ class Process:
             wait = (self._paused_until - self.kernel.now) / 1000
             self.kernel.at(wait, lambda: self._resume(thread, generation, outcome))
             return
+        if self._paused_since:
+            slept, self._paused_since = self.kernel.now - self._paused_since, 0
+            if self.on_wake is not None:
+                self.on_wake(slept / 1000)
         thread.switch(outcome)
 
     # --- the ports of this process -----------------------------------------------------------

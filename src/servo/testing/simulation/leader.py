@@ -1,6 +1,7 @@
 """Simulated processes that lead: the real takeover and the real engine, on simulated ports."""
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 from servo.controllers.dispatch import IdleWorker
@@ -118,16 +119,25 @@ def leader(world: World, process: Process) -> None:
     pool.link = Direct(seat, world.oracle)
     world.network.seats[process.name] = seat
     world.kernel.note("leads", process.name, leadership.epoch)
+    world.oracle.believed(leadership.owner, leadership.state.seq)
+    process.on_wake = lambda slept_ms: _woken(world, process, engine, slept_ms)
     try:
         while True:
-            engine.step()
+            if engine.step():
+                world.oracle.believed(leadership.owner, engine.state.seq)
             if not len(engine.inbox):
                 waker.wait(_pause_ms(engine))
     except ServoError as error:
         world.kernel.note("resigns", process.name, type(error).__name__)
         engine.shut_down(error)
     finally:
+        process.on_wake = None
         world.network.seats.pop(process.name, None)
+
+
+def _woken(world: World, process: Process, engine: Engine, slept_ms: float) -> None:
+    if timedelta(milliseconds=slept_ms) > engine.settings.stall_after:
+        world.oracle.woke_up(engine.ownership.owner, process.wall())
 
 
 def _take_over(world: World, process: Process, ports: Ports) -> Leadership | None:

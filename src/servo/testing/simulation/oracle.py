@@ -6,6 +6,7 @@ that were given, projections that were published, executions that were started.
 """
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import Any
 
 from servo.core.events.codec import decode_entry
@@ -14,10 +15,10 @@ from servo.core.events.envelope import Answer, Batch, Entry, Status
 from servo.core.events.runs import PlanSegmentExpanded
 from servo.core.events.tasks import TaskFinished
 from servo.core.fold.apply import apply_batch, apply_entry, open_entry
-from servo.core.fold.dispatch import WORKSPACE
 from servo.core.ids import Digest
 from servo.core.manifest import Manifest, Tier, decode
 from servo.core.plan import parse_chunk
+from servo.core.state.index import WORKSPACE_QUOTA
 from servo.core.state.state import State, folded_tables
 from servo.core.state.states import (
     TERMINAL_RUN_STATES,
@@ -31,7 +32,8 @@ from servo.projection.reader import Snapshot
 from servo.testing.simulation.faults import Bucket, PlainStore
 from servo.testing.simulation.kernel import Kernel, Violation
 
-LEASE_MS = 5_000
+LEASE = timedelta(seconds=5)
+LEASE_MS = LEASE // timedelta(milliseconds=1)
 CHECK_EVERY = 4
 
 
@@ -70,7 +72,10 @@ class Oracle:
         self.acked: list[tuple[Batch, Answer]] = []
         self.granted: dict[str, str] = {}
         self.heard: dict[tuple[str, str], float] = {}
+        self.woken: dict[str, datetime] = {}
         self.newest: Manifest | None = None
+        self.named: frozenset[str] = frozenset()
+        self.owners: set[str] = set()
         self.publishes = 0
         self.checked_files: dict[str, tuple[str, ...]] = {}
         bucket.watchers.append(self._on_write)
@@ -79,6 +84,8 @@ class Oracle:
 
     def _on_write(self, operation: str, key: str, data: bytes) -> None:
         if operation != "write":
+            if key in self.named:
+                raise Violation(f"{key} was deleted and the newest manifest names it")
             return
         if key.startswith(self.paths.ledger_prefix):
             self._on_entry(seq_of(key), data)
@@ -86,9 +93,11 @@ class Oracle:
             self._on_manifest(decode(data, what=key))
 
     def _on_entry(self, seq: int, data: bytes) -> None:
-        if seq in self.slots:
-            return
         entry, digest = decode_entry(data, what=f"entry {seq}")
+        if entry.owner not in self.owners:
+            raise Violation(f"entry {seq} is by somebody whose claim was never the newest manifest")
+        if seq in self.slots:
+            return  # collected, and filled again by somebody who slept: it must not be believed
         self.slots[seq] = (entry, digest, data)
         while (found := self.slots.get(self.live.state.seq + 1)) is not None:
             before, active = self.live.state.ts, self.live.state.index.active
@@ -104,7 +113,7 @@ class Oracle:
     def _check_cap(self, before: int) -> None:
         """Nothing is dispatched beyond the limit; one that was lowered is not exceeded further."""
         state = self.live.state
-        quota = state.index.quotas.get(WORKSPACE)
+        quota = state.index.quotas.get(WORKSPACE_QUOTA)
         if quota is None or quota.max_concurrent_tasks is None:
             return
         if state.index.active > max(quota.max_concurrent_tasks, before):
@@ -133,12 +142,23 @@ class Oracle:
                 if (row.attempt_id, row.exec_id) == (event.attempt_id, event.exec_id):
                     raise Violation(f"a rightful report was refused: {answer.reason}")
 
+    def believed(self, owner: str, seq: int) -> None:
+        """A leader goes on in the belief that entry `seq` is its own."""
+        found = self.slots.get(seq)
+        if found is None or found[0].owner != owner:
+            raise Violation(f"a leader believes that it wrote entry {seq}, and did not")
+
     def beat_acknowledged(self, attempt_id: str, exec_id: str) -> None:
         """A leader just told an execution to go on."""
         self.heard[attempt_id, exec_id] = self.kernel.ms
 
+    def woke_up(self, owner: str, wall: datetime) -> None:
+        """A leader that was stopped for longer than it takes to notice goes on."""
+        self.woken[owner] = wall
+
     def _check_expiry(self, entry: Entry) -> None:
-        """Nobody who was told to go on a moment ago is given up for silence."""
+        """Nobody is given up who was told to go on a moment ago, or had nobody to tell."""
+        woken = self.woken.get(entry.owner)
         for batch in entry.batches:
             for event in batch.events:
                 if isinstance(event, LeaseExpired):
@@ -147,6 +167,11 @@ class Oracle:
                         raise Violation(
                             f"{event.attempt_id} was given up {self.kernel.ms - last:.0f} ms "
                             f"after it was told to go on"
+                        )
+                    if woken is not None and timedelta(0) <= entry.ts - woken < LEASE:
+                        raise Violation(
+                            f"{event.attempt_id} was given up {entry.ts - woken} after its leader "
+                            f"woke up"
                         )
 
     def _recorded(self, batch: Batch, seq: int) -> bool:
@@ -177,6 +202,13 @@ class Oracle:
             if manifest.applied_seq < newest.applied_seq or manifest.epoch < newest.epoch:
                 raise Violation(f"manifest {manifest.v} goes back")
         self.newest = manifest
+        self.named = frozenset(
+            file.key
+            for name in manifest.tables
+            for tier in Tier
+            for file in manifest.files(name, tier)
+        )
+        self.owners.add(manifest.owner)
         if manifest.v % CHECK_EVERY == self.kernel.seed % CHECK_EVERY:
             self._check_projection(manifest)
 
@@ -329,7 +361,7 @@ class Oracle:
     @staticmethod
     def _only_renews(state: State, mark: int) -> bool:
         """A claim asked again renews a lease; that is the one repetition that leaves a trace."""
-        tables = {table.spec.name for table, _, _ in state.journal[mark:]}
+        tables = {table.spec.name for table, _, _, _ in state.journal[mark:]}
         return tables <= {"tasks", "ledger_index"}
 
 

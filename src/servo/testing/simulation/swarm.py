@@ -1,12 +1,15 @@
 """What kind of world a seed makes: which faults are on, how strong, how many of everything.
 
-All faults at once hide bugs from each other, so each seed first draws which it uses.
+All faults at once hide bugs from each other, so each seed first draws which it uses. Every fourth
+world is a storm: leaders come, sleep and wake by the dozen, and what they knew is archived and
+collected meanwhile. What goes wrong between leaders is rare elsewhere.
 """
 
 import random
 from datetime import timedelta
 
 import msgspec
+from msgspec.structs import replace
 
 from servo.config import Settings
 from servo.testing.simulation.faults import QueueFaults, StoreFaults
@@ -45,8 +48,51 @@ class Swarm(msgspec.Struct, frozen=True, kw_only=True):
     cancel_rate: float
 
 
+STORM_EVERY = 4
+
+
 def draw(seed: int) -> Swarm:
     """The world of a seed."""
+    world = _any_world(seed)
+    return _storm(world, seed) if seed % STORM_EVERY == STORM_EVERY - 1 else world
+
+
+def _storm(world: Swarm, seed: int) -> Swarm:
+    rng = random.Random(f"storm-{seed}")
+    soon = timedelta(seconds=3)
+    return replace(
+        world,
+        store=replace(
+            world.store,
+            asleep=rng.uniform(0.02, 0.15),
+            late=rng.uniform(0, 0.05),
+            damaged_read=0.0,
+        ),
+        settings=replace(
+            world.settings,
+            publish_every=timedelta(milliseconds=rng.choice((300, 1500))),
+            gc_every=timedelta(seconds=2),
+            gc_min_age=soon,
+            archive_after=soon,
+            entries_per_segment=rng.choice((4, 10)),
+            keep_all_for=soon,
+            keep_hourly_for=soon,
+            keep_daily_for=soon,
+        ),
+        faulty_ms=30_000,
+        crash_leader=rng.uniform(0, 0.3),
+        pause_leader=rng.uniform(0.2, 0.7),
+        extra_leader=rng.uniform(0.3, 0.8),
+        chaos_every_ms=rng.choice((300, 800)),
+        max_leaders=rng.choice((3, 4, 5)),
+        outages=rng.uniform(0, 0.4),
+        workers=1,
+        runs=rng.choice((2, 4)),
+        backfills=0,
+    )
+
+
+def _any_world(seed: int) -> Swarm:
     rng = random.Random(f"swarm-{seed}")
 
     def maybe(strongest: float, *, odds: float = 0.6) -> float:
