@@ -103,7 +103,8 @@ class Engine:
         self._workers = workers if workers is not None else NoWorkers()
         self._fairness = Fairness()
         self._stalled = False
-        self._last_step = self.clock.monotonic()
+        # Since the fence, which gave every lease its time: we may have been stopped right after it.
+        self._last_step = leadership.confirmed_at
         self._next_sweep = self.clock.now()
         self._next_inbox = self._next_sweep
         self._next_show = self._next_sweep

@@ -44,7 +44,8 @@ def entry(*batches: Batch) -> Entry:
 
 
 def run(**fields: Any) -> RunRequested:
-    values = {"run_id": "run_1", "run_key": "k", "request_fingerprint": "f", **fields}
+    values: dict[str, Any] = {"run_id": "run_1", "run_key": "k", "request_fingerprint": "f"}
+    values.update(fields)
     return RunRequested(**values)
 
 

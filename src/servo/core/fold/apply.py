@@ -100,8 +100,7 @@ def apply_batch(  # noqa: PLR0911 - one line for each thing that can become of a
     if batch.quarantined:
         return _set_aside(state, batch, position, batch.quarantined)
     commands = _commands(batch)
-    key = batch.key or (batch.id if commands else "")
-    digest = sha256(_encode(batch.events)).hexdigest() if key else ""
+    key, digest = _identity(batch) if commands or batch.key else ("", "")
     if key and (known := state.answers.rows.get(key)) is not None:
         return _answer_again(known, digest)
     if batch.sent_at is not None and state.ts - batch.sent_at > ANSWERS_KEPT_FOR:
@@ -206,6 +205,11 @@ def _bury(state: State, batch: Batch, reason: str, error: str) -> None:
             row_version=state.seq,
         ),
     )
+
+
+def _identity(batch: Batch) -> tuple[str, str]:
+    """The key under which the answer is remembered, and the hash of the request."""
+    return batch.key or batch.id, sha256(_encode(batch.events)).hexdigest()
 
 
 def _commands(batch: Batch) -> bool:
