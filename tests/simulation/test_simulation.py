@@ -21,23 +21,16 @@ def test_a_world_that_once_broke_a_rule_keeps_it_now(seed: int) -> None:
     assert run_seed(seed).violation is None
 
 
-SEEDS = {name: bug.seed for name, bug in BUGS.items() if bug.seed is not None}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SEEDS)
+@pytest.mark.parametrize("name", BUGS)
 def test_a_planted_bug_is_found(name: str) -> None:
     with planted(name):
-        outcome = run_seed(SEEDS[name])
+        outcome = run_seed(BUGS[name].seed)
     assert outcome.violation is not None
-
-
-def test_a_dozen_planted_bugs_have_a_world_that_finds_them() -> None:
-    assert len(SEEDS) >= 12
 
 
 def test_swarms_differ_in_what_they_switch_on() -> None:
     worlds = [draw(seed) for seed in range(50)]
     assert {world.store.late > 0 for world in worlds} == {True, False}
-    assert {world.max_leaders for world in worlds} == {2, 3, 4}
+    assert {world.max_leaders for world in worlds} == {2, 3, 4, 5}
     assert {world.task_cap for world in worlds} == {None, 1, 3}

@@ -5,6 +5,7 @@ from datetime import timedelta
 from servo.config import Settings
 from servo.ledger.paths import Paths
 from servo.runtime.service import Service, World
+from servo.runtime.skew import check_clock
 from servo.runtime.system import SystemClock, SystemEntropy
 from servo.storage.from_url import store_from_url
 from servo.storage.local import LocalStore
@@ -14,10 +15,11 @@ LEFTOVER_AGE = timedelta(hours=1)
 
 
 def open_world(url: str) -> World:
-    """The store at `url` with this machine's clock; refused if it does not keep its promises."""
+    """The store at `url` with this machine's clock; refused if either cannot be trusted."""
     clock, entropy = SystemClock(), SystemEntropy()
     store = store_from_url(url, clock=clock)
     probe(store, "probe", entropy)
+    _ = check_clock(store, clock, entropy)
     if isinstance(store, LocalStore):
         store.sweep_temporaries(clock.now() - LEFTOVER_AGE)
     return World(store, clock, entropy)

@@ -93,7 +93,7 @@ def apply_entry(state: State, entry: Entry, digest: str) -> list[Answer]:
     return answers
 
 
-def apply_batch(  # noqa: PLR0911 - one line for each thing that can become of a batch
+def apply_batch(  # noqa: C901, PLR0911 - one line for each thing that can become of a batch
     state: State, batch: Batch, position: int
 ) -> Answer:
     """Apply one batch of the entry that is open, whole or not at all."""

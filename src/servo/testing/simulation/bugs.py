@@ -35,11 +35,11 @@ Planting = Callable[[], AbstractContextManager[None]]
 
 
 class Bug(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong, how to make it so, and a seed whose world finds it, where one is known."""
+    """What is wrong, how to make it so, and a seed whose world finds it."""
 
     what: str
     plant: Planting
-    seed: int | None = None
+    seed: int
 
 
 def _swap(*changes: tuple[Any, str, Any]) -> Planting:
@@ -196,16 +196,6 @@ _message_name = dispatch.queue_message_name
 _started = tasks.RULES[tasks.TaskStarted]
 
 
-def _grant_again_without_renewal(state: State, event: Any, ctx: Any) -> None:
-    row = tasks.task_of(state, event.run_id, event.task_key)
-    lease = row.lease_expires_at
-    _started(state, event, ctx)
-    again = state.tasks.rows[row.run_id, row.task_key]
-    if row.exec_id == event.exec_id and lease is not None:
-        kept = replace(again, lease_expires_at=lease)
-        state.tasks.put((row.run_id, row.task_key), kept)
-
-
 def _everyone_granted(state: State, event: Any, ctx: Any) -> None:
     try:
         _started(state, event, ctx)
@@ -287,18 +277,22 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
                 (Publisher, "write", _write_and_clean_up),
                 (manifest_store, "create_owned", _try_once),
             ),
+            seed=35,
         ),
         "no_reread_after_claim": Bug(
             what="a claimed epoch is not checked by reading the newest manifest",
             plant=_swap((takeover, "claim_epoch", _claim_without_reading)),
+            seed=7,
         ),
         "no_reread_after_fence": Bug(
             what="a fence is trusted although the missing entry may have been collected",
             plant=_swap((takeover, "_catch_up", _catch_up_unchecked)),
+            seed=19,
         ),
         "no_reread_after_stall": Bug(
             what="an append after a long stall is acknowledged without looking",
             plant=_swap((Ownership, "wrote", _never_confirm)),
+            seed=3,
         ),
         "epoch_not_owner": Bug(
             what="leaders compare epochs and not owners",
@@ -307,10 +301,12 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
                 (ownership, "is_owner", _same_epoch_will_do),
                 (takeover, "_successor", _remembering_successor),
             ),
+            seed=51,
         ),
         "answer_without_looking": Bug(
             what="a leader never looks whether it still leads",
             plant=_swap((Ownership, "confirm", _no_confirmation)),
+            seed=3,
         ),
         "no_claim": Bug(
             what="workers run what they are sent without being granted it",
@@ -341,12 +337,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
                 (apply, "open_entry", _open_without_stall_refresh),
                 (engine, "open_entry", _open_without_stall_refresh),
             ),
-        ),
-        "granted_without_renewal": Bug(
-            what="a claim that is repeated is granted without renewing the lease",
-            plant=_swap(
-                (apply, "RULES", {**apply.RULES, tasks.TaskStarted: _grant_again_without_renewal})
-            ),
+            seed=11,
         ),
         "deaf_sweep": Bug(
             what="the sweep does not listen to heartbeats",
@@ -378,6 +369,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         "lost_capture": Bug(
             what="rows of a publish that failed are never published",
             plant=_swap((Publisher, "restore", _forgetful_restore)),
+            seed=10,
         ),
     }
 )

@@ -1,0 +1,61 @@
+"""How far the clock of this machine is from the store's.
+
+Nothing is decided by comparing the two: order, leadership and durability do not depend on clocks.
+But the time of a workspace is its leader's, so a leader whose clock is far off moves deadlines and
+schedules for everybody after it. One that is off by more than `REFUSED` does not get to lead.
+"""
+
+import logging
+from datetime import timedelta
+
+from servo.errors import Invalid
+from servo.ports.clock import Clock
+from servo.ports.entropy import Entropy
+from servo.ports.object_store import ObjectStore
+
+ALARMING = timedelta(seconds=1)
+REFUSED = timedelta(seconds=30)
+
+# HTTP tells the time of an object in whole seconds.
+_COARSE = timedelta(seconds=1)
+_NONE = timedelta(0)
+
+_log = logging.getLogger(__name__)
+
+
+def check_clock(store: ObjectStore, clock: Clock, entropy: Entropy) -> timedelta:
+    """How far the store's clock is ahead, at least; `Invalid` if that is too far either way."""
+    ahead = measure(store, clock, entropy)
+    if abs(ahead) > REFUSED:
+        raise Invalid(
+            f"the clock of this machine is {_told(ahead)} of the store's",
+            remedy="set it right (NTP) and start again; until then another machine has to lead",
+        )
+    if abs(ahead) > ALARMING:
+        _log.warning("the clock of this machine is %s of the store's", _told(ahead))
+    return ahead
+
+
+def measure(store: ObjectStore, clock: Clock, entropy: Entropy) -> timedelta:
+    """How far the store's clock is ahead of this one (behind: negative), as far as is certain.
+
+    An object was written between the two moments we looked at our clock: a time the store gives
+    for it that lies between them proves nothing, and what lies outside is off by that much.
+    """
+    key = f"probe/clock-{entropy.token_bytes(8).hex()}"
+    before = clock.now()
+    store.create(key, b"")
+    after = clock.now()
+    try:
+        written = store.get(key).meta.modified
+    finally:
+        store.delete(key)
+    latest = written + (_COARSE if written.microsecond == 0 else _NONE)
+    if written > after:
+        return written - after
+    return latest - before if latest < before else _NONE
+
+
+def _told(ahead: timedelta) -> str:
+    off = abs(ahead).total_seconds()
+    return f"{off:.1f} s {'behind' if ahead > _NONE else 'ahead'}"
