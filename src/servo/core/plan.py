@@ -14,9 +14,9 @@ import msgspec
 from servo.core.canonical import canonical_bytes, intern_defaults, sha256_hex
 from servo.core.graph import topological_order
 from servo.core.ids import Digest, TaskKeyStr, TenantId, WorkspaceId
-from servo.core.integers import Int64
 from servo.core.keys import TaskOperation, task_key_text
 from servo.core.retry import RetryPolicy, check_policy
+from servo.core.wire import Int64
 from servo.errors import Corrupt, Invalid
 
 MAX_TASKS = 1_000_000

@@ -16,7 +16,7 @@ import msgspec
 
 from servo.core.canonical import intern_defaults
 from servo.core.ids import JITTER_STEPS
-from servo.core.integers import Int64
+from servo.core.wire import Int64
 from servo.errors import Invalid
 
 MAX_ATTEMPTS = 1000

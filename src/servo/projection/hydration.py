@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from servo.core.events.envelope import Batch
 from servo.core.events.runs import PlanSegmentExpanded
-from servo.core.fold.apply import needs
+from servo.core.fold.apply import missing
 from servo.core.ids import Digest
 from servo.core.manifest import Manifest
 from servo.core.plan import parse_chunk
@@ -46,11 +46,10 @@ class Hydrator:
         """
         wanted: dict[str, dict[object, None]] = {}
         for batch in batches:
-            for table, key in needs(batch):
-                if key not in state.tables[table]:
-                    wanted.setdefault(table, {})[key] = None
+            for table, key in missing(state, batch):
+                wanted.setdefault(table, {})[key] = None
             for event in batch.events:
-                if isinstance(event, PlanSegmentExpanded):
+                if type(event) is PlanSegmentExpanded:
                     self._load_segment(state, event.digest, lenient=lenient)
         for table, keys in wanted.items():
             state.hydrate(table, self.cold.fetch(self.manifest, table, list(keys)))

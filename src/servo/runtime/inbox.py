@@ -68,7 +68,7 @@ def _batch(name: str, data: bytes) -> Batch:
     """The batch in an inbox object, or one that says what is wrong with it."""
     try:
         found = decode_batch(data)
-        check_batch(found)
+        check_batch(found, data)
     except Invalid as error:
         text = data[:1000].decode(errors="replace")
         return Batch(id=name, key=name, actor="inbox", quarantined=f"{error} in {text!r}")

@@ -21,7 +21,9 @@ from servo.errors import ServoError
 
 Reply = Callable[[Answer | ServoError], None]
 
-_TRIGGERS = (RunRequested, ScheduleTicked, SensorEvaluated, BackfillCreated, BackfillChunkPlanned)
+_TRIGGERS = frozenset(
+    {RunRequested, ScheduleTicked, SensorEvaluated, BackfillCreated, BackfillChunkPlanned}
+)
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,8 +54,8 @@ def request(batch: Batch, reply: Reply) -> Request:
     """Check and encode a batch; `Invalid` before anything is queued."""
     raw = encode_batch(batch)
     stored = read_back(raw)
-    check_batch(stored)
-    trigger = any(isinstance(event, _TRIGGERS) for event in stored.events)
+    check_batch(stored, raw)
+    trigger = not _TRIGGERS.isdisjoint({type(event) for event in stored.events})
     return Request(batch=stored, raw=raw, reply=reply, trigger=trigger)
 
 

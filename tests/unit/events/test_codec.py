@@ -22,6 +22,7 @@ from servo.core.events.envelope import Batch, Entry, Event, Status, UnknownEvent
 from servo.core.events.quotas import PoolLimitSet, QuotaSet
 from servo.core.events.runs import RunRequested
 from servo.core.events.schedules import ScheduleUpserted
+from servo.core.events.tasks import TaskStarted
 from servo.core.events.upcast import Payload, upcast
 from servo.core.events.validate import check_batch
 from servo.errors import Corrupt, Invalid
@@ -184,3 +185,27 @@ def test_a_schedule_that_is_never_due_is_refused_before_it_is_written(
     fields: dict[str, Any] = {"schedule_id": "s", "cron_expressions": ("* * * * *",), **changes}
     with pytest.raises(Invalid):
         check_batch(Batch(id="b", events=(ScheduleUpserted(**fields),)))
+
+
+IDS = st.text(max_size=6) | st.text('./%2eA|\\"é\x7f\n', max_size=6)
+
+
+@given(IDS, IDS, st.sampled_from(["", "ok", "../x"]))
+def test_many_events_are_checked_as_one_by_one(run_id: str, task: str, worker: str) -> None:
+    started = TaskStarted(
+        run_id=run_id, task_key=task, attempt_id="a", exec_id="e", worker_id=worker
+    )
+    try:
+        raw = encode_batch(Batch(id="b", events=(started,)))
+        stored = read_back(raw)
+    except Invalid:
+        return
+
+    def refused(raw: bytes) -> bool:
+        try:
+            check_batch(stored, raw)
+        except Invalid:
+            return True
+        return False
+
+    assert refused(raw) is refused(b"")

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from servo.core.events.envelope import Event, Kind
+from servo.core.wire import Id, MaybeId
 
 
 class Severity(StrEnum):
@@ -19,7 +20,7 @@ class Severity(StrEnum):
 class AssetDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a deployment says of one asset."""
 
-    asset_key: str
+    asset_key: MaybeId
     group: str = ""
     upstream: tuple[str, ...] = ()
     code_version: str = ""
@@ -42,7 +43,7 @@ class DefinitionsDeployed(Event, frozen=True, kw_only=True, tag="DefinitionsDepl
     KIND: ClassVar[Kind] = Kind.COMMAND
 
     v: Literal[1] = 1
-    deployment_id: str
+    deployment_id: Id
     location: str = "default"
     assets: tuple[AssetDefinition, ...] = ()
     definitions_digest: str = ""
@@ -52,19 +53,19 @@ class CheckEvaluated(Event, frozen=True, kw_only=True, tag="CheckEvaluated"):
     """A check ran on an output."""
 
     v: Literal[1] = 1
-    run_id: str
-    task_key: str
-    attempt_id: str
-    exec_id: str
-    asset_key: str
-    check_name: str
+    run_id: Id
+    task_key: Id
+    attempt_id: Id
+    exec_id: Id
+    asset_key: MaybeId
+    check_name: Id
     passed: bool
-    partition_key: str | None = None
+    partition_key: Id | None = None
     severity: Severity = Severity.ERROR
     blocking: bool = False
     message: str = ""
     metadata: str = ""
-    materialization_id: str = ""
+    materialization_id: MaybeId = ""
 
 
 class QuarantineDecided(Event, frozen=True, kw_only=True, tag="QuarantineDecided"):
@@ -73,7 +74,7 @@ class QuarantineDecided(Event, frozen=True, kw_only=True, tag="QuarantineDecided
     KIND: ClassVar[Kind] = Kind.COMMAND
 
     v: Literal[1] = 1
-    materialization_id: str
+    materialization_id: MaybeId
     approved: bool
     decided_by: str = ""
     reason: str = ""
@@ -85,8 +86,8 @@ class AssetObserved(Event, frozen=True, kw_only=True, tag="AssetObserved"):
     KIND: ClassVar[Kind] = Kind.COMMAND
 
     v: Literal[1] = 1
-    asset_key: str
-    partition_key: str | None = None
+    asset_key: MaybeId
+    partition_key: Id | None = None
     data_version: str = ""
     observed_at: datetime | None = None
     metadata: str = ""
@@ -98,8 +99,8 @@ class AssetWiped(Event, frozen=True, kw_only=True, tag="AssetWiped"):
     KIND: ClassVar[Kind] = Kind.COMMAND
 
     v: Literal[1] = 1
-    asset_key: str
-    partition_keys: tuple[str, ...] = ()
+    asset_key: MaybeId
+    partition_keys: tuple[Id, ...] = ()
     requested_by: str = ""
 
 
@@ -110,5 +111,5 @@ class DynamicPartitionsChanged(Event, frozen=True, kw_only=True, tag="DynamicPar
 
     v: Literal[1] = 1
     set_name: str
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
+    added: tuple[Id, ...] = ()
+    removed: tuple[Id, ...] = ()

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from servo.core.events.envelope import Event, Kind
-from servo.core.integers import Int64
+from servo.core.wire import Id, Int64
 
 
 class BackfillState(StrEnum):
@@ -40,12 +40,12 @@ class BackfillCreated(Event, frozen=True, kw_only=True, tag="BackfillCreated"):
     KIND: ClassVar[Kind] = Kind.FACT
 
     v: Literal[1] = 1
-    backfill_id: str
-    client_request_id: str
+    backfill_id: Id
+    client_request_id: Id
     request_fingerprint: str
-    asset_selection: tuple[str, ...]
+    asset_selection: tuple[Id, ...]
     selector: PartitionSelector
-    partition_keys: tuple[str, ...] = ()
+    partition_keys: tuple[Id, ...] = ()
     partitions_digest: str = ""
     total_partitions: Int64
     chunk_size: Int64 = 10
@@ -54,7 +54,7 @@ class BackfillCreated(Event, frozen=True, kw_only=True, tag="BackfillCreated"):
     max_failed_partitions: Int64 | None = None
     priority: Int64 = 0
     labels: dict[str, str] = {}
-    parent_backfill_id: str | None = None
+    parent_backfill_id: Id | None = None
 
 
 class BackfillChunkPlanned(Event, frozen=True, kw_only=True, tag="BackfillChunkPlanned"):
@@ -63,11 +63,11 @@ class BackfillChunkPlanned(Event, frozen=True, kw_only=True, tag="BackfillChunkP
     KIND: ClassVar[Kind] = Kind.INTENT
 
     v: Literal[1] = 1
-    backfill_id: str
+    backfill_id: Id
     chunk_index: Int64
     expected_state_version: Int64
-    partition_keys: tuple[str, ...]
-    run_key: str
+    partition_keys: tuple[Id, ...]
+    run_key: Id
     request_fingerprint: str
 
 
@@ -77,7 +77,7 @@ class BackfillStateChanged(Event, frozen=True, kw_only=True, tag="BackfillStateC
     KIND: ClassVar[Kind] = Kind.COMMAND
 
     v: Literal[1] = 1
-    backfill_id: str
+    backfill_id: Id
     to_state: BackfillState
     expected_state_version: Int64 | None = None
     changed_by: str = ""

@@ -9,14 +9,14 @@ from typing import ClassVar, Literal
 import msgspec
 
 from servo.core.events.envelope import Event, Kind
-from servo.core.integers import Int64
+from servo.core.wire import Id, Int64, MaybeId
 
 
 class Handover(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A known idle worker takes the attempt at once: the claim rides in the dispatch."""
 
-    exec_id: str
-    worker_id: str = ""
+    exec_id: Id
+    worker_id: MaybeId = ""
 
 
 class DispatchRequested(Event, frozen=True, kw_only=True, tag="DispatchRequested"):
@@ -25,8 +25,8 @@ class DispatchRequested(Event, frozen=True, kw_only=True, tag="DispatchRequested
     KIND: ClassVar[Kind] = Kind.INTENT
 
     v: Literal[1] = 1
-    run_id: str
-    task_key: str
+    run_id: Id
+    task_key: Id
     attempt: Int64
     handover: Handover | None = None
 
@@ -37,9 +37,9 @@ class DispatchEnqueued(Event, frozen=True, kw_only=True, tag="DispatchEnqueued")
     KIND: ClassVar[Kind] = Kind.INTENT
 
     v: Literal[1] = 1
-    run_id: str
-    task_key: str
-    attempt_id: str
+    run_id: Id
+    task_key: Id
+    attempt_id: Id
     delivery: Int64
 
 
@@ -49,9 +49,9 @@ class DispatchAckTimedOut(Event, frozen=True, kw_only=True, tag="DispatchAckTime
     KIND: ClassVar[Kind] = Kind.INTENT
 
     v: Literal[1] = 1
-    run_id: str
-    task_key: str
-    attempt_id: str
+    run_id: Id
+    task_key: Id
+    attempt_id: Id
     delivery: Int64
 
 
@@ -61,10 +61,10 @@ class LeaseExpired(Event, frozen=True, kw_only=True, tag="LeaseExpired"):
     KIND: ClassVar[Kind] = Kind.INTENT
 
     v: Literal[1] = 1
-    run_id: str
-    task_key: str
-    attempt_id: str
-    exec_id: str
+    run_id: Id
+    task_key: Id
+    attempt_id: Id
+    exec_id: Id
 
 
 class ExecutionTimedOut(Event, frozen=True, kw_only=True, tag="ExecutionTimedOut"):
@@ -73,10 +73,10 @@ class ExecutionTimedOut(Event, frozen=True, kw_only=True, tag="ExecutionTimedOut
     KIND: ClassVar[Kind] = Kind.INTENT
 
     v: Literal[1] = 1
-    run_id: str
-    task_key: str
-    attempt_id: str
-    exec_id: str
+    run_id: Id
+    task_key: Id
+    attempt_id: Id
+    exec_id: Id
 
 
 class CancelGraceExpired(Event, frozen=True, kw_only=True, tag="CancelGraceExpired"):
@@ -85,7 +85,7 @@ class CancelGraceExpired(Event, frozen=True, kw_only=True, tag="CancelGraceExpir
     KIND: ClassVar[Kind] = Kind.INTENT
 
     v: Literal[1] = 1
-    run_id: str
-    task_key: str
-    attempt_id: str
-    exec_id: str
+    run_id: Id
+    task_key: Id
+    attempt_id: Id
+    exec_id: Id

@@ -3,6 +3,7 @@
 from typing import ClassVar, Literal
 
 from servo.core.events.envelope import Event, Kind
+from servo.core.wire import Id
 
 
 class ParkedBatchExpired(Event, frozen=True, kw_only=True, tag="ParkedBatchExpired"):
@@ -11,4 +12,4 @@ class ParkedBatchExpired(Event, frozen=True, kw_only=True, tag="ParkedBatchExpir
     KIND: ClassVar[Kind] = Kind.INTENT
 
     v: Literal[1] = 1
-    batch_id: str
+    batch_id: Id

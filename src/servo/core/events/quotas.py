@@ -3,7 +3,7 @@
 from typing import ClassVar, Literal
 
 from servo.core.events.envelope import Event, Kind
-from servo.core.integers import Int64
+from servo.core.wire import Int64, MaybeId
 
 
 class QuotaSet(Event, frozen=True, kw_only=True, tag="QuotaSet"):
@@ -37,5 +37,5 @@ class LaneWeightSet(Event, frozen=True, kw_only=True, tag="LaneWeightSet"):
     KIND: ClassVar[Kind] = Kind.COMMAND
 
     v: Literal[1] = 1
-    lane: str
+    lane: MaybeId
     weight: Int64

@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 import msgspec
 
 from servo.core.events.envelope import Event, Kind
-from servo.core.integers import Int64
 from servo.core.plan import TaskSpec
+from servo.core.wire import Id, Int64, MaybeId
 
 DEFAULT_RUN_TIMEOUT_MS = int(timedelta(hours=24).total_seconds()) * 1000
 
@@ -23,26 +23,26 @@ class ManualSource(Source, frozen=True, kw_only=True, tag="manual"):
 
 class ScheduleSource(Source, frozen=True, kw_only=True, tag="schedule"):
     schedule_id: str
-    tick_id: str
+    tick_id: Id
 
 
 class SensorSource(Source, frozen=True, kw_only=True, tag="sensor"):
     sensor_id: str
-    eval_id: str
+    eval_id: Id
 
 
 class BackfillSource(Source, frozen=True, kw_only=True, tag="backfill"):
-    backfill_id: str
+    backfill_id: Id
     chunk_index: Int64
 
 
 class AutomationSource(Source, frozen=True, kw_only=True, tag="automation"):
-    evaluation_id: str
+    evaluation_id: Id
     upstream_materialization_id: str = ""
 
 
 class RerunSource(Source, frozen=True, kw_only=True, tag="rerun"):
-    run_id: str
+    run_id: Id
     user_id: str = ""
 
 
@@ -61,17 +61,17 @@ class RunRequested(Event, frozen=True, kw_only=True, tag="RunRequested"):
     KIND: ClassVar[Kind] = Kind.FACT
 
     v: Literal[1] = 1
-    run_id: str
-    run_key: str
+    run_id: Id
+    run_key: Id
     request_fingerprint: str
     source: SourceRef = ManualSource()
-    asset_selection: tuple[str, ...] = ()
-    partition_selection: tuple[str, ...] = ()
+    asset_selection: tuple[Id, ...] = ()
+    partition_selection: tuple[Id, ...] = ()
     labels: dict[str, str] = {}
-    lane: str = ""
+    lane: MaybeId = ""
     priority: Int64 = 0
     timeout_ms: Int64 = DEFAULT_RUN_TIMEOUT_MS
-    parent_run_id: str | None = None
+    parent_run_id: Id | None = None
 
 
 class PlanSegment(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ class PlanCreated(Event, frozen=True, kw_only=True, tag="PlanCreated"):
     KIND: ClassVar[Kind] = Kind.INTENT
 
     v: Literal[1] = 1
-    run_id: str
+    run_id: Id
     fingerprint: str
     tasks: tuple[TaskSpec, ...] = ()
     segments: tuple[PlanSegment, ...] = ()
@@ -99,7 +99,7 @@ class PlanFailed(Event, frozen=True, kw_only=True, tag="PlanFailed"):
     KIND: ClassVar[Kind] = Kind.INTENT
 
     v: Literal[1] = 1
-    run_id: str
+    run_id: Id
     error: str
 
 
@@ -112,7 +112,7 @@ class PlanSegmentExpanded(Event, frozen=True, kw_only=True, tag="PlanSegmentExpa
     KIND: ClassVar[Kind] = Kind.INTENT
 
     v: Literal[1] = 1
-    run_id: str
+    run_id: Id
     index: Int64
     digest: str
 
@@ -123,7 +123,7 @@ class RunAdmitted(Event, frozen=True, kw_only=True, tag="RunAdmitted"):
     KIND: ClassVar[Kind] = Kind.INTENT
 
     v: Literal[1] = 1
-    run_id: str
+    run_id: Id
 
 
 class RunCancelRequested(Event, frozen=True, kw_only=True, tag="RunCancelRequested"):
@@ -132,7 +132,7 @@ class RunCancelRequested(Event, frozen=True, kw_only=True, tag="RunCancelRequest
     KIND: ClassVar[Kind] = Kind.FACT
 
     v: Literal[1] = 1
-    run_id: str
+    run_id: Id
     requested_by: str = ""
     reason: str = ""
 
@@ -143,7 +143,7 @@ class RunDeadlineExceeded(Event, frozen=True, kw_only=True, tag="RunDeadlineExce
     KIND: ClassVar[Kind] = Kind.INTENT
 
     v: Literal[1] = 1
-    run_id: str
+    run_id: Id
 
 
 class PlanDeadlineExceeded(Event, frozen=True, kw_only=True, tag="PlanDeadlineExceeded"):
@@ -152,4 +152,4 @@ class PlanDeadlineExceeded(Event, frozen=True, kw_only=True, tag="PlanDeadlineEx
     KIND: ClassVar[Kind] = Kind.INTENT
 
     v: Literal[1] = 1
-    run_id: str
+    run_id: Id

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import ClassVar, Literal
 
 from servo.core.events.envelope import Event, Kind
-from servo.core.integers import Int64
+from servo.core.wire import Id, Int64
 
 
 class TickStatus(StrEnum):
@@ -23,8 +23,8 @@ class ScheduleUpserted(Event, frozen=True, kw_only=True, tag="ScheduleUpserted")
     schedule_id: str
     cron_expressions: tuple[str, ...]
     timezone: str = "UTC"
-    asset_selection: tuple[str, ...] = ()
-    partition_selection: tuple[str, ...] = ()
+    asset_selection: tuple[Id, ...] = ()
+    partition_selection: tuple[Id, ...] = ()
     catchup_window_minutes: Int64 = 1440
     max_catchup_ticks: Int64 = 3
     enabled: bool = True
@@ -69,14 +69,14 @@ class ScheduleTicked(Event, frozen=True, kw_only=True, tag="ScheduleTicked"):
 
     v: Literal[1] = 1
     schedule_id: str
-    tick_id: str
+    tick_id: Id
     scheduled_for: datetime
     definition_version: Int64
-    asset_selection: tuple[str, ...] = ()
-    partition_selection: tuple[str, ...] = ()
+    asset_selection: tuple[Id, ...] = ()
+    partition_selection: tuple[Id, ...] = ()
     status: TickStatus
     message: str = ""
-    run_key: str | None = None
+    run_key: Id | None = None
     request_fingerprint: str | None = None
     manual: bool = False
 

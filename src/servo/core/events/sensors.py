@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from servo.core.events.envelope import Event, Kind
-from servo.core.integers import Int64
+from servo.core.wire import Id, Int64
 
 
 class SensorMode(StrEnum):
@@ -27,7 +27,7 @@ class SensorUpserted(Event, frozen=True, kw_only=True, tag="SensorUpserted"):
     v: Literal[1] = 1
     sensor_id: str
     mode: SensorMode = SensorMode.POLL
-    asset_selection: tuple[str, ...] = ()
+    asset_selection: tuple[Id, ...] = ()
     min_interval_ms: Int64 = 30_000
     timeout_ms: Int64 = 60_000
     enabled: bool = True
@@ -73,7 +73,7 @@ class PollTrigger(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
 
 
 class PushTrigger(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="push"):
-    message_id: str
+    message_id: Id
 
 
 class SensorEvaluated(Event, frozen=True, kw_only=True, tag="SensorEvaluated"):
@@ -87,11 +87,11 @@ class SensorEvaluated(Event, frozen=True, kw_only=True, tag="SensorEvaluated"):
 
     v: Literal[1] = 1
     sensor_id: str
-    eval_id: str
+    eval_id: Id
     trigger: PollTrigger | PushTrigger
     expected_state_version: Int64 | None = None
     cursor_before: str | None = None
     cursor_after: str | None = None
     status: SensorEvalStatus
     message: str = ""
-    run_keys: tuple[str, ...] = ()
+    run_keys: tuple[Id, ...] = ()

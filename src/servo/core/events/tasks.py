@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from servo.core.events.envelope import Event, Instant
-from servo.core.integers import Int64
+from servo.core.wire import Id, Int64, MaybeId
 
 
 class TaskOutcome(StrEnum):
@@ -31,7 +31,7 @@ class Gate(StrEnum):
 class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an attempt produced, committed under its execution id."""
 
-    materialization_id: str
+    materialization_id: MaybeId
     uri: str = ""
     format: str = ""
     row_count: Int64 | None = None
@@ -72,11 +72,11 @@ class TaskStarted(Event, frozen=True, kw_only=True, tag="TaskStarted"):
     """A worker claims an attempt for one execution. Only a granted claim may run user code."""
 
     v: Literal[1] = 1
-    run_id: str
-    task_key: str
-    attempt_id: str
-    exec_id: str
-    worker_id: str = ""
+    run_id: Id
+    task_key: Id
+    attempt_id: Id
+    exec_id: Id
+    worker_id: MaybeId = ""
 
 
 class TaskFinished(Event, frozen=True, kw_only=True, tag="TaskFinished"):
@@ -86,10 +86,10 @@ class TaskFinished(Event, frozen=True, kw_only=True, tag="TaskFinished"):
     """
 
     v: Literal[1] = 1
-    run_id: str
-    task_key: str
-    attempt_id: str
-    exec_id: str
+    run_id: Id
+    task_key: Id
+    attempt_id: Id
+    exec_id: Id
     outcome: TaskOutcome
     output: Output | None = None
     error: TaskError | None = None

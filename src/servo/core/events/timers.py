@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import ClassVar, Literal
 
 from servo.core.events.envelope import Event, Instant, Kind
-from servo.core.integers import Int64
+from servo.core.wire import Id, Int64
 
 
 class TimerType(StrEnum):
@@ -20,11 +20,11 @@ class TimerRequested(Event, frozen=True, kw_only=True, tag="TimerRequested"):
     KIND: ClassVar[Kind] = Kind.INTENT
 
     v: Literal[1] = 1
-    timer_id: str
+    timer_id: Id
     timer_type: TimerType
     fire_at: Instant
-    run_id: str | None = None
-    task_key: str | None = None
+    run_id: Id | None = None
+    task_key: Id | None = None
     attempt: Int64 | None = None
     payload: str = ""
 
@@ -35,7 +35,7 @@ class TimerEnqueued(Event, frozen=True, kw_only=True, tag="TimerEnqueued"):
     KIND: ClassVar[Kind] = Kind.INTENT
 
     v: Literal[1] = 1
-    timer_id: str
+    timer_id: Id
 
 
 class TimerFired(Event, frozen=True, kw_only=True, tag="TimerFired"):
@@ -44,7 +44,7 @@ class TimerFired(Event, frozen=True, kw_only=True, tag="TimerFired"):
     KIND: ClassVar[Kind] = Kind.INTENT
 
     v: Literal[1] = 1
-    timer_id: str
+    timer_id: Id
 
 
 class TimerCancelled(Event, frozen=True, kw_only=True, tag="TimerCancelled"):
@@ -53,4 +53,4 @@ class TimerCancelled(Event, frozen=True, kw_only=True, tag="TimerCancelled"):
     KIND: ClassVar[Kind] = Kind.INTENT
 
     v: Literal[1] = 1
-    timer_id: str
+    timer_id: Id

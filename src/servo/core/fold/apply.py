@@ -20,6 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from servo.core.events.envelope import Answer, Batch, Entry, Event, Kind, Status, UnknownEvent
+from servo.core.events.tasks import TaskFinished, TaskStarted
 from servo.core.fold import (
     assets,
     backfills,
@@ -57,6 +58,7 @@ RULES: Mapping[type[Event], Rule] = {k: r for family in _FAMILIES for k, r in fa
 NEEDS: Mapping[type[Event], Needs] = {k: n for family in _FAMILIES for k, n in family.NEEDS.items()}
 _COMMANDS = frozenset(kind for kind in RULES if kind.KIND is Kind.COMMAND)
 
+_REPORTS = frozenset({TaskStarted, TaskFinished})
 _APPLIED = Status.APPLIED
 NO_TIME = timedelta(0)
 
@@ -284,3 +286,25 @@ def needs(batch: Batch) -> list[tuple[str, object]]:
     if batch.parkable or batch.quarantined:
         wanted.append(("dead_letter", batch.id))
     return wanted
+
+
+def missing(state: State, batch: Batch) -> list[tuple[str, object]]:
+    """Those of them that are not in memory.
+
+    A task comes and goes with its run, so where the task is, nothing is missing for a report of it.
+    """
+    if _about_known_tasks(state, batch):
+        return []
+    return [(table, key) for table, key in needs(batch) if key not in state.tables[table].rows]
+
+
+def _about_known_tasks(state: State, batch: Batch) -> bool:
+    if batch.key or batch.parkable or batch.quarantined:
+        return False
+    known = state.tasks.rows
+    for event in batch.events:
+        if type(event) not in _REPORTS:
+            return False
+        if (event.run_id, event.task_key) not in known:  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - a report
+            return False
+    return True

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from servo.core.fold.context import Rejected
 from servo.core.fold.limits import MIN_HEARTBEAT_TIMEOUT_MS, clamp_ms
 from servo.core.fold.run_lifecycle import (
-    RESOLUTION,
-    Tally,
+    counted,
     decide,
     note_resolution,
+    resolution_of,
 )
 from servo.core.plan import TaskSpec
 from servo.core.state.rows.execution import DepSatisfactionRow, RunRow, TaskRow
@@ -31,7 +31,7 @@ from servo.core.state.states import (
 
 def expand(state: State, run: RunRow, specs: Iterable[TaskSpec], *, planned_only: bool) -> RunRow:
     """Make the tasks of these specifications; the run row with those that ended at once counted."""
-    tally = Tally()
+    over: list[TaskRow] = []
     for spec in specs:
         key = (run.run_id, spec.task_key)
         if key in state.tasks:
@@ -42,13 +42,9 @@ def expand(state: State, run: RunRow, specs: Iterable[TaskSpec], *, planned_only
         if not planned_only:
             row = _activated(state, run, row)
             if row.state in TERMINAL_TASK_STATES:
-                tally.count(row.state)
+                over.append(row)
         state.tasks.put(key, row)
-    return replace(
-        run,
-        tasks_skipped=run.tasks_skipped + tally.skipped,
-        tasks_cancelled=run.tasks_cancelled + tally.cancelled,
-    )
+    return counted(run, over, state.seq)
 
 
 def activate(state: State, run: RunRow) -> None:
@@ -75,7 +71,7 @@ def _add_edge(state: State, row: TaskRow, upstream: str) -> TaskRow:
     if above is None:
         raise Rejected(f"invalid_plan: {row.task_key} depends on {upstream}, which is not planned")
     over = above.state in TERMINAL_TASK_STATES
-    resolution = RESOLUTION[above.state] if over else None
+    resolution = resolution_of(above) if over else None
     state.edges.put(
         (row.run_id, upstream, row.task_key),
         DepSatisfactionRow(

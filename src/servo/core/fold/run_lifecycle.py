@@ -6,6 +6,7 @@ works off a list, so a chain of any length costs its length and no stack. A depe
 when all of its upstreams are resolved: any order of their endings gives the same result.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -45,41 +46,18 @@ RESOLUTION = {
 }
 
 
-class Tally:
-    """How many tasks of a run ended in this step, by how they ended."""
-
-    __slots__ = ("cancelled", "failed", "skipped", "succeeded")
-
-    def __init__(self) -> None:
-        self.succeeded = self.failed = self.skipped = self.cancelled = 0
-
-    def count(self, state: TaskState) -> None:
-        if state is SUCCEEDED:
-            self.succeeded += 1
-        elif state is FAILED:
-            self.failed += 1
-        elif state is SKIPPED:
-            self.skipped += 1
-        else:
-            self.cancelled += 1
-
-
 def end_tasks(state: State, run: RunRow, ended: list[TaskRow], ctx: Ctx) -> None:
     """Put rows that are now terminal, settle their dependants, count, close the run if over."""
-    tally = Tally()
     put = state.tasks.put
     for row in ended:
         put((row.run_id, row.task_key), row)
-        tally.count(row.state)
-    work = ended
-    while work:
-        work = _settle_dependants(state, run, work, tally)
-    _count(state, run, tally, ctx)
+    over, work = list(ended), ended
+    while work := _settle_dependants(state, run, work):
+        over += work
+    close_if_over(state, counted(run, over, state.seq), ctx)
 
 
-def _settle_dependants(
-    state: State, run: RunRow, ended: list[TaskRow], tally: Tally
-) -> list[TaskRow]:
+def _settle_dependants(state: State, run: RunRow, ended: list[TaskRow]) -> list[TaskRow]:
     """Resolve the edges below tasks that just ended; the dependants that ended with them."""
     tasks, edges, downstream = state.tasks, state.edges, state.index.downstream
     next_ended: list[TaskRow] = []
@@ -99,7 +77,6 @@ def _settle_dependants(
             row = resolved(state, run, before, how)
             if row.state is not before.state and row.state is not READY:
                 next_ended.append(row)
-                tally.count(row.state)
             tasks.put(key, row)
     return next_ended
 
@@ -199,16 +176,26 @@ def ended(state: State, row: TaskRow, into: TaskState, why: TransitionReason) ->
     )
 
 
-def _count(state: State, run: RunRow, tally: Tally, ctx: Ctx) -> None:
-    counted = replace(
+def counted(run: RunRow, ended: Iterable[TaskRow], seq: int) -> RunRow:
+    """The row of a run in which these tasks have ended."""
+    succeeded = failed = skipped = cancelled = 0
+    for row in ended:
+        if row.state is SUCCEEDED:
+            succeeded += 1
+        elif row.state is FAILED:
+            failed += 1
+        elif row.state is SKIPPED:
+            skipped += 1
+        else:
+            cancelled += 1
+    return replace(
         run,
-        tasks_succeeded=run.tasks_succeeded + tally.succeeded,
-        tasks_failed=run.tasks_failed + tally.failed,
-        tasks_skipped=run.tasks_skipped + tally.skipped,
-        tasks_cancelled=run.tasks_cancelled + tally.cancelled,
-        row_version=state.seq,
+        tasks_succeeded=run.tasks_succeeded + succeeded,
+        tasks_failed=run.tasks_failed + failed,
+        tasks_skipped=run.tasks_skipped + skipped,
+        tasks_cancelled=run.tasks_cancelled + cancelled,
+        row_version=seq,
     )
-    close_if_over(state, counted, ctx)
 
 
 def tasks_over(run: RunRow) -> int:
