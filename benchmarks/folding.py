@@ -11,7 +11,7 @@ from benchmarks import plans
 from benchmarks.floors import replace_rows
 from benchmarks.measure import Result, Samples, Work, cost_of_one, throughput
 from benchmarks.scratch import Scratch
-from servo.core.events.envelope import Batch, Event
+from servo.core.events.envelope import Answer, Batch, Event
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.tasks import TaskOutcome
 from servo.core.fold.apply import apply_batch, open_entry
@@ -33,15 +33,14 @@ class Workspace:
     def __init__(self) -> None:
         self.state = State("acme", "bench")
         self.state.ts = START
+        self.answers: list[Answer] = []
         self.commit([Batch(id="quota", events=(QuotaSet(max_concurrent_tasks=1_000_000),))])
 
     def commit(self, batches: Sequence[Batch]) -> None:
         """Fold one entry."""
         state = self.state
         open_entry(state, seq=state.seq + 1, epoch=1, ts=state.ts + TICK, stall=False)
-        for position, batch in enumerate(batches):
-            answer = apply_batch(state, batch, position)
-            assert answer.applied, answer
+        self.answers += [apply_batch(state, batch, n) for n, batch in enumerate(batches)]
         state.seal()
 
     def commit_all(self, batches: Sequence[Batch]) -> None:
@@ -50,7 +49,10 @@ class Workspace:
             self.commit(batches[start : start + CYCLE])
 
     def forget(self) -> None:
-        """Be as after a publish."""
+        """Be as after a publish, with everything applied so far."""
+        refused = [answer for answer in self.answers if not answer.applied]
+        assert not refused, refused[0]
+        self.answers.clear()
         for table in self.state.tables.values():
             table.dirty = {}
         forget_history(self.state)

@@ -58,6 +58,7 @@ RULES: Mapping[type[Event], Rule] = {k: r for family in _FAMILIES for k, r in fa
 NEEDS: Mapping[type[Event], Needs] = {k: n for family in _FAMILIES for k, n in family.NEEDS.items()}
 _COMMANDS = frozenset(kind for kind in RULES if kind.KIND is Kind.COMMAND)
 
+_ONE_NAME: Mapping[type[Any], tuple[str]] = {kind: (kind.__name__,) for kind in RULES}
 _REPORTS = frozenset({TaskStarted, TaskFinished})
 _APPLIED = Status.APPLIED
 NO_TIME = timedelta(0)
@@ -245,7 +246,6 @@ def _remember(state: State, key: str, digest: str, answer: Answer) -> None:
 
 def _index(state: State, batch: Batch, position: int) -> None:
     events, seq = batch.events, state.seq
-    first = events[0] if events else None
     state.ledger_index.put(
         (seq, position),
         LedgerIndexRow(
@@ -257,21 +257,18 @@ def _index(state: State, batch: Batch, position: int) -> None:
             ts=state.ts,
             event_count=len(events),
             event_types=_type_names(events),
-            run_id=getattr(first, "run_id", None),
+            run_id=getattr(events[0], "run_id", None) if events else None,
             row_version=seq,
         ),
     )
 
 
 def _type_names(events: tuple[Event | UnknownEvent, ...]) -> tuple[str, ...]:
-    if len(events) == 1:
-        return (_type_name(events[0]),)
-    return tuple(dict.fromkeys([_type_name(event) for event in events]))
-
-
-def _type_name(event: Event | UnknownEvent) -> str:
-    kind = type(event)
-    return kind.__name__ if kind is not UnknownEvent else event.type  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+    known = _ONE_NAME.get(type(events[0])) if len(events) == 1 else None
+    if known is not None:
+        return known
+    names = [e.type if isinstance(e, UnknownEvent) else type(e).__name__ for e in events]
+    return tuple(dict.fromkeys(names))
 
 
 def needs(batch: Batch) -> list[tuple[str, object]]:

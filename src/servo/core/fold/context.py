@@ -7,6 +7,8 @@ whole batch. Nothing here reads a clock: the time of an entry is `state.ts`.
 
 from collections.abc import Callable
 
+import msgspec
+
 from servo.core.events.envelope import Batch
 from servo.core.state.state import State
 
@@ -38,18 +40,15 @@ class Repeated(Exception):
         self.data = data
 
 
-class Ctx:
+class Ctx(msgspec.Struct):
     """One batch on its way through the fold.
 
     A rule that refuses may leave in `on_reject` what is to be recorded all the same. It runs after
     everything the batch did is taken back, and does nothing the second time.
     """
 
-    __slots__ = ("batch", "conflict", "data", "ended_runs", "on_reject")
-
-    def __init__(self, batch: Batch) -> None:
-        self.batch = batch
-        self.data: dict[str, str | int] = {}
-        self.conflict = ""
-        self.ended_runs: list[str] = []
-        self.on_reject: Callable[[State], None] | None = None
+    batch: Batch
+    data: dict[str, str | int] = {}
+    conflict: str = ""
+    ended_runs: list[str] = []
+    on_reject: Callable[[State], None] | None = None

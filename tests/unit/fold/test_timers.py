@@ -1,0 +1,116 @@
+"""Rules of durable timers: who may set them, what they wake, and that they fire once."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from servo.controllers import timers
+from servo.core.events.envelope import Batch, Event, Status
+from servo.core.events.runs import RunCancelRequested
+from servo.core.events.tasks import TaskOutcome
+from servo.core.events.timers import (
+    TimerCancelled,
+    TimerEnqueued,
+    TimerFired,
+    TimerRequested,
+    TimerType,
+)
+from servo.core.state.rows.execution import TimerRow
+from servo.core.state.states import TaskState, TimerState
+from servo.testing.builders import START, Story, dump
+
+HOUR = timedelta(hours=1)
+WANTED = TimerRequested(timer_id="sla", timer_type=TimerType.SLA_CHECK, fire_at=START + HOUR)
+
+
+def retrying() -> tuple[Story, TimerRow]:
+    """A story in which task `a` failed and waits for the timer of its next attempt."""
+    story = Story()
+    story.plan({"a": ()})
+    story.execute("a", TaskOutcome.FAILED)
+    (timer,) = story.state.timers.values()
+    return story, timer
+
+
+def test_a_timer_that_is_asked_for_again_stays_as_it_was() -> None:
+    story = Story()
+    assert story.tell(WANTED).applied
+    before = dump(story.state)
+    again = story.tell(replace(WANTED, fire_at=START + 2 * HOUR))
+    assert (again.repeated, again.data) == (True, {"timer_id": "sla"})
+    assert dump(story.state) == before
+
+
+def test_a_timer_that_has_fired_cannot_be_asked_for_again() -> None:
+    story = Story()
+    story.tell(WANTED)
+    story.wait(hours=1)
+    assert story.tell(TimerFired(timer_id="sla")).applied
+    assert story.tell(WANTED).repeated
+    assert story.state.timers.rows["sla"].state is TimerState.FIRED
+
+
+def test_nobody_but_the_fold_makes_or_cancels_a_retry() -> None:
+    story, timer = retrying()
+    before = dump(story.state)
+    asked = replace(WANTED, timer_type=TimerType.RETRY)
+    for event in (asked, TimerCancelled(timer_id=timer.timer_id)):
+        assert story.tell(event).reason == "retry timers belong to the fold"
+    assert dump(story.state) == before
+
+
+def test_a_timer_of_a_run_waits_until_the_run_is_planned() -> None:
+    story = Story()
+    early = replace(WANTED, run_id="run_1")
+    assert story.tell(early).reason == "the run of the timer is not active"
+    (parked,) = story.commit(Batch(id="early", events=(early,), parkable=True))
+    assert parked.status is Status.PARKED
+    story.plan({"a": ()})
+    assert story.state.timers.rows["sla"].run_id == "run_1"
+    assert not story.state.parked.rows
+
+
+def test_a_timer_is_promised_once() -> None:
+    story = Story()
+    story.tell(WANTED)
+    promise = TimerEnqueued(timer_id="sla")
+    assert not story.tell(promise).repeated
+    assert story.state.timers.rows["sla"].enqueued
+    again = story.tell(promise)
+    assert (again.applied, again.repeated) == (True, True)
+
+
+def test_a_cancelled_timer_never_fires() -> None:
+    story = Story()
+    story.tell(WANTED)
+    assert story.tell(TimerCancelled(timer_id="sla")).applied
+    story.wait(hours=2)
+    assert timers.reconcile(story.state, story.now) == []
+    assert story.tell(TimerFired(timer_id="sla")).reason == "no such timer is waiting"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [TimerFired(timer_id="no"), TimerCancelled(timer_id="no"), TimerEnqueued(timer_id="no")],
+)
+def test_a_timer_that_nobody_set_does_nothing(event: Event) -> None:
+    story = Story()
+    assert story.tell(event).reason == "no such timer is waiting"
+
+
+def test_a_cancel_takes_the_timer_of_a_waiting_retry_with_it() -> None:
+    story, timer = retrying()
+    story.tell(RunCancelRequested(run_id="run_1"))
+    assert story.state.timers.rows[timer.timer_id].state is TimerState.CANCELLED
+    assert story.task("a").state is TaskState.CANCELLED
+
+
+def test_a_timer_that_fired_before_the_cancel_stays_fired() -> None:
+    story, timer = retrying()
+    story.wait(hours=1)
+    story.tell(TimerFired(timer_id=timer.timer_id))
+    assert story.task("a").state is TaskState.READY
+    story.tell(RunCancelRequested(run_id="run_1"))
+    assert story.state.timers.rows[timer.timer_id].state is TimerState.FIRED
+    assert story.task("a").state is TaskState.CANCELLED
