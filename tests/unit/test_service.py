@@ -461,11 +461,11 @@ def test_a_request_that_comes_as_the_leader_leaves_is_answered(
     looked, go_on = threading.Event(), threading.Event()
     check_batch = requests.check_batch
 
-    def take_time(batch: Batch) -> None:
+    def take_time(batch: Batch, raw: bytes) -> None:
         if batch.id == "late":
             looked.set()
             assert go_on.wait(SOON)
-        check_batch(batch)
+        check_batch(batch, raw)
 
     monkeypatch.setattr(requests, "check_batch", take_time)
 

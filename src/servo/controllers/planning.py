@@ -2,6 +2,7 @@
 
 from servo.controllers.actions import Propose
 from servo.core.events.runs import PlanSegmentExpanded, RunAdmitted
+from servo.core.fold.runs import free_run_slots
 from servo.core.state.state import State
 
 MAX_ADMITTED_PER_ROUND = 100
@@ -28,9 +29,6 @@ def _admissible(state: State) -> list[str]:
     waiting = state.index.runs_waiting
     if not waiting:
         return []
-    quota = state.index.workspace_quota
-    room = MAX_ADMITTED_PER_ROUND
-    if quota is not None and quota.max_concurrent_runs is not None:
-        room = min(room, quota.max_concurrent_runs - len(state.index.runs_active))
+    room = min(MAX_ADMITTED_PER_ROUND, free_run_slots(state))
     by_priority = sorted(waiting, key=lambda run: -state.runs.rows[run].priority)
     return by_priority[: max(room, 0)]

@@ -141,6 +141,8 @@ def decide(policy: RetryPolicy, failure: Failure, spent: Spent, *, jitter: int) 
         ):
             if spent.infra_losses > policy.max_infra_retries:
                 return GiveUp(GiveUpReason.INFRA_RETRIES_EXHAUSTED)
+            if failure.retry_after is not None:
+                return Retry(_asked(failure.retry_after))
             return Retry(delay_after(_INFRA_DELAYS, spent.infra_losses, jitter=jitter))
         case FailureKind.INVALID:
             return GiveUp(GiveUpReason.INVALID)
@@ -190,8 +192,13 @@ def _after_user_failure(
     if failures >= limit:
         return GiveUp(GiveUpReason.ATTEMPTS_EXHAUSTED)
     if failure.retry_after is not None:
-        return Retry(min(max(failure.retry_after, timedelta(0)), MAX_DELAY))
+        return Retry(_asked(failure.retry_after))
     return Retry(delay_after(policy, failures, jitter=jitter))
+
+
+def _asked(wait: timedelta) -> timedelta:
+    """A wait that a worker asked for, within reason."""
+    return min(max(wait, timedelta(0)), MAX_DELAY)
 
 
 def _included(policy: RetryPolicy, failure: Failure) -> bool:

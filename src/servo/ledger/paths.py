@@ -11,6 +11,7 @@ import re
 import msgspec
 
 from servo.core.ids import check_name
+from servo.core.keys import AssetKey
 from servo.errors import Invalid
 
 DOMAIN = "orchestration"
@@ -78,6 +79,11 @@ class Paths(msgspec.Struct, frozen=True):
 
     def plan(self, digest: str) -> str:
         return f"{self.plans_prefix}{_file(digest)}"
+
+    def output(self, asset_key: str, exec_id: str) -> str:
+        """The folder of what one execution stored for an asset."""
+        parts = AssetKey.parse(asset_key).parts
+        return f"{self.root}assets/{'/'.join(parts)}/{_file(exec_id)}/"
 
     @property
     def lease(self) -> str:

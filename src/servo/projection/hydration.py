@@ -8,6 +8,8 @@ always newer than what was published.
 
 from collections.abc import Iterable
 
+from servo.core.definitions import parse_definitions
+from servo.core.events.assets import DefinitionsDeployed
 from servo.core.events.envelope import Batch
 from servo.core.events.runs import PlanSegmentExpanded
 from servo.core.fold.apply import missing
@@ -51,8 +53,18 @@ class Hydrator:
             for event in batch.events:
                 if type(event) is PlanSegmentExpanded:
                     self._load_segment(state, event.digest, lenient=lenient)
+                elif type(event) is DefinitionsDeployed and event.definitions_digest:
+                    self._load_definitions(state, event.definitions_digest, lenient=lenient)
         for table, keys in wanted.items():
             state.hydrate(table, self.cold.fetch(self.manifest, table, list(keys)))
+
+    def _load_definitions(self, state: State, digest: str, *, lenient: bool) -> None:
+        try:
+            data = self._store.get(self._paths.plan(digest)).data
+            state.definitions[digest] = parse_definitions(data, Digest(digest))
+        except (NotFound, Corrupt, Invalid):
+            if not lenient:
+                raise
 
     def _load_segment(self, state: State, digest: str, *, lenient: bool) -> None:
         if digest in state.plan_segments:

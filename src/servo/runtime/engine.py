@@ -90,7 +90,12 @@ class Engine:
         self.settings = settings
         self.state: State = leadership.state
         self.inbox = Inbox()
-        self.clock = TermClock(ports.clock, self.state.ts, settings.stall_after)
+        self.clock = TermClock(
+            ports.clock,
+            self.state.ts,
+            settings.stall_after,
+            fenced_at=leadership.confirmed_at,
+        )
         self.ownership = Ownership(ports, paths, leadership)
         self.maintenance = Maintenance(ports, paths, settings, leadership)
         self.heartbeats = Heartbeats(self.state)
@@ -219,7 +224,7 @@ class Engine:
             self._stalled = stalled
             return False
         self._commit(before, draft, stalled=stalled)
-        self.state.plan_segments.clear()
+        self.state.forget_loaded()
         return True
 
     def _fold(self, draft: _Draft, batch: Batch, raw: bytes) -> Answer:
@@ -368,8 +373,23 @@ class Engine:
                 attempt=row.attempt,
                 attempt_id=row.attempt_id,
                 fencing_token=row.fencing_token,
+                asset_key=row.asset_key,
+                inputs=self._inputs(row.asset_key),
             )
         )
+
+    def _inputs(self, asset_key: str) -> dict[str, tuple[str, str]]:
+        """The latest output of everything an asset is made from."""
+        assets = self.state.assets.rows
+        made = assets.get(asset_key)
+        if made is None:
+            return {}
+        latest = [(key, assets[key]) for key in made.upstream if key in assets]
+        return {
+            key: (row.last_materialization_id, row.last_output_uri)
+            for key, row in latest
+            if row.last_materialization_id is not None
+        }
 
     def _propose(self, draft: _Draft, action: Propose) -> Answer:
         self._proposed += 1

@@ -13,6 +13,7 @@ from datetime import timedelta
 
 from servo.config import Settings
 from servo.core.events.envelope import Answer, Batch
+from servo.core.state.state import State
 from servo.errors import Fenced, Internal, ServoError, Unavailable
 from servo.ledger.paths import Paths
 from servo.ports.clock import Clock
@@ -73,6 +74,7 @@ class Service:
         )
         self._workers = workers(self) if workers is not None else None
         self._lease = LeaderLease(self._ports, paths, self._settings) if shared else None
+        self._watchers: list[Callable[[State], None]] = []
         self._engine: Engine | None = None
         self._stopping = False
         self._ready = threading.Event()
@@ -134,6 +136,10 @@ class Service:
         self._background.close()
         if self._lease is not None:
             self._lease.release()
+
+    def watch(self, look: Callable[[State], None]) -> None:
+        """Have `look` called after every entry, on the leader's thread: it must be quick."""
+        self._watchers.append(look)
 
     def wake(self) -> None:
         """Let the leader look around: a worker became idle."""
@@ -211,7 +217,9 @@ class Service:
 
     def _step(self, engine: Engine) -> None:
         self._wake.clear()
-        engine.step()
+        if engine.step():
+            for look in self._watchers:
+                look(engine.state)
         if self._lease is not None and not self._lease.renew_if_due():
             raise Fenced("another process holds the lease", remedy="let it lead")
         if not len(engine.inbox):

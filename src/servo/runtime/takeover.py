@@ -158,7 +158,7 @@ def fold_stored(hydrator: Hydrator, state: State, entry: Entry, digest: str, *, 
         raise Fenced(f"entry {entry.seq} belongs to a later leader", remedy="let that leader lead")
     hydrator.prepare(state, entry.batches)
     apply_entry(state, entry, digest)
-    state.plan_segments.clear()
+    state.forget_loaded()
 
 
 def raise_fence(

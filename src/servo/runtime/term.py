@@ -14,13 +14,19 @@ TICK = timedelta(microseconds=1)
 
 
 class TermClock:
-    """Gives a leader the present, always later than the last entry."""
+    """Gives a leader the present, always later than the last entry.
 
-    def __init__(self, clock: Clock, last: datetime, tolerance: timedelta) -> None:
+    The term begins with the fence: `last` is its time and `fenced_at` when it was written. A clock
+    that jumps before anybody asks for the time has jumped within the term.
+    """
+
+    def __init__(
+        self, clock: Clock, last: datetime, tolerance: timedelta, *, fenced_at: float
+    ) -> None:
         self._clock = clock
         self._tolerance = tolerance
-        self._base = max(clock.now(), last + TICK)
-        self._started = clock.monotonic()
+        self._base = last + TICK
+        self._started = fenced_at
         self.jumped = False
 
     def now(self) -> datetime:

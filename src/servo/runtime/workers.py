@@ -6,10 +6,15 @@ from typing import Protocol
 import msgspec
 
 from servo.controllers.dispatch import IdleWorker
+from servo.errors import Internal
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
-    """A granted attempt on its way to the worker that was named in the grant."""
+    """A granted attempt on its way to the worker that was named in the grant.
+
+    `inputs` are the latest outputs of what the asset is made from, as they were at the grant: by
+    asset, the materialization and where it is stored.
+    """
 
     worker_id: str
     exec_id: str
@@ -18,6 +23,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     attempt_id: str
     fencing_token: int
+    asset_key: str = ""
+    inputs: dict[str, tuple[str, str]] = {}
 
 
 class Workers(Protocol):
@@ -39,4 +46,4 @@ class NoWorkers:
         return ()
 
     def assign(self, assignment: Assignment) -> None:
-        raise NotImplementedError(assignment)
+        raise Internal(f"{assignment.task_key} was handed to nobody", remedy="report this as a bug")

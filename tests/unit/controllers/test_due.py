@@ -1,6 +1,9 @@
 """What is due: timers, deadlines, silence, waiting runs."""
 
+from collections.abc import Callable
 from datetime import timedelta
+
+import pytest
 
 from servo.controllers import anti_entropy, planning, timers
 from servo.controllers.anti_entropy import Beat
@@ -11,6 +14,7 @@ from servo.core.events.runs import (
     RunAdmitted,
     RunCancelRequested,
     RunDeadlineExceeded,
+    RunRequested,
 )
 from servo.core.events.tasks import TaskOutcome
 from servo.core.events.timers import TimerFired, TimerRequested, TimerType
@@ -134,3 +138,64 @@ def test_reconciling_twice_proposes_nothing_new() -> None:
     for action in anti_entropy.reconcile(story.state, story.now, {}):
         story.tell(*action.events)
     assert anti_entropy.reconcile(story.state, story.now, {}) == []
+
+
+def test_the_runs_that_are_due_are_proposed_and_no_others() -> None:
+    story = Story()
+    for number in (1, 2, 3):
+        story.request(f"run_{number}")
+        story.wait(minutes=1)
+    story.wait(minutes=8, seconds=30)
+    assert [action.events for action in timers.reconcile(story.state, story.now)] == [
+        (PlanDeadlineExceeded(run_id="run_1"),),
+        (PlanDeadlineExceeded(run_id="run_2"),),
+    ]
+
+
+def test_a_round_proposes_a_bounded_number_of_runs() -> None:
+    story = Story()
+    requests = (
+        RunRequested(run_id=f"run_{n}", run_key=f"key-{n}", request_fingerprint="fp")
+        for n in range(timers.MAX_PER_ROUND + 1)
+    )
+    story.tell(*requests)
+    story.wait(hours=1)
+    assert len(timers.reconcile(story.state, story.now)) == timers.MAX_PER_ROUND
+
+
+def _finish(story: Story) -> None:
+    story.execute("a", run_id="run_2")
+
+
+def _stop(story: Story) -> None:
+    story.start("a", "run_2")
+    story.tell(RunCancelRequested(run_id="run_2"))
+
+
+def _forget(story: Story) -> None:
+    _finish(story)
+    story.state.runs.evict("run_2")
+
+
+@pytest.mark.parametrize("end", [_finish, _stop, _forget])
+def test_a_run_that_no_longer_waits_for_its_deadline_is_not_proposed(
+    end: Callable[[Story], None],
+) -> None:
+    story = Story()
+    story.plan({"a": ()}, "run_1")
+    story.wait(seconds=1)
+    story.plan({"a": ()}, "run_2")
+    end(story)
+    story.wait(hours=25)
+    (action,) = timers.reconcile(story.state, story.now)
+    assert action.events == (RunDeadlineExceeded(run_id="run_1"),)
+
+
+def test_a_run_that_was_planned_in_the_meantime_is_not_late_for_its_plan() -> None:
+    story = Story()
+    story.request("run_1")
+    story.wait(seconds=1)
+    story.plan({"a": ()}, "run_2")
+    story.wait(minutes=11)
+    (action,) = timers.reconcile(story.state, story.now)
+    assert action.events == (PlanDeadlineExceeded(run_id="run_1"),)

@@ -127,6 +127,14 @@ def test_a_batch_that_is_too_large_is_refused() -> None:
         encode_batch(Batch(id="b", events=events))
 
 
+def test_a_batch_of_small_events_may_be_larger_than_one_event_may() -> None:
+    events = tuple(run(run_id=f"run_{n}", request_fingerprint="x" * 1000) for n in range(300))
+    batch = Batch(id="b", events=events)
+    raw = encode_batch(batch)
+    assert len(raw) > MAX_EVENT_BYTES
+    assert decode_batch(raw) == batch
+
+
 @pytest.mark.parametrize("raw", [b"", b"[]", b"{}", b"\xff", b"[" * 100_000, b'{"id":1}'])
 def test_what_is_no_batch_is_refused(raw: bytes) -> None:
     with pytest.raises(Invalid, match="not a batch"):

@@ -585,6 +585,30 @@ def test_a_cancelled_backfill_ends_when_its_last_run_does(story: Story) -> None:
     assert backfill(story).state is BackfillState.CANCELLED
 
 
+def test_a_run_that_is_being_stopped_keeps_its_grace_when_its_backfill_is_cancelled(
+    story: Story,
+) -> None:
+    plan_chunk(story, 0)
+    key = key_of("a", DAYS[0])
+    plan_run(story, 0, spec("a", DAYS[0]))
+    handover = Handover(exec_id="e")
+    story.tell(DispatchRequested(run_id="run_0", task_key=key, attempt=1, handover=handover))
+    story.tell(RunCancelRequested(run_id="run_0", requested_by="bob"))
+    run, task = story.run("run_0"), story.state.tasks.rows["run_0", key]
+    story.wait(seconds=10)
+    assert story.tell(change(BackfillState.CANCELLING)).applied
+    assert (story.run("run_0"), story.state.tasks.rows["run_0", key]) == (run, task)
+
+
+def test_a_run_that_ends_with_the_cancel_of_its_backfill_ends_once(story: Story) -> None:
+    plan_chunk(story, 0)
+    stop = RunCancelRequested(run_id="run_0", requested_by="bob")
+    assert story.tell(stop, change(BackfillState.CANCELLED)).applied
+    run, row = story.run("run_0"), backfill(story)
+    assert (run.state, run.cancel_requested_by) == (RunState.CANCELLED, "bob")
+    assert (row.state, row.cancelled_chunks, row.active_chunks) == (BackfillState.CANCELLED, 1, 0)
+
+
 def test_a_backfill_with_nothing_active_is_cancelled_at_once(story: Story) -> None:
     story.tell(change(BackfillState.PAUSED))
     story.tell(change(BackfillState.CANCELLING))

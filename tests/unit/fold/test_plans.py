@@ -95,6 +95,16 @@ def test_another_request_under_a_run_key_is_recorded_once_as_a_conflict() -> Non
     assert list(story.state.runs.rows) == ["run_1"]
 
 
+def test_a_conflict_among_other_news_does_not_hold_them_up() -> None:
+    story = Story()
+    story.request("run_1", run_key="mine")
+    conflict = RunRequested(run_id="run_2", run_key="mine", request_fingerprint="other")
+    plan = PlanCreated(run_id="run_1", fingerprint="plan", tasks=specs({"a": ()}))
+    answer = story.tell(conflict, plan)
+    assert (answer.applied, answer.reason.partition(":")[0]) == (True, "run_key_conflict")
+    assert story.states() == {"a": "READY"}
+
+
 def test_the_run_of_a_schedule_looks_up_its_tick() -> None:
     source = ScheduleSource(schedule_id="daily", tick_id="daily:0")
     request = RunRequested(run_id="run_1", run_key="k", request_fingerprint="f", source=source)
@@ -123,6 +133,13 @@ def test_nothing_can_happen_to_a_run_that_is_over(event: Event) -> None:
 
 
 # --- plans ----------------------------------------------------------------------------------------
+
+
+def test_a_plan_of_no_run_is_refused() -> None:
+    story = Story()
+    plan = PlanCreated(run_id="run_1", fingerprint="plan")
+    answer = story.tell(plan)
+    assert (answer.status, answer.reason) == (Status.REJECTED, "unknown_run")
 
 
 def test_a_plan_is_either_inline_or_in_segments() -> None:
@@ -203,6 +220,8 @@ def test_segments_are_expanded_in_order_and_once() -> None:
     refused = "not the next segment"
     assert [answer.reason for answer in answers] == [refused, "", refused, "", refused]
     assert story.states() == {"a": "READY", "b": "BLOCKED"}
+    edge = story.state.edges.rows["run_1", task_key("a"), task_key("b")]
+    assert (edge.resolution, edge.satisfied_at, edge.satisfying_attempt) == (None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -269,6 +288,9 @@ def test_a_task_made_after_its_upstream_ended_is_decided_at_once(
     assert story.run().state is RunState.RUNNING
     story.tell(second)
     assert (story.states()["b"], story.task("b").reason) == (state, reason)
+    edge = story.state.edges.rows["run_1", task_key("a"), task_key("b")]
+    assert (edge.satisfied, edge.satisfied_at) == (state == "READY", story.state.ts)
+    assert edge.satisfying_attempt == 1
     assert story.run().state is end
 
 
@@ -281,6 +303,21 @@ def test_a_run_whose_plan_is_complete_can_no_longer_fail_to_be_planned() -> None
     failed = PlanFailed(run_id="run_1", error="too late")
     assert story.tell(failed).reason == "the run has a plan"
     assert story.run().state is RunState.RUNNING
+
+
+def test_a_run_whose_stored_plan_is_damaged_is_stopped_and_says_why() -> None:
+    story, (first, _) = planned({"a": ()}, {"b": ("a",)})
+    story.tell(first)
+    story.start("a")
+    assert story.tell(PlanFailed(run_id="run_1", error="part-1 is gone")).applied
+    run = story.run()
+    assert (run.state, run.reason, run.error) == (
+        RunState.CANCELLING,
+        RunTransitionReason.SYSTEM_CANCELLED,
+        "part-1 is gone",
+    )
+    story.finish("a")
+    assert (story.run().state, story.run().tasks_cancelled) == (RunState.CANCELLED, 2)
 
 
 def test_a_run_that_cannot_be_planned_fails_and_says_why() -> None:
@@ -312,6 +349,15 @@ def test_a_planned_run_cannot_be_late_for_its_plan() -> None:
     story.wait(hours=1)
     answer = story.tell(PlanDeadlineExceeded(run_id="run_1"))
     assert answer.reason == "the run still has time to be planned"
+
+
+def test_a_run_that_waits_for_a_slot_uses_up_none_of_its_time() -> None:
+    story = Story()
+    story.tell(QuotaSet(max_concurrent_runs=0))
+    story.plan({"a": ()})
+    story.wait(days=2)
+    answer = story.tell(RunDeadlineExceeded(run_id="run_1"))
+    assert (answer.status, answer.reason) == (Status.REJECTED, "the run still has time")
 
 
 def test_a_run_has_its_time_and_is_stopped_once() -> None:

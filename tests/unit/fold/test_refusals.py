@@ -1,7 +1,7 @@
-"""What the fold refuses: entries out of order, batches it cannot take, intents that come too early."""
+"""What the fold refuses: entries out of order, batches it cannot take, intents too early."""
 
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -11,6 +11,7 @@ from servo.core.events.dispatch import (
     DispatchAckTimedOut,
     DispatchEnqueued,
     ExecutionTimedOut,
+    Handover,
     LeaseExpired,
 )
 from servo.core.events.envelope import Batch, Entry, Event, Status
@@ -45,10 +46,10 @@ def limit_of(story: Story) -> int | None:
     return story.state.quotas.rows["workspace", ""].max_concurrent_tasks
 
 
-def running(**fields: object) -> Story:
+def running(timeout_ms: int = 0) -> Story:
     """A story in which task `a` runs."""
     story = Story()
-    story.plan({"a": ()}, **fields)
+    story.plan({"a": ()}, timeout_ms=timeout_ms)
     story.start("a")
     return story
 
@@ -113,15 +114,34 @@ def test_a_batch_sent_longer_ago_than_answers_are_kept_is_refused(
     assert len(story.state.quotas) == (status is Status.APPLIED)
 
 
-def test_a_key_used_for_another_request_is_a_conflict() -> None:
+@pytest.mark.parametrize(
+    ("request_", "other"),
+    [
+        (QuotaSet(max_concurrent_tasks=5), QuotaSet(max_concurrent_tasks=6)),
+        (RunCancelRequested(run_id="run_1"), RunCancelRequested(run_id="run_2")),
+    ],
+    ids=["command", "fact"],
+)
+def test_a_key_used_for_another_request_is_a_conflict(request_: Event, other: Event) -> None:
     story = Story()
-    first = story.tell(QuotaSet(max_concurrent_tasks=5), key="mine")
-    other = story.tell(QuotaSet(max_concurrent_tasks=6), key="mine")
-    assert (other.status, other.seq) == (Status.CONFLICT, first.seq)
-    assert other.reason == "idempotency_conflict: the key was used for another request"
-    assert limit_of(story) == 5
-    again = story.tell(QuotaSet(max_concurrent_tasks=5), key="mine")
-    assert again == replace(first, repeated=True)
+    for run_id in ("run_1", "run_2"):
+        story.plan({"a": ()}, run_id)
+    first = story.tell(request_, key="mine")
+    before = dump(story.state)
+    answer = story.tell(other, key="mine")
+    assert (answer.status, answer.seq) == (Status.CONFLICT, first.seq)
+    assert answer.reason == "idempotency_conflict: the key was used for another request"
+    assert story.tell(request_, key="mine") == replace(first, repeated=True)
+    assert dump(story.state) == before
+
+
+def test_a_command_sent_again_after_another_does_not_take_that_one_back() -> None:
+    story = Story()
+    five = story.batch(QuotaSet(max_concurrent_tasks=5))
+    (first,) = story.commit(five)
+    story.tell(QuotaSet(max_concurrent_tasks=9))
+    assert story.commit(five) == [replace(first, repeated=True)]
+    assert limit_of(story) == 9
 
 
 def test_what_makes_a_rule_fail_is_set_aside_whole_and_what_follows_goes_on() -> None:
@@ -200,6 +220,35 @@ def test_a_delivery_is_acknowledged_once_and_only_if_it_was_sent() -> None:
     assert story.state.outbox.rows[row.attempt_id, 1].status is OutboxStatus.CREATED
 
 
+def test_an_attempt_is_made_only_after_the_one_before_it() -> None:
+    story = Story()
+    story.plan({"a": ()})
+    assert story.dispatch("a", attempt=2).reason == "not ready for this attempt"
+    assert story.task("a").state is TaskState.READY
+
+
+def test_a_worker_that_is_there_needs_no_place_in_the_queue() -> None:
+    story = Story()
+    story.tell(QuotaSet(max_queued_tasks=0))
+    story.plan({"a": ()})
+    assert story.dispatch("a").reason == "quota: too many deliveries wait for a worker"
+    assert story.dispatch("a", handover=Handover(exec_id="e")).applied
+
+
+@pytest.mark.parametrize("changes", [{"attempt_id": "att_other"}, {"delivery": 2}])
+def test_only_the_delivery_that_waits_can_be_overdue(changes: dict[str, object]) -> None:
+    story = Story()
+    story.plan({"a": ()})
+    story.dispatch("a")
+    row = story.task("a")
+    overdue = DispatchAckTimedOut(
+        run_id=row.run_id, task_key=row.task_key, attempt_id=row.attempt_id, delivery=1
+    )
+    story.wait(hours=1)
+    assert story.tell(replace(overdue, **changes)).reason == "the delivery is not overdue"
+    assert story.task("a") == row
+
+
 def test_an_attempt_that_nobody_claims_is_lost_after_its_last_delivery() -> None:
     story = Story()
     story.plan({"a": ()})
@@ -220,6 +269,21 @@ def test_an_attempt_that_nobody_claims_is_lost_after_its_last_delivery() -> None
     assert (lost.user_failures, lost.infra_losses) == (0, 1)
     statuses = [sent.status for sent in story.state.outbox.values()]
     assert statuses == [OutboxStatus.FAILED] * MAX_DELIVERIES
+
+
+@pytest.mark.parametrize("silence", [{"stall": True}, {"epoch": 2}], ids=["stall", "takeover"])
+def test_a_delivery_gets_its_time_again_after_a_silence_of_the_leader(silence: Any) -> None:
+    story = Story()
+    story.plan({"a": ()})
+    story.dispatch("a")
+    row = story.task("a")
+    story.wait(minutes=10)
+    story.commit(**silence)
+    assert story.task("a").dispatch_deadline == story.now + timedelta(seconds=30)
+    overdue = DispatchAckTimedOut(
+        run_id=row.run_id, task_key=row.task_key, attempt_id=row.attempt_id, delivery=1
+    )
+    assert story.tell(overdue).reason == "the delivery is not overdue"
 
 
 @pytest.mark.parametrize(

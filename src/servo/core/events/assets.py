@@ -36,8 +36,8 @@ class AssetDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 class DefinitionsDeployed(Event, frozen=True, kw_only=True, tag="DefinitionsDeployed"):
     """The code location `location` now defines exactly these assets.
 
-    Large deployments go by digest: `definitions_digest` names the stored list and `assets` is
-    what the leader read from it.
+    Large deployments go by digest: `definitions_digest` names a stored list, which stands for
+    `assets`.
     """
 
     KIND: ClassVar[Kind] = Kind.COMMAND

@@ -39,12 +39,15 @@ __all__ = ["NEEDS", "RULES", "promote", "record_attempt", "record_cost"]
 
 def _on_deployed(state: State, event: DefinitionsDeployed, ctx: Ctx) -> None:
     del ctx
-    defined = {definition.asset_key: definition for definition in event.assets}
-    if "" in defined or len(defined) != len(event.assets):
+    assets = event.assets
+    if event.definitions_digest:
+        if assets or event.definitions_digest not in state.definitions:
+            raise Rejected("definitions_missing: the stored list cannot be read, or is not alone")
+        assets = state.definitions[event.definitions_digest]
+    defined = {definition.asset_key: definition for definition in assets}
+    if "" in defined or len(defined) != len(assets):
         raise Rejected("invalid_definitions: an asset has no key, or two have the same")
-    if event.definitions_digest and not event.assets:
-        raise Rejected("definitions_missing: the stored list was not read")
-    for definition in event.assets:
+    for definition in assets:
         _define(state, event, definition)
     for row in tuple(state.assets.values()):
         if row.defined and row.location == event.location and row.asset_key not in defined:

@@ -212,9 +212,8 @@ def _on_ack_timed_out(state: State, event: DispatchAckTimedOut, ctx: Ctx) -> Non
 
 def _fail_delivery(state: State, row: TaskRow) -> None:
     key = (row.attempt_id, row.delivery)
-    sent = state.outbox.rows.get(key)
-    if sent is not None:
-        state.outbox.put(key, replace(sent, status=OutboxStatus.FAILED, row_version=state.seq))
+    sent = state.outbox.rows[key]
+    state.outbox.put(key, replace(sent, status=OutboxStatus.FAILED, row_version=state.seq))
 
 
 def _passed(state: State, deadline: datetime | None) -> bool:

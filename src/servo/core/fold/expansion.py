@@ -40,7 +40,7 @@ def expand(state: State, run: RunRow, specs: Iterable[TaskSpec], *, planned_only
         for upstream in dict.fromkeys(spec.upstream):
             row = _add_edge(state, row, upstream)
         if not planned_only:
-            row = _activated(state, run, row)
+            row = _activated(state, row)
             if row.state in TERMINAL_TASK_STATES:
                 over.append(row)
         state.tasks.put(key, row)
@@ -51,12 +51,12 @@ def activate(state: State, run: RunRow) -> None:
     """Let the planned tasks of a run that was just admitted go."""
     for name in state.index.run_tasks.get(run.run_id, ()):
         row = state.tasks.rows[run.run_id, name]
-        state.tasks.put((run.run_id, name), _activated(state, run, row))
+        state.tasks.put((run.run_id, name), _activated(state, row))
 
 
-def _activated(state: State, run: RunRow, row: TaskRow) -> TaskRow:
+def _activated(state: State, row: TaskRow) -> TaskRow:
     if row.deps_resolved_count == row.deps_total:
-        return decide(state, run, row)
+        return decide(state, row)
     return replace(
         row,
         state=BLOCKED,

@@ -58,7 +58,10 @@ def end_tasks(state: State, run: RunRow, ended: list[TaskRow], ctx: Ctx) -> None
 
 
 def _settle_dependants(state: State, run: RunRow, ended: list[TaskRow]) -> list[TaskRow]:
-    """Resolve the edges below tasks that just ended; the dependants that ended with them."""
+    """Resolve the edges below tasks that just ended; the dependants that ended with them.
+
+    A task ends once, so each edge is resolved once.
+    """
     tasks, edges, downstream = state.tasks, state.edges, state.index.downstream
     next_ended: list[TaskRow] = []
     for upstream in ended:
@@ -69,8 +72,6 @@ def _settle_dependants(state: State, run: RunRow, ended: list[TaskRow]) -> list[
         how = resolution_of(upstream)
         for dependant in dependants:
             edge = edges.rows[run_id, name, dependant]
-            if edge.resolution is not None:
-                continue
             edges.put((run_id, name, dependant), _resolved_edge(state, edge, upstream, how))
             key = (run_id, dependant)
             before = tasks.rows[key]
@@ -116,7 +117,7 @@ def resolved(state: State, run: RunRow, row: TaskRow, how: Resolution) -> TaskRo
         )
     row = note_resolution(row, how, state.seq)
     if row.deps_resolved_count == row.deps_total and row.state is BLOCKED:
-        return decide(state, run, row)
+        return decide(state, row)
     return row
 
 
@@ -138,9 +139,13 @@ def note_resolution(row: TaskRow, how: Resolution, seq: int) -> TaskRow:
     )
 
 
-def decide(state: State, run: RunRow, row: TaskRow) -> TaskRow:
-    """What a task becomes once every upstream is resolved."""
-    if row.deps_satisfied_count == row.deps_total and run.cancel_requested_at is None:
+def decide(state: State, row: TaskRow) -> TaskRow:
+    """What a task becomes once every upstream is resolved.
+
+    No upstream was cancelled: only a cancelled run cancels tasks, and it ends in the same step
+    all that have not started.
+    """
+    if row.deps_satisfied_count == row.deps_total:
         return replace(
             row,
             state=READY,
@@ -149,8 +154,6 @@ def decide(state: State, run: RunRow, row: TaskRow) -> TaskRow:
             transitioned_at=state.ts,
             row_version=state.seq,
         )
-    if run.cancel_requested_at is not None or row.upstream_cancelled:
-        return ended(state, row, CANCELLED, TransitionReason.UPSTREAM_CANCELLED)
     why = (
         TransitionReason.UPSTREAM_FAILED
         if row.upstream_failed

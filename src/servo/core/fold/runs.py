@@ -19,6 +19,7 @@ from servo.core.events.runs import (
     ScheduleSource,
 )
 from servo.core.fold import backfills, schedules
+from servo.core.fold.bounds import MOST
 from servo.core.fold.context import Ctx, Rejected, Repeated
 from servo.core.fold.expansion import activate, expand
 from servo.core.fold.limits import MAX_TASKS_PER_RUN, PLAN_TIMEOUT, clamp_ms, span
@@ -143,7 +144,7 @@ def _on_planned(state: State, event: PlanCreated, ctx: Ctx) -> None:
         plan_deadline=None,
         row_version=state.seq,
     )
-    admitted = _has_run_slot(state)
+    admitted = free_run_slots(state) > 0
     if admitted:
         run = _admit(state, run)
     else:
@@ -163,11 +164,12 @@ def _check_size(state: State, event: PlanCreated, count: int) -> None:
         raise Rejected(f"quota: the plan has {count} tasks and a run may have {limit}")
 
 
-def _has_run_slot(state: State) -> bool:
+def free_run_slots(state: State) -> int:
+    """How many more runs may be active."""
     quota = state.index.workspace_quota
     if quota is None or quota.max_concurrent_runs is None:
-        return True
-    return len(state.index.runs_active) < quota.max_concurrent_runs
+        return MOST
+    return quota.max_concurrent_runs - len(state.index.runs_active)
 
 
 def _admit(state: State, run: RunRow) -> RunRow:
@@ -192,7 +194,7 @@ def _on_admitted(state: State, event: RunAdmitted, ctx: Ctx) -> None:
     run = _open_run(state, event.run_id)
     if run.state is not RunState.PENDING or not run.plan_fingerprint:
         raise Rejected("the run does not wait for a slot")
-    if not _has_run_slot(state):
+    if free_run_slots(state) <= 0:
         raise Rejected("quota: no free run slot")
     run = _admit(state, run)
     activate(state, run)
@@ -218,7 +220,7 @@ def _on_plan_failed(state: State, event: PlanFailed, ctx: Ctx) -> None:
     run = _open_run(state, event.run_id)
     if not run.plan_fingerprint:
         why = RunTransitionReason.PLAN_FAILED
-        _fail_unplanned(state, event.run_id, why, event.error, ctx)
+        end_run(state, replace(run, error=event.error), RunState.FAILED, why, ctx)
         return
     if run.segments_expanded >= len(run.plan_segments):
         raise Rejected("the run has a plan")
@@ -231,17 +233,8 @@ def _on_plan_overdue(state: State, event: PlanDeadlineExceeded, ctx: Ctx) -> Non
     run = _open_run(state, event.run_id)
     if run.plan_deadline is None or run.plan_deadline > state.ts:
         raise Rejected("the run still has time to be planned")
-    why = RunTransitionReason.PLAN_TIMED_OUT
-    _fail_unplanned(state, event.run_id, why, "nobody planned the run in time", ctx)
-
-
-def _fail_unplanned(
-    state: State, run_id: str, why: RunTransitionReason, error: str, ctx: Ctx
-) -> None:
-    run = _open_run(state, run_id)
-    if run.plan_fingerprint:
-        raise Rejected("the run has a plan")
-    end_run(state, replace(run, error=error), RunState.FAILED, why, ctx)
+    late = replace(run, error="nobody planned the run in time")
+    end_run(state, late, RunState.FAILED, RunTransitionReason.PLAN_TIMED_OUT, ctx)
 
 
 def _on_cancel(state: State, event: RunCancelRequested, ctx: Ctx) -> None:

@@ -108,10 +108,8 @@ def _on_started(state: State, event: TaskStarted, ctx: Ctx) -> None:
 
 def _acknowledge(state: State, row: TaskRow) -> None:
     key = (row.attempt_id, row.delivery)
-    sent = state.outbox.rows.get(key)
-    if sent is not None:
-        acked = replace(sent, status=_ACKED, row_version=state.seq)
-        state.outbox.put(key, acked)
+    sent = state.outbox.rows[key]
+    state.outbox.put(key, replace(sent, status=_ACKED, row_version=state.seq))
 
 
 def _on_finished(state: State, event: TaskFinished, ctx: Ctx) -> None:

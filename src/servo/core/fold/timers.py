@@ -19,7 +19,6 @@ from servo.core.state.rows.execution import TimerRow
 from servo.core.state.state import State
 from servo.core.state.states import (
     READY,
-    RETRY_WAIT,
     TimerState,
     TransitionReason,
 )
@@ -80,10 +79,9 @@ def _on_fired(state: State, event: TimerFired, ctx: Ctx) -> None:
 
 
 def _retry(state: State, timer: TimerRow) -> None:
+    """Wake a task. It waits for this timer: a cancel, the only other way out, takes it along."""
     key = (timer.run_id or "", timer.task_key or "")
-    row = state.tasks.rows.get(key)
-    if row is None or row.state is not RETRY_WAIT or row.attempt != timer.attempt:
-        return
+    row = state.tasks.rows[key]
     state.tasks.put(
         key,
         replace(

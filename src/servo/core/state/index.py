@@ -140,17 +140,11 @@ class Index:
     def on_outbox(
         self, key: OutboxPk, old: DispatchOutboxRow | None, new: DispatchOutboxRow | None
     ) -> None:
-        if new is None:
-            self.outbox_pending.pop(key, None)
-            if old is not None:
-                _discard(self.run_outbox, old.run_id, key)
-            return
-        if old is None:
+        if old is None and new is not None:
             _add(self.run_outbox, new.run_id, key)
-        if new.status is OutboxStatus.PENDING:
-            self.outbox_pending[key] = None
-        else:
-            self.outbox_pending.pop(key, None)
+        elif new is None and old is not None:
+            _discard(self.run_outbox, old.run_id, key)
+        _mark(self.outbox_pending, key, on=new is not None and new.status is OutboxStatus.PENDING)
 
     def on_timer(self, key: str, old: TimerRow | None, new: TimerRow | None) -> None:
         row = new if new is not None else old
@@ -196,10 +190,10 @@ class Index:
         )
 
     def on_parked(self, key: str, old: ParkedBatchRow | None, new: ParkedBatchRow | None) -> None:
+        if old is not None:
+            _discard(self.parked, old.waits_for_run_id, key)
         if new is not None:
             _add(self.parked, new.waits_for_run_id, key)
-        elif old is not None:
-            _discard(self.parked, old.waits_for_run_id, key)
 
     def on_backfill(self, key: str, old: BackfillRow | None, new: BackfillRow | None) -> None:
         del old
@@ -239,9 +233,8 @@ def _add(holder: dict[G, dict[K, None]], group: G, key: K) -> None:
 
 
 def _discard(holder: dict[G, dict[K, None]], group: G, key: K) -> None:
-    members = holder.get(group)
-    if members is None:
-        return
-    members.pop(key, None)
+    """Take a member out of its group: a row that goes was added when it came."""
+    members = holder[group]
+    del members[key]
     if not members:
         del holder[group]

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from servo.core.events.assets import AssetDefinition
 from servo.core.plan import TaskSpec
 from servo.core.state.index import Index
 from servo.core.state.rows.assets import (
@@ -67,6 +68,7 @@ class State:
         self.journal: list[Change] = []
         self.index = index = Index()
         self.plan_segments: dict[str, tuple[TaskSpec, ...]] = {}
+        self.definitions: dict[str, tuple[AssetDefinition, ...]] = {}
         self.tables: dict[str, Table[Any]] = {}
         self.runs: Table[RunRow] = self._table("runs", index.on_run)
         self.tasks: Table[TaskRow] = self._table("tasks", index.on_task)
@@ -117,6 +119,11 @@ class State:
         for table, key, _, row in self.journal:
             table.dirty[key] = row
         self.journal.clear()
+
+    def forget_loaded(self) -> None:
+        """Let go of the plans and lists that were read for the entry just folded."""
+        self.plan_segments.clear()
+        self.definitions.clear()
 
     def hydrate(self, table: str, rows: Iterable[Row]) -> None:
         """Bring back rows that had left memory, before a fold that needs them."""

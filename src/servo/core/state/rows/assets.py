@@ -33,6 +33,7 @@ class AssetRow(Row, frozen=True, kw_only=True):
     last_materialization_seq: int | None = None
     last_materialization_run_id: str | None = None
     last_partition_key: str | None = None
+    last_output_uri: str = ""
     last_data_version: str = ""
     last_observed_at: datetime | None = None
     last_success_at: datetime | None = None
@@ -53,6 +54,7 @@ class PartitionStatusRow(Row, frozen=True, kw_only=True):
     last_materialization_at: datetime | None = None
     last_materialization_seq: int | None = None
     last_materialization_code_version: str | None = None
+    last_output_uri: str = ""
     last_data_version: str = ""
     last_attempt_run_id: str | None = None
     last_attempt_at: datetime | None = None

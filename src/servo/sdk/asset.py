@@ -1,0 +1,134 @@
+"""`@asset`: a function that makes a table, a file, a model."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, overload
+
+from servo.core.keys import AssetKey
+from servo.errors import Invalid
+from servo.sdk.assets_definition import AssetsDefinition, Behaviour
+from servo.sdk.retries import RetryPolicy
+from servo.sdk.signature import Signature, read_signature
+from servo.sdk.specs import AssetDep, AssetIn, AssetSpec, prefix_parts, to_deps, to_key
+
+Fn = Callable[..., Any]
+
+
+@overload
+def asset(fn: Fn, /) -> AssetsDefinition: ...
+@overload
+def asset(**options: Any) -> Callable[[Fn], AssetsDefinition]: ...
+
+
+def asset(fn: Fn | None = None, /, **options: Any) -> Any:
+    """Make the decorated function an asset.
+
+    Its name is the asset's, its parameters are the assets it is made from, and what it returns is
+    stored. See the guide for every option.
+    """
+    if fn is not None:
+        return _define(fn)
+
+    def define(function: Fn) -> AssetsDefinition:
+        return _define(function, **options)
+
+    return define
+
+
+def _define(  # noqa: PLR0913 - the options people know
+    fn: Fn,
+    *,
+    name: str | None = None,
+    key: Any = None,
+    key_prefix: Any = None,
+    ins: Mapping[str, AssetIn] | None = None,
+    deps: Iterable[Any] | None = None,
+    description: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    tags: Mapping[str, str] | None = None,
+    owners: Sequence[str] | None = None,
+    kinds: Iterable[str] | None = None,
+    group_name: str | None = None,
+    partitions_def: Any = None,
+    automation_condition: Any = None,
+    freshness_policy: Any = None,
+    code_version: str | None = None,
+    retry_policy: RetryPolicy | None = None,
+    pool: str | None = None,
+    timeout: timedelta | float | None = None,
+    op_tags: Mapping[str, str] | None = None,
+    io_manager_key: str | None = None,
+    required_resource_keys: Iterable[str] | None = None,
+    output_required: bool = True,
+    **unknown: Any,
+) -> AssetsDefinition:
+    what = name or getattr(fn, "__name__", "asset")
+    if unknown:
+        raise Invalid(
+            f"asset {what}: there is no option {', '.join(sorted(unknown))}",
+            remedy="see `help(servo.asset)` for the options there are",
+        )
+    own = _own_key(fn, name=name, key=key, key_prefix=key_prefix)
+    signature = read_signature(fn)
+    spec = AssetSpec(
+        key=own,
+        deps=_all_deps(own, signature, ins or {}, deps),
+        description=description or _first_paragraph(fn),
+        metadata=metadata or {},
+        group_name=group_name,
+        code_version=code_version,
+        freshness_policy=freshness_policy,
+        automation_condition=automation_condition,
+        owners=owners or (),
+        tags=tags or {},
+        kinds=kinds or (),
+        partitions_def=partitions_def,
+    )
+    behaviour = Behaviour(
+        retry_policy=retry_policy,
+        timeout=_duration(timeout, what),
+        pool=pool or "",
+        io_manager_key=io_manager_key or "",
+        required_resource_keys=frozenset(required_resource_keys or ()),
+        op_tags=op_tags or {},
+        output_required=output_required,
+    )
+    input_keys = {p: (ins or {}).get(p, AssetIn()).key_for(p) for p in signature.inputs}
+    return AssetsDefinition(fn, (spec,), signature, input_keys=input_keys, behaviour=behaviour)
+
+
+def _own_key(fn: Fn, *, name: str | None, key: Any, key_prefix: Any) -> AssetKey:
+    if key is not None:
+        if name is not None or key_prefix is not None:
+            raise Invalid(
+                f"asset {key}: key comes together with name or key_prefix",
+                remedy="give the whole key, or a name and a prefix",
+            )
+        return to_key(key)
+    return AssetKey([*prefix_parts(key_prefix), name or fn.__name__])
+
+
+def _all_deps(
+    own: AssetKey, signature: Signature, ins: Mapping[str, AssetIn], deps: Iterable[Any] | None
+) -> list[AssetDep]:
+    strangers = sorted(set(ins) - set(signature.inputs))
+    if strangers:
+        raise Invalid(
+            f"asset {own}: ins names {', '.join(strangers)}, which is no parameter",
+            remedy="name parameters of the function in ins, and other assets in deps",
+        )
+    loaded = [AssetDep(ins.get(name, AssetIn()).key_for(name)) for name in signature.inputs]
+    return [*loaded, *to_deps(deps, what=f"asset {own}")]
+
+
+def _duration(value: timedelta | float | None, what: str) -> timedelta | None:
+    if value is None or isinstance(value, timedelta):
+        return value
+    if value <= 0:
+        raise Invalid(f"asset {what}: timeout is {value}", remedy="use seconds, more than 0")
+    return timedelta(seconds=value)
+
+
+def _first_paragraph(fn: Fn) -> str | None:
+    text = (fn.__doc__ or "").strip()
+    return text or None

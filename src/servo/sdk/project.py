@@ -1,0 +1,107 @@
+"""All assets of a project, with every name resolved and every mistake told by file and line."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from servo.core.events.assets import AssetDefinition
+from servo.core.graph import topological_order
+from servo.core.keys import AssetKey
+from servo.errors import Invalid
+from servo.sdk.assets_definition import AssetsDefinition
+from servo.sdk.specs import AssetSpec
+
+
+class Project:
+    """What a file, a module or a `Definitions` defines."""
+
+    def __init__(
+        self,
+        assets: Iterable[AssetsDefinition | AssetSpec],
+        *,
+        resources: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.resources = dict(resources or {})
+        self.makers: dict[AssetKey, AssetsDefinition] = {}
+        self.specs: dict[AssetKey, AssetSpec] = {}
+        for item in assets:
+            self._add(item)
+        self.inputs = {key: self._inputs(key, maker) for key, maker in self.makers.items()}
+        self.upstream = {key: self._upstream(key) for key in self.specs}
+        self.order = self._ordered()
+
+    def _add(self, item: AssetsDefinition | AssetSpec) -> None:
+        specs = (item,) if isinstance(item, AssetSpec) else item.specs
+        for spec in specs:
+            if spec.key in self.specs:
+                raise Invalid(
+                    f"asset {spec.key} is defined twice: {self._places(spec.key, item)}",
+                    remedy="give one of the two another name or key_prefix",
+                )
+            self.specs[spec.key] = spec
+            if isinstance(item, AssetsDefinition):
+                self.makers[spec.key] = item
+
+    def _places(self, key: AssetKey, item: AssetsDefinition | AssetSpec) -> str:
+        both = (self.makers.get(key), item)
+        return " and ".join(m.where if isinstance(m, AssetsDefinition) else "a spec" for m in both)
+
+    def _inputs(self, key: AssetKey, maker: AssetsDefinition) -> dict[str, AssetKey]:
+        """The asset behind every parameter."""
+        return {name: self._resolve(key, wanted, name) for name, wanted in maker.input_keys.items()}
+
+    def _resolve(self, key: AssetKey, wanted: AssetKey, name: str) -> AssetKey:
+        """The asset of this key, or the one of this name next to the asset that asks for it."""
+        neighbour = AssetKey([*key.namespace, *wanted.parts])
+        for candidate in (wanted, neighbour):
+            if candidate in self.specs:
+                return candidate
+        same_group = [
+            other
+            for other, spec in self.specs.items()
+            if other.name == wanted.name and spec.group_name == self.specs[key].group_name
+        ]
+        if len(wanted.parts) == 1 and len(same_group) == 1:
+            return same_group[0]
+        known = [str(other) for other in self.specs] + [other.name for other in self.specs]
+        close = get_close_matches(str(wanted), known, n=1)
+        raise Invalid(
+            f"asset {key} ({self.makers[key].where}) takes {name!r}, which is no asset",
+            remedy=f"did you mean {close[0]!r}?" if close else "define it, or rename the parameter",
+        )
+
+    def _upstream(self, key: AssetKey) -> tuple[AssetKey, ...]:
+        """What an asset depends on, as far as it is defined here."""
+        renamed: dict[AssetKey, AssetKey] = {}
+        if key in self.makers:
+            maker = self.makers[key]
+            renamed = {maker.input_keys[name]: found for name, found in self.inputs[key].items()}
+        named: list[AssetKey] = [dep.asset_key for dep in self.specs[key].deps]
+        return tuple(dict.fromkeys(renamed.get(name, name) for name in named))
+
+    def _ordered(self) -> list[AssetKey]:
+        """Every asset after those it depends on; `Invalid` with the whole cycle if there is one."""
+        known = {key: [up for up in ups if up in self.specs] for key, ups in self.upstream.items()}
+        return topological_order(known, known, key=lambda key: key.canonical())
+
+    def definitions(self) -> tuple[AssetDefinition, ...]:
+        """What a deployment tells the workspace, in the order of the graph."""
+        return tuple(self._definition(key) for key in self.order)
+
+    def _definition(self, key: AssetKey) -> AssetDefinition:
+        spec = self.specs[key]
+        return AssetDefinition(
+            asset_key=key.canonical(),
+            group=spec.group_name or "default",
+            upstream=tuple(up.canonical() for up in self.upstream[key]),
+            code_version=spec.code_version or "",
+            description=spec.description or "",
+            tags=dict(spec.tags),
+            owners=tuple(spec.owners),
+            kinds=tuple(spec.kinds),
+        )
+
+    def executable(self, keys: Sequence[AssetKey]) -> list[AssetKey]:
+        """Those of the keys that have code, in the order of the graph."""
+        wanted = set(keys)
+        return [key for key in self.order if key in wanted and key in self.makers]

@@ -1,0 +1,71 @@
+"""What an asset's function may return besides a value."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from servo.core.keys import AssetKey
+from servo.sdk.specs import to_key
+
+
+class DataVersion(msgspec.Struct, frozen=True):
+    """A text that changes when the data does."""
+
+    value: str
+
+
+class MaterializeResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The asset was made, and here is what to know about it. `value` is stored if given."""
+
+    asset_key: Any = None
+    metadata: Mapping[str, Any] | None = None
+    check_results: Sequence[Any] = ()
+    data_version: DataVersion | None = None
+    tags: Mapping[str, str] | None = None
+    value: Any = msgspec.UNSET
+
+    def __post_init__(self) -> None:
+        if self.asset_key is not None:
+            key: AssetKey = to_key(self.asset_key, what="MaterializeResult")
+            msgspec.structs.force_setattr(self, "asset_key", key)
+
+
+class Output(msgspec.Struct, frozen=True):
+    """A value to store, and what to know about it."""
+
+    value: Any
+    output_name: str = "result"
+    metadata: Mapping[str, Any] | None = None
+    data_version: DataVersion | None = None
+    tags: Mapping[str, str] | None = None
+
+
+class Skip(msgspec.Struct, frozen=True):
+    """The asset has nothing to do this time: it and what depends on it are skipped."""
+
+    reason: str = ""
+
+
+class Failure(Exception):
+    """The asset failed for a reason its author knows."""
+
+    def __init__(
+        self,
+        description: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        allow_retries: bool | None = None,
+    ) -> None:
+        super().__init__(description or "")
+        self.description = description
+        self.metadata = dict(metadata or {})
+        self.allow_retries = True if allow_retries is None else allow_retries
+
+
+class RetryRequested(Exception):
+    """The asset asks to be tried again."""
+
+    def __init__(self, max_retries: int = 1, seconds_to_wait: float | None = None) -> None:
+        super().__init__(f"retry requested, at most {max_retries} times")
+        self.max_retries = max_retries
+        self.seconds_to_wait = seconds_to_wait

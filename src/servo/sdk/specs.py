@@ -1,0 +1,138 @@
+"""What people say about an asset: its key, what it depends on, and what it is for."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from servo.core.keys import AssetKey
+from servo.errors import Invalid
+
+
+def to_key(value: Any, *, what: str = "asset key") -> AssetKey:
+    """The key that a person meant by a text, a list of parts, or something that has one."""
+    if isinstance(value, AssetKey):
+        return value
+    if isinstance(value, str):
+        return AssetKey(value.split("/"))
+    if isinstance(value, Sequence):
+        return AssetKey([str(part) for part in cast("Sequence[object]", value)])
+    found = getattr(value, "key", None)
+    if isinstance(found, AssetKey):
+        return found
+    raise Invalid(
+        f"{what}: {value!r} names no asset",
+        remedy='use an asset, AssetKey(["schema", "table"]), or a text like "schema/table"',
+    )
+
+
+class AssetDep(msgspec.Struct, frozen=True):
+    """One asset that another depends on without loading it."""
+
+    asset: Any
+    partition_mapping: Any = None
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "asset", to_key(self.asset, what="AssetDep"))
+
+    @property
+    def asset_key(self) -> AssetKey:
+        """The key of the asset that is depended on."""
+        return self.asset
+
+
+def to_deps(values: Iterable[Any] | None, *, what: str) -> tuple[AssetDep, ...]:
+    """The dependencies that were given, each once."""
+    if isinstance(values, str):
+        raise Invalid(f"{what}: deps is one text", remedy=f"write deps=[{values!r}]")
+    deps = [v if isinstance(v, AssetDep) else AssetDep(v) for v in values or ()]
+    return tuple({dep.asset_key: dep for dep in deps}.values())
+
+
+class AssetSpec(msgspec.Struct, frozen=True, dict=True):
+    """An asset without the code that makes it."""
+
+    key: Any
+    deps: Any = ()
+    description: str | None = None
+    metadata: Mapping[str, Any] = {}
+    skippable: bool = False
+    group_name: str | None = None
+    code_version: str | None = None
+    freshness_policy: Any = None
+    automation_condition: Any = None
+    owners: Sequence[str] = ()
+    tags: Mapping[str, str] = {}
+    kinds: Iterable[str] = ()
+    partitions_def: Any = None
+
+    def __post_init__(self) -> None:
+        set_field = msgspec.structs.force_setattr
+        key = to_key(self.key, what="AssetSpec")
+        set_field(self, "key", key)
+        set_field(self, "deps", to_deps(self.deps, what=f"AssetSpec {key}"))
+        set_field(self, "kinds", tuple(sorted(self.kinds or ())))
+        set_field(self, "owners", tuple(self.owners or ()))
+        set_field(self, "tags", check_tags(self.tags or {}, what=f"asset {key}"))
+        set_field(self, "metadata", dict(self.metadata or {}))
+
+    def replace_attributes(self, **changes: Any) -> "AssetSpec":
+        """The same spec with some fields set anew."""
+        return msgspec.structs.replace(self, **changes)
+
+    def merge_attributes(
+        self,
+        *,
+        deps: Iterable[Any] = (),
+        metadata: Mapping[str, Any] | None = None,
+        owners: Sequence[str] = (),
+        tags: Mapping[str, str] | None = None,
+        kinds: Iterable[str] = (),
+    ) -> "AssetSpec":
+        """The same spec with more of everything it has several of."""
+        return msgspec.structs.replace(
+            self,
+            deps=[*self.deps, *deps],
+            metadata={**self.metadata, **(metadata or {})},
+            owners=[*self.owners, *owners],
+            tags={**self.tags, **(tags or {})},
+            kinds={*self.kinds, *kinds},
+        )
+
+
+class AssetIn(msgspec.Struct, frozen=True):
+    """How a parameter of an asset's function is filled."""
+
+    key: Any = None
+    metadata: Mapping[str, Any] = {}
+    key_prefix: Any = None
+    input_manager_key: str | None = None
+    partition_mapping: Any = None
+    dagster_type: Any = None
+
+    def key_for(self, name: str) -> AssetKey:
+        """The asset that fills the parameter `name`."""
+        if self.key is not None:
+            return to_key(self.key, what=f"AssetIn of {name}")
+        return AssetKey([*prefix_parts(self.key_prefix), name])
+
+
+def prefix_parts(prefix: Any) -> tuple[str, ...]:
+    """The parts of a key prefix that was given as a text or as a list."""
+    if prefix is None:
+        return ()
+    return tuple(prefix.split("/")) if isinstance(prefix, str) else tuple(prefix)
+
+
+def check_tags(tags: Mapping[Any, Any] | Iterable[Any], *, what: str) -> dict[str, str]:
+    """`tags` if they are texts; a list of tags becomes keys without a value."""
+    pairs = (
+        cast("Mapping[Any, Any]", tags) if isinstance(tags, Mapping) else dict.fromkeys(tags, "")
+    )
+    given = dict(pairs)
+    for name, value in given.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise Invalid(
+                f"{what}: the tag {name!r} is {value!r}", remedy="tags are texts, keys and values"
+            )
+    return given

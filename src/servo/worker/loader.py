@@ -1,0 +1,96 @@
+"""Finding the assets in a file or a module.
+
+A target is a path (`pipeline.py`, `jobs/`) or a dotted name (`shop.assets`). A file is imported
+under its own name with its folder first on the path, as Python would run it.
+"""
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from servo.errors import Invalid, NotFound
+from servo.sdk.assets_definition import AssetsDefinition
+from servo.sdk.project import Project
+from servo.sdk.specs import AssetSpec
+
+
+def load_project(target: str, folder: Path) -> Project:
+    """The project that `target` defines, read from `folder`."""
+    return project_of(load_module(target, folder))
+
+
+def load_module(target: str, folder: Path) -> ModuleType:
+    """Import a file or a module; `Invalid` with the place of what is wrong in it."""
+    path = folder / target
+    if target.endswith(".py") or path.is_file():
+        return _import_file(path, target)
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        return importlib.import_module(target)
+    except ModuleNotFoundError as error:
+        if error.name is not None and target.startswith(error.name):
+            raise NotFound(
+                f"there is no file or module {target}",
+                remedy="name a Python file, or a module that can be imported from here",
+            ) from None
+        raise _broken(target, error) from error
+    except Exception as error:
+        raise _broken(target, error) from error
+
+
+def _import_file(path: Path, target: str) -> ModuleType:
+    if not path.is_file():
+        raise NotFound(
+            f"there is no file {target}", remedy="name a Python file that defines assets"
+        )
+    parent = str(path.parent.resolve())
+    if parent not in sys.path:
+        sys.path.insert(0, parent)
+    name = path.stem
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise Invalid(f"{target} is no Python file", remedy="name a file that ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise _broken(target, error) from error
+    return module
+
+
+def _broken(target: str, error: BaseException) -> Invalid:
+    return Invalid(
+        f"{target} cannot be imported: {type(error).__name__}: {error}{_place(error)}",
+        remedy="fix the code at that line",
+    )
+
+
+def _place(error: BaseException) -> str:
+    """Where in the user's own code it happened."""
+    if isinstance(error, SyntaxError):
+        return f" ({error.filename}:{error.lineno})"
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if not name.startswith("<") and "importlib" not in name and "/servo/" not in name:
+            place = f" ({name}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    return place
+
+
+def project_of(module: ModuleType) -> Project:
+    """The assets that stand in a module, or in the `Definitions` in it."""
+    found: dict[int, AssetsDefinition | AssetSpec] = {}
+    for value in vars(module).values():
+        if isinstance(value, AssetsDefinition | AssetSpec):
+            found[id(value)] = value
+    if not found:
+        raise Invalid(
+            f"{module.__name__} defines no assets", remedy="decorate a function with @servo.asset"
+        )
+    return Project(found.values())

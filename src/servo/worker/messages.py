@@ -1,0 +1,106 @@
+"""What a pool and its worker processes say to each other, and how it is framed.
+
+A message is a length in four bytes and MessagePack. Either side may die at any byte: the other sees
+the end of the stream, never half a message.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from servo.core.events.tasks import Output, TaskCost, TaskError, TaskOutcome
+
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+
+_length = struct.Struct(">I")
+
+
+class Input(msgspec.Struct, frozen=True, array_like=True):
+    """An output that was the latest when the execution was granted."""
+
+    materialization_id: str
+    uri: str
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True, tag="work"):
+    """A granted execution, with everything it may need to know."""
+
+    exec_id: str
+    run_id: str
+    task_key: str
+    asset_key: str
+    attempt: int
+    attempt_id: str
+    fencing_token: int
+    inputs: dict[str, Input] = {}
+    tags: dict[str, str] = {}
+
+
+class Cancel(msgspec.Struct, frozen=True, kw_only=True, tag="cancel"):
+    """Stop an execution: it was cancelled, or it took too long."""
+
+    exec_id: str
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
+    """The worker has imported the user's code and waits."""
+
+    pid: int
+
+
+class Broken(msgspec.Struct, frozen=True, kw_only=True, tag="broken"):
+    """The worker could not import the user's code."""
+
+    message: str
+    detail: str = ""
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done", omit_defaults=True):
+    """An execution ended, and how."""
+
+    exec_id: str
+    outcome: TaskOutcome
+    output: Output | None = None
+    error: TaskError | None = None
+    cost: TaskCost | None = None
+    retry_after_ms: int | None = None
+    code_version: str = ""
+
+
+ToWorker = Work | Cancel
+FromWorker = Ready | Broken | Done
+
+_encoder = msgspec.msgpack.Encoder()
+to_worker = msgspec.msgpack.Decoder(ToWorker)
+from_worker = msgspec.msgpack.Decoder(FromWorker)
+
+
+def frame(message: ToWorker | FromWorker) -> bytes:
+    """A message as bytes on the wire."""
+    data = _encoder.encode(message)
+    return _length.pack(len(data)) + data
+
+
+class Frames:
+    """Bytes as they arrive, and the messages that are whole."""
+
+    def __init__(self, decoder: msgspec.msgpack.Decoder[Any]) -> None:
+        self._decoder = decoder
+        self._held = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Any]:
+        """The messages that these bytes complete."""
+        held = self._held
+        held += data
+        start = 0
+        while len(held) - start >= _length.size:
+            (size,) = _length.unpack_from(held, start)
+            end = start + _length.size + size
+            if len(held) < end:
+                break
+            yield self._decoder.decode(memoryview(held)[start + _length.size : end])
+            start = end
+        if start:
+            del held[:start]

@@ -1,0 +1,73 @@
+"""A warm worker process: imports the user's code once and runs executions until it is told to go.
+
+    python -m servo.worker.process FD CODE
+
+Started by a pool and connected to it by a socket; when the pool is gone, so is the worker. What
+user code prints goes to this process's own standard output.
+"""
+
+import logging
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import msgspec
+
+from servo.errors import ServoError
+from servo.ledger.paths import Paths
+from servo.runtime.system import SystemClock
+from servo.storage.from_url import store_from_url
+from servo.worker.loader import load_project
+from servo.worker.messages import Broken, Frames, Ready, Work, frame, to_worker
+from servo.worker.outputs import OutputStore
+from servo.worker.run_task import Runner
+
+RECEIVE_BYTES = 1 << 16
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a worker finds the code and the store."""
+
+    code: str
+    folder: str
+    store: str
+    tenant: str
+    workspace: str
+
+
+def main() -> int:
+    """Serve the pool on the other end of the socket."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pool's to handle
+    pool = socket.socket(fileno=int(sys.argv[1]))
+    setting = msgspec.json.decode(sys.argv[2], type=Setting)
+    try:
+        runner = _runner(setting)
+    except ServoError as error:
+        pool.sendall(frame(Broken(message=str(error))))
+        return 1
+    pool.sendall(frame(Ready(pid=os.getpid())))
+    serve(pool, runner)
+    return 0
+
+
+def _runner(setting: Setting) -> Runner:
+    clock = SystemClock()
+    project = load_project(setting.code, Path(setting.folder))
+    paths = Paths(setting.tenant, setting.workspace)
+    outputs = OutputStore(store_from_url(setting.store, clock=clock), paths)
+    return Runner(project, outputs, clock, logging.getLogger("servo.asset"))
+
+
+def serve(pool: socket.socket, runner: Runner) -> None:
+    """Run what the pool sends, one after the other, until the pool hangs up."""
+    frames = Frames(to_worker)
+    while data := pool.recv(RECEIVE_BYTES):
+        for message in frames.feed(data):
+            if isinstance(message, Work):
+                pool.sendall(frame(runner.run(message)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""Real worker processes: they run what they are given, and one that dies takes only its own."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from servo.core.keys import AssetKey
+from servo.core.state.rows.execution import RunRow, TaskRow
+from servo.errors import Invalid
+from servo.sdk.planning import plan_assets
+from servo.worker.loader import load_project
+from servo.worker.session import Session, setting_for
+
+LIMIT = 60
+
+Work = Callable[..., RunRow]
+
+
+class Project:
+    """A folder with a file of assets, and the session that runs it."""
+
+    def __init__(self, folder: Path, code: str) -> None:
+        self.folder = folder
+        (folder / "assets.py").write_text("from servo.sdk.asset import asset\n" + dedent(code))
+        self.definitions = load_project("assets.py", folder)
+        self.setting = setting_for("assets.py", folder, str(folder / "store"))
+
+    @contextmanager
+    def session(self, workers: int = 2) -> Generator[Session]:
+        with Session(self.setting, workers=workers) as session:
+            session.deploy("assets.py", self.definitions.definitions())
+            yield session
+
+    def run(self, session: Session, *names: str, key: str = "one") -> RunRow:
+        keys = [AssetKey(name) for name in names] or self.definitions.order
+        return session.wait(session.request(plan_assets(self.definitions, keys), key), LIMIT)
+
+
+def task(session: Session, run: RunRow, name: str) -> TaskRow:
+    return session.service.engine.state.tasks.rows[run.run_id, f"{name}:materialize"]
+
+
+def test_values_go_from_asset_to_asset(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path,
+        """
+        from pathlib import Path
+
+        @asset
+        def numbers():
+            return [1, 2, 3]
+
+        @asset
+        def large():
+            return b"x" * 100_000
+
+        @asset
+        def nothing(): ...
+
+        @asset
+        def total(numbers, large, nothing):
+            assert nothing is None
+            Path("told").write_text(f"{sum(numbers)} {len(large)}")
+            return {"sum": sum(numbers)}
+        """,
+    )
+    with project.session() as session:
+        run = project.run(session)
+        assert (run.state.value, run.tasks_succeeded) == ("SUCCEEDED", 4)
+        assert (tmp_path / "told").read_text() == "6 100000"
+        assets = session.service.engine.state.assets.rows
+        assert assets["nothing"].last_output_uri == ""
+        stored = {path.parent.parent.name for path in tmp_path.rglob("_commit.json")}
+        assert stored == {"numbers", "large", "total"}
+
+
+def test_an_input_that_was_made_earlier_is_used(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path,
+        """
+        @asset
+        def a():
+            return 1
+
+        @asset
+        def b(a):
+            assert a == 1
+        """,
+    )
+    with project.session() as session:
+        assert project.run(session, "b", key="too early").state.value == "FAILED"
+        assert project.run(session, "a", key="first").state.value == "SUCCEEDED"
+        assert project.run(session, "b", key="second").state.value == "SUCCEEDED"
+
+
+def test_what_user_code_raises_is_recorded_and_what_depends_on_it_is_skipped(
+    tmp_path: Path,
+) -> None:
+    project = Project(
+        tmp_path,
+        """
+        @asset
+        def fails():
+            raise ValueError("no good")
+
+        @asset(deps=[fails])
+        def below(): ...
+
+        @asset
+        def beside(): ...
+        """,
+    )
+    with project.session() as session:
+        run = project.run(session)
+        assert (run.tasks_failed, run.tasks_skipped, run.tasks_succeeded) == (1, 1, 1)
+        failed = task(session, run, "fails")
+        assert failed.error_message == "ValueError: no good"
+
+
+@pytest.mark.parametrize(
+    "death", ["os._exit(3)", "os.kill(os.getpid(), 9)", "import ctypes; ctypes.string_at(0)"]
+)
+def test_a_process_that_dies_fails_its_task_and_nothing_else(tmp_path: Path, death: str) -> None:
+    project = Project(
+        tmp_path,
+        f"""
+        import os
+
+        @asset
+        def deadly():
+            {death}
+
+        def make(name):
+            def fn(): ...
+            fn.__name__ = name
+            return asset(fn)
+
+        others = [make(f"other_{{n}}") for n in range(30)]
+        for other in others:
+            globals()[other.name] = other
+        """,
+    )
+    with project.session() as session:
+        run = project.run(session)
+        assert (run.tasks_failed, run.tasks_succeeded) == (1, 30)
+        assert "ended with" in task(session, run, "deadly").error_message
+        assert project.run(session, "other_1", key="again").tasks_succeeded == 1
+
+
+def test_code_that_cannot_be_imported_is_told_at_the_start(tmp_path: Path) -> None:
+    project = Project(tmp_path, "@asset\ndef a(): ...\n")
+    (tmp_path / "assets.py").write_text("import there_is_no_such_module\n")
+    with pytest.raises(Invalid, match="there_is_no_such_module"), project.session():
+        pass

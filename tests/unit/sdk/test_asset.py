@@ -1,0 +1,127 @@
+"""`@asset`: what a function says by its name, its parameters and its options."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from servo.core.keys import AssetKey
+from servo.errors import Invalid
+from servo.sdk.asset import asset
+from servo.sdk.context import AssetExecutionContext
+from servo.sdk.specs import AssetDep, AssetIn, AssetSpec
+
+
+def test_a_function_is_an_asset_of_its_name() -> None:
+    @asset
+    def orders() -> int:
+        """All orders."""
+        return 1
+
+    assert orders.key == AssetKey("orders")
+    assert orders.specs[0].description == "All orders."
+    assert orders() == 1
+
+
+def test_parameters_are_upstream_assets_except_the_context() -> None:
+    @asset
+    def report(context: AssetExecutionContext, orders: int, users: int) -> int:
+        del context
+        return orders + users
+
+    assert report.signature.context == "context"
+    assert report.input_keys == {"orders": AssetKey("orders"), "users": AssetKey("users")}
+    assert [dep.asset_key for dep in report.specs[0].deps] == [
+        AssetKey("orders"),
+        AssetKey("users"),
+    ]
+
+
+def test_a_key_comes_from_a_prefix_and_a_name_or_whole() -> None:
+    assert (
+        asset(key_prefix=["raw", "shop"])(
+            lambda: None,
+        ).keys
+        != set()
+    )
+
+    @asset(key_prefix=["raw", "shop"], name="orders")
+    def one() -> None: ...
+
+    @asset(key="raw/shop/orders")
+    def other() -> None: ...
+
+    assert one.key == other.key == AssetKey(["raw", "shop", "orders"])
+
+
+def test_ins_say_which_asset_fills_a_parameter() -> None:
+    @asset(ins={"o": AssetIn(key="raw/orders"), "u": AssetIn(key_prefix="raw")})
+    def report(o: int, u: int) -> None:
+        del o, u
+
+    assert report.input_keys == {"o": AssetKey(["raw", "orders"]), "u": AssetKey(["raw", "u"])}
+
+
+def test_deps_are_named_in_any_way_and_once() -> None:
+    @asset
+    def orders() -> None: ...
+
+    @asset(
+        deps=[orders, "orders", AssetKey("users"), AssetDep("users"), ["raw", "x"], AssetSpec("y")]
+    )
+    def report() -> None: ...
+
+    keys = [dep.asset_key for dep in report.specs[0].deps]
+    assert keys == [AssetKey("orders"), AssetKey("users"), AssetKey(["raw", "x"]), AssetKey("y")]
+
+
+def test_what_is_said_about_an_asset_is_kept() -> None:
+    @asset(
+        description="d",
+        metadata={"n": 1},
+        tags={"team": "x"},
+        owners=["team:x"],
+        kinds={"python", "duckdb"},
+        group_name="g",
+        code_version="3",
+        pool="db",
+        timeout=90,
+    )
+    def a() -> None: ...
+
+    spec = a.specs[0]
+    assert (spec.description, spec.metadata, spec.tags) == ("d", {"n": 1}, {"team": "x"})
+    assert (spec.owners, spec.kinds, spec.group_name) == (("team:x",), ("duckdb", "python"), "g")
+    assert (spec.code_version, a.behaviour.pool) == ("3", "db")
+    assert a.behaviour.timeout == timedelta(seconds=90)
+
+
+def no_parameters() -> None: ...
+
+
+def variadic(*args: int) -> None:
+    del args
+
+
+@pytest.mark.parametrize(
+    ("fn", "options", "why"),
+    [
+        (no_parameters, {"key": "a", "name": "b"}, "key comes together with name"),
+        (no_parameters, {"ins": {"x": AssetIn()}}, "x, which is no parameter"),
+        (no_parameters, {"deps": "orders"}, "deps is one text"),
+        (no_parameters, {"deps": [3]}, "names no asset"),
+        (no_parameters, {"tags": {"a": 1}}, "the tag 'a' is 1"),
+        (no_parameters, {"timeout": 0}, "timeout is 0"),
+        (no_parameters, {"colour": "red"}, "no option colour"),
+        (no_parameters, {"name": "a/b"}, "contains '/'"),
+        (variadic, {}, "takes *args"),
+    ],
+)
+def test_a_mistake_is_told_with_its_remedy(
+    fn: Callable[..., Any], options: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(Invalid) as told:
+        asset(**options)(fn)
+    assert why in str(told.value)
+    assert told.value.remedy

@@ -1,0 +1,173 @@
+"""The index says of the rows in memory what one made from them anew would say."""
+
+from collections.abc import Callable
+
+import pytest
+
+from servo.core.events.backfills import BackfillChunkPlanned, BackfillCreated, ExplicitSelector
+from servo.core.events.dispatch import DispatchRequested
+from servo.core.events.envelope import Event, Status
+from servo.core.events.quotas import QuotaSet
+from servo.core.events.runs import (
+    BackfillSource,
+    PlanCreated,
+    RunAdmitted,
+    RunCancelRequested,
+    RunRequested,
+)
+from servo.core.events.tasks import TaskOutcome
+from servo.core.state.state import State
+from servo.testing.builders import Story, dump, specs, task_key
+
+HINTS = ("timers_due", "runs_due")
+REFUSED = RunAdmitted(run_id="nobody")
+
+
+def index_of(state: State) -> dict[str, object]:
+    """All there is in an index but the heaps, which hold hints, and pools with nothing in them."""
+    found = {name: value for name, value in vars(state.index).items() if name not in HINTS}
+    pools = {pool: count for pool, count in state.index.pool_active.items() if count}
+    return {**found, "pool_active": pools}
+
+
+def rebuilt(state: State) -> State:
+    """A state with the same rows, loaded from nothing."""
+    again = State(state.tenant, state.workspace)
+    for name, table in state.tables.items():
+        again.hydrate(name, table.values())
+    return again
+
+
+def _request() -> tuple[Story, list[Event]]:
+    event = RunRequested(run_id="run_1", run_key="k", request_fingerprint="f")
+    return Story(), [event, PlanCreated(run_id="run_1", fingerprint="p", tasks=specs({"a": ()}))]
+
+
+def _plan() -> tuple[Story, list[Event]]:
+    story = Story()
+    story.request()
+    tasks = specs({"a": (), "b": ("a",)})
+    return story, [PlanCreated(run_id="run_1", fingerprint="p", tasks=tasks)]
+
+
+def _delivery() -> tuple[Story, list[Event]]:
+    story = Story()
+    story.plan({"a": ()}, pool="db")
+    return story, [DispatchRequested(run_id="run_1", task_key=task_key("a"), attempt=1)]
+
+
+def _cancel() -> tuple[Story, list[Event]]:
+    story, (event,) = _delivery()
+    story.tell(event)
+    return story, [RunCancelRequested(run_id="run_1")]
+
+
+def _success() -> tuple[Story, list[Event]]:
+    story = Story()
+    story.plan({"a": (), "b": ("a",)})
+    story.start("a")
+    return story, [story.finished("a")]
+
+
+def _failure() -> tuple[Story, list[Event]]:
+    story = Story()
+    story.plan({"a": (), "b": ("a",)})
+    story.start("a")
+    return story, [story.finished("a", TaskOutcome.FAILED)]
+
+
+def _limit() -> tuple[Story, list[Event]]:
+    return Story(), [QuotaSet(max_concurrent_runs=1)]
+
+
+def _chunk() -> tuple[Story, list[Event]]:
+    story = Story()
+    story.tell(
+        BackfillCreated(
+            backfill_id="bf",
+            client_request_id="req",
+            request_fingerprint="fp",
+            asset_selection=("ns/a",),
+            selector=ExplicitSelector(count=1),
+            partition_keys=("day=d:2025-01-01",),
+            total_partitions=1,
+        )
+    )
+    chunk = BackfillChunkPlanned(
+        backfill_id="bf",
+        chunk_index=0,
+        expected_state_version=1,
+        partition_keys=("day=d:2025-01-01",),
+        run_key="k",
+        request_fingerprint="f",
+    )
+    source = BackfillSource(backfill_id="bf", chunk_index=0)
+    request = RunRequested(run_id="run_1", run_key="k", request_fingerprint="f", source=source)
+    return story, [chunk, request]
+
+
+def _release() -> tuple[Story, list[Event]]:
+    story = Story()
+    story.request()
+    waiting = DispatchRequested(run_id="run_1", task_key=task_key("a"), attempt=1)
+    assert story.tell(waiting, parkable=True).status is Status.PARKED
+    return story, [PlanCreated(run_id="run_1", fingerprint="p", tasks=specs({"a": ()}))]
+
+
+Told = Callable[[], tuple[Story, list[Event]]]
+EACH = pytest.mark.parametrize(
+    "told",
+    [_request, _plan, _delivery, _cancel, _success, _failure, _limit, _chunk, _release],
+)
+
+
+@EACH
+def test_a_batch_that_is_refused_at_its_end_leaves_no_trace(told: Told) -> None:
+    story, events = told()
+    rows, index = dump(story.state), index_of(rebuilt(story.state))
+    assert story.tell(*events, REFUSED).reason == "unknown_run"
+    assert dump(story.state) == rows
+    assert index_of(story.state) == index
+
+
+@EACH
+def test_the_index_of_what_was_applied_is_that_of_the_rows(told: Told) -> None:
+    story, events = told()
+    before = dump(story.state)
+    assert story.tell(*events).applied
+    assert dump(story.state) != before
+    assert index_of(story.state) == index_of(rebuilt(story.state))
+
+
+@EACH
+def test_rows_that_leave_memory_leave_the_index(told: Told) -> None:
+    story, events = told()
+    story.tell(*events)
+    for table in story.state.tables.values():
+        for key in list(table.rows):
+            table.evict(key)
+    assert index_of(story.state) == index_of(State("acme", "prod"))
+
+
+def test_tasks_wait_by_lane_pool_and_priority_and_leave_nothing_behind() -> None:
+    story = Story()
+    story.request(lane="bulk")
+    tasks = (
+        *specs({"a": (), "b": ()}, pool="db"),
+        *specs({"c": ()}, pool="db", priority=5),
+        *specs({"d": ()}),
+    )
+    story.tell(PlanCreated(run_id="run_1", fingerprint="p", tasks=tasks))
+    seen: list[dict[str, dict[int, int]]] = []
+    for name in "abcd":
+        story.dispatch(name)
+        lanes = story.state.index.ready
+        seen.append(
+            {
+                pool: {priority: len(keys) for priority, keys in priorities.items()}
+                for pool, priorities in lanes.get("bulk", {}).items()
+            }
+        )
+    assert seen == [{"db": {0: 1, 5: 1}, "": {0: 1}}, {"db": {5: 1}, "": {0: 1}}, {"": {0: 1}}, {}]
+    assert story.state.index.ready == {}
+    assert story.state.index.ready_count == 0
