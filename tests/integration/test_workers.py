@@ -36,7 +36,9 @@ class Project:
 
     def run(self, session: Session, *names: str, key: str = "one") -> RunRow:
         keys = [AssetKey(name) for name in names] or self.definitions.order
-        return session.wait(session.request(plan_assets(self.definitions, keys), key), LIMIT)
+        ended = session.wait(session.request(plan_assets(self.definitions, keys), key), LIMIT)
+        assert ended is not None
+        return ended
 
 
 def task(session: Session, run: RunRow, name: str) -> TaskRow:

@@ -27,6 +27,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "admin": ("servo.cli.commands.admin:admin", "Inspect, verify, rebuild, collect."),
         "demo": ("servo.cli.commands.demo:demo", "Run an example in this terminal."),
+        "materialize": ("servo.cli.commands.materialize:materialize", "Make assets."),
+        "resume": ("servo.cli.commands.materialize:resume", "Finish runs that were begun."),
         "sql": ("servo.cli.commands.sql:sql", "Ask the tables of a workspace with SQL."),
     }
 )

@@ -20,10 +20,14 @@ MAX_PER_ROUND = 1_000
 
 
 class IdleWorker(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker that waits for a task, with the execution id its next one gets."""
+    """A worker that waits for a task, with the execution id its next one gets.
+
+    With `one_of_many` this is one of several places of the worker, told apart by `exec_id`.
+    """
 
     worker_id: str
     exec_id: str
+    one_of_many: bool = False
 
 
 def hand_over(

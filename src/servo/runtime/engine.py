@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from servo.config import Settings
 from servo.controllers import anti_entropy, planning, timers
 from servo.controllers.actions import Propose
-from servo.controllers.dispatch import dispatch, hand_over
+from servo.controllers.dispatch import IdleWorker, dispatch, hand_over
 from servo.controllers.fairness import Fairness
 from servo.core.events.codec import encode_batch
 from servo.core.events.dispatch import DispatchRequested
@@ -345,8 +345,7 @@ class Engine:
     def _dispatch(self, draft: _Draft) -> None:
         if not self.state.index.ready_count:
             return
-        busy = {assignment.worker_id for assignment in draft.assignments}
-        idle = [worker for worker in self._workers.idle() if worker.worker_id not in busy]
+        idle = self._idle(draft)
         if idle:
             actions, self._fairness = hand_over(self.state, idle, self._fairness)
             for action in actions:
@@ -355,6 +354,16 @@ class Engine:
             actions, self._fairness = dispatch(self.state, self._fairness)
             for action in actions:
                 self._propose(draft, action)
+
+    def _idle(self, draft: _Draft) -> list[IdleWorker]:
+        """Workers that wait, without those that this entry already gives something."""
+        busy = {assignment.worker_id for assignment in draft.assignments}
+        taken = {assignment.exec_id for assignment in draft.assignments}
+        return [
+            worker
+            for worker in self._workers.idle()
+            if (worker.exec_id not in taken if worker.one_of_many else worker.worker_id not in busy)
+        ]
 
     def _hand_over(self, draft: _Draft, action: Propose) -> None:
         answer = self._propose(draft, action)

@@ -5,72 +5,47 @@ free, in the order they came. Short tasks would spend their time waiting for the
 commit, so the pool takes a few more than it has processes when they have been short lately: never
 so many that one could wait long behind another.
 
-**Who may race.** The leader's thread calls `idle` and `assign`, the pool's own thread reads what
-processes say. Both hold the lock while they look at who is free.
+**Who may race.** The leader's thread calls `idle`, `assign` and `look`; the pool's own thread reads
+what processes say. Both hold the lock while they look at who does what.
 
 **What dies.** A process that ends takes its execution with it and nothing else: the execution is
-reported as interrupted or failed, and a new process takes its place.
+reported, and a new process takes its place. An execution that is cancelled, timed out or no longer
+ours is interrupted in its process, which gets some time to clean up before it is killed; either way
+the process is replaced.
 """
 
 import os
 import selectors
+import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Sequence
-
-import msgspec
+from contextlib import suppress
+from datetime import timedelta
 
 from servo.controllers.dispatch import IdleWorker
 from servo.core.events.envelope import Batch
 from servo.core.events.tasks import TaskError, TaskFinished, TaskOutcome
+from servo.core.state.rows.execution import TaskRow
+from servo.core.state.state import State
+from servo.core.state.states import RUNNING
 from servo.errors import Invalid, ServoError
 from servo.ports.clock import Clock
 from servo.ports.entropy import Entropy
+from servo.runtime.requests import Beat
 from servo.runtime.service import Service
 from servo.runtime.workers import Assignment
-from servo.worker.messages import (
-    Broken,
-    Done,
-    Frames,
-    FromWorker,
-    Input,
-    Ready,
-    Work,
-    frame,
-    from_worker,
-)
+from servo.worker.child import Child
+from servo.worker.messages import Broken, Done, FromWorker, Input, Ready, Work, frame
 from servo.worker.process import Setting
+from servo.worker.registry import Registered, is_dead, registry_folder
 
 RECEIVE_BYTES = 1 << 18
 BACKLOG_SECONDS = 0.02
 MAX_BACKLOG = 64
-
-
-class _Process:
-    """One worker process and what it is doing."""
-
-    def __init__(self, number: int, setting: Setting) -> None:
-        ours, theirs = socket.socketpair()
-        self.number = number
-        self.socket = ours
-        self.frames = Frames(from_worker)
-        self.ready = False
-        self.running: dict[str, Assignment] = {}
-        with theirs:
-            self.child = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [
-                    sys.executable,
-                    "-m",
-                    "servo.worker.process",
-                    str(theirs.fileno()),
-                    msgspec.json.encode(setting).decode(),
-                ],
-                pass_fds=(theirs.fileno(),),
-                cwd=setting.folder,
-            )
+BEAT_EVERY = timedelta(seconds=1)
+GRACE = timedelta(seconds=10)
 
 
 class Pool:
@@ -86,22 +61,24 @@ class Pool:
         self._size = size
         self._lock = threading.Lock()
         self._selector = selectors.DefaultSelector()
-        self._processes: list[_Process] = []
+        self._children: list[Child] = []
         self._queue: deque[Assignment] = deque()
-        self._outstanding = 0
-        self._usual_seconds = 1.0
-        self._started: dict[str, float] = {}
+        self._held: dict[str, Assignment] = {}
+        self._usual_seconds = 0.1
         self._spare: list[str] = []
-        self._stopping = False
+        self._next_beat = 0.0
+        self._draining = self._stopping = False
         self._up = threading.Event()
         self._broken: str | None = None
-        self.name = f"{socket.gethostname()}:{os.getpid()}"
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{entropy.token_bytes(6).hex()}"
+        self._registered = Registered(registry_folder(), self.name)
         self._thread = threading.Thread(target=self._listen, name="servo-pool", daemon=True)
 
     def start(self) -> None:
         """Start every process; they import the user's code while the leader takes over."""
-        for number in range(self._size):
-            self._add(_Process(number, self._setting))
+        for _ in range(self._size):
+            self._add_child()
+        self._service.watch(self.look)
         self._thread.start()
 
     def wait(self) -> None:
@@ -110,31 +87,45 @@ class Pool:
         if self._broken is not None:
             raise Invalid(self._broken, remedy="fix the code and start again")
 
+    def drain(self, limit: timedelta = GRACE) -> None:
+        """Take nothing more, interrupt what runs and report it, within a limit."""
+        with self._lock:
+            self._draining = True
+            waiting, self._queue = list(self._queue), deque()
+            for child in self._children:
+                child.interrupt(TaskOutcome.INTERRUPTED, self._clock.monotonic())
+        for assignment in waiting:
+            self._report(assignment, _interrupted(assignment))
+        until = self._clock.monotonic() + limit.total_seconds()
+        pause = threading.Event()
+        while self._held and self._clock.monotonic() < until:
+            pause.wait(0.02)
+
     def stop(self) -> None:
-        """End every process and wait for it."""
+        """End every process and wait for it; what it held is found silent by whoever leads next."""
         self._stopping = True
-        for process in self._processes:
-            process.socket.close()
-        for process in self._processes:
-            process.child.wait()
+        for child in self._children:
+            child.close()
+        with suppress(RuntimeError):  # never started
+            self._thread.join()
+        if not self._held:
+            self._registered.release()
 
     # --- for the leader -----------------------------------------------------------------------
 
     def idle(self) -> Sequence[IdleWorker]:
         """As many places as the pool has free, each with the execution id it would use."""
         with self._lock:
-            free = self._capacity() - self._outstanding
+            free = max(self._capacity() - len(self._held), 0)
             while len(self._spare) < free:
                 self._spare.append(f"x{self._entropy.token_bytes(10).hex()}")
-            return [
-                IdleWorker(worker_id=self._place(n), exec_id=self._spare[n]) for n in range(free)
-            ]
-
-    def _place(self, number: int) -> str:
-        return f"{self.name}:{number}"
+            places = self._spare[:free]
+        return [
+            IdleWorker(worker_id=self.name, exec_id=exec_id, one_of_many=True) for exec_id in places
+        ]
 
     def _capacity(self) -> int:
-        if not any(process.ready for process in self._processes):
+        if self._draining or not any(child.ready for child in self._children):
             return 0
         backlog = int(self._size * BACKLOG_SECONDS / max(self._usual_seconds, 1e-6))
         return self._size + min(backlog, MAX_BACKLOG)
@@ -143,67 +134,92 @@ class Pool:
         """Take a granted execution; it runs as soon as a process is free."""
         with self._lock:
             self._spare.remove(assignment.exec_id)
-            self._outstanding += 1
+            self._held[assignment.exec_id] = assignment
             self._queue.append(assignment)
             self._feed()
 
     def _feed(self) -> None:
         """Give what waits to processes that do not; the next one lies ready while one runs."""
         for depth in (1, 2):
-            for process in self._processes:
+            for child in self._children:
                 if not self._queue:
                     return
-                if process.ready and len(process.running) < depth:
-                    self._send(process, self._queue.popleft())
+                if child.takes(depth):
+                    assignment = self._queue.popleft()
+                    child.send(frame(_work(assignment)), assignment, self._clock.monotonic())
 
-    def _send(self, process: _Process, assignment: Assignment) -> None:
-        process.running[assignment.exec_id] = assignment
-        self._started[assignment.exec_id] = self._clock.monotonic()
-        inputs = {key: Input(*pinned) for key, pinned in assignment.inputs.items()}
-        work = Work(
-            exec_id=assignment.exec_id,
-            run_id=assignment.run_id,
-            task_key=assignment.task_key,
-            asset_key=assignment.asset_key,
-            attempt=assignment.attempt,
-            attempt_id=assignment.attempt_id,
-            fencing_token=assignment.fencing_token,
-            inputs=inputs,
-        )
-        try:
-            process.socket.sendall(frame(work))
-        except OSError:
-            return  # it is gone; the listener notices and reports what it held
+    def at_work(self) -> list[str]:
+        """The assets that are being made."""
+        with self._lock:
+            running = [a for child in self._children for a in list(child.running.values())[:1]]
+        return [assignment.asset_key for assignment in running]
+
+    def recover(self, state: State) -> None:
+        """Report what pools of this machine were running when they died, so that it runs again.
+
+        Called before anything is handed out. A pool elsewhere is left to its lease.
+        """
+        folder = registry_folder()
+        rows = [state.tasks.rows[key] for key in list(state.index.running)]
+        dead = {name for name in {row.worker_id for row in rows} if name and is_dead(folder, name)}
+        for row in rows:
+            if row.worker_id in dead:
+                self._submit(_lost_with_its_pool(row))
+
+    def look(self, state: State) -> None:
+        """After an entry: let go of executions that are cancelled, or no longer ours."""
+        with self._lock:
+            for assignment in list(self._held.values()):
+                row = state.tasks.rows.get((assignment.run_id, assignment.task_key))
+                if row is None or row.state is not RUNNING or row.exec_id != assignment.exec_id:
+                    self._let_go(assignment, None)
+                elif state.runs.rows[assignment.run_id].cancel_requested_at is not None:
+                    self._let_go(assignment, TaskOutcome.CANCELLED)
+
+    def _let_go(self, assignment: Assignment, outcome: TaskOutcome | None) -> None:
+        """Stop an execution; with an outcome it is still reported."""
+        if assignment in self._queue:
+            self._queue.remove(assignment)
+            del self._held[assignment.exec_id]
+            if outcome is not None:
+                self._report(assignment, _finished(assignment, outcome))
+            return
+        for child in self._children:
+            if assignment.exec_id in child.running:
+                child.interrupt(outcome, self._clock.monotonic())
 
     # --- from the processes -------------------------------------------------------------------
 
-    def _add(self, process: _Process) -> None:
-        self._processes.append(process)
-        self._selector.register(process.socket, selectors.EVENT_READ, process)
+    def _add_child(self) -> None:
+        child = Child(self._setting)
+        with self._lock:
+            self._children.append(child)
+        self._selector.register(child.socket, selectors.EVENT_READ, child)
 
     def _listen(self) -> None:
         while not self._stopping:
             reports: list[TaskFinished] = []
-            for key, _ in self._selector.select(timeout=1):
+            for key, _ in self._selector.select(timeout=0.25):
                 self._read(key.data, reports)
             for report in reports:
                 self._submit(report)
+            self._keep_going()
 
-    def _read(self, process: _Process, reports: list[TaskFinished]) -> None:
+    def _read(self, child: Child, reports: list[TaskFinished]) -> None:
         try:
-            data = process.socket.recv(RECEIVE_BYTES)
+            data = child.socket.recv(RECEIVE_BYTES)
         except OSError:
             data = b""
         if not data:
-            self._lost(process, reports)
+            self._lost(child, reports)
             return
-        for message in process.frames.feed(data):
-            self._hear(process, message, reports)
+        for message in child.frames.feed(data):
+            self._hear(child, message, reports)
 
-    def _hear(self, process: _Process, message: FromWorker, reports: list[TaskFinished]) -> None:
+    def _hear(self, child: Child, message: FromWorker, reports: list[TaskFinished]) -> None:
         if isinstance(message, Ready):
             with self._lock:
-                process.ready = True
+                child.ready = True
                 self._feed()
             self._up.set()
             self._service.wake()
@@ -211,14 +227,13 @@ class Pool:
             self._broken = message.message
             self._up.set()
         else:
-            reports.append(self._done(process, message))
+            reports.append(self._done(child, message))
 
-    def _done(self, process: _Process, done: Done) -> TaskFinished:
+    def _done(self, child: Child, done: Done) -> TaskFinished:
         with self._lock:
-            assignment = process.running.pop(done.exec_id)
-            took = self._clock.monotonic() - self._started.pop(done.exec_id)
+            assignment, took = child.finished(done.exec_id, self._clock.monotonic())
             self._usual_seconds += 0.2 * (took - self._usual_seconds)
-            self._outstanding -= 1
+            del self._held[done.exec_id]
             self._feed()
         return TaskFinished(
             run_id=assignment.run_id,
@@ -233,38 +248,101 @@ class Pool:
             code_version=done.code_version,
         )
 
-    def _lost(self, process: _Process, reports: list[TaskFinished]) -> None:
+    def _lost(self, child: Child, reports: list[TaskFinished]) -> None:
         """A process ended: report what it held, and start another."""
-        self._selector.unregister(process.socket)
-        process.socket.close()
-        code = process.child.wait()
+        self._selector.unregister(child.socket)
+        code = child.ended()
         with self._lock:
-            self._processes.remove(process)
-            held = list(process.running.values())
-            self._outstanding -= len(held)
+            self._children.remove(child)
+            held = list(child.running.values())
+            for assignment in held:
+                del self._held[assignment.exec_id]
         for position, assignment in enumerate(held):
-            reports.append(_ended(assignment, code, ran=position == 0))
-        if self._broken is None and not self._stopping:
-            self._add(_Process(process.number, self._setting))
+            if position == 0 and not child.interrupted:
+                reports.append(_died(assignment, code))
+            elif position == 0 and child.outcome is not None:
+                reports.append(_finished(assignment, child.outcome))
+            elif position > 0:
+                reports.append(_interrupted(assignment))
+        if self._broken is None and not self._stopping and not self._draining:
+            self._add_child()
+
+    def _keep_going(self) -> None:
+        """Beat for what runs, and kill what was asked to stop and does not."""
+        now = self._clock.monotonic()
+        with self._lock:
+            for child in self._children:
+                child.kill_if_overdue(now, GRACE)
+            if now < self._next_beat:
+                return
+            self._next_beat = now + BEAT_EVERY.total_seconds()
+            held = list(self._held.values())
+        with suppress(ServoError):
+            for assignment in held:
+                self._service.beat(
+                    Beat(
+                        run_id=assignment.run_id,
+                        task_key=assignment.task_key,
+                        attempt_id=assignment.attempt_id,
+                        exec_id=assignment.exec_id,
+                        worker_id=self.name,
+                    )
+                )
+
+    def _report(self, assignment: Assignment, report: TaskFinished) -> None:
+        self._held.pop(assignment.exec_id, None)
+        self._submit(report)
 
     def _submit(self, report: TaskFinished) -> None:
         batch = Batch(id=f"done-{report.exec_id}", events=(report,), actor=self.name)
-        try:
+        with suppress(ServoError):  # whoever leads now finds it silent and has it repeated
             self._service.submit(batch)
-        except ServoError:
-            return  # whoever leads now finds the execution silent and has it repeated
 
 
-def _ended(assignment: Assignment, code: int, *, ran: bool) -> TaskFinished:
-    """What to say of an execution whose process ended: one that only waited lost nothing."""
-    how = f"signal {-code}" if code < 0 else f"exit code {code}"
-    error = TaskError(code="WorkerLost", message=f"the worker process ended with {how}")
+def _work(assignment: Assignment) -> Work:
+    return Work(
+        exec_id=assignment.exec_id,
+        run_id=assignment.run_id,
+        task_key=assignment.task_key,
+        asset_key=assignment.asset_key,
+        attempt=assignment.attempt,
+        attempt_id=assignment.attempt_id,
+        fencing_token=assignment.fencing_token,
+        inputs={key: Input(*pinned) for key, pinned in assignment.inputs.items()},
+    )
+
+
+def _finished(
+    assignment: Assignment, outcome: TaskOutcome, error: TaskError | None = None
+) -> TaskFinished:
     return TaskFinished(
         run_id=assignment.run_id,
         task_key=assignment.task_key,
         attempt_id=assignment.attempt_id,
         exec_id=assignment.exec_id,
-        outcome=TaskOutcome.FAILED if ran else TaskOutcome.INTERRUPTED,
-        error=error if ran else None,
-        retry_after_ms=None if ran else 0,
+        outcome=outcome,
+        error=error,
+        retry_after_ms=0 if outcome is TaskOutcome.INTERRUPTED else None,
     )
+
+
+def _interrupted(assignment: Assignment) -> TaskFinished:
+    return _finished(assignment, TaskOutcome.INTERRUPTED)
+
+
+def _lost_with_its_pool(row: TaskRow) -> TaskFinished:
+    return TaskFinished(
+        run_id=row.run_id,
+        task_key=row.task_key,
+        attempt_id=row.attempt_id,
+        exec_id=row.exec_id,
+        outcome=TaskOutcome.INTERRUPTED,
+        retry_after_ms=0,
+    )
+
+
+def _died(assignment: Assignment, code: int) -> TaskFinished:
+    """What to say of an execution whose process ended by itself."""
+    how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    error = TaskError(code="WorkerDied", message=f"the worker process ended with {how}")
+    return _finished(assignment, TaskOutcome.FAILED, error)

@@ -40,8 +40,20 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 def main() -> int:
     """Serve the pool on the other end of the socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pool's to handle
+    signal.signal(signal.SIGTERM, _interrupt)
     pool = socket.socket(fileno=int(sys.argv[1]))
     setting = msgspec.json.decode(sys.argv[2], type=Setting)
+    try:
+        return _work_for(pool, setting)
+    except (Interrupted, BrokenPipeError, ConnectionResetError):
+        return 0  # the pool is gone, or knows what was running and starts another process
+
+
+class Interrupted(BaseException):
+    """The pool asked for the execution to stop; not for user code to catch as an `Exception`."""
+
+
+def _work_for(pool: socket.socket, setting: Setting) -> int:
     try:
         runner = _runner(setting)
     except ServoError as error:
@@ -50,6 +62,10 @@ def main() -> int:
     pool.sendall(frame(Ready(pid=os.getpid())))
     serve(pool, runner)
     return 0
+
+
+def _interrupt(*_: object) -> None:
+    raise Interrupted
 
 
 def _runner(setting: Setting) -> Runner:

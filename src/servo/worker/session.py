@@ -3,16 +3,18 @@
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import overload
 
 from servo.config import Settings
 from servo.core.definitions import definitions_bytes, definitions_digest
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
-from servo.core.events.envelope import Answer, Batch
-from servo.core.events.runs import PlanCreated, PlanSegment, RunRequested
+from servo.core.events.envelope import Answer, Batch, Event
+from servo.core.events.runs import PlanCreated, PlanSegment, RunCancelRequested, RunRequested
 from servo.core.ids import RunKey, TenantId, WorkspaceId, run_id
 from servo.core.plan import Plan, chunk_bytes, chunk_digest, fingerprint, split
-from servo.core.state.rows.execution import RunRow
+from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
+from servo.core.state.states import TERMINAL_RUN_STATES
 from servo.errors import Conflict
 from servo.ledger.paths import Paths
 from servo.runtime.deployment import open_world
@@ -56,6 +58,7 @@ class Session:
         self.pool.start()
         try:
             self.service.start()
+            self.pool.recover(self.service.engine.state)
             self.pool.wait()
         except BaseException:
             self.__exit__()
@@ -111,20 +114,45 @@ class Session:
             segments.append(PlanSegment(digest=digest, count=len(chunk.tasks)))
         return PlanCreated(run_id=made, fingerprint=printed, segments=tuple(segments))
 
-    def _commit(self, *events: RunRequested | PlanCreated | DefinitionsDeployed) -> Answer:
+    def _commit(self, *events: Event) -> Answer:
         name = f"session-{self._world.entropy.token_bytes(10).hex()}"
         answer = self.service.commit(Batch(id=name, events=events, actor="session"))
         if not answer.applied:
             raise Conflict(f"the workspace refused: {answer.reason}", remedy="see the reason")
         return answer
 
-    def wait(self, run: str, timeout: float | None = None) -> RunRow:
-        """Until a run has ended; its last row."""
+    def open_runs(self) -> list[RunRow]:
+        """Runs that were asked for and have not ended, oldest first; they are waited for."""
+        rows = self.service.engine.state.runs.rows
+        found = [row for row in list(rows.values()) if row.state not in TERMINAL_RUN_STATES]
+        self._waited.update(row.run_id for row in found)
+        return sorted(found, key=lambda row: row.created_at)
+
+    def cancel(self, run: str) -> None:
+        """Ask for a run to be stopped."""
+        self._commit(RunCancelRequested(run_id=run, requested_by="session"))
+
+    @overload
+    def wait(self, run: str) -> RunRow: ...
+    @overload
+    def wait(self, run: str, timeout: float) -> RunRow | None: ...
+
+    def wait(self, run: str, timeout: float | None = None) -> RunRow | None:
+        """Until a run has ended, or for so many seconds; its last row, None if it goes on."""
         with self._lock:
-            self._lock.wait_for(lambda: run in self._ended or self.service.failure, timeout)
+            self._lock.wait_for(lambda: run in self._ended or bool(self.service.failure), timeout)
             if run not in self._ended and self.service.failure is not None:
                 raise self.service.failure
-            return self._ended[run]
+            return self._ended.get(run)
+
+    def row(self, run: str) -> RunRow | None:
+        """A run as it stands."""
+        return self.service.engine.state.runs.rows.get(run)
+
+    def tasks(self, run: str) -> list[TaskRow]:
+        """The tasks of a run, as they stand."""
+        state = self.service.engine.state
+        return [state.tasks.rows[run, name] for name in list(state.index.run_tasks.get(run, ()))]
 
     def _look(self, state: State) -> None:
         """On the leader's thread: runs that somebody waits for and that have ended."""

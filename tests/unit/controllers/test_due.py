@@ -17,9 +17,9 @@ from servo.core.events.runs import (
     RunRequested,
 )
 from servo.core.events.tasks import TaskOutcome
-from servo.core.events.timers import TimerFired, TimerRequested, TimerType
+from servo.core.events.timers import TimerCancelled, TimerFired, TimerRequested, TimerType
 from servo.core.state.states import RunState
-from servo.testing.builders import Story
+from servo.testing.builders import START, Story
 
 
 def test_a_retry_is_proposed_when_it_is_due_and_not_before() -> None:
@@ -199,3 +199,40 @@ def test_a_run_that_was_planned_in_the_meantime_is_not_late_for_its_plan() -> No
     story.wait(minutes=11)
     (action,) = timers.reconcile(story.state, story.now)
     assert action.events == (PlanDeadlineExceeded(run_id="run_1"),)
+
+
+def _timer(name: str, hours: int) -> TimerRequested:
+    fire_at = START + timedelta(hours=hours)
+    return TimerRequested(timer_id=name, timer_type=TimerType.SLA_CHECK, fire_at=fire_at)
+
+
+def test_a_timer_that_no_longer_waits_is_not_proposed() -> None:
+    story = Story()
+    story.tell(_timer("first", 1), _timer("second", 2), _timer("third", 3))
+    story.tell(TimerCancelled(timer_id="second"))
+    story.wait(hours=4)
+    assert [action.events for action in timers.reconcile(story.state, story.now)] == [
+        (TimerFired(timer_id="first"),),
+        (TimerFired(timer_id="third"),),
+    ]
+
+
+def test_a_round_proposes_a_bounded_number_of_timers() -> None:
+    story = Story()
+    story.tell(*(_timer(f"timer-{n}", 1) for n in range(timers.MAX_PER_ROUND + 1)))
+    story.wait(hours=2)
+    assert len(timers.reconcile(story.state, story.now)) == timers.MAX_PER_ROUND
+
+
+def test_what_is_due_next_is_what_still_waits() -> None:
+    story = Story()
+    story.tell(_timer("first", 1), _timer("second", 2))
+    assert timers.next_due(story.state) == START + timedelta(hours=1)
+    story.tell(TimerCancelled(timer_id="first"))
+    assert timers.next_due(story.state) == START + timedelta(hours=2)
+    story.tell(TimerCancelled(timer_id="second"))
+    assert timers.next_due(story.state) is None
+    story.plan({"a": ()})
+    assert timers.next_due(story.state) == story.run().deadline
+    story.execute("a")
+    assert timers.next_due(story.state) is None

@@ -609,6 +609,21 @@ def test_a_run_that_ends_with_the_cancel_of_its_backfill_ends_once(story: Story)
     assert (row.state, row.cancelled_chunks, row.active_chunks) == (BackfillState.CANCELLED, 1, 0)
 
 
+def test_a_run_that_succeeds_with_the_cancel_of_its_backfill_has_succeeded(story: Story) -> None:
+    plan_chunk(story, 0)
+    key = key_of("a", DAYS[0])
+    plan_run(story, 0, spec("a", DAYS[0]))
+    handover = Handover(exec_id="e")
+    story.tell(DispatchRequested(run_id="run_0", task_key=key, attempt=1, handover=handover))
+    attempt_id = story.state.tasks.rows["run_0", key].attempt_id
+    done = TaskFinished(
+        run_id="run_0", task_key=key, attempt_id=attempt_id, exec_id="e", outcome=OK
+    )
+    assert story.tell(done, change(BackfillState.CANCELLED)).applied
+    assert story.run("run_0").state is RunState.SUCCEEDED
+    assert (backfill(story).state, backfill(story).completed_chunks) == (BackfillState.CANCELLED, 1)
+
+
 def test_a_backfill_with_nothing_active_is_cancelled_at_once(story: Story) -> None:
     story.tell(change(BackfillState.PAUSED))
     story.tell(change(BackfillState.CANCELLING))

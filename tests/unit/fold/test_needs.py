@@ -42,8 +42,18 @@ def test_whatever_may_be_buried_looks_up_its_dead_letter(
 
 
 def reports(name: str) -> tuple[Event, ...]:
-    names = {"run_id": "run_1", "task_key": task_key(name), "attempt_id": "a", "exec_id": "e"}
-    return TaskStarted(**names), TaskFinished(**names, outcome=TaskOutcome.SUCCEEDED)
+    """What a worker says about a task: that it took it, and that it is done."""
+    key = task_key(name)
+    return (
+        TaskStarted(run_id="run_1", task_key=key, attempt_id="a", exec_id="e"),
+        TaskFinished(
+            run_id="run_1",
+            task_key=key,
+            attempt_id="a",
+            exec_id="e",
+            outcome=TaskOutcome.SUCCEEDED,
+        ),
+    )
 
 
 def test_nothing_is_asked_for_that_is_in_memory() -> None:

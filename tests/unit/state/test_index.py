@@ -16,8 +16,9 @@ from servo.core.events.runs import (
     RunRequested,
 )
 from servo.core.events.tasks import TaskOutcome
+from servo.core.events.timers import TimerRequested, TimerType
 from servo.core.state.state import State
-from servo.testing.builders import Story, dump, specs, task_key
+from servo.testing.builders import START, Story, dump, specs, task_key
 
 HINTS = ("timers_due", "runs_due")
 REFUSED = RunAdmitted(run_id="nobody")
@@ -147,6 +148,27 @@ def test_rows_that_leave_memory_leave_the_index(told: Told) -> None:
         for key in list(table.rows):
             table.evict(key)
     assert index_of(story.state) == index_of(State("acme", "prod"))
+
+
+def test_the_rows_of_a_run_are_found_by_its_id() -> None:
+    story = Story()
+    story.plan({"a": (), "b": ("a",)})
+    story.start("a")
+    attempt = story.task("a").attempt_id
+    story.finish("a", TaskOutcome.FAILED)
+    story.tell(
+        TimerRequested(timer_id="sla", timer_type=TimerType.SLA_CHECK, fire_at=START),
+        TimerRequested(
+            timer_id="mine", timer_type=TimerType.SLA_CHECK, fire_at=START, run_id="run_1"
+        ),
+    )
+    (retry,) = (row for row in story.state.timers.values() if row.timer_type is TimerType.RETRY)
+    index, above, below = story.state.index, task_key("a"), task_key("b")
+    assert index.run_tasks == {"run_1": {above: None, below: None}}
+    assert index.run_edges == {"run_1": {("run_1", above, below): None}}
+    assert index.downstream == {("run_1", above): {below: None}}
+    assert index.run_outbox == {"run_1": {(attempt, 1): None}}
+    assert index.run_timers == {"run_1": {retry.timer_id: None, "mine": None}}
 
 
 def test_tasks_wait_by_lane_pool_and_priority_and_leave_nothing_behind() -> None:

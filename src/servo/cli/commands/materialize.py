@@ -1,0 +1,162 @@
+"""`servo materialize` and `servo resume`: make assets, and finish what was begun."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from servo.cli.code import find_code
+from servo.cli.output import console, emit_json, plural
+from servo.cli.run_display import summary, wait_for
+from servo.cli.workspace import DEFAULT_STORE
+from servo.core.keys import AssetKey
+from servo.core.plan import Plan
+from servo.core.state.rows.execution import RunRow
+from servo.core.state.states import RunState
+from servo.errors import NotFound
+from servo.runtime.system import SystemClock, SystemEntropy
+from servo.sdk.planning import plan_assets
+from servo.sdk.project import Project
+from servo.worker.loader import load_project
+from servo.worker.session import Session, setting_for
+
+FAILED = 1
+CODE_LABEL = "servo/code"
+
+
+def _where(command: click.Command) -> click.Command:
+    for option in (
+        click.option(
+            "--store",
+            envvar="SERVO_STORE",
+            default=DEFAULT_STORE,
+            show_default=True,
+            help="Folder or URL of the store; also $SERVO_STORE.",
+        ),
+        click.option("--tenant", default="default", show_default=True, help="Name of the tenant."),
+        click.option(
+            "--workspace", default="default", show_default=True, help="Name of the workspace."
+        ),
+        click.option(
+            "--workers", type=click.IntRange(1), default=2, show_default=True, help="Processes."
+        ),
+        click.option("--json", "json_", is_flag=True, help="Print one JSON value."),
+    ):
+        command = option(command)
+    return command
+
+
+@_where
+@click.command("materialize")
+@click.argument("code", required=False)
+@click.argument("select", nargs=-1)
+@click.option("--dry-run", is_flag=True, help="Show the plan and do nothing.")
+def materialize(  # noqa: PLR0913 - the options of the command
+    *,
+    code: str | None,
+    select: Sequence[str],
+    dry_run: bool,
+    store: str,
+    tenant: str,
+    workspace: str,
+    workers: int,
+    json_: bool,
+) -> int:
+    """Make the assets of CODE, a file or a module, or those of them that are SELECTed.
+
+    Runs that were begun in this workspace and have not ended are finished first.
+    """
+    folder = Path.cwd()
+    name = find_code(code, folder)
+    project = load_project(name, folder)
+    plan = plan_assets(project, _chosen(project, select))
+    if dry_run:
+        return _show_plan(plan, json_=json_)
+    setting = setting_for(name, folder, _store_url(store), tenant=tenant, workspace=workspace)
+    with Session(setting, workers=workers) as session:
+        session.deploy(name, project.definitions())
+        _finish_begun(session, json_=json_)
+        began = SystemClock().monotonic()
+        key = f"materialize:{SystemEntropy().token_bytes(12).hex()}"
+        run_id = session.request(plan, key, tags={CODE_LABEL: name})
+        run = _wait(session, run_id, json_=json_)
+        return _tell(session, run, SystemClock().monotonic() - began, json_=json_)
+
+
+@_where
+@click.command("resume")
+@click.argument("code", required=False)
+def resume(
+    *, code: str | None, store: str, tenant: str, workspace: str, workers: int, json_: bool
+) -> int:
+    """Finish the runs that were begun and have not ended."""
+    folder = Path.cwd()
+    name = find_code(code, folder)
+    project = load_project(name, folder)
+    setting = setting_for(name, folder, _store_url(store), tenant=tenant, workspace=workspace)
+    with Session(setting, workers=workers) as session:
+        session.deploy(name, project.definitions())
+        codes = _finish_begun(session, json_=json_)
+        if not codes and not json_:
+            console().print("nothing to resume: every run has ended")
+        return max(codes, default=0)
+
+
+def _store_url(store: str) -> str:
+    return store if "://" in store else str(Path(store).expanduser().absolute())
+
+
+def _chosen(project: Project, select: Sequence[str]) -> list[AssetKey]:
+    if not select:
+        return project.order
+    chosen: list[AssetKey] = []
+    for text in select:
+        key = AssetKey.parse(text)
+        if key not in project.specs:
+            raise NotFound(
+                f"there is no asset {text}",
+                remedy=f"choose from {', '.join(str(known) for known in project.order[:20])}",
+            )
+        chosen.append(key)
+    return chosen
+
+
+def _show_plan(plan: Plan, *, json_: bool) -> int:
+    if json_:
+        emit_json([{"asset": task.asset_key, "upstream": task.upstream} for task in plan.tasks])
+        return 0
+    out = console()
+    out.print(f"{plural(len(plan.tasks), 'task')}, in an order they could run in:")
+    for task in plan.tasks:
+        out.print(f"  {task.asset_key}")
+    return 0
+
+
+def _finish_begun(session: Session, *, json_: bool) -> list[int]:
+    """Wait for every run that was begun earlier; the exit code of each."""
+    codes: list[int] = []
+    for run in session.open_runs():
+        if not json_:
+            console(stderr=True).print(f"resuming {run.run_id}")
+        began = SystemClock().monotonic()
+        ended = _wait(session, run.run_id, json_=json_)
+        codes.append(_tell(session, ended, SystemClock().monotonic() - began, json_=json_))
+    return codes
+
+
+def _wait(session: Session, run_id: str, *, json_: bool) -> RunRow:
+    try:
+        return wait_for(session, run_id, shown=not json_)
+    except KeyboardInterrupt:
+        session.pool.drain()
+        console(stderr=True).print("interrupted; `servo resume` goes on from here")
+        raise
+
+
+def _tell(session: Session, run: RunRow, seconds: float, *, json_: bool) -> int:
+    tasks = session.tasks(run.run_id)
+    if json_:
+        emit_json({"run": run, "tasks": tasks})
+    else:
+        summary(run, tasks, seconds)
+    return 0 if run.state is RunState.SUCCEEDED else FAILED

@@ -1,0 +1,82 @@
+"""One worker process, as its pool sees it."""
+
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from datetime import timedelta
+
+import msgspec
+
+from servo.core.events.tasks import TaskOutcome
+from servo.runtime.workers import Assignment
+from servo.worker.messages import Frames, from_worker
+from servo.worker.process import Setting
+
+
+class Child:
+    """A process, the socket to it, and the executions it was given, the first of which it runs."""
+
+    def __init__(self, setting: Setting) -> None:
+        ours, theirs = socket.socketpair()
+        self.socket = ours
+        self.frames = Frames(from_worker)
+        self.ready = False
+        self.running: dict[str, Assignment] = {}
+        self.interrupted = False
+        self.outcome: TaskOutcome | None = None
+        self._since = 0.0
+        self._asked_at: float | None = None
+        command = [sys.executable, "-m", "servo.worker.process", str(theirs.fileno())]
+        with theirs:
+            self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                [*command, msgspec.json.encode(setting).decode()],
+                pass_fds=(theirs.fileno(),),
+                cwd=setting.folder,
+            )
+
+    def takes(self, depth: int) -> bool:
+        """Whether it can be given another execution, up to `depth` of them."""
+        return self.ready and not self.interrupted and len(self.running) < depth
+
+    def send(self, data: bytes, assignment: Assignment, now: float) -> None:
+        """Give it an execution. If it is gone, that is noticed when its socket is read."""
+        if not self.running:
+            self._since = now
+        self.running[assignment.exec_id] = assignment
+        with suppress(OSError):
+            self.socket.sendall(data)
+
+    def finished(self, exec_id: str, now: float) -> tuple[Assignment, float]:
+        """The execution it just ended, and how long that took."""
+        took, self._since = now - self._since, now
+        return self.running.pop(exec_id), took
+
+    def interrupt(self, outcome: TaskOutcome | None, now: float) -> None:
+        """Have it stop what it runs; with an outcome that is reported, without it is not."""
+        if self.interrupted:
+            return
+        self.interrupted, self.outcome, self._asked_at = True, outcome, now
+        if self.running:
+            self.process.send_signal(signal.SIGTERM)
+        else:
+            self.socket.shutdown(socket.SHUT_WR)
+
+    def kill_if_overdue(self, now: float, grace: timedelta) -> None:
+        """Kill it if it was asked to stop and has not."""
+        if self._asked_at is not None and now - self._asked_at > grace.total_seconds():
+            self.process.kill()
+
+    def close(self) -> None:
+        """End it: it sees that its pool is gone."""
+        with suppress(OSError):
+            self.socket.close()
+        if self.running:
+            self.process.kill()
+        self.process.wait()
+
+    def ended(self) -> int:
+        """After it has hung up: its exit code."""
+        self.socket.close()
+        return self.process.wait()

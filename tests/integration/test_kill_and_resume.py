@@ -1,0 +1,88 @@
+"""`kill -9` of the whole tree in the middle of a run: what was finished stays, the rest is done."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from textwrap import dedent
+from threading import Event
+
+import pytest
+
+from servo.core.state.state import State
+from servo.core.state.states import TaskState
+from servo.ledger.paths import Paths
+from servo.projection.rebuild import rebuild
+from servo.storage.local import LocalStore
+
+WIDTH = 300
+LIMIT = 120
+
+CODE = f"""
+from servo import asset
+
+def make(name, deps):
+    def fn():
+        return name
+    fn.__name__ = name
+    return asset(deps=deps)(fn)
+
+wide = [make(f"t{{n:03d}}", []) for n in range({WIDTH})]
+for made in wide:
+    globals()[made.name] = made
+last = make("last", wide)
+"""
+
+
+def servo(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "servo.cli.main", *arguments],
+        cwd=folder,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def folded(folder: Path) -> State:
+    store = LocalStore(folder / ".servo")
+    return rebuild(store, Paths("default", "default"), from_genesis=True).state
+
+
+def wait_for_entries(folder: Path, count: int) -> None:
+    ledger, pause = folder / ".servo/default/default/ledger/orchestration", Event()
+    for _ in range(600):
+        if ledger.is_dir() and len(list(ledger.iterdir())) >= count:
+            return
+        pause.wait(0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_a_killed_run_is_finished_and_nothing_finished_is_done_again(
+    tmp_path: Path, seed: int
+) -> None:
+    (tmp_path / "assets.py").write_text(dedent(CODE))
+    chance = Random(seed)  # noqa: S311 - it chooses when to kill
+    process = servo(tmp_path, "materialize")
+    wait_for_entries(tmp_path, 4 + chance.randrange(20))
+    Event().wait(chance.uniform(0, 0.05))
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    before = folded(tmp_path)
+
+    resumed = servo(tmp_path, "resume")
+    told, _ = resumed.communicate(timeout=LIMIT)
+    assert resumed.returncode == 0, told
+
+    after = folded(tmp_path)
+    (run,) = after.runs.values()
+    assert (run.state.value, run.tasks_succeeded) == ("SUCCEEDED", WIDTH + 1), told
+    for key, row in before.tasks.rows.items():
+        if row.state is TaskState.SUCCEEDED:
+            assert after.tasks.rows[key] == row
+    made = [row.asset_key for row in after.materializations.values()]
+    assert len(made) == len(set(made)) == WIDTH + 1
