@@ -89,7 +89,7 @@ def _fault(span: str) -> str:
     if member := _MEMBER.fullmatch(span):
         known = member[2] in _classes().get(member[1], ())
         return "" if known else f"there is no {span}"
-    if (column := _COLUMN.fullmatch(span)) and column[1] in TABLES:
+    if (column := _COLUMN.fullmatch(span)) and column[1] in TABLES and column[2] != "py":
         known = column[2] in column_types(TABLES[column[1]])
         return "" if known else f"there is no column {span}"
     if _CLASS.fullmatch(span):
