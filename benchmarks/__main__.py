@@ -20,7 +20,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import committing, expanding, folding, publishing, starting
+from benchmarks import committing, executing, expanding, folding, publishing, starting
 from benchmarks.measure import Result
 from benchmarks.scratch import Scratch
 
@@ -40,6 +40,9 @@ BENCHMARKS: dict[str, Benchmark] = {
     "cold_start": starting.cold_start,
     "leader_memory": starting.leader_memory,
     "big_plan": expanding.big_plan,
+    "chain": executing.chain,
+    "fan_out": executing.fan_out,
+    "layers": executing.layers,
 }
 
 
