@@ -125,6 +125,7 @@ def fan_out(scratch: Scratch, *, quick: bool) -> list[Result]:
         def bare() -> None:
             _ = pool.map(_nothing, range(size), chunksize=1)
 
+        bare()
         measured, floor = in_turn([project.run, bare], rounds)
     return [_result("fan_out", measured, floor, most_ms=800)]
 
@@ -139,6 +140,7 @@ def layers(scratch: Scratch, *, quick: bool) -> list[Result]:
             multiprocessing.get_context("spawn").Pool(WORKERS) as pool,
         ):
             bare = partial(pool.map, _nothing, range(size * 100), 1)
+            _ = bare()
             results += in_turn([project.run, bare], rounds)
     few, _, many, floor = results
     whole = _result("layers", many, floor, most_ms=6_000)

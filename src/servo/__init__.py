@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from servo.sdk.retries import Backoff, Jitter, RetryPolicy
     from servo.sdk.specs import AssetDep, AssetIn, AssetSpec
+    from servo.worker.materialize import materialize
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,7 @@ __all__ = [
     "Skip",
     "__version__",
     "asset",
+    "materialize",
 ]
 
 _PLACES = {
@@ -61,6 +63,7 @@ _PLACES = {
     "RetryRequested": "servo.sdk.results",
     "Skip": "servo.sdk.results",
     "asset": "servo.sdk.asset",
+    "materialize": "servo.worker.materialize",
 }
 
 

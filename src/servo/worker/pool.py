@@ -146,7 +146,7 @@ class Pool:
                     return
                 if child.takes(depth):
                     assignment = self._queue.popleft()
-                    child.send(frame(_work(assignment)), assignment, self._clock.monotonic())
+                    child.send(frame(as_work(assignment)), assignment, self._clock.monotonic())
 
     def at_work(self) -> list[str]:
         """The assets that are being made."""
@@ -299,7 +299,8 @@ class Pool:
             self._service.submit(batch)
 
 
-def _work(assignment: Assignment) -> Work:
+def as_work(assignment: Assignment) -> Work:
+    """What a worker is told of a granted execution."""
     return Work(
         exec_id=assignment.exec_id,
         run_id=assignment.run_id,

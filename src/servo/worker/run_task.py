@@ -1,6 +1,7 @@
 """One execution: load what the function asks for, call it, store what it returns."""
 
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -23,8 +24,17 @@ MAX_DETAIL = 16_000
 class Runner:
     """Runs executions of one project, one after the other."""
 
-    def __init__(self, project: Project, outputs: OutputStore, clock: Clock, log: Logger) -> None:
+    def __init__(
+        self,
+        project: Project,
+        outputs: OutputStore,
+        clock: Clock,
+        log: Logger,
+        *,
+        on_error: Callable[[str, BaseException], None] | None = None,
+    ) -> None:
         self._project = project
+        self._on_error = on_error
         self._outputs = outputs
         self._clock = clock
         self._log = log
@@ -37,6 +47,8 @@ class Runner:
             done = self._run(work)
         except Exception as error:  # noqa: BLE001 - user code raises what it likes
             done = failed(work.exec_id, error)
+            if self._on_error is not None:
+                self._on_error(work.task_key, error)
         wall = round((self._clock.monotonic() - began) * 1000)
         return msgspec.structs.replace(done, cost=TaskCost(wall_ms=wall)) if wall else done
 

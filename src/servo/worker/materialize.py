@@ -1,0 +1,138 @@
+"""`materialize()`: make assets here and now, in this process.
+
+On a store in memory by default, so that a script or a test needs no folder and leaves none. What
+happens is the same as anywhere: events, a fold, grants, committed outputs.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from servo.core.keys import AssetKey
+from servo.core.state.rows.assets import AssetRow
+from servo.core.state.rows.execution import RunRow, TaskRow
+from servo.core.state.states import RunState, TaskState
+from servo.errors import NotFound
+from servo.ledger.paths import Paths
+from servo.runtime.deployment import open_world
+from servo.runtime.service import Service, World
+from servo.runtime.system import SystemClock, SystemEntropy
+from servo.sdk.assets_definition import AssetsDefinition
+from servo.sdk.planning import plan_assets, task_of
+from servo.sdk.project import Project
+from servo.sdk.specs import AssetSpec, to_key
+from servo.storage.memory import MemoryStore
+from servo.worker.inline import InlineWorkers
+from servo.worker.outputs import OutputStore
+from servo.worker.requesting import Requests
+from servo.worker.run_task import Runner
+from servo.worker.waiting import Waiting
+
+LOCATION = "in process"
+
+
+class MaterializationFailed(Exception):
+    """A run did not succeed; `__cause__` is what the first failed asset raised, if it is known."""
+
+
+class MaterializedRun:
+    """What `materialize()` made."""
+
+    def __init__(
+        self,
+        run: RunRow,
+        tasks: Sequence[TaskRow],
+        assets: Mapping[str, AssetRow],
+        made: OutputStore,
+    ) -> None:
+        self.run = run
+        self._tasks = {row.task_key: row for row in tasks}
+        self._assets = dict(assets)
+        self._outputs = made
+
+    @property
+    def success(self) -> bool:
+        """Whether every asset was made."""
+        return self.run.state is RunState.SUCCEEDED
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self.run.run_id
+
+    def asset_value(self, asset: Any) -> Any:
+        """The value of an asset that was made."""
+        key = to_key(asset).canonical()
+        row = self._assets.get(key)
+        if row is None or row.last_materialization_run_id != self.run.run_id:
+            raise NotFound(f"{key} was not made in this run", remedy="see `failures` for why")
+        return self._outputs.load(row.last_output_uri) if row.last_output_uri else None
+
+    def output_for_node(self, node_str: str, output_name: str = "result") -> Any:
+        """The value of the asset that a function of this name made."""
+        del output_name
+        return self.asset_value(node_str.split("__"))
+
+    @property
+    def failures(self) -> dict[AssetKey, str]:
+        """What every failed asset said."""
+        return {
+            AssetKey.parse(row.asset_key): row.error_message
+            for row in self._tasks.values()
+            if row.state is TaskState.FAILED
+        }
+
+
+def materialize(
+    assets: Sequence[AssetsDefinition | AssetSpec],
+    *,
+    selection: Sequence[Any] | None = None,
+    store: str | None = None,
+    tags: Mapping[str, str] | None = None,
+    raise_on_error: bool = True,
+) -> MaterializedRun:
+    """Make assets, here and now; `store` names a folder to keep what is made."""
+    project = Project(assets)
+    chosen = project.order if selection is None else [to_key(item) for item in selection]
+    world = _world(store)
+    paths = Paths("default", "default")
+    outputs = OutputStore(world.store, paths)
+    errors: dict[str, BaseException] = {}
+    runner = Runner(
+        project, outputs, world.clock, logging.getLogger("servo.asset"), on_error=errors.__setitem__
+    )
+    inline: list[InlineWorkers] = []
+
+    def workers(service: Service) -> InlineWorkers:
+        inline.append(InlineWorkers(service, world.entropy))
+        return inline[0]
+
+    service = Service(world, paths, workers=workers)
+    requests, waiting = Requests(service, world, paths), Waiting(service)
+    with service:
+        requests.deploy(LOCATION, project.definitions())
+        key = f"materialize:{world.entropy.token_bytes(12).hex()}"
+        run_id = requests.name_run(key)
+        waiting.add(run_id)
+        _ = requests.run(plan_assets(project, chosen), key, tags or {})
+        inline[0].work_until(lambda: waiting.ended(run_id) is not None, runner)
+        state = service.engine.state
+        tasks = [row for row in list(state.tasks.values()) if row.run_id == run_id]
+        run = state.runs.rows[run_id]
+        result = MaterializedRun(run, tasks, dict(state.assets.rows), outputs)
+    if raise_on_error and not result.success:
+        _raise(result, errors)
+    return result
+
+
+def _world(store: str | None) -> World:
+    if store is not None:
+        return open_world(store)
+    clock = SystemClock()
+    return World(MemoryStore(clock), clock, SystemEntropy())
+
+
+def _raise(result: MaterializedRun, errors: Mapping[str, BaseException]) -> None:
+    told = "; ".join(f"{key}: {why}" for key, why in result.failures.items())
+    first = next((errors[task_of(key)] for key in result.failures if task_of(key) in errors), None)
+    raise MaterializationFailed(told or f"the run ended {result.run.state.value}") from first

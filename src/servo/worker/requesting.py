@@ -1,0 +1,85 @@
+"""Telling a workspace what a project defines, and asking it for runs."""
+
+from collections.abc import Mapping, Sequence
+
+from servo.core.definitions import definitions_bytes, definitions_digest
+from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
+from servo.core.events.envelope import Answer, Batch, Event
+from servo.core.events.runs import PlanCreated, PlanSegment, RunCancelRequested, RunRequested
+from servo.core.ids import RunKey, TenantId, WorkspaceId, run_id
+from servo.core.plan import Plan, chunk_bytes, chunk_digest, fingerprint, split
+from servo.errors import Conflict
+from servo.ledger.paths import Paths
+from servo.runtime.service import Service, World
+
+INLINE_TASKS = 200
+TASKS_PER_SEGMENT = 1_000
+
+
+class Requests:
+    """What the outside asks of a workspace that this process leads."""
+
+    def __init__(self, service: Service, world: World, paths: Paths) -> None:
+        self._service = service
+        self._world = world
+        self._paths = paths
+
+    def deploy(self, location: str, assets: Sequence[AssetDefinition]) -> None:
+        """Tell the workspace what the project defines, unless it knows."""
+        data = definitions_bytes(assets)
+        digest = definitions_digest(data)
+        if self._deployed(location) == digest:
+            return
+        self._world.store.put(self._paths.plan(digest), data)
+        event = DefinitionsDeployed(
+            deployment_id=digest, location=location, definitions_digest=digest
+        )
+        _ = self._commit(event)
+
+    def _deployed(self, location: str) -> str | None:
+        """The deployment that every asset of a location is from, if it is one."""
+        rows = self._service.engine.state.assets.rows
+        found = {row.deployment_id for row in list(rows.values()) if row.location == location}
+        return found.pop() if len(found) == 1 else None
+
+    def name_run(self, run_key: str) -> str:
+        """The id of the run with this key."""
+        salt = bytes.fromhex(self._service.engine.maintenance.manifest.identity)
+        tenant, workspace = TenantId(self._paths.tenant), WorkspaceId(self._paths.workspace)
+        return run_id(salt, tenant, workspace, RunKey(run_key))
+
+    def run(self, plan: Plan, run_key: str, tags: Mapping[str, str]) -> str:
+        """Ask for a run of a plan; its id."""
+        made = self.name_run(run_key)
+        tenant, workspace = TenantId(self._paths.tenant), WorkspaceId(self._paths.workspace)
+        printed = fingerprint(tenant, workspace, plan)
+        requested = RunRequested(
+            run_id=made, run_key=run_key, request_fingerprint=printed, labels=dict(tags)
+        )
+        _ = self._commit(requested, self._created(made, plan, printed))
+        return made
+
+    def _created(self, made: str, plan: Plan, printed: str) -> PlanCreated:
+        if len(plan.tasks) <= INLINE_TASKS:
+            return PlanCreated(run_id=made, fingerprint=printed, tasks=plan.tasks)
+        segments: list[PlanSegment] = []
+        for chunk in split(plan, TASKS_PER_SEGMENT):
+            data = chunk_bytes(chunk)
+            digest = chunk_digest(data)
+            self._world.store.put(self._paths.plan(digest), data)
+            segments.append(PlanSegment(digest=digest, count=len(chunk.tasks)))
+        return PlanCreated(run_id=made, fingerprint=printed, segments=tuple(segments))
+
+    def cancel(self, run: str, by: str) -> None:
+        """Ask for a run to be stopped."""
+        _ = self._commit(RunCancelRequested(run_id=run, requested_by=by))
+
+    def _commit(self, *events: Event) -> Answer:
+        name = f"request-{self._world.entropy.token_bytes(10).hex()}"
+        answer = self._service.commit(Batch(id=name, events=events, actor="user"))
+        if not answer.applied:
+            raise Conflict(
+                f"the workspace refused: {answer.reason}",
+                remedy="correct the request, or ask again under another run key",
+            )
+        return answer

@@ -1,0 +1,46 @@
+"""Waiting for runs to end."""
+
+import threading
+
+from servo.core.state.rows.execution import RunRow
+from servo.core.state.state import State
+from servo.runtime.service import Service
+
+
+class Waiting:
+    """Runs that somebody waits for; looked at after every entry, on the leader's thread."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._changed = threading.Condition()
+        self._ended: dict[str, RunRow] = {}
+        self._waited: set[str] = set()
+        service.watch(self._look)
+
+    def add(self, run: str) -> None:
+        """Remember how this run ends. Call it before the run can end."""
+        self._waited.add(run)
+
+    def ended(self, run: str) -> RunRow | None:
+        """The last row of a run, if it is over; raises what ended the leader instead."""
+        if run not in self._ended and self._service.failure is not None:
+            raise self._service.failure
+        return self._ended.get(run)
+
+    def wait(self, run: str, timeout: float | None = None) -> RunRow | None:
+        """Until a run has ended, or for so many seconds; its last row, None if it goes on."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: run in self._ended or bool(self._service.failure), timeout
+            )
+            return self.ended(run)
+
+    def _look(self, state: State) -> None:
+        over = state.index.runs_over
+        ended = [run for run in self._waited if run in over]
+        if ended:
+            with self._changed:
+                for run in ended:
+                    self._waited.discard(run)
+                    self._ended[run] = state.runs.rows[run]
+                self._changed.notify_all()
