@@ -26,9 +26,13 @@ DEBUG = "SERVO_DEBUG"
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "admin": ("servo.cli.commands.admin:admin", "Inspect, verify, rebuild, collect."),
+        "check": ("servo.cli.commands.project:check", "Say what is wrong with a project."),
         "demo": ("servo.cli.commands.demo:demo", "Run an example in this terminal."),
+        "init": ("servo.cli.commands.project:init", "Begin a project."),
+        "list": ("servo.cli.commands.project:list_", "List the assets of a project."),
         "materialize": ("servo.cli.commands.materialize:materialize", "Make assets."),
         "resume": ("servo.cli.commands.materialize:resume", "Finish runs that were begun."),
+        "run": ("servo.cli.commands.runs:run", "See what ran, and stop it."),
         "sql": ("servo.cli.commands.sql:sql", "Ask the tables of a workspace with SQL."),
     }
 )

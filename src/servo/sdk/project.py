@@ -82,7 +82,11 @@ class Project:
     def _ordered(self) -> list[AssetKey]:
         """Every asset after those it depends on; `Invalid` with the whole cycle if there is one."""
         known = {key: [up for up in ups if up in self.specs] for key, ups in self.upstream.items()}
-        return topological_order(known, known, key=lambda key: key.canonical())
+        try:
+            return topological_order(known, known, key=lambda key: key.canonical())
+        except Invalid as error:
+            files = sorted({maker.where.rpartition(":")[0] for maker in self.makers.values()})
+            raise Invalid(f"{error.message} in {', '.join(files)}", remedy=error.remedy) from None
 
     def definitions(self) -> tuple[AssetDefinition, ...]:
         """What a deployment tells the workspace, in the order of the graph."""

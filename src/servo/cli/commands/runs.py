@@ -1,0 +1,150 @@
+"""`servo run`: what ran, how it went, and stopping it."""
+
+from collections.abc import Iterable, Sequence
+
+import click
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from servo.cli.output import console, emit_json, instant, plural
+from servo.cli.workspace import Target, of_a_workspace
+from servo.core.events.codec import encode_batch
+from servo.core.events.envelope import Batch
+from servo.core.events.runs import RunCancelRequested
+from servo.core.ids import ulid
+from servo.core.state.rows.execution import RunRow, TaskRow
+from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
+from servo.errors import Conflict, NotFound
+from servo.projection.reader import Reader, Snapshot
+from servo.runtime.system import SystemEntropy
+
+COLOURS = {
+    "SUCCEEDED": "green",
+    "FAILED": "red",
+    "TIMED_OUT": "red",
+    "RUNNING": "cyan",
+    "SKIPPED": "yellow",
+    "CANCELLED": "yellow",
+    "CANCELLING": "yellow",
+}
+
+
+@click.group("run")
+def run() -> None:
+    """See what ran, how it went, and stop it."""
+
+
+@run.command("list", short_help="The newest runs.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many.")
+@click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
+@of_a_workspace
+def list_(*, target: Target, limit: int, json_: bool) -> None:
+    """List the newest runs."""
+    rows = Reader(target.store, target.paths).read(_runs)[:limit]
+    if json_:
+        emit_json(rows)
+        return
+    table = _table("run", "state", "tasks", "began", "took")
+    for row in rows:
+        began = instant(row.created_at)
+        table.add_row(row.run_id, coloured(row.state), _counts(row), began, _took(row))
+    console().print(table if rows else "no runs yet: `servo materialize` makes one")
+
+
+@run.command("show", short_help="One run and its tasks.")
+@click.argument("run_id")
+@click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
+@of_a_workspace
+def show(*, target: Target, run_id: str, json_: bool) -> None:
+    """Show one run and its tasks. The beginning of RUN_ID is enough."""
+    reader = Reader(target.store, target.paths)
+    row, tasks = reader.read(lambda snapshot: _run_and_tasks(snapshot, run_id))
+    if json_:
+        emit_json({"run": row, "tasks": tasks})
+        return
+    out = console()
+    out.print(Text.assemble((row.run_id, "bold"), " ", coloured(row.state), f" {_counts(row)}"))
+    table = _table("task", "state", "attempts", "reason", "error")
+    for task in tasks:
+        table.add_row(
+            task.task_key,
+            coloured(task.state),
+            str(task.attempt),
+            task.reason.value,
+            task.error_message,
+        )
+    out.print(table)
+
+
+@run.command("cancel", short_help="Stop a run.")
+@click.argument("run_id")
+@click.option("--reason", default="", help="Why, for whoever asks later.")
+@of_a_workspace
+def cancel(*, target: Target, run_id: str, reason: str) -> None:
+    """Stop a run: nothing of it starts any more, and what runs is interrupted."""
+    row = find(Reader(target.store, target.paths).read(_runs), run_id)
+    if row.state in TERMINAL_RUN_STATES:
+        raise Conflict(f"{row.run_id} has ended: {row.state.value}", remedy="leave it as it is")
+    entropy = SystemEntropy()
+    event = RunCancelRequested(run_id=row.run_id, requested_by="servo run cancel", reason=reason)
+    name = ulid(target.clock.now(), entropy.token_bytes(10))
+    batch = Batch(id=f"cancel-{name}", events=(event,), sent_at=target.clock.now())
+    target.store.create(target.paths.inbox_item(name), encode_batch(batch))
+    console().print(f"{row.run_id} will be stopped by whoever leads the workspace")
+
+
+def _runs(snapshot: Snapshot) -> list[RunRow]:
+    """Every run, newest first."""
+    rows = [row for row in snapshot.rows("runs") if isinstance(row, RunRow)]
+    return sorted(rows, key=lambda row: row.created_at, reverse=True)
+
+
+def _run_and_tasks(snapshot: Snapshot, run_id: str) -> tuple[RunRow, list[TaskRow]]:
+    row = find(_runs(snapshot), run_id)
+    rows = [task for task in snapshot.rows("tasks") if isinstance(task, TaskRow)]
+    mine = [task for task in rows if task.run_id == row.run_id]
+    return row, sorted(mine, key=lambda task: (task.state is not TaskState.FAILED, task.task_key))
+
+
+def find(rows: Iterable[RunRow], run_id: str) -> RunRow:
+    """The run whose id begins like this."""
+    found = [row for row in rows if row.run_id.startswith(run_id)]
+    exact = [row for row in found if row.run_id == run_id]
+    if exact or len(found) == 1:
+        return (exact or found)[0]
+    if not found:
+        raise NotFound(f"there is no run {run_id}", remedy="see `servo run list`")
+    raise Conflict(f"{plural(len(found), 'run')} begin with {run_id}", remedy="give more of the id")
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, no_wrap=column in columns[:2])
+    return table
+
+
+def coloured(state: RunState | TaskState) -> Text:
+    """A state in its colour."""
+    return Text(state.value, style=COLOURS.get(state.value, ""))
+
+
+def _counts(row: RunRow) -> str:
+    parts = (
+        (row.tasks_succeeded, "succeeded"),
+        (row.tasks_failed, "failed"),
+        (row.tasks_skipped, "skipped"),
+        (row.tasks_cancelled, "cancelled"),
+    )
+    told: Sequence[str] = [f"{count} {word}" for count, word in parts if count]
+    return f"{', '.join(told) or 'none over'} of {row.task_count}"
+
+
+def _took(row: RunRow) -> str:
+    if row.finished_at is None:
+        return ""
+    return f"{(row.finished_at - row.created_at).total_seconds():.2f} s"

@@ -1,0 +1,106 @@
+"""The command line as a newcomer meets it: an empty folder, one file, and mistakes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+LIMIT = 60
+
+
+def servo(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "servo.cli.main", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+
+
+def asked(folder: Path, *arguments: str) -> Any:
+    done = servo(folder, *arguments, "--json")
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_new_project_runs_as_it_is(tmp_path: Path) -> None:
+    assert servo(tmp_path, "init").returncode == 0
+    done = servo(tmp_path, "materialize")
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert "SUCCEEDED" in done.stdout
+    assert "2 succeeded" in done.stdout
+    (run,) = asked(tmp_path, "run", "list")
+    shown = asked(tmp_path, "run", "show", run["run_id"][:12])
+    assert {task["asset_key"] for task in shown["tasks"]} == {"orders", "revenue"}
+    assert servo(tmp_path, "init").returncode == 4
+    assert "nothing to resume" in servo(tmp_path, "resume").stdout
+
+
+def test_a_part_can_be_chosen_and_a_plan_be_seen_first(tmp_path: Path) -> None:
+    assert servo(tmp_path, "init").returncode == 0
+    plan = asked(tmp_path, "materialize", "--dry-run")
+    assert [task["asset"] for task in plan] == ["orders", "revenue"]
+    assert not (tmp_path / ".servo").exists()
+    made = asked(tmp_path, "materialize", "assets.py", "orders")
+    assert [task["asset_key"] for task in made["tasks"]] == ["orders"]
+    assert servo(tmp_path, "materialize", "assets.py", "order").returncode == 3
+
+
+def test_a_run_that_fails_says_what_failed_and_exits_with_1(tmp_path: Path) -> None:
+    code = """
+        from servo import asset
+
+        @asset
+        def broken():
+            return 1 / 0
+        """
+    (tmp_path / "assets.py").write_text(dedent(code))
+    done = servo(tmp_path, "materialize")
+    assert done.returncode == 1
+    assert "broken ZeroDivisionError: division by zero" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("import nowhere_to_be_found", "nowhere_to_be_found"),
+        ("def f(:", "SyntaxError"),
+        ("x = 1", "defines no assets"),
+        ("@asset\ndef a(b): ...", "takes 'b', which is no asset"),
+        ("@asset\ndef a(): ...\n@asset(name='a')\ndef b(): ...", "defined twice"),
+        ("@asset\ndef a(b): ...\n@asset\ndef b(a): ...", "a → b → a"),
+        ("@asset(colour=1)\ndef a(): ...", "no option colour"),
+        ("1 / 0", "ZeroDivisionError"),
+    ],
+)
+@pytest.mark.parametrize("command", ["check", "materialize"])
+def test_wrong_code_is_told_with_its_place(
+    tmp_path: Path, command: str, code: str, told: str
+) -> None:
+    (tmp_path / "assets.py").write_text(f"from servo import asset\n{code}\n")
+    done = servo(tmp_path, command)
+    assert done.returncode == 2, done
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "assets" in done.stderr
+    assert not (tmp_path / ".servo").exists()
+
+
+def test_an_empty_folder_is_told_what_to_do(tmp_path: Path) -> None:
+    done = servo(tmp_path, "materialize")
+    assert done.returncode == 3
+    assert "assets.py" in done.stderr
+
+
+def test_a_run_that_has_ended_cannot_be_stopped(tmp_path: Path) -> None:
+    assert servo(tmp_path, "init").returncode == 0
+    assert servo(tmp_path, "materialize").returncode == 0
+    (run,) = asked(tmp_path, "run", "list")
+    assert servo(tmp_path, "run", "cancel", run["run_id"]).returncode == 4
+    assert servo(tmp_path, "run", "cancel", "run_nothing").returncode == 3
