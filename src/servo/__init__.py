@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Skip,
     )
     from servo.sdk.retries import Backoff, Jitter, RetryPolicy
+    from servo.sdk.selection import AssetSelection
     from servo.sdk.specs import AssetDep, AssetIn, AssetSpec
     from servo.worker.materialize import materialize
 
@@ -30,6 +31,7 @@ __all__ = [
     "AssetExecutionContext",
     "AssetIn",
     "AssetKey",
+    "AssetSelection",
     "AssetSpec",
     "AssetsDefinition",
     "Backoff",
@@ -51,6 +53,7 @@ _PLACES = {
     "AssetExecutionContext": "servo.sdk.context",
     "AssetIn": "servo.sdk.specs",
     "AssetKey": "servo.core.keys",
+    "AssetSelection": "servo.sdk.selection",
     "AssetSpec": "servo.sdk.specs",
     "AssetsDefinition": "servo.sdk.assets_definition",
     "Backoff": "servo.sdk.retries",

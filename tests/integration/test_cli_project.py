@@ -49,7 +49,10 @@ def test_a_part_can_be_chosen_and_a_plan_be_seen_first(tmp_path: Path) -> None:
     assert not (tmp_path / ".servo").exists()
     made = asked(tmp_path, "materialize", "assets.py", "orders")
     assert [task["asset_key"] for task in made["tasks"]] == ["orders"]
-    assert servo(tmp_path, "materialize", "assets.py", "order").returncode == 3
+    wrong = servo(tmp_path, "materialize", "assets.py", "order")
+    assert (wrong.returncode, "orders" in wrong.stderr) == (2, True), wrong
+    both = asked(tmp_path, "materialize", "assets.py", "orders+")
+    assert len(both["tasks"]) == 2
 
 
 def test_a_run_that_fails_says_what_failed_and_exits_with_1(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
+from threading import Event
 
 import pytest
 
@@ -157,3 +158,72 @@ def test_code_that_cannot_be_imported_is_told_at_the_start(tmp_path: Path) -> No
     (tmp_path / "assets.py").write_text("import there_is_no_such_module\n")
     with pytest.raises(Invalid, match="there_is_no_such_module"), project.session():
         pass
+
+
+SLEEPER = """
+    import time
+    from pathlib import Path
+
+    @asset{options}
+    def sleeper():
+        Path("began").touch()
+        try:
+            time.sleep(60)
+        finally:
+            Path("cleaned").touch()
+
+    @asset
+    def beside():
+        return 1
+"""
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    pause = Event()
+    for _ in range(1000):
+        if holds():
+            return
+        pause.wait(0.02)
+    raise AssertionError("it never came to hold")
+
+
+def test_a_cancelled_run_interrupts_what_runs_and_it_can_clean_up(tmp_path: Path) -> None:
+    project = Project(tmp_path, SLEEPER.format(options=""))
+    with project.session() as session:
+        plan = plan_assets(project.definitions, project.definitions.order)
+        run = session.request(plan, "one")
+        eventually((tmp_path / "began").exists)
+        session.cancel(run)
+        ended = session.wait(run, LIMIT)
+        assert ended is not None
+        assert ended.state.value == "CANCELLED"
+        assert (tmp_path / "cleaned").exists()
+        assert project.run(session, "beside", key="after").state.value == "SUCCEEDED"
+
+
+def test_an_asset_that_takes_too_long_is_stopped_and_fails(tmp_path: Path) -> None:
+    project = Project(tmp_path, SLEEPER.format(options="(timeout=0.5)"))
+    with project.session() as session:
+        run = project.run(session)
+        assert (run.state.value, run.tasks_failed, run.tasks_succeeded) == ("FAILED", 1, 1)
+        assert task(session, run, "sleeper").outcome == "TIMED_OUT"
+        eventually((tmp_path / "cleaned").exists)
+        assert project.run(session, "beside", key="after").state.value == "SUCCEEDED"
+
+
+def test_what_is_interrupted_by_a_shutdown_is_done_by_the_next_session(tmp_path: Path) -> None:
+    project = Project(tmp_path, SLEEPER.format(options=""))
+    with project.session() as session:
+        plan = plan_assets(project.definitions, project.definitions.order)
+        run = session.request(plan, "one")
+        eventually((tmp_path / "began").exists)
+        session.pool.drain()
+        eventually(lambda: not session.service.engine.state.index.running)
+    (tmp_path / "assets.py").write_text(
+        "from servo.sdk.asset import asset\n\n@asset\ndef sleeper(): ...\n@asset\ndef beside(): ..."
+    )
+    with project.session() as session:
+        (left,) = session.open_runs()
+        ended = session.wait(left.run_id, LIMIT)
+        assert ended is not None
+        assert (ended.run_id, ended.tasks_succeeded) == (run, 2)

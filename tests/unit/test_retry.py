@@ -95,6 +95,13 @@ def test_losses_do_not_wait_as_long_as_the_user_asked_for_errors() -> None:
     assert delays == [Retry(timedelta(seconds=number)) for number in (5, 10, 20)]
 
 
+@pytest.mark.parametrize("kind", INFRASTRUCTURE)
+def test_a_loss_that_names_its_delay_gets_it_and_no_further_retry(kind: FailureKind) -> None:
+    lost = Failure(kind=kind, retry_after=timedelta(hours=2))
+    found = [decide(DEFAULT, lost, Spent(infra_losses=number), jitter=0) for number in (8, 9)]
+    assert found == [Retry(timedelta(hours=2)), GiveUp(GiveUpReason.INFRA_RETRIES_EXHAUSTED)]
+
+
 def test_lost_workers_leave_all_attempts_to_the_user() -> None:
     spent = Spent(user_failures=1, infra_losses=1_000)
     assert decide(DEFAULT, ERROR, spent, jitter=0) == Retry(timedelta(seconds=30))

@@ -20,6 +20,7 @@ from servo.runtime.system import SystemClock, SystemEntropy
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.planning import plan_assets, task_of
 from servo.sdk.project import Project
+from servo.sdk.selection import AssetSelection
 from servo.sdk.specs import AssetSpec, to_key
 from servo.storage.memory import MemoryStore
 from servo.worker.inline import InlineWorkers
@@ -86,14 +87,16 @@ class MaterializedRun:
 def materialize(
     assets: Sequence[AssetsDefinition | AssetSpec],
     *,
-    selection: Sequence[Any] | None = None,
+    selection: Any = None,
     store: str | None = None,
     tags: Mapping[str, str] | None = None,
     raise_on_error: bool = True,
 ) -> MaterializedRun:
     """Make assets, here and now; `store` names a folder to keep what is made."""
     project = Project(assets)
-    chosen = project.order if selection is None else [to_key(item) for item in selection]
+    chosen = project.order
+    if selection is not None:
+        chosen = AssetSelection.from_coercible(selection).resolve(project)
     world = _world(store)
     paths = Paths("default", "default")
     outputs = OutputStore(world.store, paths)

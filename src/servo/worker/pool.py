@@ -46,6 +46,7 @@ BACKLOG_SECONDS = 0.02
 MAX_BACKLOG = 64
 BEAT_EVERY = timedelta(seconds=1)
 GRACE = timedelta(seconds=10)
+LOOK_EVERY = 0.25
 
 
 class Pool:
@@ -61,6 +62,8 @@ class Pool:
         self._size = size
         self._lock = threading.Lock()
         self._selector = selectors.DefaultSelector()
+        self._waker, self._woken = socket.socketpair()
+        self._selector.register(self._woken, selectors.EVENT_READ, None)
         self._children: list[Child] = []
         self._queue: deque[Assignment] = deque()
         self._held: dict[str, Assignment] = {}
@@ -104,10 +107,13 @@ class Pool:
     def stop(self) -> None:
         """End every process and wait for it; what it held is found silent by whoever leads next."""
         self._stopping = True
-        for child in self._children:
-            child.close()
+        self._waker.close()
         with suppress(RuntimeError):  # never started
             self._thread.join()
+        for child in self._children:
+            child.close()
+        self._selector.close()
+        self._woken.close()
         if not self._held:
             self._registered.release()
 
@@ -199,8 +205,9 @@ class Pool:
     def _listen(self) -> None:
         while not self._stopping:
             reports: list[TaskFinished] = []
-            for key, _ in self._selector.select(timeout=0.25):
-                self._read(key.data, reports)
+            for key, _ in self._selector.select(timeout=LOOK_EVERY):
+                if key.data is not None:
+                    self._read(key.data, reports)
             for report in reports:
                 self._submit(report)
             self._keep_going()

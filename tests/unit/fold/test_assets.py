@@ -530,6 +530,22 @@ def test_definitions_that_cannot_be_told_apart_are_refused(keys: tuple[str, ...]
     assert len(story.state.assets) == 0
 
 
+def test_a_stored_list_defines_what_the_same_list_in_the_event_does() -> None:
+    inline, stored = Story(), Story()
+    inline.tell(deploy("ns/a", "ns/b"))
+    stored.state.definitions["x"] = deploy("ns/a", "ns/b").assets
+    assert stored.tell(deploy(definitions_digest="x")).applied
+    assert stored.state.assets.rows == inline.state.assets.rows
+
+
+def test_a_list_is_either_stored_or_in_the_event() -> None:
+    story = Story()
+    story.state.definitions["x"] = deploy("ns/a").assets
+    both = deploy("ns/b", definitions_digest="x")
+    assert story.tell(both).reason.startswith("definitions_missing")
+    assert len(story.state.assets) == 0
+
+
 def test_a_stored_list_that_was_not_read_undefines_nothing() -> None:
     story = Story()
     story.tell(deploy("ns/a"))

@@ -13,10 +13,10 @@ from servo.core.keys import AssetKey
 from servo.core.plan import Plan
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import RunState
-from servo.errors import NotFound
 from servo.runtime.system import SystemClock, SystemEntropy
 from servo.sdk.planning import plan_assets
 from servo.sdk.project import Project
+from servo.sdk.selection import AssetSelection
 from servo.worker.loader import load_project
 from servo.worker.session import Session, setting_for
 
@@ -64,6 +64,8 @@ def materialize(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Make the assets of CODE, a file or a module, or those of them that are SELECTed.
 
+    SELECT is a key, or an expression such as 'group:"raw" and not key:"tmp*"' or 'orders+'.
+
     Runs that were begun in this workspace and have not ended are finished first.
     """
     folder = Path.cwd()
@@ -109,16 +111,7 @@ def _store_url(store: str) -> str:
 def _chosen(project: Project, select: Sequence[str]) -> list[AssetKey]:
     if not select:
         return project.order
-    chosen: list[AssetKey] = []
-    for text in select:
-        key = AssetKey.parse(text)
-        if key not in project.specs:
-            raise NotFound(
-                f"there is no asset {text}",
-                remedy=f"choose from {', '.join(str(known) for known in project.order[:20])}",
-            )
-        chosen.append(key)
-    return chosen
+    return AssetSelection.from_coercible(list(select)).resolve(project)
 
 
 def _show_plan(plan: Plan, *, json_: bool) -> int:
