@@ -39,39 +39,47 @@ class Hydrator:
         self.cold = ColdRows(store) if cold is None else cold
         self.manifest = manifest
 
-    def prepare(self, state: State, batches: Iterable[Batch], *, lenient: bool = False) -> None:
+    def prepare(
+        self, state: State, batches: Iterable[Batch], *, lenient: bool = False
+    ) -> dict[str, str]:
         """Load every row and plan segment that these batches may look up.
 
-        A batch that is new may name a segment that was never stored: `lenient` leaves it out and
-        the fold refuses the batch. One that was folded before cannot, and a segment that is not
-        there then is missing.
+        A batch that is new may name something that was never stored: `lenient` leaves it out, and
+        what is wrong is returned by the id of the batch. Such a batch must not go into the ledger
+        with its events in force: what was folded before is read strictly, and what is not there
+        then was lost.
         """
         wanted: dict[str, dict[object, None]] = {}
+        wrong: dict[str, str] = {}
         for batch in batches:
             for table, key in missing(state, batch):
                 wanted.setdefault(table, {})[key] = None
-            for event in batch.events:
-                if type(event) is PlanSegmentExpanded:
-                    self._load_segment(state, event.digest, lenient=lenient)
-                elif type(event) is DefinitionsDeployed and event.definitions_digest:
-                    self._load_definitions(state, event.definitions_digest, lenient=lenient)
+            if batch.quarantined:
+                continue
+            try:
+                self._load_stored(state, batch)
+            except (NotFound, Corrupt, Invalid) as error:
+                if not lenient:
+                    raise
+                wrong[batch.id] = str(error)
         for table, keys in wanted.items():
             state.hydrate(table, self.cold.fetch(self.manifest, table, list(keys)))
+        return wrong
 
-    def _load_definitions(self, state: State, digest: str, *, lenient: bool) -> None:
-        try:
+    def _load_stored(self, state: State, batch: Batch) -> None:
+        """Load the plans and lists that a batch names by their digest."""
+        for event in batch.events:
+            if type(event) is PlanSegmentExpanded:
+                self._load_segment(state, event.digest)
+            elif type(event) is DefinitionsDeployed and event.definitions_digest:
+                self._load_definitions(state, event.definitions_digest)
+
+    def _load_definitions(self, state: State, digest: str) -> None:
+        if digest not in state.definitions:
             data = self._store.get(self._paths.plan(digest)).data
             state.definitions[digest] = parse_definitions(data, Digest(digest))
-        except (NotFound, Corrupt, Invalid):
-            if not lenient:
-                raise
 
-    def _load_segment(self, state: State, digest: str, *, lenient: bool) -> None:
-        if digest in state.plan_segments:
-            return
-        try:
+    def _load_segment(self, state: State, digest: str) -> None:
+        if digest not in state.plan_segments:
             data = self._store.get(self._paths.plan(digest)).data
             state.plan_segments[digest] = parse_chunk(data, Digest(digest)).tasks
-        except (NotFound, Corrupt, Invalid):
-            if not lenient:
-                raise

@@ -203,7 +203,8 @@ class Engine:
         draft = _Draft()
         draft.waiting.extend(requests)
         try:
-            self._hydrator.prepare(self.state, (item.batch for item in requests), lenient=True)
+            batches = [item.batch for item in requests]
+            wrong = self._hydrator.prepare(self.state, batches, lenient=True)
         except (Unavailable, NotFound) as error:
             self._tell(draft, error)
             return False
@@ -216,7 +217,7 @@ class Engine:
             stall=stalled,
         )
         for item in requests:
-            answer = self._fold(draft, item.batch, item.raw)
+            answer = self._take(draft, item, wrong.get(item.batch.id))
             draft.replies.append((item.reply, answer))
         self._reconcile(draft)
         if not self.state.journal:
@@ -226,6 +227,15 @@ class Engine:
         self._commit(before, draft, stalled=stalled)
         self.state.forget_loaded()
         return True
+
+    def _take(self, draft: _Draft, item: Request, wrong: str | None) -> Answer:
+        """Fold what came in; what names something that is not stored is refused, or set aside."""
+        if wrong is None:
+            return self._fold(draft, item.batch, item.raw)
+        if not item.batch.parkable:
+            return Answer(status=Status.REJECTED, seq=self.state.seq, reason=f"not_stored: {wrong}")
+        aside = replace(item.batch, quarantined=wrong)
+        return self._fold(draft, aside, encode_batch(aside))
 
     def _fold(self, draft: _Draft, batch: Batch, raw: bytes) -> Answer:
         """Fold a batch; it becomes part of the entry if it changed anything."""

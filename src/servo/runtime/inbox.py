@@ -50,9 +50,9 @@ class InboxFeed:
         except NotFound:
             return []
         name = f"inbox:{key.rpartition('/')[2].removesuffix('.json')}"
-        batch = _batch(name, data)
+        batch, raw = _batch(name, data)
         self._under_way[key] = None
-        return [Request(batch=batch, raw=encode_batch(batch), reply=self._on(key), trigger=False)]
+        return [Request(batch=batch, raw=raw, reply=self._on(key), trigger=False)]
 
     def _on(self, key: str) -> Reply:
         def reply(answer: Answer | ServoError) -> None:
@@ -64,19 +64,21 @@ class InboxFeed:
         return reply
 
 
-def _batch(name: str, data: bytes) -> Batch:
-    """The batch in an inbox object, or one that says what is wrong with it."""
+def _batch(name: str, data: bytes) -> tuple[Batch, bytes]:
+    """The batch in an inbox object, or one that says what is wrong with it, and its encoding."""
     try:
         found = decode_batch(data)
         check_batch(found, data)
+        batch = Batch(
+            id=found.id,
+            events=found.events,
+            key=name,
+            actor=found.actor or "inbox",
+            sent_at=found.sent_at,
+            parkable=True,
+        )
+        return batch, encode_batch(batch)
     except Invalid as error:
         text = data[:1000].decode(errors="replace")
-        return Batch(id=name, key=name, actor="inbox", quarantined=f"{error} in {text!r}")
-    return Batch(
-        id=found.id,
-        events=found.events,
-        key=name,
-        actor=found.actor or "inbox",
-        sent_at=found.sent_at,
-        parkable=True,
-    )
+        aside = Batch(id=name, key=name, actor="inbox", quarantined=f"{error} in {text!r}")
+        return aside, encode_batch(aside)

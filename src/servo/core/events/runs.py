@@ -23,26 +23,26 @@ class ManualSource(Source, frozen=True, kw_only=True, tag="manual"):
 
 class ScheduleSource(Source, frozen=True, kw_only=True, tag="schedule"):
     schedule_id: str
-    tick_id: Id
+    tick_id: str
 
 
 class SensorSource(Source, frozen=True, kw_only=True, tag="sensor"):
     sensor_id: str
-    eval_id: Id
+    eval_id: str
 
 
 class BackfillSource(Source, frozen=True, kw_only=True, tag="backfill"):
-    backfill_id: Id
+    backfill_id: str
     chunk_index: Int64
 
 
 class AutomationSource(Source, frozen=True, kw_only=True, tag="automation"):
-    evaluation_id: Id
+    evaluation_id: str
     upstream_materialization_id: str = ""
 
 
 class RerunSource(Source, frozen=True, kw_only=True, tag="rerun"):
-    run_id: Id
+    run_id: str
     user_id: str = ""
 
 

@@ -83,6 +83,7 @@ _FIELDS: Mapping[str, Check] = {
     "removed": _text,
     "digest": _digest,
     "partitions_digest": _optional(_digest),
+    "definitions_digest": _optional(_digest),
 }
 _NESTED = frozenset({"source", "output", "handover", "trigger", "assets", "segments", "tasks"})
 

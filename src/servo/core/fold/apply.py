@@ -11,6 +11,7 @@ on, it must not do then what it did not do when it was answered.
 The order of things is the order of the ledger and nothing else. Time is the entry's.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -96,10 +97,26 @@ def apply_entry(state: State, entry: Entry, digest: str) -> list[Answer]:
     return answers
 
 
-def apply_batch(  # noqa: C901, PLR0911 - one line for each thing that can become of a batch
+def apply_batch(state: State, batch: Batch, position: int) -> Answer:
+    """Apply one batch of the entry that is open, whole or not at all, and what waited for it."""
+    answer = _apply(state, batch, position)
+    if state.parked.rows and answer.applied:
+        _release(state, batch)
+    return answer
+
+
+def _release(state: State, planned: Batch) -> None:
+    """Apply what waited for the runs that a batch planned, and so on: however long the chain."""
+    todo = deque([planned])
+    while todo:
+        for waiting in parking.release(state, todo.popleft()):
+            if _apply(state, waiting, parking.position(state)).applied:
+                todo.append(waiting)
+
+
+def _apply(  # noqa: C901, PLR0911 - one line for each thing that can become of a batch
     state: State, batch: Batch, position: int
 ) -> Answer:
-    """Apply one batch of the entry that is open, whole or not at all."""
     if batch.quarantined:
         return _set_aside(state, batch, position, batch.quarantined)
     commands = _commands(batch)
@@ -112,8 +129,9 @@ def apply_batch(  # noqa: C901, PLR0911 - one line for each thing that can becom
     ctx = Ctx(batch)
     try:
         _run_rules(state, batch, ctx, mark)
-        if ctx.ended_runs or state.parked.rows:
-            _follow_up(state, ctx)
+        while ctx.ended_runs:
+            run = state.runs.rows[ctx.ended_runs.pop()]
+            backfills.on_run_ended(state, run, ctx)
     except Rejected as refusal:
         state.rollback(mark)
         return _refuse(state, batch, position, ctx, refusal)
@@ -152,15 +170,6 @@ def _check_nothing_else(state: State, mark: int) -> None:
     """A batch that was applied before was applied whole: one that also brings news is another."""
     if len(state.journal) > mark:
         raise Rejected("repeated_in_part: what follows was applied before, send the rest alone")
-
-
-def _follow_up(state: State, ctx: Ctx) -> None:
-    """Tell what waits for the runs that ended, and let batches go on that waited for one."""
-    while ctx.ended_runs:
-        run = state.runs.rows[ctx.ended_runs.pop()]
-        backfills.on_run_ended(state, run, ctx)
-    if state.parked.rows:
-        parking.release(state, ctx, apply_batch)
 
 
 def _answer(state: State, batch: Batch, ctx: Ctx) -> Answer:
@@ -288,7 +297,7 @@ def needs(batch: Batch) -> list[tuple[str, object]]:
 def missing(state: State, batch: Batch) -> list[tuple[str, object]]:
     """Those of them that are not in memory.
 
-    A task comes and goes with its run, so where the task is, nothing is missing for a report of it.
+    A report is about a task and its run; where both are, nothing is missing.
     """
     if _about_known_tasks(state, batch):
         return []
@@ -298,10 +307,10 @@ def missing(state: State, batch: Batch) -> list[tuple[str, object]]:
 def _about_known_tasks(state: State, batch: Batch) -> bool:
     if batch.key or batch.parkable or batch.quarantined:
         return False
-    known = state.tasks.rows
+    tasks, runs = state.tasks.rows, state.runs.rows
     for event in batch.events:
-        if type(event) not in _REPORTS:
+        if type(event) not in _REPORTS or event.run_id not in runs:  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - a report
             return False
-        if (event.run_id, event.task_key) not in known:  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - a report
+        if (event.run_id, event.task_key) not in tasks:  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - a report
             return False
     return True

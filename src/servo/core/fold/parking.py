@@ -12,15 +12,13 @@ import msgspec
 from msgspec.structs import replace
 
 from servo.core.events.codec import decode_batch
-from servo.core.events.envelope import Answer, Batch, Event, UnknownEvent
+from servo.core.events.envelope import Batch, Event, UnknownEvent
 from servo.core.events.parking import ParkedBatchExpired
 from servo.core.events.runs import PlanCreated
 from servo.core.fold.context import Ctx, Rejected
 from servo.core.fold.limits import FOLD_VERSION, MAX_PARKED_PER_RUN, PARK_FOR
 from servo.core.state.rows.system import DeadLetterRow, ParkedBatchRow
 from servo.core.state.state import State
-
-Apply = Callable[[State, Batch, int], Answer]
 
 _PARKED_POSITION = 1_000_000
 
@@ -44,16 +42,22 @@ def park(state: State, batch: Batch, refusal: Rejected) -> bool:
     return True
 
 
-def release(state: State, ctx: Ctx, apply_batch: Apply) -> None:
-    """Apply what waited for the runs that this batch planned."""
-    for event in ctx.batch.events:
+def release(state: State, planned: Batch) -> list[Batch]:
+    """Take out what waited for the runs that a batch planned, in the order it came."""
+    released: list[Batch] = []
+    for event in planned.events:
         if not isinstance(event, PlanCreated):
             continue
-        for offset, batch_id in enumerate(tuple(state.index.parked.get(event.run_id, ()))):
+        for batch_id in tuple(state.index.parked.get(event.run_id, ())):
             row = state.parked.rows[batch_id]
             state.parked.drop(batch_id)
-            waiting = replace(decode_batch(row.batch.encode()), parkable=True)
-            apply_batch(state, waiting, _PARKED_POSITION + offset)
+            released.append(replace(decode_batch(row.batch.encode()), parkable=True))
+    return released
+
+
+def position(state: State) -> int:
+    """Where a batch stands in the index that is not in the entry itself, but was released by it."""
+    return _PARKED_POSITION + len(state.journal)
 
 
 def to_text(batch: Batch) -> str:

@@ -38,6 +38,9 @@ _SUCCESS = Resolution.SUCCESS
 _DEPENDENCIES_SATISFIED = TransitionReason.DEPENDENCIES_SATISFIED
 _RUN_PENDING = RunState.PENDING
 
+RETRY_TIMER = "timer:retry:"
+"""How the ids of timers begin that only the fold makes."""
+
 RESOLUTION = {
     SUCCEEDED: Resolution.SUCCESS,
     FAILED: Resolution.FAILED,
@@ -287,7 +290,7 @@ def _stop_tasks(state: State, run: RunRow, reason: RunTransitionReason) -> list[
 def retry_timer_id(row: TaskRow, due: datetime) -> str:
     """The id of the timer that wakes a task for its next attempt."""
     epoch = int(due.timestamp())
-    return f"timer:retry:{row.run_id}:{row.task_key}:{row.attempt}:{epoch}"
+    return f"{RETRY_TIMER}{row.run_id}:{row.task_key}:{row.attempt}:{epoch}"
 
 
 def _drop_retry_timer(state: State, row: TaskRow) -> None:

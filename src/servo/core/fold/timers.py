@@ -14,6 +14,7 @@ from servo.core.events.timers import (
     TimerType,
 )
 from servo.core.fold.context import Ctx, Rejected, Repeated
+from servo.core.fold.run_lifecycle import RETRY_TIMER
 from servo.core.ids import TenantId, WorkspaceId, timer_name
 from servo.core.state.rows.execution import TimerRow
 from servo.core.state.state import State
@@ -28,7 +29,7 @@ def _on_requested(state: State, event: TimerRequested, ctx: Ctx) -> None:
     del ctx
     if event.timer_id in state.timers:
         raise Repeated(timer_id=event.timer_id)
-    if event.timer_type is TimerType.RETRY:
+    if event.timer_type is TimerType.RETRY or event.timer_id.startswith(RETRY_TIMER):
         raise Rejected("retry timers belong to the fold")
     if event.run_id is not None and event.run_id not in state.index.runs_active:
         raise Rejected("the run of the timer is not active", waits_for=event.run_id)
