@@ -8,10 +8,10 @@ from servo.controllers import timers
 from servo.core.events.codec import decode_batch
 from servo.core.events.envelope import Batch, Status
 from servo.core.events.parking import ParkedBatchExpired
-from servo.core.events.runs import RunCancelRequested
+from servo.core.events.runs import PlanCreated, RunCancelRequested, RunRequested
 from servo.core.fold.apply import needs
 from servo.core.fold.limits import MAX_PARKED_PER_RUN, PARK_FOR
-from servo.testing.builders import START, Story, dump
+from servo.testing.builders import START, Story, dump, specs
 
 MOMENT = timedelta(microseconds=1)
 EXPIRED = ParkedBatchExpired(batch_id="early")
@@ -114,3 +114,23 @@ def test_a_dead_letter_is_not_replaced_by_a_later_batch_of_the_same_name() -> No
 
 def test_what_may_be_buried_when_it_expires_looks_up_its_dead_letter() -> None:
     assert needs(Batch(id="b", events=(EXPIRED,))) == [("dead_letter", "early")]
+
+
+def test_a_chain_of_batches_that_wait_for_each_other_is_released_whatever_its_length() -> None:
+    story = Story()
+    length = 1_500
+    for number in range(length, 0, -1):
+        (waits,) = specs({"a": ()})
+        chained = (
+            RunCancelRequested(run_id=f"run_{number - 1}"),
+            RunRequested(run_id=f"run_{number}", run_key=f"key-{number}", request_fingerprint="fp"),
+            PlanCreated(run_id=f"run_{number}", fingerprint="plan", tasks=(waits,)),
+        )
+        story.commit(Batch(id=f"b{number}", events=chained, parkable=True))
+    assert len(story.state.parked.rows) == length
+    story.plan({"a": ()}, "run_0")
+    assert not story.state.parked.rows
+    assert not story.state.dead_letter.rows
+    assert story.run(f"run_{length}").state.value == "RUNNING"
+    places = [key for key in story.state.ledger_index.rows if key[0] == story.state.seq]
+    assert len(places) == length + 1

@@ -114,3 +114,16 @@ def test_a_timer_that_fired_before_the_cancel_stays_fired() -> None:
     story.tell(RunCancelRequested(run_id="run_1"))
     assert story.state.timers.rows[timer.timer_id].state is TimerState.FIRED
     assert story.task("a").state is TaskState.CANCELLED
+
+
+def test_nobody_takes_the_name_of_a_retry_before_it_is_made() -> None:
+    story = Story()
+    story.plan({"a": ()})
+    forged = TimerRequested(
+        timer_id="timer:retry:run_1:ns/a:materialize:1:0",
+        timer_type=TimerType.CRON,
+        fire_at=story.now,
+    )
+    answer = story.tell(forged)
+    assert answer.reason == "retry timers belong to the fold"
+    assert not story.state.timers.rows

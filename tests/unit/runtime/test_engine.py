@@ -3,14 +3,18 @@
 from collections.abc import Callable
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from servo.config import Settings
+from servo.core.definitions import definitions_bytes, definitions_digest
+from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
 from servo.core.events.codec import encode_batch
-from servo.core.events.envelope import Answer, Batch, Status
+from servo.core.events.envelope import Answer, Batch, Event, Status
 from servo.core.events.runs import (
     PlanCreated,
     PlanSegment,
+    PlanSegmentExpanded,
     RunCancelRequested,
     RunRequested,
     SensorSource,
@@ -24,6 +28,7 @@ from servo.errors import Corrupt, Fenced, Invalid, Unavailable
 from servo.ledger.reader import LedgerReader
 from servo.ports.object_store import ObjectMeta
 from servo.projection.reader import Reader
+from servo.projection.rebuild import rebuild
 from servo.runtime.heartbeats import Verdict
 from servo.runtime.requests import Beat
 from servo.storage.memory import MemoryStore
@@ -335,6 +340,52 @@ def test_an_inbox_object_that_is_no_batch_becomes_a_dead_letter() -> None:
     assert isinstance(row, DeadLetterRow)
     assert "not a batch" in row.error
     assert answered(leader.tell(request())).applied
+
+
+MISSING = "0" * 64
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        PlanSegmentExpanded(run_id="run_1", index=0, digest=MISSING),
+        DefinitionsDeployed(deployment_id="d", definitions_digest=MISSING),
+        RunRequested(run_id="run_9", run_key="k", request_fingerprint="x" * 300_000),
+    ],
+)
+def test_an_inbox_object_that_cannot_be_used_is_set_aside_and_replays(event: Event) -> None:
+    store = new_store()
+    leader = HandLeader(store)
+    raw = msgspec.json.encode(Batch(id="hostile", events=(event,)))
+    store.create(leader.paths.inbox_item("hostile"), raw)
+    leader.run_for(3 * SECOND)
+    assert not list(store.list_after(leader.paths.inbox_prefix))
+    assert answered(leader.tell(request(), plan())).applied
+    assert rebuild(store, leader.paths, from_genesis=True).state.seq == leader.engine.state.seq
+    second = HandLeader(store, seed=1)
+    assert "run_1" in second.engine.state.runs
+
+
+def test_a_request_that_names_what_is_not_stored_is_refused_and_leaves_no_entry() -> None:
+    leader = HandLeader(new_store())
+    before = leader.engine.state.seq
+    event = DefinitionsDeployed(deployment_id="d", definitions_digest=MISSING)
+    answer = answered(leader.tell(event))
+    assert answer.status is Status.REJECTED
+    assert answer.reason.startswith("not_stored")
+    assert leader.engine.state.seq == before
+
+
+def test_definitions_may_stand_in_the_store() -> None:
+    leader = HandLeader(new_store())
+    data = definitions_bytes([AssetDefinition(asset_key=f"a{n}") for n in range(3)])
+    digest = definitions_digest(data)
+    leader.ports.store.put(leader.paths.plan(digest), data)
+    event = DefinitionsDeployed(deployment_id="d", location="here", definitions_digest=digest)
+    assert answered(leader.tell(event)).applied
+    assert [row.location for row in leader.engine.state.assets.values()] == ["here"] * 3
+    again = rebuild(leader.ports.store, leader.paths, from_genesis=True).state
+    assert again.assets.rows.keys() == {"a0", "a1", "a2"}
 
 
 def test_a_fact_that_comes_before_its_run_waits_for_it() -> None:
