@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from servo.core.keys import AssetKey
-from servo.core.state.rows.assets import AssetRow
+from servo.core.state.rows.assets import AssetRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import RunState, TaskState
 from servo.errors import NotFound
 from servo.ledger.paths import Paths
+from servo.projection.reader import Reader
 from servo.runtime.deployment import open_world
 from servo.runtime.service import Service, World
 from servo.runtime.system import SystemClock, SystemEntropy
@@ -44,12 +45,15 @@ class MaterializedRun:
         run: RunRow,
         tasks: Sequence[TaskRow],
         assets: Mapping[str, AssetRow],
-        made: OutputStore,
+        *,
+        outputs: OutputStore,
+        reader: Reader,
     ) -> None:
         self.run = run
         self._tasks = {row.task_key: row for row in tasks}
         self._assets = dict(assets)
-        self._outputs = made
+        self._outputs = outputs
+        self._reader = reader
 
     @property
     def success(self) -> bool:
@@ -60,6 +64,13 @@ class MaterializedRun:
     def run_id(self) -> str:
         """The id of the run."""
         return self.run.run_id
+
+    @property
+    def materializations(self) -> list[MaterializationRow]:
+        """What is recorded of every output."""
+        rows = self._reader.snapshot().rows("materializations")
+        made = [row for row in rows if isinstance(row, MaterializationRow)]
+        return [row for row in made if row.run_id == self.run.run_id]
 
     def asset_value(self, asset: Any) -> Any:
         """The value of an asset that was made."""
@@ -122,7 +133,10 @@ def materialize(
         state = service.engine.state
         tasks = [row for row in list(state.tasks.values()) if row.run_id == run_id]
         run = state.runs.rows[run_id]
-        result = MaterializedRun(run, tasks, dict(state.assets.rows), outputs)
+        reader = Reader(world.store, paths)
+        result = MaterializedRun(
+            run, tasks, dict(state.assets.rows), outputs=outputs, reader=reader
+        )
     if raise_on_error and not result.success:
         _raise(result, errors)
     return result

@@ -12,12 +12,13 @@ from hashlib import sha256
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from servo.core.events.tasks import Output
 from servo.errors import Conflict, Corrupt
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
-from servo.worker import codecs
+from servo.worker import codecs, tables
 
 INLINE_BYTES = 64 * 1024
 MARKER = "_commit.json"
@@ -57,16 +58,28 @@ class OutputStore:
 
     def save(self, asset_key: str, exec_id: str, value: Any) -> Output:
         """Store a value and commit it; a second time is the same output."""
+        kind = tables.kind_of(value)
+        if kind:
+            return self._save_table(asset_key, exec_id, tables.encode_table(value, kind))
         codec, data = codecs.encode(value)
+        inline = len(data) <= INLINE_BYTES
+        name = "" if inline else f"data.{codec}"
+        return self._save(asset_key, exec_id, codec, data, name)
+
+    def _save_table(self, asset_key: str, exec_id: str, table: tables.Encoded) -> Output:
+        codec = f"{tables.PREFIX}{table.kind}"
+        output = self._save(asset_key, exec_id, codec, table.data, "data.parquet")
+        return replace(
+            output, format="parquet", row_count=table.rows, schema_hash=table.schema_hash
+        )
+
+    def _save(self, asset_key: str, exec_id: str, codec: str, data: bytes, name: str) -> Output:
+        """Store bytes as a file of this name, or inside the marker if it has none."""
         digest = sha256(data).hexdigest()
         folder = self._paths.output(asset_key, exec_id)
-        files: tuple[File, ...] = ()
-        inline: str | None = None
-        if len(data) <= INLINE_BYTES:
-            inline = base64.b64encode(data).decode()
-        else:
-            files = (File(name=f"data.{codec}", size=len(data), sha256=digest),)
-            self._store.put(f"{folder}{files[0].name}", data)
+        files = (File(name=name, size=len(data), sha256=digest),) if name else ()
+        for file in files:
+            self._store.put(f"{folder}{file.name}", data)
         marker = Marker(
             asset_key=asset_key,
             exec_id=exec_id,
@@ -74,7 +87,7 @@ class OutputStore:
             sha256=digest,
             size=len(data),
             files=files,
-            value=inline,
+            value=None if name else base64.b64encode(data).decode(),
         )
         self._commit(f"{folder}{MARKER}", _encoder.encode(marker))
         return Output(
@@ -104,6 +117,8 @@ class OutputStore:
                 f"the output {uri} is damaged",
                 remedy="materialize the asset again, or restore the object from a backup",
             )
+        if marker.codec.startswith(tables.PREFIX):
+            return tables.decode_table(data, marker.codec.removeprefix(tables.PREFIX))
         return codecs.decode(marker.codec, data)
 
     def _marker(self, uri: str) -> Marker:

@@ -17,6 +17,7 @@ from servo.sdk.results import DataVersion, Failure, MaterializeResult, RetryRequ
 from servo.sdk.results import Output as UserOutput
 from servo.worker.messages import Done, Work
 from servo.worker.outputs import OutputStore
+from servo.worker.tables import as_asked
 
 MAX_DETAIL = 16_000
 
@@ -89,7 +90,8 @@ class Runner:
                     f"{upstream} was never materialized, and {key} is made from it",
                     allow_retries=False,
                 )
-            arguments[name] = self._outputs.load(pinned.uri) if pinned.uri else None
+            value = self._outputs.load(pinned.uri) if pinned.uri else None
+            arguments[name] = as_asked(value, maker.signature.types.get(name))
         return arguments
 
     def _store(self, work: Work, value: Any, context: AssetExecutionContext) -> Output:
