@@ -227,3 +227,30 @@ def test_what_is_interrupted_by_a_shutdown_is_done_by_the_next_session(tmp_path:
         ended = session.wait(left.run_id, LIMIT)
         assert ended is not None
         assert (ended.run_id, ended.tasks_succeeded) == (run, 2)
+
+
+def test_what_an_execution_prints_is_kept_by_attempt(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path,
+        """
+        import os
+        import sys
+
+        @asset(key=["a b", "größe"])
+        def loud(context):
+            print("plain")
+            print("to error", file=sys.stderr)
+            context.log.warning("logged %s", 7)
+            os.system("echo from a subprocess")
+
+        @asset
+        def quiet(): ...
+        """,
+    )
+    with project.session() as session:
+        run = project.run(session)
+        assert run.tasks_succeeded == 2
+    (kept,) = (tmp_path / "store").rglob("*.txt")
+    text = kept.read_text()
+    for line in ("plain", "to error", "WARNING logged 7", "from a subprocess"):
+        assert line in text

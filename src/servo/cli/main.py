@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "demo": ("servo.cli.commands.demo:demo", "Run an example in this terminal."),
         "init": ("servo.cli.commands.project:init", "Begin a project."),
         "list": ("servo.cli.commands.project:list_", "List the assets of a project."),
+        "logs": ("servo.cli.commands.logs:logs", "Show what a run printed."),
         "materialize": ("servo.cli.commands.materialize:materialize", "Make assets."),
         "resume": ("servo.cli.commands.materialize:resume", "Finish runs that were begun."),
         "run": ("servo.cli.commands.runs:run", "See what ran, and stop it."),

@@ -7,10 +7,11 @@ would do its damage.
 """
 
 import re
+from urllib.parse import quote, unquote
 
 import msgspec
 
-from servo.core.ids import check_name
+from servo.core.ids import check_name, check_text
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 
@@ -80,6 +81,14 @@ class Paths(msgspec.Struct, frozen=True):
     def plan(self, digest: str) -> str:
         return f"{self.plans_prefix}{_file(digest)}"
 
+    def logs_of(self, run_id: str) -> str:
+        """The folder of what a run's executions printed."""
+        return f"{self.root}logs/{_quoted(run_id)}/"
+
+    def log(self, run_id: str, task_key: str, attempt: int, exec_id: str) -> str:
+        """What one execution printed."""
+        return f"{self.logs_of(run_id)}{_quoted(task_key)}/{attempt:04d}/{_file(exec_id)}.txt"
+
     def output(self, asset_key: str, exec_id: str) -> str:
         """The folder of what one execution stored for an asset."""
         parts = AssetKey.parse(asset_key).parts
@@ -138,3 +147,13 @@ def _number_in(key: str, what: str) -> int:
             remedy="remove what does not belong into this folder",
         )
     return int(found.group(1))
+
+
+def unquoted(part: str) -> str:
+    """The id that a part of a key stands for."""
+    return unquote(part.replace("~", "%"))
+
+
+def _quoted(text: str) -> str:
+    """Any id as one part of a key."""
+    return quote(check_text(text, "id"), safe=":[]=,@+ ").replace("%", "~")

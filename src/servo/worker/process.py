@@ -2,8 +2,7 @@
 
     python -m servo.worker.process FD CODE
 
-Started by a pool and connected to it by a socket; when the pool is gone, so is the worker. What
-user code prints goes to this process's own standard output.
+Started by a pool and connected to it by a socket; when the pool is gone, so is the worker.
 """
 
 import logging
@@ -19,12 +18,14 @@ from servo.errors import ServoError
 from servo.ledger.paths import Paths
 from servo.runtime.system import SystemClock
 from servo.storage.from_url import store_from_url
+from servo.worker.capture import Capture
 from servo.worker.loader import load_project
 from servo.worker.messages import Broken, Frames, Ready, Work, frame, to_worker
 from servo.worker.outputs import OutputStore
 from servo.worker.run_task import Runner
 
 RECEIVE_BYTES = 1 << 16
+LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,8 +73,11 @@ def _runner(setting: Setting) -> Runner:
     clock = SystemClock()
     project = load_project(setting.code, Path(setting.folder))
     paths = Paths(setting.tenant, setting.workspace)
-    outputs = OutputStore(store_from_url(setting.store, clock=clock), paths)
-    return Runner(project, outputs, clock, logging.getLogger("servo.asset"))
+    store = store_from_url(setting.store, clock=clock)
+    capture = Capture(store, paths)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
+    log = logging.getLogger("servo.asset")
+    return Runner(project, OutputStore(store, paths), clock, log, after=capture.keep)
 
 
 def serve(pool: socket.socket, runner: Runner) -> None:

@@ -33,9 +33,11 @@ class Runner:
         log: Logger,
         *,
         on_error: Callable[[str, BaseException], None] | None = None,
+        after: Callable[[Work], None] | None = None,
     ) -> None:
         self._project = project
         self._on_error = on_error
+        self._after = after
         self._outputs = outputs
         self._clock = clock
         self._log = log
@@ -50,6 +52,8 @@ class Runner:
             done = failed(work.exec_id, error)
             if self._on_error is not None:
                 self._on_error(work.task_key, error)
+        if self._after is not None:
+            self._after(work)
         wall = round((self._clock.monotonic() - began) * 1000)
         return msgspec.structs.replace(done, cost=TaskCost(wall_ms=wall)) if wall else done
 
