@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from servo.sdk.asset import asset
     from servo.sdk.assets_definition import AssetsDefinition
     from servo.sdk.context import AssetExecutionContext
+    from servo.sdk.definitions import Definitions, load_assets_from_modules
     from servo.sdk.results import (
         DataVersion,
         Failure,
@@ -36,6 +37,7 @@ __all__ = [
     "AssetsDefinition",
     "Backoff",
     "DataVersion",
+    "Definitions",
     "Failure",
     "Jitter",
     "MaterializeResult",
@@ -45,6 +47,7 @@ __all__ = [
     "Skip",
     "__version__",
     "asset",
+    "load_assets_from_modules",
     "materialize",
 ]
 
@@ -58,6 +61,7 @@ _PLACES = {
     "AssetsDefinition": "servo.sdk.assets_definition",
     "Backoff": "servo.sdk.retries",
     "DataVersion": "servo.sdk.results",
+    "Definitions": "servo.sdk.definitions",
     "Failure": "servo.sdk.results",
     "Jitter": "servo.sdk.retries",
     "MaterializeResult": "servo.sdk.results",
@@ -66,6 +70,7 @@ _PLACES = {
     "RetryRequested": "servo.sdk.results",
     "Skip": "servo.sdk.results",
     "asset": "servo.sdk.asset",
+    "load_assets_from_modules": "servo.sdk.definitions",
     "materialize": "servo.worker.materialize",
 }
 

@@ -64,6 +64,12 @@ class AssetsDefinition:
         """What was said about each asset, in the order of definition."""
         return tuple(self._specs.values())
 
+    def with_specs(self, specs: tuple[AssetSpec, ...]) -> "AssetsDefinition":
+        """The same code for assets that are described otherwise, in the same order."""
+        return AssetsDefinition(
+            self.fn, specs, self.signature, input_keys=self.input_keys, behaviour=self.behaviour
+        )
+
     @property
     def name(self) -> str:
         """The name of the function."""

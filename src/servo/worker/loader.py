@@ -11,9 +11,8 @@ from pathlib import Path
 from types import ModuleType
 
 from servo.errors import Invalid, NotFound
-from servo.sdk.assets_definition import AssetsDefinition
+from servo.sdk.definitions import Definitions, assets_of
 from servo.sdk.project import Project
-from servo.sdk.specs import AssetSpec
 
 
 def load_project(target: str, folder: Path) -> Project:
@@ -84,13 +83,19 @@ def _place(error: BaseException) -> str:
 
 
 def project_of(module: ModuleType) -> Project:
-    """The assets that stand in a module, or in the `Definitions` in it."""
-    found: dict[int, AssetsDefinition | AssetSpec] = {}
-    for value in vars(module).values():
-        if isinstance(value, AssetsDefinition | AssetSpec):
-            found[id(value)] = value
-    if not found:
+    """What a module defines: its `Definitions` if it has one, otherwise the assets in it."""
+    given = [value for value in vars(module).values() if isinstance(value, Definitions)]
+    unique = list({id(value): value for value in given}.values())
+    if len(unique) > 1:
+        raise Invalid(
+            f"{module.__name__} has {len(unique)} Definitions",
+            remedy="keep one, or combine them with Definitions.merge",
+        )
+    if unique:
+        return unique[0].project()
+    assets = assets_of(module)
+    if not assets:
         raise Invalid(
             f"{module.__name__} defines no assets", remedy="decorate a function with @servo.asset"
         )
-    return Project(found.values())
+    return Project(assets)
