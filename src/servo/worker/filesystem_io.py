@@ -3,6 +3,7 @@
 import os
 import pickle
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from servo.sdk.io_context import InputContext, OutputContext
 from servo.sdk.io_manager import ConfigurableIOManager, io_manager
 from servo.sdk.resources import InitResourceContext
 
-DEFAULT_FOLDER = ".servo/files"
+DEFAULT_FOLDER = ".servo-files"  # not in .servo, which is the store
 _ESCAPED = str.maketrans({"%": "%25", "/": "%2F", "\\": "%5C", "\0": "%00"})
 
 
@@ -24,11 +25,11 @@ class FilesystemIOManager(ConfigurableIOManager):
     value of one of them.
     """
 
-    base_dir: str | None = Field(default=None, description="The folder; .servo/files if not given.")
+    base_dir: str | None = Field(default=None, description="The folder; .servo-files if not given.")
 
     def handle_output(self, context: OutputContext, obj: Any) -> None:
         """Store a value and say where it is."""
-        path = self._path(context.get_identifier())
+        path, shown = self._paths(context.get_identifier())
         try:
             data = pickle.dumps(obj, protocol=5)
         except Exception as error:
@@ -38,13 +39,13 @@ class FilesystemIOManager(ConfigurableIOManager):
             ) from error
         try:
             _replace(path, data)
-        except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        except (FileExistsError, NotADirectoryError, IsADirectoryError):
             raise Invalid(
-                f"{path} cannot be written: a file stands where a folder should be, or a folder "
+                f"{shown} cannot be written: a file stands where a folder should be, or a folder "
                 "where the file should",
                 remedy="give one of the two assets another key, so that none is inside another",
-            ) from error
-        context.add_output_metadata({"path": path})
+            ) from None
+        context.add_output_metadata({"path": shown})
 
     def load_input(self, context: InputContext) -> Any:
         """The value that was stored; those of several partitions by their keys."""
@@ -53,19 +54,23 @@ class FilesystemIOManager(ConfigurableIOManager):
             return {key: self._load((*parts, key)) for key in context.asset_partition_keys}
         return self._load(context.get_identifier())
 
-    def _load(self, identifier: Any) -> Any:
-        path = self._path(identifier)
+    def _load(self, identifier: Sequence[str]) -> Any:
+        path, shown = self._paths(identifier)
         try:
             data = path.read_bytes()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise NotFound(
-                f"no value of {'/'.join(identifier)} is stored: there is no file {path}",
+                f"no value of {'/'.join(identifier)} is stored: there is no file {shown}",
                 remedy="materialize it first, with the same IO manager and base_dir",
             ) from None
         return pickle.loads(data)  # noqa: S301 - written by this class, in the user's own folder
 
-    def _path(self, identifier: Any) -> Path:
-        return Path(self.base_dir or DEFAULT_FOLDER, *map(_file_name, identifier))
+    def _paths(self, identifier: Sequence[str]) -> tuple[Path, Path]:
+        """The file of a value, and what may be told of it: a folder's variable, not its value."""
+        parts = [_file_name(part) for part in identifier]
+        named = self.__servo_named__().__servo_values__()["base_dir"]
+        folders = (self.base_dir or DEFAULT_FOLDER, str(named or DEFAULT_FOLDER))
+        return Path(folders[0], *parts), Path(folders[1], *parts)
 
 
 @io_manager(config_schema=FilesystemIOManager)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from servo.errors import Invalid
 from servo.sdk.config import (
@@ -39,11 +39,18 @@ class Orders(Config):
     window: Window = Window()
 
 
+class Tree(Config):
+    token: str
+    left: "Tree | None" = None
+
+
 class Client(Config):
     token: str
     port: int = 80
-    headers: dict[str, str] = {}
-    hosts: list[str] = []
+    headers: dict[str, str] = Field(default_factory=dict)
+    hosts: list[str] = Field(default_factory=list)
+    ports: list[int] = Field(default_factory=list)
+    windows: list[Window] = Field(default_factory=list)
 
     @field_validator("port")
     @classmethod
@@ -88,6 +95,25 @@ def test_every_mistake_is_told_with_what_was_given_and_what_is_expected() -> Non
     assert "there is no field window.strat (did you mean start?)" in told.message
     assert "limit: int" in told.remedy
     assert "colour: Literal['red', 'blue'] = 'red'" in told.remedy
+
+
+def test_what_was_meant_is_told_inside_of_lists_too() -> None:
+    told = refused({"token": "", "windows": [{"start": 1}, {"strat": 1}]}, Client)
+    assert "there is no field windows.1.strat (did you mean start?)" in told.message
+
+
+def test_a_model_of_another_class_is_read_by_its_fields() -> None:
+    assert build_config(Window, Window(start=1), where="a") == Window(start=1)
+    assert "there is no field start" in refused(Window(start=1)).message
+
+
+def test_a_model_may_hold_others_of_its_own_kind() -> None:
+    made = build_config(
+        Tree, {"token": "a", "left": Tree(token=EnvVar("TOKEN"))}, where="asset a", environ=ENVIRON
+    )
+    assert made.left is not None
+    assert made.left.token == SECRET
+    assert SECRET not in repr(made)
 
 
 def test_a_long_value_is_cut_in_the_error() -> None:
@@ -162,10 +188,19 @@ def test_a_parameter_annotated_with_a_config_is_the_config() -> None:
 
 
 def test_a_variable_is_replaced_only_where_the_config_is_built() -> None:
-    written = Client(token=EnvVar("TOKEN"), port=EnvVar.int("PORT"), hosts=[EnvVar("URL")])
+    written = Client(
+        token=EnvVar("TOKEN"),
+        port=EnvVar.int("PORT"),
+        hosts=[EnvVar("URL")],
+        ports=[EnvVar.int("PORT"), 1],
+    )
     assert repr(written.token) == "EnvVar('TOKEN')"
     made = build_config(Client, written, where="asset a", environ=ENVIRON)
     assert (made.token, made.port, made.hosts) == (SECRET, 5432, ["https://shop"])
+    assert made.ports == [5432, 1]
+    assert build_config(
+        Client, {"token": "", "ports": [{"env": "PORT"}]}, where="a", environ=ENVIRON
+    ).ports == [5432]
     assert type(made.token) is str
     assert written.token == "TOKEN"  # noqa: S105 - the name, not a password
 
@@ -188,7 +223,9 @@ def test_a_variable_in_a_file_is_spelled_env() -> None:
 
 
 def test_a_field_that_takes_a_mapping_may_have_a_field_called_env() -> None:
-    made = build_config(Orders, {"limit": 1, "window": {"env": "TOKEN"}}, where="a", environ=ENVIRON)
+    made = build_config(
+        Orders, {"limit": 1, "window": {"env": "TOKEN"}}, where="a", environ=ENVIRON
+    )
     assert made.window.env == "TOKEN"
 
 
@@ -225,8 +262,7 @@ def test_validators_see_the_value_and_never_the_name() -> None:
 def test_a_variable_that_is_not_set_is_told_with_the_field() -> None:
     told = refused(Client(token="", headers={"auth": EnvVar("NOPE")}), Client)
     assert told.message == (
-        "asset orders: headers.auth is EnvVar('NOPE'), "
-        "and the environment variable NOPE is not set"
+        "asset orders: headers.auth is EnvVar('NOPE'), and the environment variable NOPE is not set"
     )
     assert told.remedy == "set NOPE where the code runs"
 
@@ -252,6 +288,15 @@ def test_a_refused_value_from_the_environment_is_told_by_its_name(values: Any) -
     whole = "".join(traceback.format_exception(told)) + repr(told.__context__)
     assert SECRET not in whole
     assert "987654" not in whole
+
+
+def test_a_refused_value_is_hidden_under_an_alias_too() -> None:
+    class Table(Config):
+        size_: int = Field(alias="size")
+
+    told = refused({"size": EnvVar("TOKEN")}, Table)
+    assert "refuses the value of EnvVar('TOKEN')" in told.message
+    assert SECRET not in str(told)
 
 
 def test_a_models_own_check_does_not_quote_the_environment() -> None:
@@ -292,18 +337,21 @@ def test_a_value_from_the_environment_shows_nowhere(secret: str, number: int) ->
     assert (made.name, made.number, made.inner.headers) == (secret, number, {"a": secret})
     assert (made.several[0].token, made.mixed) == (secret, {"x": ["plain", secret]})
     copied = made.model_copy(update={"mixed": {}})
-    for model in (written, made, copied):
+    for model in (written, made, copied, made.model_copy(deep=True)):
         shown = f"{model} {model!r} {model.model_dump()} {model.model_dump_json()}"
         assert "canary" not in shown
         assert str(number) not in shown
 
 
 def test_a_dump_can_be_used_although_it_does_not_show() -> None:
-    made = build_config(Client, {"token": EnvVar("TOKEN")}, where="asset a", environ=ENVIRON)
-    dumped = made.model_dump()
+    values = {"token": EnvVar("TOKEN"), "port": EnvVar("PORT")}
+    dumped = build_config(Client, values, where="asset a", environ=ENVIRON).model_dump()
     assert dumped["token"] == SECRET
     assert f"Bearer {dumped['token']}" == f"Bearer {SECRET}"
-    assert repr(pickle.loads(pickle.dumps(dumped))["token"]) == "EnvVar('TOKEN')"  # noqa: S301
+    assert dumped["port"] == 5432
+    again = pickle.loads(pickle.dumps(dumped))  # noqa: S301 - made here
+    assert again == dumped
+    assert repr(again) == repr(dumped)
 
 
 def test_a_dump_as_json_builds_the_same_config_again() -> None:
@@ -380,6 +428,8 @@ def test_a_run_config_is_the_same_after_a_trip_as_a_dict() -> None:
     assert again.for_op("c") is None
     assert again.for_resources() == {"r": {"hosts": [{"env": "URL"}]}}
     assert RunConfig.of(None) == RunConfig()
+    assert RunConfig.of(whole) is whole
+    assert whole != {}
 
 
 @pytest.mark.parametrize(("name", "meant"), [("op", "'ops'"), ("colours", "ops and resources")])
@@ -395,6 +445,14 @@ def test_what_cannot_be_sent_is_told() -> None:
 
     with pytest.raises(Invalid, match="Odd cannot be sent"):
         RunConfig(ops={"a": Odd(thing=object())}).to_config_dict()
+
+
+def test_a_field_that_a_model_allows_besides_is_hidden_too() -> None:
+    class Open(Config):
+        model_config = ConfigDict(extra="allow")
+
+    made = build_config(Open, {"token": EnvVar("TOKEN")}, where="asset a", environ=ENVIRON)
+    assert SECRET not in f"{made} {made.model_dump()} {made.model_dump_json()}"
 
 
 def test_an_old_style_schema_is_a_model() -> None:

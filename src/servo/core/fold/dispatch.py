@@ -24,9 +24,9 @@ from servo.core.events.tasks import TaskOutcome
 from servo.core.fold.assets import record_attempt
 from servo.core.fold.attempts import attempt_lost, cancel_reason
 from servo.core.fold.context import Ctx, Rejected
-from servo.core.fold.limits import DEFAULT_MAX_CONCURRENT_TASKS, MAX_DELIVERIES, span
+from servo.core.fold.limits import DEFAULT_MAX_CONCURRENT_TASKS, MAX_DELIVERIES
 from servo.core.fold.run_lifecycle import end_tasks, ended
-from servo.core.fold.tasks import execution_end, lease_end, task_of
+from servo.core.fold.tasks import claim_end, execution_end, lease_end, task_of
 from servo.core.ids import (
     AttemptId,
     TenantId,
@@ -120,7 +120,7 @@ def _dispatched(state: State, row: TaskRow, attempt: int) -> TaskRow:
         error_code="",
         error_message="",
         dispatched_at=now,
-        dispatch_deadline=_ack_deadline(state, row),
+        dispatch_deadline=claim_end(row, state, delivery=1),
         row_version=state.seq,
     )
 
@@ -150,10 +150,6 @@ def _handed_over(state: State, row: TaskRow, attempt: int, to: Handover) -> Task
         execution_deadline=execution_end(row, state),
         row_version=seq,
     )
-
-
-def _ack_deadline(state: State, row: TaskRow) -> datetime:
-    return state.ts + span(row.dispatch_ack_timeout_ms)
 
 
 def _send(state: State, row: TaskRow) -> None:
@@ -200,7 +196,7 @@ def _on_ack_timed_out(state: State, event: DispatchAckTimedOut, ctx: Ctx) -> Non
         again = replace(
             row,
             delivery=row.delivery + 1,
-            dispatch_deadline=_ack_deadline(state, row),
+            dispatch_deadline=claim_end(row, state, delivery=row.delivery + 1),
             row_version=state.seq,
         )
         state.tasks.put((row.run_id, row.task_key), again)

@@ -17,7 +17,7 @@ from servo.core.events.tasks import TaskFinished, TaskOutcome, TaskStarted
 from servo.core.fold.assets import promote, record_attempt, record_cost
 from servo.core.fold.attempts import attempt_lost, cancel_reason
 from servo.core.fold.context import Ctx, Rejected, Repeated
-from servo.core.fold.limits import CANCEL_GRACE, MIN_HEARTBEAT_TIMEOUT_MS, span
+from servo.core.fold.limits import CANCEL_GRACE, MAX_DOUBLINGS, MIN_HEARTBEAT_TIMEOUT_MS, span
 from servo.core.fold.run_lifecycle import end_tasks, ended
 from servo.core.retry import FailureKind
 from servo.core.state.rows.execution import RunRow, TaskRow
@@ -80,6 +80,15 @@ def lease_end(row: TaskRow, state: State) -> datetime:
     """When a lease that is granted or renewed now runs out."""
     length = row.heartbeat_timeout_ms
     return state.ts + span(max(_LEAST, length))
+
+
+def claim_end(row: TaskRow, state: State, *, delivery: int) -> datetime:
+    """When a delivery that is sent now must have been claimed: twice as long as the one before.
+
+    If workers are busy and not gone, sending again and again only gives them more to look through.
+    """
+    doubled = min(delivery - 1, MAX_DOUBLINGS)
+    return state.ts + span(row.dispatch_ack_timeout_ms << doubled)
 
 
 def execution_end(row: TaskRow, state: State) -> datetime | None:
@@ -197,7 +206,7 @@ def refresh_leases(state: State, silence: timedelta) -> None:
         state.tasks.put(key, fresh)
     for key in list(state.index.dispatched):
         row = state.tasks.rows[key]
-        due = state.ts + span(row.dispatch_ack_timeout_ms)
+        due = claim_end(row, state, delivery=row.delivery)
         state.tasks.put(key, replace(row, dispatch_deadline=due, row_version=state.seq))
 
 

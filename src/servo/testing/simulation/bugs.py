@@ -282,12 +282,12 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         "no_reread_after_claim": Bug(
             what="a claimed epoch is not checked by reading the newest manifest",
             plant=_swap((takeover, "claim_epoch", _claim_without_reading)),
-            seed=7,
+            seed=23,
         ),
         "no_reread_after_fence": Bug(
             what="a fence is trusted although the missing entry may have been collected",
             plant=_swap((takeover, "_catch_up", _catch_up_unchecked)),
-            seed=19,
+            seed=47,
         ),
         "no_reread_after_stall": Bug(
             what="an append after a long stall is acknowledged without looking",
