@@ -10,8 +10,32 @@ if TYPE_CHECKING:
     from servo.core.keys import AssetKey
     from servo.sdk.asset import asset
     from servo.sdk.assets_definition import AssetsDefinition
+    from servo.sdk.config import Config, EnvVar, PermissiveConfig, RunConfig
     from servo.sdk.context import AssetExecutionContext
     from servo.sdk.definitions import Definitions, load_assets_from_modules
+    from servo.sdk.io_context import (
+        InputContext,
+        OutputContext,
+        build_input_context,
+        build_output_context,
+    )
+    from servo.sdk.io_manager import ConfigurableIOManager, IOManager, io_manager, mem_io_manager
+    from servo.sdk.metadata import (
+        MetadataValue,
+        TableColumn,
+        TableColumnDep,
+        TableColumnLineage,
+        TableRecord,
+        TableSchema,
+    )
+    from servo.sdk.resources import (
+        ConfigurableResource,
+        InitResourceContext,
+        ResourceParam,
+        build_init_resource_context,
+        build_resources,
+        resource,
+    )
     from servo.sdk.results import (
         DataVersion,
         Failure,
@@ -23,6 +47,7 @@ if TYPE_CHECKING:
     from servo.sdk.retries import Backoff, Jitter, RetryPolicy
     from servo.sdk.selection import AssetSelection
     from servo.sdk.specs import AssetDep, AssetIn, AssetSpec
+    from servo.worker.filesystem_io import FilesystemIOManager
     from servo.worker.materialize import materialize
 
 __version__ = "0.1.0"
@@ -36,19 +61,44 @@ __all__ = [
     "AssetSpec",
     "AssetsDefinition",
     "Backoff",
+    "Config",
+    "ConfigurableIOManager",
+    "ConfigurableResource",
     "DataVersion",
     "Definitions",
+    "EnvVar",
     "Failure",
+    "FilesystemIOManager",
+    "IOManager",
+    "InitResourceContext",
+    "InputContext",
     "Jitter",
     "MaterializeResult",
+    "MetadataValue",
     "Output",
+    "OutputContext",
+    "PermissiveConfig",
+    "ResourceParam",
     "RetryPolicy",
     "RetryRequested",
+    "RunConfig",
     "Skip",
+    "TableColumn",
+    "TableColumnDep",
+    "TableColumnLineage",
+    "TableRecord",
+    "TableSchema",
     "__version__",
     "asset",
+    "build_init_resource_context",
+    "build_input_context",
+    "build_output_context",
+    "build_resources",
+    "io_manager",
     "load_assets_from_modules",
     "materialize",
+    "mem_io_manager",
+    "resource",
 ]
 
 _PLACES = {
@@ -60,18 +110,43 @@ _PLACES = {
     "AssetSpec": "servo.sdk.specs",
     "AssetsDefinition": "servo.sdk.assets_definition",
     "Backoff": "servo.sdk.retries",
+    "Config": "servo.sdk.config",
+    "ConfigurableIOManager": "servo.sdk.io_manager",
+    "ConfigurableResource": "servo.sdk.resources",
     "DataVersion": "servo.sdk.results",
     "Definitions": "servo.sdk.definitions",
+    "EnvVar": "servo.sdk.config",
     "Failure": "servo.sdk.results",
+    "FilesystemIOManager": "servo.worker.filesystem_io",
+    "IOManager": "servo.sdk.io_manager",
+    "InitResourceContext": "servo.sdk.resources",
+    "InputContext": "servo.sdk.io_context",
     "Jitter": "servo.sdk.retries",
     "MaterializeResult": "servo.sdk.results",
+    "MetadataValue": "servo.sdk.metadata",
     "Output": "servo.sdk.results",
+    "OutputContext": "servo.sdk.io_context",
+    "PermissiveConfig": "servo.sdk.config",
+    "ResourceParam": "servo.sdk.resources",
     "RetryPolicy": "servo.sdk.retries",
     "RetryRequested": "servo.sdk.results",
+    "RunConfig": "servo.sdk.config",
     "Skip": "servo.sdk.results",
+    "TableColumn": "servo.sdk.metadata",
+    "TableColumnDep": "servo.sdk.metadata",
+    "TableColumnLineage": "servo.sdk.metadata",
+    "TableRecord": "servo.sdk.metadata",
+    "TableSchema": "servo.sdk.metadata",
     "asset": "servo.sdk.asset",
+    "build_init_resource_context": "servo.sdk.resources",
+    "build_input_context": "servo.sdk.io_context",
+    "build_output_context": "servo.sdk.io_context",
+    "build_resources": "servo.sdk.resources",
+    "io_manager": "servo.sdk.io_manager",
     "load_assets_from_modules": "servo.sdk.definitions",
     "materialize": "servo.worker.materialize",
+    "mem_io_manager": "servo.sdk.io_manager",
+    "resource": "servo.sdk.resources",
 }
 
 

@@ -49,6 +49,33 @@ class AssetKey(msgspec.Struct, frozen=True, order=True):
         return cls(text.split("/" if "/" in text else "."))
 
     @property
+    def path(self) -> list[str]:
+        """The parts, as a list that can be added to."""
+        return list(self.parts)
+
+    def to_user_string(self) -> str:
+        """The parts with slashes between them."""
+        return "/".join(self.parts)
+
+    @classmethod
+    def from_user_string(cls, text: str) -> Self:
+        """The key that `to_user_string` wrote."""
+        return cls(text.split("/"))
+
+    def to_python_identifier(self, suffix: str | None = None) -> str:
+        """The parts joined by two underscores."""
+        return "__".join([*self.parts, suffix] if suffix is not None else self.parts)
+
+    def has_prefix(self, prefix: Sequence[str]) -> bool:
+        """Whether the key begins with these parts."""
+        return self.parts[: len(prefix)] == tuple(prefix)
+
+    def with_prefix(self, prefix: Sequence[str]) -> Self:
+        """The key with these parts before its own."""
+        before = (prefix,) if isinstance(prefix, str) else tuple(prefix)
+        return type(self)([*before, *self.parts])
+
+    @property
     def namespace(self) -> tuple[str, ...]:
         """All parts but the last."""
         return self.parts[:-1]

@@ -22,6 +22,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
 
     context: str = ""
     config: str = ""
+    config_type: Any = None
     inputs: tuple[str, ...] = ()
     resources: Mapping[str, Any] = {}
     returns: Any = None
@@ -53,6 +54,7 @@ def read_signature(fn: Callable[..., Any]) -> Signature:
     return Signature(
         context=context,
         config=config,
+        config_type=hints.get(config) if config else None,
         inputs=tuple(inputs),
         resources=resources,
         returns=hints.get("return"),

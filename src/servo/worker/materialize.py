@@ -5,6 +5,7 @@ happens is the same as anywhere: events, a fold, grants, committed outputs.
 """
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,12 +20,14 @@ from servo.runtime.deployment import open_world
 from servo.runtime.service import Service, World
 from servo.runtime.system import SystemClock, SystemEntropy
 from servo.sdk.assets_definition import AssetsDefinition
+from servo.sdk.config import RunConfig, set_environment
 from servo.sdk.planning import plan_assets, task_of
 from servo.sdk.project import Project
 from servo.sdk.selection import AssetSelection
 from servo.sdk.specs import AssetSpec, to_key
 from servo.storage.memory import MemoryStore
-from servo.worker.inline import InlineWorkers
+from servo.worker.calls import Calls
+from servo.worker.inline import InlineWorkers, encode_config
 from servo.worker.outputs import OutputStore
 from servo.worker.requesting import Requests
 from servo.worker.run_task import Runner
@@ -95,16 +98,19 @@ class MaterializedRun:
         }
 
 
-def materialize(
+def materialize(  # noqa: PLR0913 - the options people know
     assets: Sequence[AssetsDefinition | AssetSpec],
     *,
     selection: Any = None,
+    resources: Mapping[str, Any] | None = None,
+    run_config: Any = None,
     store: str | None = None,
     tags: Mapping[str, str] | None = None,
     raise_on_error: bool = True,
 ) -> MaterializedRun:
     """Make assets, here and now; `store` names a folder to keep what is made."""
-    project = Project(assets)
+    set_environment(os.environ)
+    project = Project(assets, resources=resources)
     chosen = project.order
     if selection is not None:
         chosen = AssetSelection.from_coercible(selection).resolve(project)
@@ -112,13 +118,13 @@ def materialize(
     paths = Paths("default", "default")
     outputs = OutputStore(world.store, paths)
     errors: dict[str, BaseException] = {}
-    runner = Runner(
-        project, outputs, world.clock, logging.getLogger("servo.asset"), on_error=errors.__setitem__
-    )
+    calls = Calls(project, outputs, logging.getLogger("servo.asset"), os.environ)
+    runner = Runner(calls, world.clock, on_error=errors.__setitem__)
+    config = RunConfig.of(run_config).to_config_dict() if run_config is not None else {}
     inline: list[InlineWorkers] = []
 
     def workers(service: Service) -> InlineWorkers:
-        inline.append(InlineWorkers(service, world.entropy))
+        inline.append(InlineWorkers(service, world.entropy, encode_config(config)))
         return inline[0]
 
     service = Service(world, paths, workers=workers)

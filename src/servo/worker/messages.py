@@ -36,6 +36,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, tag="work"):
     fencing_token: int
     inputs: dict[str, Input] = {}
     tags: dict[str, str] = {}
+    run_config: str = ""
 
 
 class Cancel(msgspec.Struct, frozen=True, kw_only=True, tag="cancel"):

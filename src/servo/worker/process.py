@@ -17,7 +17,9 @@ import msgspec
 from servo.errors import ServoError
 from servo.ledger.paths import Paths
 from servo.runtime.system import SystemClock
+from servo.sdk.config import set_environment
 from servo.storage.from_url import store_from_url
+from servo.worker.calls import Calls
 from servo.worker.capture import Capture
 from servo.worker.loader import load_project
 from servo.worker.messages import Broken, Frames, Ready, Work, frame, to_worker
@@ -71,13 +73,15 @@ def _interrupt(*_: object) -> None:
 
 def _runner(setting: Setting) -> Runner:
     clock = SystemClock()
+    set_environment(os.environ)
     project = load_project(setting.code, Path(setting.folder))
     paths = Paths(setting.tenant, setting.workspace)
     store = store_from_url(setting.store, clock=clock)
     capture = Capture(store, paths)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
     log = logging.getLogger("servo.asset")
-    return Runner(project, OutputStore(store, paths), clock, log, after=capture.keep)
+    calls = Calls(project, OutputStore(store, paths), log, os.environ)
+    return Runner(calls, clock, after=capture.keep)
 
 
 def serve(pool: socket.socket, runner: Runner) -> None:
