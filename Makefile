@@ -1,8 +1,8 @@
 # Every verb of the repository. `make` alone lists them.
 
 # Branch coverage below which `make test` fails, in percent: of core and controllers, of everything.
-COVERAGE_PURE := 97
-COVERAGE_ALL  := 90
+COVERAGE_PURE := 100
+COVERAGE_ALL  := 93
 
 PYTHON ?= python3
 BIN    := .venv/bin

@@ -1,7 +1,7 @@
 """The fold alone: no store, no encoding, one thread.
 
-Events come as workers and controllers send them, one to a batch, and in entries of as many batches
-as one commit takes.
+Events come as workers and controllers send them: reports one to a batch, dispatches of one round
+together; and in entries of as many as one commit takes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,12 +19,13 @@ from servo.core.plan import TaskSpec
 from servo.core.retry import RetryPolicy
 from servo.core.state.state import State
 from servo.projection.closing import forget_history
+from servo.runtime.memory import look_for_cycles_less_often
 from servo.testing.builders import START
 
 CYCLE = 64
 TICK = timedelta(milliseconds=1)
 
-Layer = Callable[[str, range], list[Event]]
+Layer = Callable[[str, range], list[Batch]]
 
 
 class Workspace:
@@ -68,6 +69,7 @@ def fold_events(scratch: Scratch, *, quick: bool) -> list[Result]:
 
 
 def _fold_events(name: str, layer_of: Layer, *, quick: bool) -> Result:
+    look_for_cycles_less_often()  # as in a leader
     tasks, width, rounds = (400, 50, 2) if quick else (2_000, 200, 25)
     workspace, measured, floor = Workspace(), Samples(), Samples()
     count = 0
@@ -76,9 +78,8 @@ def _fold_events(name: str, layer_of: Layer, *, quick: bool) -> Result:
         workspace.commit([plans.planned(run, plans.layered(tasks, width))])
         row = workspace.state.tasks.rows[run, plans.key(0)]
         for first in range(0, tasks, width):
-            events = layer_of(run, range(first, first + width))
-            batches = list(plans.one_each(f"{run}-{first}", events))
-            count = len(batches)
+            batches = layer_of(run, range(first, first + width))
+            count = sum(len(batch.events) for batch in batches)
             measured.time(lambda todo=batches: workspace.commit_all(todo))
             floor.time(lambda row=row, count=count: replace_rows(row, count))
         assert workspace.state.runs.rows[run].state == "SUCCEEDED"
@@ -86,17 +87,26 @@ def _fold_events(name: str, layer_of: Layer, *, quick: bool) -> Result:
     return throughput(name, count, measured, floor, least=100_000)
 
 
-def _handed_over(run: str, tasks: range) -> list[Event]:
+def _handed_over(run: str, tasks: range) -> list[Batch]:
     """Two events a task: given to a worker that waits, and finished."""
-    starts: list[Event] = [plans.started(run, number) for number in tasks]
-    return starts + [plans.finished(run, number) for number in tasks]
+    starts = [plans.started(run, number) for number in tasks]
+    ends = [plans.finished(run, number) for number in tasks]
+    name = f"{run}-{tasks.start}"
+    return [*_together(f"{name}-s", starts), *plans.one_each(f"{name}-e", ends)]
 
 
-def _queued(run: str, tasks: range) -> list[Event]:
+def _queued(run: str, tasks: range) -> list[Batch]:
     """Four events a task: dispatched, enqueued, claimed, and finished."""
-    sent = [plans.queued(run, number) for number in tasks]
-    steps = [event for step in zip(*sent, strict=True) for event in step]
-    return steps + [plans.finished(run, number) for number in tasks]
+    sent, taken, claimed = zip(*[plans.queued(run, number) for number in tasks], strict=True)
+    ends = [plans.finished(run, number) for number in tasks]
+    name = f"{run}-{tasks.start}"
+    return [*_together(f"{name}-s", sent), *plans.one_each(name, [*taken, *claimed, *ends])]
+
+
+def _together(name: str, events: Sequence[Event]) -> Iterator[Batch]:
+    """What one round of the controllers dispatches, as one batch."""
+    for start in range(0, len(events), CYCLE):
+        yield Batch(id=f"{name}-{start}", events=tuple(events[start : start + CYCLE]))
 
 
 def skip_chain(scratch: Scratch, *, quick: bool) -> list[Result]:

@@ -153,3 +153,15 @@ def test_task_keys_sort_by_asset_then_partition_then_operation_with_no_partition
     assert [relations(*pair) for pair in pairwise(keys)] == [LESS] * 5
     assert relations(keys[5], keys[0]) == GREATER
     assert relations(keys[2], keys[2]) == EQUAL
+
+
+def test_a_key_is_a_path_that_can_be_added_to_and_taken_apart() -> None:
+    key = AssetKey(["raw", "events"])
+    assert ["lake", *key.path] == ["lake", "raw", "events"]
+    assert AssetKey.from_user_string(key.to_user_string()) == key
+    assert key.to_python_identifier() == "raw__events"
+    assert key.to_python_identifier("day") == "raw__events__day"
+    assert key.has_prefix(["raw"])
+    assert not key.has_prefix(["events"])
+    assert key.with_prefix("lake") == key.with_prefix(["lake"])
+    assert key.with_prefix("lake").parts == ("lake", "raw", "events")

@@ -35,17 +35,22 @@ def hand_over(
 ) -> tuple[list[Propose], Fairness]:
     """Give ready tasks to workers that wait: the grant rides in the dispatch."""
     keys, fairness = pick(state, len(idle), fairness)
-    proposals = [
+    events = [
         _request(state, key, Handover(exec_id=worker.exec_id, worker_id=worker.worker_id))
         for key, worker in zip(keys, idle, strict=False)
     ]
-    return proposals, fairness
+    return _together(events), fairness
 
 
 def dispatch(state: State, fairness: Fairness) -> tuple[list[Propose], Fairness]:
     """Give ready tasks attempts that a queue will deliver."""
     keys, fairness = pick(state, min(MAX_PER_ROUND, free_in_queue(state)), fairness)
-    return [_request(state, key, None) for key in keys], fairness
+    return _together([_request(state, key, None) for key in keys]), fairness
+
+
+def _together(events: list[DispatchRequested]) -> list[Propose]:
+    """One batch: chosen from one state within all limits, they fit it together."""
+    return [Propose(tuple(events))] if events else []
 
 
 def outbox(state: State, in_flight: dict[tuple[str, int], None]) -> list[Send]:
@@ -54,14 +59,13 @@ def outbox(state: State, in_flight: dict[tuple[str, int], None]) -> list[Send]:
     return [Send(rows[key]) for key in state.index.outbox_pending if key not in in_flight]
 
 
-def _request(state: State, key: TaskPk, handover: Handover | None) -> Propose:
-    event = DispatchRequested(
+def _request(state: State, key: TaskPk, handover: Handover | None) -> DispatchRequested:
+    return DispatchRequested(
         run_id=key[0],
         task_key=key[1],
         attempt=state.tasks.rows[key].attempt + 1,
         handover=handover,
     )
-    return Propose((event,))
 
 
 def pick(state: State, room: int, fairness: Fairness) -> tuple[list[TaskPk], Fairness]:

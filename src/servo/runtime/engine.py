@@ -32,7 +32,7 @@ from servo.controllers.dispatch import IdleWorker, dispatch, hand_over
 from servo.controllers.fairness import Fairness
 from servo.core.events.codec import encode_batch
 from servo.core.events.dispatch import DispatchRequested
-from servo.core.events.envelope import Answer, Batch, Entry, Status
+from servo.core.events.envelope import Answer, Batch, Entry, Event, Status
 from servo.core.events.runs import PlanFailed, PlanSegmentExpanded
 from servo.core.fold.apply import apply_batch, open_entry
 from servo.core.fold.limits import FOLD_VERSION
@@ -358,12 +358,11 @@ class Engine:
         idle = self._idle(draft)
         if idle:
             actions, self._fairness = hand_over(self.state, idle, self._fairness)
-            for action in actions:
-                self._hand_over(draft, action)
+            for event in self._propose_all(draft, actions):
+                self._assign(draft, event)
         if self.ports.queue is not None:
             actions, self._fairness = dispatch(self.state, self._fairness)
-            for action in actions:
-                self._propose(draft, action)
+            _ = self._propose_all(draft, actions)
 
     def _idle(self, draft: _Draft) -> list[IdleWorker]:
         """Workers that wait, without those that this entry already gives something."""
@@ -375,12 +374,20 @@ class Engine:
             if (worker.exec_id not in taken if worker.one_of_many else worker.worker_id not in busy)
         ]
 
-    def _hand_over(self, draft: _Draft, action: Propose) -> None:
-        answer = self._propose(draft, action)
-        event = action.events[0]
-        if not answer.applied or not isinstance(event, DispatchRequested):
-            return
-        if event.handover is None:
+    def _propose_all(self, draft: _Draft, actions: Sequence[Propose]) -> list[Event]:
+        """Propose what belongs together; one by one if it does not fit. The events that applied."""
+        applied: list[Event] = []
+        for action in actions:
+            if self._propose(draft, action).applied:
+                applied += action.events
+            elif len(action.events) > 1:
+                alone = [Propose((event,)) for event in action.events]
+                applied += self._propose_all(draft, alone)
+        return applied
+
+    def _assign(self, draft: _Draft, event: Event) -> None:
+        """Note a granted execution for the workers, who get it once the grant is durable."""
+        if not isinstance(event, DispatchRequested) or event.handover is None:
             return
         row = self.state.tasks.rows[event.run_id, event.task_key]
         draft.assignments.append(

@@ -24,6 +24,7 @@ from servo.runtime.background import ThreadBackground
 from servo.runtime.engine import Engine
 from servo.runtime.heartbeats import Verdict
 from servo.runtime.lease import LeaderLease
+from servo.runtime.memory import look_for_cycles_less_often
 from servo.runtime.ports import Ports
 from servo.runtime.requests import Beat, BeatRequest, request
 from servo.runtime.takeover import take_over
@@ -173,6 +174,7 @@ class Service:
     # --- the thread -------------------------------------------------------------------------
 
     def _main(self) -> None:
+        look_for_cycles_less_often()
         while not self._stopping:
             try:
                 self._lead()

@@ -72,7 +72,8 @@ def test_inv_03_controllers_decide_the_same_from_the_same_state() -> None:
     story.plan(dict.fromkeys("fbdace", ()))
     first = dispatch.dispatch(story.state, Fairness())
     assert first == dispatch.dispatch(story.state, Fairness())
-    assert len(first[0]) == 6
+    (action,) = first[0]
+    assert len(action.events) == 6
 
 
 def test_inv_04_an_attempt_is_granted_to_at_most_one_execution() -> None:
