@@ -55,6 +55,30 @@ def test_a_part_can_be_chosen_and_a_plan_be_seen_first(tmp_path: Path) -> None:
     assert len(both["tasks"]) == 2
 
 
+def test_configuration_and_tags_reach_the_asset(tmp_path: Path) -> None:
+    code = """
+        from servo import AssetExecutionContext, Config, asset
+
+        class Window(Config):
+            days: int
+
+        @asset
+        def report(context: AssetExecutionContext, config: Window):
+            print(f"{config.days} days for {context.get_tag('team')}")
+        """
+    (tmp_path / "assets.py").write_text(dedent(code))
+    config = '{"ops": {"report": {"config": {"days": 3}}}}'
+    done = servo(tmp_path, "materialize", "--config", config, "--tag", "team=sales")
+    assert done.returncode == 0, done
+    assert servo(tmp_path, "logs").stdout == "3 days for sales\n"
+    (tmp_path / "run.json").write_text(config.replace("3", '"x"'))
+    wrong = servo(tmp_path, "materialize", "--config", "run.json")
+    assert (wrong.returncode, "days" in wrong.stdout) == (1, True), wrong
+    assert servo(tmp_path, "materialize", "--config", "{").returncode == 2
+    assert servo(tmp_path, "materialize", "--config", "nowhere.json").returncode == 3
+    assert servo(tmp_path, "materialize", "--tag", "team").returncode == 2
+
+
 def test_a_run_that_fails_says_what_failed_and_exits_with_1(tmp_path: Path) -> None:
     code = """
         from servo import asset

@@ -401,6 +401,7 @@ class Engine:
                 fencing_token=row.fencing_token,
                 asset_key=row.asset_key,
                 inputs=self._inputs(row.asset_key),
+                labels=self.state.runs.rows[row.run_id].labels,
             )
         )
 

@@ -13,7 +13,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """A granted attempt on its way to the worker that was named in the grant.
 
     `inputs` are the latest outputs of what the asset is made from, as they were at the grant: by
-    asset, the materialization and where it is stored.
+    asset, the materialization and where it is stored. `labels` are the run's.
     """
 
     worker_id: str
@@ -25,6 +25,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     fencing_token: int
     asset_key: str = ""
     inputs: dict[str, tuple[str, str]] = {}
+    labels: dict[str, str] = {}
 
 
 class Workers(Protocol):

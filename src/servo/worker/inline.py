@@ -5,10 +5,7 @@ second time. Everything else is the same: the same leader, the same ledger, the 
 """
 
 import queue
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-import msgspec
+from collections.abc import Callable, Sequence
 
 from servo.controllers.dispatch import IdleWorker
 from servo.core.events.envelope import Batch
@@ -24,17 +21,11 @@ NAME = "inline"
 LOOK_EVERY = 0.05
 
 
-def encode_config(config: Mapping[str, Any]) -> str:
-    """The configuration of a run, as executions get it."""
-    return msgspec.json.encode(config).decode() if config else ""
-
-
 class InlineWorkers:
     """One worker: whoever calls `work_until`."""
 
-    def __init__(self, service: Service, entropy: Entropy, run_config: str = "") -> None:
+    def __init__(self, service: Service, entropy: Entropy) -> None:
         self._service = service
-        self._run_config = run_config
         self._entropy = entropy
         self._given: queue.SimpleQueue[Assignment] = queue.SimpleQueue()
         self._busy = False
@@ -58,8 +49,7 @@ class InlineWorkers:
                 assignment = self._given.get(timeout=LOOK_EVERY)
             except queue.Empty:
                 continue
-            work = msgspec.structs.replace(as_work(assignment), run_config=self._run_config)
-            self._run(assignment, work, runner)
+            self._run(assignment, as_work(assignment), runner)
 
     def _run(self, assignment: Assignment, work: Work, runner: Runner) -> None:
         done = runner.run(work)

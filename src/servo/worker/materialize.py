@@ -27,9 +27,9 @@ from servo.sdk.selection import AssetSelection
 from servo.sdk.specs import AssetSpec, to_key
 from servo.storage.memory import MemoryStore
 from servo.worker.calls import Calls
-from servo.worker.inline import InlineWorkers, encode_config
+from servo.worker.inline import InlineWorkers
 from servo.worker.outputs import OutputStore
-from servo.worker.requesting import Requests
+from servo.worker.requesting import Requests, with_config
 from servo.worker.run_task import Runner
 from servo.worker.waiting import Waiting
 
@@ -124,7 +124,7 @@ def materialize(  # noqa: PLR0913 - the options people know
     inline: list[InlineWorkers] = []
 
     def workers(service: Service) -> InlineWorkers:
-        inline.append(InlineWorkers(service, world.entropy, encode_config(config)))
+        inline.append(InlineWorkers(service, world.entropy))
         return inline[0]
 
     service = Service(world, paths, workers=workers)
@@ -134,7 +134,7 @@ def materialize(  # noqa: PLR0913 - the options people know
         key = f"materialize:{world.entropy.token_bytes(12).hex()}"
         run_id = requests.name_run(key)
         waiting.add(run_id)
-        _ = requests.run(plan_assets(project, chosen), key, tags or {})
+        _ = requests.run(plan_assets(project, chosen), key, with_config(tags or {}, config))
         inline[0].work_until(lambda: waiting.ended(run_id) is not None, runner)
         state = service.engine.state
         tasks = [row for row in list(state.tasks.values()) if row.run_id == run_id]

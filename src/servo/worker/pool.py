@@ -40,6 +40,7 @@ from servo.worker.child import Child
 from servo.worker.messages import Broken, Done, FromWorker, Input, Ready, Work, frame
 from servo.worker.process import Setting
 from servo.worker.registry import Registered, is_dead, registry_folder
+from servo.worker.requesting import CONFIG_LABEL
 
 RECEIVE_BYTES = 1 << 18
 BACKLOG_SECONDS = 0.02
@@ -317,6 +318,8 @@ def as_work(assignment: Assignment) -> Work:
         attempt_id=assignment.attempt_id,
         fencing_token=assignment.fencing_token,
         inputs={key: Input(*pinned) for key, pinned in assignment.inputs.items()},
+        tags=assignment.labels,
+        run_config=assignment.labels.get(CONFIG_LABEL, ""),
     )
 
 

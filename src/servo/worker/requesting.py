@@ -1,6 +1,9 @@
 """Telling a workspace what a project defines, and asking it for runs."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
 
 from servo.core.definitions import definitions_bytes, definitions_digest
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
@@ -12,8 +15,18 @@ from servo.errors import Conflict
 from servo.ledger.paths import Paths
 from servo.runtime.service import Service, World
 
+CONFIG_LABEL = "servo/run_config"
+"""The label that holds the configuration of a run, as JSON."""
+
 INLINE_TASKS = 200
 TASKS_PER_SEGMENT = 1_000
+
+
+def with_config(tags: Mapping[str, str], config: Mapping[str, Any]) -> dict[str, str]:
+    """The labels of a run with these tags and this configuration."""
+    if not config:
+        return dict(tags)
+    return {**tags, CONFIG_LABEL: msgspec.json.encode(config).decode()}
 
 
 class Requests:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 from servo.config import Settings
 from servo.core.events.assets import AssetDefinition
@@ -14,7 +14,7 @@ from servo.runtime.deployment import open_world
 from servo.runtime.service import Service
 from servo.worker.pool import Pool
 from servo.worker.process import Setting
-from servo.worker.requesting import Requests
+from servo.worker.requesting import Requests, with_config
 from servo.worker.waiting import Waiting
 
 
@@ -58,10 +58,17 @@ class Session:
         """Tell the workspace what the project defines, unless it knows."""
         self._requests.deploy(location, assets)
 
-    def request(self, plan: Plan, run_key: str, *, tags: Mapping[str, str] | None = None) -> str:
+    def request(
+        self,
+        plan: Plan,
+        run_key: str,
+        *,
+        tags: Mapping[str, str] | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> str:
         """Ask for a run of a plan; its id."""
         self._waiting.add(self._requests.name_run(run_key))
-        return self._requests.run(plan, run_key, tags or {})
+        return self._requests.run(plan, run_key, with_config(tags or {}, config or {}))
 
     def cancel(self, run: str) -> None:
         """Ask for a run to be stopped."""

@@ -1,7 +1,9 @@
 """`servo materialize` and `servo resume`: make assets, and finish what was begun."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import click
 
@@ -13,7 +15,9 @@ from servo.core.keys import AssetKey
 from servo.core.plan import Plan
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import RunState
+from servo.errors import Invalid, NotFound
 from servo.runtime.system import SystemClock, SystemEntropy
+from servo.sdk.config import RunConfig
 from servo.sdk.planning import plan_assets
 from servo.sdk.project import Project
 from servo.sdk.selection import AssetSelection
@@ -50,11 +54,15 @@ def _where(command: click.Command) -> click.Command:
 @click.command("materialize")
 @click.argument("code", required=False)
 @click.argument("select", nargs=-1)
+@click.option("--config", "config", help="Configuration: a file of JSON, or JSON itself.")
+@click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag of the run.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and do nothing.")
 def materialize(  # noqa: PLR0913 - the options of the command
     *,
     code: str | None,
     select: Sequence[str],
+    config: str | None,
+    tags: Sequence[str],
     dry_run: bool,
     store: str,
     tenant: str,
@@ -72,6 +80,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
     name = find_code(code, folder)
     project = load_project(name, folder)
     plan = plan_assets(project, _chosen(project, select))
+    given, labels = read_config(config), {**read_tags(tags), CODE_LABEL: name}
     if dry_run:
         return _show_plan(plan, json_=json_)
     setting = setting_for(name, folder, _store_url(store), tenant=tenant, workspace=workspace)
@@ -80,7 +89,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
         _finish_begun(session, json_=json_)
         began = SystemClock().monotonic()
         key = f"materialize:{SystemEntropy().token_bytes(12).hex()}"
-        run_id = session.request(plan, key, tags={CODE_LABEL: name})
+        run_id = session.request(plan, key, tags=labels, config=given)
         run = _wait(session, run_id, json_=json_)
         return _tell(session, run, SystemClock().monotonic() - began, json_=json_)
 
@@ -102,6 +111,31 @@ def resume(
         if not codes and not json_:
             console().print("nothing to resume: every run has ended")
         return max(codes, default=0)
+
+
+def read_config(given: str | None) -> dict[str, Any]:
+    """The configuration in a file, or in the text itself."""
+    if given is None:
+        return {}
+    path = Path(given)
+    text = given if given.lstrip().startswith("{") else None
+    if text is None and not path.is_file():
+        raise NotFound(f"there is no file {given}", remedy="name a file of JSON, or pass JSON")
+    try:
+        found = json.loads(path.read_text() if text is None else text)
+    except ValueError as error:
+        raise Invalid(f"the configuration is no JSON: {error}", remedy="correct it") from None
+    if not isinstance(found, dict):
+        raise Invalid("the configuration is no object", remedy='begin it with {"ops": …}')
+    return RunConfig.of(cast("dict[str, Any]", found)).to_config_dict()
+
+
+def read_tags(given: Sequence[str]) -> dict[str, str]:
+    """Tags as they are typed."""
+    pairs = [text.partition("=") for text in given]
+    if wrong := [key for key, found, _ in pairs if not found or not key]:
+        raise Invalid(f"the tag {wrong[0]!r} has no value", remedy="write --tag key=value")
+    return {key: value for key, _, value in pairs}
 
 
 def _store_url(store: str) -> str:
