@@ -125,6 +125,37 @@ def test_an_empty_folder_is_told_what_to_do(tmp_path: Path) -> None:
     assert "assets.py" in done.stderr
 
 
+def test_what_failed_is_tried_again_and_what_succeeded_is_not(tmp_path: Path) -> None:
+    code = """
+        from pathlib import Path
+        from servo import asset
+
+        @asset
+        def first():
+            return 1
+
+        @asset
+        def second(first):
+            assert Path("mended").exists()
+
+        @asset
+        def third(second): ...
+        """
+    (tmp_path / "assets.py").write_text(dedent(code))
+    assert servo(tmp_path, "materialize", "--tag", "team=x").returncode == 1
+    (failed,) = asked(tmp_path, "run", "list")
+    (tmp_path / "mended").touch()
+    again = asked(tmp_path, "run", "retry", failed["run_id"])
+    assert {task["asset_key"] for task in again["tasks"]} == {"second", "third"}
+    assert again["run"]["state"] == "SUCCEEDED"
+    assert again["run"]["parent_run_id"] == failed["run_id"]
+    assert again["run"]["labels"]["team"] == "x"
+    nothing = servo(tmp_path, "run", "retry", again["run"]["run_id"])
+    assert nothing.returncode == 4
+    whole = asked(tmp_path, "run", "retry", failed["run_id"], "--all")
+    assert whole["run"]["tasks_succeeded"] == 3
+
+
 def test_a_run_that_has_ended_cannot_be_stopped(tmp_path: Path) -> None:
     assert servo(tmp_path, "init").returncode == 0
     assert servo(tmp_path, "materialize").returncode == 0

@@ -8,7 +8,14 @@ import msgspec
 from servo.core.definitions import definitions_bytes, definitions_digest
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
 from servo.core.events.envelope import Answer, Batch, Event
-from servo.core.events.runs import PlanCreated, PlanSegment, RunCancelRequested, RunRequested
+from servo.core.events.runs import (
+    ManualSource,
+    PlanCreated,
+    PlanSegment,
+    RerunSource,
+    RunCancelRequested,
+    RunRequested,
+)
 from servo.core.ids import RunKey, TenantId, WorkspaceId, run_id
 from servo.core.plan import Plan, chunk_bytes, chunk_digest, fingerprint, split
 from servo.errors import Conflict
@@ -61,13 +68,20 @@ class Requests:
         tenant, workspace = TenantId(self._paths.tenant), WorkspaceId(self._paths.workspace)
         return run_id(salt, tenant, workspace, RunKey(run_key))
 
-    def run(self, plan: Plan, run_key: str, tags: Mapping[str, str]) -> str:
-        """Ask for a run of a plan; its id."""
+    def run(
+        self, plan: Plan, run_key: str, tags: Mapping[str, str], *, again: str | None = None
+    ) -> str:
+        """Ask for a run of a plan; its id. `again` names the run that it repeats."""
         made = self.name_run(run_key)
         tenant, workspace = TenantId(self._paths.tenant), WorkspaceId(self._paths.workspace)
         printed = fingerprint(tenant, workspace, plan)
         requested = RunRequested(
-            run_id=made, run_key=run_key, request_fingerprint=printed, labels=dict(tags)
+            run_id=made,
+            run_key=run_key,
+            request_fingerprint=printed,
+            labels=dict(tags),
+            source=ManualSource() if again is None else RerunSource(run_id=again),
+            parent_run_id=again,
         )
         _ = self._commit(requested, self._created(made, plan, printed))
         return made

@@ -70,6 +70,11 @@ class Session:
         self._waiting.add(self._requests.name_run(run_key))
         return self._requests.run(plan, run_key, with_config(tags or {}, config or {}))
 
+    def repeat(self, run: RunRow, plan: Plan, run_key: str) -> str:
+        """Ask for a run that repeats what another left undone, with its tags; its id."""
+        self._waiting.add(self._requests.name_run(run_key))
+        return self._requests.run(plan, run_key, run.labels, again=run.run_id)
+
     def cancel(self, run: str) -> None:
         """Ask for a run to be stopped."""
         self._requests.cancel(run, by="session")

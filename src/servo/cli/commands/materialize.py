@@ -10,12 +10,14 @@ import click
 from servo.cli.code import find_code
 from servo.cli.output import console, emit_json, plural
 from servo.cli.run_display import summary, wait_for
-from servo.cli.workspace import DEFAULT_STORE
+from servo.cli.run_rows import run_and_tasks
+from servo.cli.workspace import DEFAULT_STORE, open_target
 from servo.core.keys import AssetKey
 from servo.core.plan import Plan
 from servo.core.state.rows.execution import RunRow
-from servo.core.state.states import RunState
-from servo.errors import Invalid, NotFound
+from servo.core.state.states import RunState, TaskState
+from servo.errors import Conflict, Invalid, NotFound
+from servo.projection.reader import Reader
 from servo.runtime.system import SystemClock, SystemEntropy
 from servo.sdk.config import RunConfig
 from servo.sdk.planning import plan_assets
@@ -111,6 +113,41 @@ def resume(
         if not codes and not json_:
             console().print("nothing to resume: every run has ended")
         return max(codes, default=0)
+
+
+@_where
+@click.command("retry", short_help="Do again what a run left undone.")
+@click.argument("run_id")
+@click.argument("code", required=False)
+@click.option("--all", "all_", is_flag=True, help="Everything, also what succeeded.")
+def retry(  # noqa: PLR0913 - the options of the command
+    *,
+    run_id: str,
+    code: str | None,
+    all_: bool,
+    store: str,
+    tenant: str,
+    workspace: str,
+    workers: int,
+    json_: bool,
+) -> int:
+    """Make again what a run failed, skipped or was stopped before, in a new run with its tags."""
+    target = open_target(store, tenant, workspace)
+    run, tasks = run_and_tasks(Reader(target.store, target.paths).snapshot(), run_id)
+    left = [task for task in tasks if all_ or task.state is not TaskState.SUCCEEDED]
+    if not left:
+        raise Conflict(f"every task of {run.run_id} succeeded", remedy="use --all to repeat them")
+    folder = Path.cwd()
+    name = find_code(code or run.labels.get(CODE_LABEL), folder)
+    project = load_project(name, folder)
+    plan = plan_assets(project, [AssetKey.parse(task.asset_key) for task in left])
+    setting = setting_for(name, folder, _store_url(store), tenant=tenant, workspace=workspace)
+    with Session(setting, workers=workers) as session:
+        session.deploy(name, project.definitions())
+        began = SystemClock().monotonic()
+        key = f"retry:{run.run_id}:{SystemEntropy().token_bytes(8).hex()}"
+        ended = _wait(session, session.repeat(run, plan, key), json_=json_)
+        return _tell(session, ended, SystemClock().monotonic() - began, json_=json_)
 
 
 def read_config(given: str | None) -> dict[str, Any]:

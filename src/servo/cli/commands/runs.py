@@ -1,22 +1,24 @@
 """`servo run`: what ran, how it went, and stopping it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import click
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from servo.cli.output import console, emit_json, instant, plural
+from servo.cli.commands.materialize import retry
+from servo.cli.output import console, emit_json, instant
+from servo.cli.run_rows import all_runs, find, run_and_tasks
 from servo.cli.workspace import Target, of_a_workspace
 from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Batch
 from servo.core.events.runs import RunCancelRequested
 from servo.core.ids import ulid
-from servo.core.state.rows.execution import RunRow, TaskRow
+from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
-from servo.errors import Conflict, NotFound
-from servo.projection.reader import Reader, Snapshot
+from servo.errors import Conflict
+from servo.projection.reader import Reader
 from servo.runtime.system import SystemEntropy
 
 COLOURS = {
@@ -41,7 +43,7 @@ def run() -> None:
 @of_a_workspace
 def list_(*, target: Target, limit: int, json_: bool) -> None:
     """List the newest runs."""
-    rows = Reader(target.store, target.paths).read(_runs)[:limit]
+    rows = Reader(target.store, target.paths).read(all_runs)[:limit]
     if json_:
         emit_json(rows)
         return
@@ -59,7 +61,7 @@ def list_(*, target: Target, limit: int, json_: bool) -> None:
 def show(*, target: Target, run_id: str, json_: bool) -> None:
     """Show one run and its tasks. The beginning of RUN_ID is enough."""
     reader = Reader(target.store, target.paths)
-    row, tasks = reader.read(lambda snapshot: _run_and_tasks(snapshot, run_id))
+    row, tasks = reader.read(lambda snapshot: run_and_tasks(snapshot, run_id))
     if json_:
         emit_json({"run": row, "tasks": tasks})
         return
@@ -83,7 +85,7 @@ def show(*, target: Target, run_id: str, json_: bool) -> None:
 @of_a_workspace
 def cancel(*, target: Target, run_id: str, reason: str) -> None:
     """Stop a run: nothing of it starts any more, and what runs is interrupted."""
-    row = find(Reader(target.store, target.paths).read(_runs), run_id)
+    row = find(Reader(target.store, target.paths).read(all_runs), run_id)
     if row.state in TERMINAL_RUN_STATES:
         raise Conflict(f"{row.run_id} has ended: {row.state.value}", remedy="leave it as it is")
     entropy = SystemEntropy()
@@ -94,28 +96,7 @@ def cancel(*, target: Target, run_id: str, reason: str) -> None:
     console().print(f"{row.run_id} will be stopped by whoever leads the workspace")
 
 
-def _runs(snapshot: Snapshot) -> list[RunRow]:
-    """Every run, newest first."""
-    rows = [row for row in snapshot.rows("runs") if isinstance(row, RunRow)]
-    return sorted(rows, key=lambda row: row.created_at, reverse=True)
-
-
-def _run_and_tasks(snapshot: Snapshot, run_id: str) -> tuple[RunRow, list[TaskRow]]:
-    row = find(_runs(snapshot), run_id)
-    rows = [task for task in snapshot.rows("tasks") if isinstance(task, TaskRow)]
-    mine = [task for task in rows if task.run_id == row.run_id]
-    return row, sorted(mine, key=lambda task: (task.state is not TaskState.FAILED, task.task_key))
-
-
-def find(rows: Iterable[RunRow], run_id: str) -> RunRow:
-    """The run whose id begins like this."""
-    found = [row for row in rows if row.run_id.startswith(run_id)]
-    exact = [row for row in found if row.run_id == run_id]
-    if exact or len(found) == 1:
-        return (exact or found)[0]
-    if not found:
-        raise NotFound(f"there is no run {run_id}", remedy="see `servo run list`")
-    raise Conflict(f"{plural(len(found), 'run')} begin with {run_id}", remedy="give more of the id")
+run.add_command(retry)
 
 
 # --- words ----------------------------------------------------------------------------------------
