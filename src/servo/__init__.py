@@ -10,6 +10,14 @@ if TYPE_CHECKING:
     from servo.core.keys import AssetKey
     from servo.sdk.asset import asset
     from servo.sdk.assets_definition import AssetsDefinition
+    from servo.sdk.checks import (
+        AssetCheckKey,
+        AssetCheckResult,
+        AssetChecksDefinition,
+        AssetCheckSeverity,
+        AssetCheckSpec,
+        asset_check,
+    )
     from servo.sdk.config import Config, EnvVar, PermissiveConfig, RunConfig
     from servo.sdk.context import AssetExecutionContext
     from servo.sdk.definitions import Definitions, load_assets_from_modules
@@ -53,6 +61,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AssetCheckKey",
+    "AssetCheckResult",
+    "AssetCheckSeverity",
+    "AssetCheckSpec",
+    "AssetChecksDefinition",
     "AssetDep",
     "AssetExecutionContext",
     "AssetIn",
@@ -90,6 +103,7 @@ __all__ = [
     "TableSchema",
     "__version__",
     "asset",
+    "asset_check",
     "build_init_resource_context",
     "build_input_context",
     "build_output_context",
@@ -102,6 +116,11 @@ __all__ = [
 ]
 
 _PLACES = {
+    "AssetCheckKey": "servo.sdk.checks",
+    "AssetCheckResult": "servo.sdk.checks",
+    "AssetCheckSeverity": "servo.sdk.checks",
+    "AssetCheckSpec": "servo.sdk.checks",
+    "AssetChecksDefinition": "servo.sdk.checks",
     "AssetDep": "servo.sdk.specs",
     "AssetExecutionContext": "servo.sdk.context",
     "AssetIn": "servo.sdk.specs",
@@ -138,6 +157,7 @@ _PLACES = {
     "TableRecord": "servo.sdk.metadata",
     "TableSchema": "servo.sdk.metadata",
     "asset": "servo.sdk.asset",
+    "asset_check": "servo.sdk.checks",
     "build_init_resource_context": "servo.sdk.resources",
     "build_input_context": "servo.sdk.io_context",
     "build_output_context": "servo.sdk.io_context",

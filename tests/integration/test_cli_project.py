@@ -162,3 +162,33 @@ def test_a_run_that_has_ended_cannot_be_stopped(tmp_path: Path) -> None:
     (run,) = asked(tmp_path, "run", "list")
     assert servo(tmp_path, "run", "cancel", run["run_id"]).returncode == 4
     assert servo(tmp_path, "run", "cancel", "run_nothing").returncode == 3
+
+
+def test_what_is_held_back_is_listed_and_decided(tmp_path: Path) -> None:
+    code = """
+        from servo import asset, asset_check
+
+        @asset(quarantine=True)
+        def orders():
+            return -1
+
+        @asset_check(asset=orders, blocking=True)
+        def positive(orders):
+            return orders > 0
+        """
+    (tmp_path / "assets.py").write_text(dedent(code))
+    for _ in range(2):
+        assert servo(tmp_path, "materialize").returncode == 0
+    newer, older = asked(tmp_path, "quarantine", "list")
+    assert servo(tmp_path, "quarantine", "approve", "nothing").returncode == 3
+    approve = ("quarantine", "approve", newer["materialization_id"], "--reason", "looked at it")
+    assert servo(tmp_path, *approve).returncode == 0
+    assert servo(tmp_path, "quarantine", "reject", older["materialization_id"]).returncode == 0
+    assert servo(tmp_path, "materialize", "assets.py").returncode == 0
+    (left,) = asked(tmp_path, "quarantine", "list")
+    assert left["materialization_id"] not in {
+        newer["materialization_id"],
+        older["materialization_id"],
+    }
+    (row,) = asked(tmp_path, "sql", "select last_materialization_id from assets")
+    assert row["last_materialization_id"] == newer["materialization_id"]

@@ -60,6 +60,7 @@ def _define(  # noqa: PLR0913 - the options people know
     io_manager_key: str | None = None,
     required_resource_keys: Iterable[str] | None = None,
     output_required: bool = True,
+    quarantine: bool = False,
     **unknown: Any,
 ) -> AssetsDefinition:
     what = name or getattr(fn, "__name__", "asset")
@@ -92,6 +93,7 @@ def _define(  # noqa: PLR0913 - the options people know
         required_resource_keys=frozenset(required_resource_keys or ()),
         op_tags=op_tags or {},
         output_required=output_required,
+        quarantine=quarantine,
     )
     input_keys = {p: (ins or {}).get(p, AssetIn()).key_for(p) for p in signature.inputs}
     return AssetsDefinition(fn, (spec,), signature, input_keys=input_keys, behaviour=behaviour)

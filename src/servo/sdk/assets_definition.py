@@ -25,6 +25,7 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     op_tags: Mapping[str, str] = {}
     hooks: tuple[Any, ...] = ()
     output_required: bool = True
+    quarantine: bool = False
 
 
 class AssetsDefinition:

@@ -8,6 +8,7 @@ import msgspec
 
 from servo.errors import Invalid
 from servo.sdk.assets_definition import AssetsDefinition
+from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.project import Project
 from servo.sdk.specs import AssetSpec, prefix_parts
 
@@ -42,7 +43,7 @@ class Definitions:
         self.jobs = tuple(jobs or ())
         self.schedules = tuple(schedules or ())
         self.sensors = tuple(sensors or ())
-        self.asset_checks = tuple(asset_checks or ())
+        self.asset_checks: tuple[AssetChecksDefinition, ...] = tuple(asset_checks or ())
 
     @staticmethod
     def merge(*others: "Definitions") -> "Definitions":
@@ -66,7 +67,7 @@ class Definitions:
 
     def project(self) -> Project:
         """The project with every name resolved."""
-        return Project(self.assets, resources=self.resources)
+        return Project(self.assets, resources=self.resources, checks=self.asset_checks)
 
     @staticmethod
     def validate_loadable(defs: "Definitions") -> None:
@@ -94,6 +95,12 @@ def assets_of(module: ModuleType) -> list[Asset]:
         for item in cast("Sequence[Any]", value) if several else (value,):
             if isinstance(item, AssetsDefinition | AssetSpec):
                 found[id(item)] = item
+    return list(found.values())
+
+
+def checks_of(module: ModuleType) -> list[AssetChecksDefinition]:
+    """The checks that stand at the top of a module, each once."""
+    found = {id(v): v for v in vars(module).values() if isinstance(v, AssetChecksDefinition)}
     return list(found.values())
 
 

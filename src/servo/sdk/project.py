@@ -9,6 +9,7 @@ from servo.core.graph import topological_order
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.assets_definition import AssetsDefinition
+from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.specs import AssetSpec
 
 
@@ -20,6 +21,7 @@ class Project:
         assets: Iterable[AssetsDefinition | AssetSpec],
         *,
         resources: Mapping[str, Any] | None = None,
+        checks: Iterable[AssetChecksDefinition] = (),
     ) -> None:
         self.resources = dict(resources or {})
         self.makers: dict[AssetKey, AssetsDefinition] = {}
@@ -29,6 +31,23 @@ class Project:
         self.inputs = {key: self._inputs(key, maker) for key, maker in self.makers.items()}
         self.upstream = {key: self._upstream(key) for key in self.specs}
         self.order = self._ordered()
+        self.checks: dict[AssetKey, list[AssetChecksDefinition]] = {}
+        for check in checks:
+            self._add_check(check)
+
+    def _add_check(self, check: AssetChecksDefinition) -> None:
+        key: AssetKey = check.spec.asset
+        if key not in self.specs:
+            raise Invalid(
+                f"the check {check.spec.name} ({check.where}) is of {key}, which is no asset",
+                remedy="name an asset of this project",
+            )
+        held = self.checks.setdefault(key, [])
+        if any(other.spec.name == check.spec.name for other in held):
+            raise Invalid(
+                f"{key} has two checks called {check.spec.name}", remedy="rename one of the two"
+            )
+        held.append(check)
 
     def _add(self, item: AssetsDefinition | AssetSpec) -> None:
         specs = (item,) if isinstance(item, AssetSpec) else item.specs

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from servo.core.events.tasks import Output, TaskError, TaskOutcome
+from servo.core.events.tasks import Gate, Output, TaskError, TaskOutcome
 from servo.core.keys import AssetKey
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.config import RunConfig, build_config
@@ -22,9 +22,18 @@ from servo.sdk.project import Project
 from servo.sdk.resources import InitResourceContext, Resources, open_resources
 from servo.sdk.results import DataVersion, Failure, MaterializeResult, Skip
 from servo.sdk.results import Output as UserOutput
-from servo.worker.messages import Done, Work
+from servo.worker.checking import gate, run_checks
+from servo.worker.messages import Checked, Done, Work
 from servo.worker.outputs import OutputStore
 from servo.worker.tables import as_asked
+
+
+def _bare(value: Any) -> Any:
+    """What a function made, without what it says about it."""
+    if isinstance(value, MaterializeResult | UserOutput):
+        value = value.value
+    return None if value is msgspec.UNSET else value
+
 
 DEFAULT_IO = "io_manager"
 NO_RESOURCES = Resources({})
@@ -53,6 +62,8 @@ class Calls:
         """The resources that an execution of an asset opens."""
         maker = self._project.makers[key]
         managers = [self._io_key(key), *map(self._io_key, self._project.inputs[key].values())]
+        for check in self._project.checks.get(key, ()):
+            managers += check.signature.resources
         named = {*maker.signature.resources, *maker.behaviour.required_resource_keys, *managers}
         return frozenset(name for name in named if name)
 
@@ -86,7 +97,34 @@ class Calls:
             error = TaskError(code="Skipped", message=value.reason)
             return Done(exec_id=work.exec_id, outcome=TaskOutcome.SKIPPED, error=error)
         output = self._store(work, value, context, resources)
-        return Done(exec_id=work.exec_id, outcome=TaskOutcome.SUCCEEDED, output=output)
+        checks = self._project.checks.get(key)
+        if not checks:
+            return Done(exec_id=work.exec_id, outcome=TaskOutcome.SUCCEEDED, output=output)
+        return self._checked(
+            work, key, output, run_checks(checks, _bare(value), context, resources)
+        )
+
+    def _checked(self, work: Work, key: AssetKey, output: Output, checked: list[Checked]) -> Done:
+        """How an execution ends whose output was checked."""
+        decided = gate(checked)
+        held = decided is Gate.QUARANTINED
+        if held and not self._project.makers[key].behaviour.quarantine:
+            names = ", ".join(c.name for c in checked if not c.passed and c.blocking)
+            error = TaskError(
+                code="CheckFailed", message=f"a blocking check failed: {names}", retriable=False
+            )
+            return Done(
+                exec_id=work.exec_id,
+                outcome=TaskOutcome.FAILED,
+                error=error,
+                checks=tuple(checked),
+            )
+        return Done(
+            exec_id=work.exec_id,
+            outcome=TaskOutcome.SUCCEEDED,
+            output=msgspec.structs.replace(output, gate=decided),
+            checks=tuple(checked),
+        )
 
     def _context(self, work: Work, key: AssetKey, resources: Resources) -> AssetExecutionContext:
         execution = Execution(

@@ -8,13 +8,12 @@ import queue
 from collections.abc import Callable, Sequence
 
 from servo.controllers.dispatch import IdleWorker
-from servo.core.events.envelope import Batch
-from servo.core.events.tasks import TaskFinished
 from servo.ports.entropy import Entropy
 from servo.runtime.service import Service
 from servo.runtime.workers import Assignment
 from servo.worker.messages import Work
 from servo.worker.pool import as_work
+from servo.worker.reporting import report_of
 from servo.worker.run_task import Runner
 
 NAME = "inline"
@@ -53,17 +52,5 @@ class InlineWorkers:
 
     def _run(self, assignment: Assignment, work: Work, runner: Runner) -> None:
         done = runner.run(work)
-        report = TaskFinished(
-            run_id=assignment.run_id,
-            task_key=assignment.task_key,
-            attempt_id=assignment.attempt_id,
-            exec_id=assignment.exec_id,
-            outcome=done.outcome,
-            output=done.output,
-            error=done.error,
-            cost=done.cost,
-            retry_after_ms=done.retry_after_ms,
-        )
         self._busy = False
-        batch = Batch(id=f"done-{assignment.exec_id}", events=(report,), actor=NAME)
-        _ = self._service.commit(batch)
+        _ = self._service.commit(report_of(assignment, done, actor=NAME))

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from servo.errors import Invalid, NotFound
-from servo.sdk.definitions import Definitions, assets_of
+from servo.sdk.definitions import Definitions, assets_of, checks_of
 from servo.sdk.project import Project
 
 
@@ -98,4 +98,4 @@ def project_of(module: ModuleType) -> Project:
         raise Invalid(
             f"{module.__name__} defines no assets", remedy="decorate a function with @servo.asset"
         )
-    return Project(assets)
+    return Project(assets, checks=checks_of(module))

@@ -20,6 +20,7 @@ from servo.runtime.deployment import open_world
 from servo.runtime.service import Service, World
 from servo.runtime.system import SystemClock, SystemEntropy
 from servo.sdk.assets_definition import AssetsDefinition
+from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.config import RunConfig, set_environment
 from servo.sdk.planning import plan_assets, task_of
 from servo.sdk.project import Project
@@ -99,7 +100,7 @@ class MaterializedRun:
 
 
 def materialize(  # noqa: PLR0913 - the options people know
-    assets: Sequence[AssetsDefinition | AssetSpec],
+    assets: Sequence[AssetsDefinition | AssetSpec | AssetChecksDefinition],
     *,
     selection: Any = None,
     resources: Mapping[str, Any] | None = None,
@@ -110,7 +111,9 @@ def materialize(  # noqa: PLR0913 - the options people know
 ) -> MaterializedRun:
     """Make assets, here and now; `store` names a folder to keep what is made."""
     set_environment(os.environ)
-    project = Project(assets, resources=resources)
+    found = [item for item in assets if not isinstance(item, AssetChecksDefinition)]
+    checks = [item for item in assets if isinstance(item, AssetChecksDefinition)]
+    project = Project(found, resources=resources, checks=checks)
     chosen = project.order
     if selection is not None:
         chosen = AssetSelection.from_coercible(selection).resolve(project)

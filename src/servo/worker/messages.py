@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from servo.core.events.assets import Severity
 from servo.core.events.tasks import Output, TaskCost, TaskError, TaskOutcome
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
@@ -58,6 +59,17 @@ class Broken(msgspec.Struct, frozen=True, kw_only=True, tag="broken"):
     detail: str = ""
 
 
+class Checked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a check found."""
+
+    name: str
+    passed: bool
+    blocking: bool = False
+    severity: Severity = Severity.ERROR
+    message: str = ""
+    metadata: str = ""
+
+
 class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done", omit_defaults=True):
     """An execution ended, and how."""
 
@@ -68,6 +80,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done", omit_defaults=
     cost: TaskCost | None = None
     retry_after_ms: int | None = None
     code_version: str = ""
+    checks: tuple[Checked, ...] = ()
 
 
 ToWorker = Work | Cancel

@@ -40,6 +40,7 @@ from servo.worker.child import Child
 from servo.worker.messages import Broken, Done, FromWorker, Input, Ready, Work, frame
 from servo.worker.process import Setting
 from servo.worker.registry import Registered, is_dead, registry_folder
+from servo.worker.reporting import report_of
 from servo.worker.requesting import CONFIG_LABEL
 
 RECEIVE_BYTES = 1 << 18
@@ -171,7 +172,7 @@ class Pool:
         dead = {name for name in {row.worker_id for row in rows} if name and is_dead(folder, name)}
         for row in rows:
             if row.worker_id in dead:
-                self._submit(_lost_with_its_pool(row))
+                self._submit(self._batch(_lost_with_its_pool(row)))
 
     def look(self, state: State) -> None:
         """After an entry: let go of executions that are cancelled, or no longer ours."""
@@ -205,7 +206,7 @@ class Pool:
 
     def _listen(self) -> None:
         while not self._stopping:
-            reports: list[TaskFinished] = []
+            reports: list[Batch] = []
             for key, _ in self._selector.select(timeout=LOOK_EVERY):
                 if key.data is not None:
                     self._read(key.data, reports)
@@ -213,7 +214,7 @@ class Pool:
                 self._submit(report)
             self._keep_going()
 
-    def _read(self, child: Child, reports: list[TaskFinished]) -> None:
+    def _read(self, child: Child, reports: list[Batch]) -> None:
         try:
             data = child.socket.recv(RECEIVE_BYTES)
         except OSError:
@@ -224,7 +225,7 @@ class Pool:
         for message in child.frames.feed(data):
             self._hear(child, message, reports)
 
-    def _hear(self, child: Child, message: FromWorker, reports: list[TaskFinished]) -> None:
+    def _hear(self, child: Child, message: FromWorker, reports: list[Batch]) -> None:
         if isinstance(message, Ready):
             with self._lock:
                 child.ready = True
@@ -237,26 +238,15 @@ class Pool:
         else:
             reports.append(self._done(child, message))
 
-    def _done(self, child: Child, done: Done) -> TaskFinished:
+    def _done(self, child: Child, done: Done) -> Batch:
         with self._lock:
             assignment, took = child.finished(done.exec_id, self._clock.monotonic())
             self._usual_seconds += 0.2 * (took - self._usual_seconds)
             del self._held[done.exec_id]
             self._feed()
-        return TaskFinished(
-            run_id=assignment.run_id,
-            task_key=assignment.task_key,
-            attempt_id=assignment.attempt_id,
-            exec_id=assignment.exec_id,
-            outcome=done.outcome,
-            output=done.output,
-            error=done.error,
-            cost=done.cost,
-            retry_after_ms=done.retry_after_ms,
-            code_version=done.code_version,
-        )
+        return report_of(assignment, done, actor=self.name)
 
-    def _lost(self, child: Child, reports: list[TaskFinished]) -> None:
+    def _lost(self, child: Child, reports: list[Batch]) -> None:
         """A process ended: report what it held, and start another."""
         self._selector.unregister(child.socket)
         code = child.ended()
@@ -267,11 +257,11 @@ class Pool:
                 del self._held[assignment.exec_id]
         for position, assignment in enumerate(held):
             if position == 0 and not child.interrupted:
-                reports.append(_died(assignment, code))
+                reports.append(self._batch(_died(assignment, code)))
             elif position == 0 and child.outcome is not None:
-                reports.append(_finished(assignment, child.outcome))
+                reports.append(self._batch(_finished(assignment, child.outcome)))
             elif position > 0:
-                reports.append(_interrupted(assignment))
+                reports.append(self._batch(_interrupted(assignment)))
         if self._broken is None and not self._stopping and not self._draining:
             self._add_child()
 
@@ -299,10 +289,12 @@ class Pool:
 
     def _report(self, assignment: Assignment, report: TaskFinished) -> None:
         self._held.pop(assignment.exec_id, None)
-        self._submit(report)
+        self._submit(self._batch(report))
 
-    def _submit(self, report: TaskFinished) -> None:
-        batch = Batch(id=f"done-{report.exec_id}", events=(report,), actor=self.name)
+    def _batch(self, report: TaskFinished) -> Batch:
+        return Batch(id=f"done-{report.exec_id}", events=(report,), actor=self.name)
+
+    def _submit(self, batch: Batch) -> None:
         with suppress(ServoError):  # whoever leads now finds it silent and has it repeated
             self._service.submit(batch)
 

@@ -1,0 +1,85 @@
+"""`servo quarantine`: outputs that a blocking check held back."""
+
+import click
+from rich import box
+from rich.table import Table
+
+from servo.cli.output import console, emit_json, instant
+from servo.cli.workspace import Target, of_a_workspace
+from servo.core.events.assets import QuarantineDecided
+from servo.core.events.codec import encode_batch
+from servo.core.events.envelope import Batch
+from servo.core.events.tasks import Gate
+from servo.core.ids import ulid
+from servo.core.state.rows.assets import MaterializationRow
+from servo.errors import NotFound
+from servo.projection.reader import Reader
+from servo.runtime.system import SystemEntropy
+
+
+@click.group("quarantine")
+def quarantine() -> None:
+    """Decide about outputs that a blocking check held back."""
+
+
+@quarantine.command("list", short_help="What waits for a decision.")
+@click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
+@of_a_workspace
+def list_(*, target: Target, json_: bool) -> None:
+    """List the outputs that wait for a decision, newest first."""
+    rows = _held(target)
+    if json_:
+        emit_json(rows)
+        return
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    for column in ("output", "asset", "run", "made"):
+        table.add_column(column, no_wrap=True)
+    for row in rows:
+        table.add_row(row.materialization_id, row.asset_key, row.run_id, instant(row.created_at))
+    console().print(table if rows else "nothing is held back")
+
+
+@quarantine.command("approve", short_help="Let an output through.")
+@click.argument("output")
+@click.option("--reason", default="", help="Why, for whoever asks later.")
+@of_a_workspace
+def approve(*, target: Target, output: str, reason: str) -> None:
+    """Let OUTPUT through: it becomes the latest, unless something newer has."""
+    _decide(target, output, approved=True, reason=reason)
+
+
+@quarantine.command("reject", short_help="Keep an output back for good.")
+@click.argument("output")
+@click.option("--reason", default="", help="Why, for whoever asks later.")
+@of_a_workspace
+def reject(*, target: Target, output: str, reason: str) -> None:
+    """Keep OUTPUT back for good."""
+    _decide(target, output, approved=False, reason=reason)
+
+
+def _held(target: Target) -> list[MaterializationRow]:
+    rows = Reader(target.store, target.paths).snapshot().rows("materializations")
+    made = [row for row in rows if isinstance(row, MaterializationRow)]
+    held = [r for r in made if r.gating_decision is Gate.QUARANTINED and r.decided_at is None]
+    return sorted(held, key=lambda row: row.created_seq, reverse=True)
+
+
+def _decide(target: Target, output: str, *, approved: bool, reason: str) -> None:
+    found = [row for row in _held(target) if row.materialization_id.startswith(output)]
+    if len(found) != 1:
+        raise NotFound(
+            f"{len(found)} outputs that begin with {output} are held back",
+            remedy="see `servo quarantine list`",
+        )
+    now = target.clock.now()
+    name = ulid(now, SystemEntropy().token_bytes(10))
+    event = QuarantineDecided(
+        materialization_id=found[0].materialization_id,
+        approved=approved,
+        decided_by="servo quarantine",
+        reason=reason,
+    )
+    batch = Batch(id=f"quarantine-{name}", events=(event,), sent_at=now)
+    target.store.create(target.paths.inbox_item(name), encode_batch(batch))
+    done = "let through" if approved else "kept back for good"
+    console().print(f"{event.materialization_id} will be {done} by whoever leads the workspace")

@@ -1,0 +1,41 @@
+"""What a worker reports of an execution: its checks and its end, in one batch."""
+
+from servo.core.events.assets import CheckEvaluated
+from servo.core.events.envelope import Batch
+from servo.core.events.tasks import TaskFinished
+from servo.runtime.workers import Assignment
+from servo.worker.messages import Done
+
+
+def report_of(assignment: Assignment, done: Done, *, actor: str) -> Batch:
+    """The batch that tells the ledger how an execution ended."""
+    checks = [
+        CheckEvaluated(
+            run_id=assignment.run_id,
+            task_key=assignment.task_key,
+            attempt_id=assignment.attempt_id,
+            exec_id=assignment.exec_id,
+            asset_key=assignment.asset_key,
+            check_name=check.name,
+            passed=check.passed,
+            severity=check.severity,
+            blocking=check.blocking,
+            message=check.message,
+            metadata=check.metadata,
+            materialization_id=assignment.exec_id,
+        )
+        for check in done.checks
+    ]
+    finished = TaskFinished(
+        run_id=assignment.run_id,
+        task_key=assignment.task_key,
+        attempt_id=assignment.attempt_id,
+        exec_id=assignment.exec_id,
+        outcome=done.outcome,
+        output=done.output,
+        error=done.error,
+        cost=done.cost,
+        retry_after_ms=done.retry_after_ms,
+        code_version=done.code_version,
+    )
+    return Batch(id=f"done-{assignment.exec_id}", events=(*checks, finished), actor=actor)
