@@ -10,7 +10,7 @@ import pytest
 
 from servo.core.keys import AssetKey
 from servo.core.state.rows.execution import RunRow, TaskRow
-from servo.errors import Invalid
+from servo.errors import Conflict, Invalid
 from servo.sdk.planning import plan_assets
 from servo.worker.loader import load_project
 from servo.worker.session import Session, setting_for
@@ -254,3 +254,13 @@ def test_what_an_execution_prints_is_kept_by_attempt(tmp_path: Path) -> None:
     text = kept.read_text()
     for line in ("plain", "to error", "WARNING logged 7", "from a subprocess"):
         assert line in text
+
+
+def test_a_second_session_in_a_workspace_is_told_that_somebody_is_at_work(tmp_path: Path) -> None:
+    project = Project(tmp_path, "@asset\ndef a(): ...\n")
+    with project.session() as session:
+        with pytest.raises(Conflict, match="is at work in this workspace"):
+            Session(project.setting, workers=1)
+        assert project.run(session).state.value == "SUCCEEDED"
+    with project.session():
+        pass

@@ -39,7 +39,7 @@ from servo.runtime.workers import Assignment
 from servo.worker.child import Child
 from servo.worker.messages import Broken, Done, FromWorker, Input, Ready, Work, frame
 from servo.worker.process import Setting
-from servo.worker.registry import Registered, is_dead, registry_folder
+from servo.worker.registry import Registered, forget, is_dead, registry_folder
 from servo.worker.reporting import report_of
 from servo.worker.requesting import CONFIG_LABEL
 
@@ -76,7 +76,7 @@ class Pool:
         self._up = threading.Event()
         self._broken: str | None = None
         self.name = f"{socket.gethostname()}-{os.getpid()}-{entropy.token_bytes(6).hex()}"
-        self._registered = Registered(registry_folder(), self.name)
+        self._registered = Registered(registry_folder(), self.name, setting.address)
         self._thread = threading.Thread(target=self._listen, name="servo-pool", daemon=True)
 
     def start(self) -> None:
@@ -173,6 +173,8 @@ class Pool:
         for row in rows:
             if row.worker_id in dead:
                 self._submit(self._batch(_lost_with_its_pool(row)))
+        for name in dead:
+            forget(folder, name)
 
     def look(self, state: State) -> None:
         """After an entry: let go of executions that are cancelled, or no longer ours."""

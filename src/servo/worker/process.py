@@ -39,6 +39,11 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     workspace: str
 
+    @property
+    def address(self) -> str:
+        """The workspace, told apart from every other on this machine."""
+        return f"{self.store}|{self.tenant}|{self.workspace}"
+
 
 def main() -> int:
     """Serve the pool on the other end of the socket."""

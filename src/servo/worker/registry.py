@@ -2,8 +2,8 @@
 
 A pool holds a lock on a file of its own as long as its process lives, and the operating system lets
 go of it however the process ends. Whoever leads next can therefore tell at once, and not after a
-lease of minutes, that what a dead pool was doing is lost. A file that is missing tells nothing: the
-pool may be on another machine.
+lease of minutes, that what a dead pool was doing is lost; and whoever starts can tell that somebody
+is at work already. A file that is missing tells nothing: the pool may be on another machine.
 """
 
 import fcntl
@@ -13,7 +13,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+import msgspec
+
 _SUFFIX = ".pool"
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A pool: its process, and the workspace it works for."""
+
+    pid: int
+    workspace: str
 
 
 def registry_folder() -> Path:
@@ -25,12 +34,12 @@ def registry_folder() -> Path:
 class Registered:
     """A pool's place in the registry, held until the process ends or it is given up."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, workspace: str) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path = folder / f"{name}{_SUFFIX}"
-        self._file: IO[str] = self._path.open("w")
+        self._file: IO[bytes] = self._path.open("wb")
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self._file.write(str(os.getpid()))
+        self._file.write(msgspec.json.encode(Member(pid=os.getpid(), workspace=workspace)))
         self._file.flush()
 
     def release(self) -> None:
@@ -40,13 +49,40 @@ class Registered:
         self._file.close()
 
 
+def at_work(folder: Path, workspace: str) -> Member | None:
+    """A living pool that works for a workspace, if there is one on this machine."""
+    for path in sorted(folder.glob(f"*{_SUFFIX}")):
+        member = _read(path)
+        if member is not None and member.workspace == workspace and _is_locked(path):
+            return member
+    return None
+
+
 def is_dead(folder: Path, name: str) -> bool:
     """Whether the pool of this name was on this machine and its process has ended."""
+    path = folder / f"{name}{_SUFFIX}"
+    return path.exists() and not _is_locked(path)
+
+
+def forget(folder: Path, name: str) -> None:
+    """Remove a dead pool, once what it was doing is taken care of."""
+    with suppress(FileNotFoundError):
+        (folder / f"{name}{_SUFFIX}").unlink()
+
+
+def _read(path: Path) -> Member | None:
     try:
-        with (folder / f"{name}{_SUFFIX}").open("r") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return msgspec.json.decode(path.read_bytes(), type=Member)
+    except (OSError, msgspec.MsgspecError):
+        return None  # being written, or gone
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
     except FileNotFoundError:
         return False
-    except BlockingIOError:
-        return False
-    return True
+    return False

@@ -9,11 +9,13 @@ from servo.core.events.assets import AssetDefinition
 from servo.core.plan import Plan
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TERMINAL_RUN_STATES
+from servo.errors import Conflict
 from servo.ledger.paths import Paths
 from servo.runtime.deployment import open_world
 from servo.runtime.service import Service
 from servo.worker.pool import Pool
 from servo.worker.process import Setting
+from servo.worker.registry import at_work, registry_folder
 from servo.worker.requesting import Requests, with_config
 from servo.worker.waiting import Waiting
 
@@ -22,6 +24,12 @@ class Session:
     """Leads a workspace with warm workers until it is closed."""
 
     def __init__(self, setting: Setting, *, workers: int, settings: Settings | None = None) -> None:
+        busy = at_work(registry_folder(), setting.address)
+        if busy is not None:
+            raise Conflict(
+                f"another process ({busy.pid}) is at work in this workspace",
+                remedy="wait for it to end, or stop it; what it has begun is then resumed",
+            )
         self._world = open_world(setting.store)
         self.paths = Paths(setting.tenant, setting.workspace)
         self.service = Service(
