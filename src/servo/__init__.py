@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from servo.sdk.selection import AssetSelection
     from servo.sdk.specs import AssetDep, AssetIn, AssetSpec
     from servo.worker.filesystem_io import FilesystemIOManager
+    from servo.worker.loading import load_asset
     from servo.worker.materialize import materialize
 
 __version__ = "0.1.0"
@@ -109,6 +110,7 @@ __all__ = [
     "build_output_context",
     "build_resources",
     "io_manager",
+    "load_asset",
     "load_assets_from_modules",
     "materialize",
     "mem_io_manager",
@@ -163,6 +165,7 @@ _PLACES = {
     "build_output_context": "servo.sdk.io_context",
     "build_resources": "servo.sdk.resources",
     "io_manager": "servo.sdk.io_manager",
+    "load_asset": "servo.worker.loading",
     "load_assets_from_modules": "servo.sdk.definitions",
     "materialize": "servo.worker.materialize",
     "mem_io_manager": "servo.sdk.io_manager",
