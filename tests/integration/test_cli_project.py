@@ -55,6 +55,30 @@ def test_a_part_can_be_chosen_and_a_plan_be_seen_first(tmp_path: Path) -> None:
     assert len(both["tasks"]) == 2
 
 
+def test_the_status_says_what_fails_and_what_was_never_made(tmp_path: Path) -> None:
+    code = """
+        from servo import asset
+
+        @asset
+        def good(): ...
+
+        @asset
+        def bad(good):
+            raise ValueError
+
+        @asset
+        def below(bad): ...
+        """
+    (tmp_path / "assets.py").write_text(dedent(code))
+    assert servo(tmp_path, "materialize").returncode == 1
+    told = asked(tmp_path, "status")
+    assert (told["assets"], told["failing"], told["missing"]) == (3, ["bad"], ["bad", "below"])
+    assert (told["runs"], told["open_runs"]) == ({"FAILED": 1}, [])
+    shown = servo(tmp_path, "status").stdout
+    assert "failing: bad" in shown
+    assert "FAILED" in shown
+
+
 def test_configuration_and_tags_reach_the_asset(tmp_path: Path) -> None:
     code = """
         from servo import AssetExecutionContext, Config, asset

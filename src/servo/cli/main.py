@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "quarantine": ("servo.cli.commands.quarantine:quarantine", "Decide about held outputs."),
         "resume": ("servo.cli.commands.materialize:resume", "Finish runs that were begun."),
         "run": ("servo.cli.commands.runs:run", "See what ran, and stop it."),
+        "status": ("servo.cli.commands.status:status", "Say how a workspace stands."),
         "sql": ("servo.cli.commands.sql:sql", "Ask the tables of a workspace with SQL."),
     }
 )

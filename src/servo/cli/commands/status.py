@@ -1,0 +1,50 @@
+"""`servo status`: how a workspace stands, in a few lines."""
+
+from collections import Counter
+
+import click
+
+from servo.cli.commands.runs import coloured
+from servo.cli.output import console, emit_json, instant, plural
+from servo.cli.run_rows import all_runs
+from servo.cli.workspace import Target, of_a_workspace
+from servo.core.state.rows.assets import AssetRow
+from servo.core.state.states import TERMINAL_RUN_STATES
+from servo.projection.reader import Reader
+
+NEWEST = 5
+
+
+@click.command("status")
+@click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
+@of_a_workspace
+def status(*, target: Target, json_: bool) -> None:
+    """Say how a workspace stands: its assets, what runs, and how the newest runs ended."""
+    snapshot = Reader(target.store, target.paths).snapshot()
+    assets = [row for row in snapshot.rows("assets") if isinstance(row, AssetRow) and row.defined]
+    runs = all_runs(snapshot)
+    open_runs = [run for run in runs if run.state not in TERMINAL_RUN_STATES]
+    failing = sorted(row.asset_key for row in assets if row.consecutive_failures)
+    missing = sorted(row.asset_key for row in assets if row.last_materialization_id is None)
+    if json_:
+        told = {
+            "applied_seq": snapshot.applied_seq,
+            "as_of": snapshot.as_of,
+            "assets": len(assets),
+            "failing": failing,
+            "missing": missing,
+            "runs": dict(Counter(run.state.value for run in runs)),
+            "open_runs": [run.run_id for run in open_runs],
+        }
+        emit_json(told)
+        return
+    out = console()
+    out.print(f"{plural(len(assets), 'asset')}, {plural(len(runs), 'run')}, entry ", end="")
+    out.print(f"{snapshot.applied_seq} of {instant(snapshot.as_of)}")
+    for word, names in (("failing", failing), ("never made", missing)):
+        if names:
+            out.print(f"{word}: {', '.join(names[:10])}{' …' if len(names) > 10 else ''}")
+    if open_runs:
+        out.print(f"not ended: {plural(len(open_runs), 'run')}; `servo resume` goes on with them")
+    for run in runs[:NEWEST]:
+        out.print(f"{instant(run.created_at)} {run.run_id} ", coloured(run.state), sep="")
