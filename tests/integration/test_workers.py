@@ -264,3 +264,21 @@ def test_a_second_session_in_a_workspace_is_told_that_somebody_is_at_work(tmp_pa
         assert project.run(session).state.value == "SUCCEEDED"
     with project.session():
         pass
+
+
+def test_code_that_ends_its_process_when_it_is_imported_is_told(tmp_path: Path) -> None:
+    project = Project(tmp_path, "@asset\ndef a(): ...\n")
+    (tmp_path / "assets.py").write_text("import os\nos._exit(7)\n")
+    told = "while they import the code, with exit code 7"
+    with pytest.raises(Invalid, match=told), project.session():
+        pass
+
+
+def test_code_that_breaks_while_a_run_goes_on_ends_the_wait(tmp_path: Path) -> None:
+    project = Project(tmp_path, "import os\n@asset\ndef deadly():\n    os._exit(1)\n")
+    with project.session(workers=1) as session:
+        (tmp_path / "assets.py").write_text("def broken(:")
+        assert project.run(session).state.value == "FAILED"
+        plan = plan_assets(project.definitions, project.definitions.order)
+        with pytest.raises(Invalid, match="SyntaxError"):
+            session.wait(session.request(plan, "again"), LIMIT)

@@ -36,6 +36,11 @@ class Child:
                 cwd=setting.folder,
             )
 
+    @property
+    def current(self) -> str | None:
+        """The execution it runs; others it was given lie behind it."""
+        return next(iter(self.running), None)
+
     def takes(self, depth: int) -> bool:
         """Whether it can be given another execution, up to `depth` of them."""
         return self.ready and not self.interrupted and len(self.running) < depth

@@ -49,6 +49,7 @@ MAX_BACKLOG = 64
 BEAT_EVERY = timedelta(seconds=1)
 GRACE = timedelta(seconds=10)
 LOOK_EVERY = 0.25
+MAX_STILLBORN = 3
 
 
 class Pool:
@@ -73,6 +74,7 @@ class Pool:
         self._spare: list[str] = []
         self._next_beat = 0.0
         self._draining = self._stopping = False
+        self._stillborn = 0
         self._up = threading.Event()
         self._broken: str | None = None
         self.name = f"{socket.gethostname()}-{os.getpid()}-{entropy.token_bytes(6).hex()}"
@@ -89,6 +91,10 @@ class Pool:
     def wait(self) -> None:
         """Until a process can run something; `Invalid` if the user's code cannot be imported."""
         self._up.wait()
+        self.check()
+
+    def check(self) -> None:
+        """`Invalid` if no process can run anything any more."""
         if self._broken is not None:
             raise Invalid(self._broken, remedy="fix the code and start again")
 
@@ -195,7 +201,8 @@ class Pool:
                 self._report(assignment, _finished(assignment, outcome))
             return
         for child in self._children:
-            if assignment.exec_id in child.running:
+            # One that lies behind another is let go when its turn comes, at a later look.
+            if assignment.exec_id == child.current:
                 child.interrupt(outcome, self._clock.monotonic())
 
     # --- from the processes -------------------------------------------------------------------
@@ -207,14 +214,24 @@ class Pool:
         self._selector.register(child.socket, selectors.EVENT_READ, child)
 
     def _listen(self) -> None:
-        while not self._stopping:
-            reports: list[Batch] = []
-            for key, _ in self._selector.select(timeout=LOOK_EVERY):
-                if key.data is not None:
-                    self._read(key.data, reports)
-            for report in reports:
-                self._submit(report)
-            self._keep_going()
+        try:
+            while not self._stopping:
+                self._turn()
+        except Exception as error:  # noqa: BLE001 - whoever waits has to be told
+            self._fail(f"the pool of workers failed: {type(error).__name__}: {error}")
+
+    def _turn(self) -> None:
+        reports: list[Batch] = []
+        for key, _ in self._selector.select(timeout=LOOK_EVERY):
+            if key.data is not None:
+                self._read(key.data, reports)
+        for report in reports:
+            self._submit(report)
+        self._keep_going()
+
+    def _fail(self, why: str) -> None:
+        self._broken = why
+        self._up.set()
 
     def _read(self, child: Child, reports: list[Batch]) -> None:
         try:
@@ -232,11 +249,11 @@ class Pool:
             with self._lock:
                 child.ready = True
                 self._feed()
+            self._stillborn = 0
             self._up.set()
             self._service.wake()
         elif isinstance(message, Broken):
-            self._broken = message.message
-            self._up.set()
+            self._fail(message.message)
         else:
             reports.append(self._done(child, message))
 
@@ -264,6 +281,10 @@ class Pool:
                 reports.append(self._batch(_finished(assignment, child.outcome)))
             elif position > 0:
                 reports.append(self._batch(_interrupted(assignment)))
+        if not child.ready and not child.interrupted:
+            self._stillborn += 1
+        if self._stillborn >= MAX_STILLBORN and self._broken is None:
+            self._fail(f"worker processes end while they import the code, with {_how(code)}")
         if self._broken is None and not self._stopping and not self._draining:
             self._add_child()
 
@@ -348,6 +369,9 @@ def _lost_with_its_pool(row: TaskRow) -> TaskFinished:
 
 def _died(assignment: Assignment, code: int) -> TaskFinished:
     """What to say of an execution whose process ended by itself."""
-    how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-    error = TaskError(code="WorkerDied", message=f"the worker process ended with {how}")
+    error = TaskError(code="WorkerDied", message=f"the worker process ended with {_how(code)}")
     return _finished(assignment, TaskOutcome.FAILED, error)
+
+
+def _how(code: int) -> str:
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"

@@ -19,6 +19,8 @@ from servo.worker.registry import at_work, registry_folder
 from servo.worker.requesting import Requests, with_config
 from servo.worker.waiting import Waiting
 
+LOOK_EVERY = 0.5
+
 
 class Session:
     """Leads a workspace with warm workers until it is closed."""
@@ -102,7 +104,14 @@ class Session:
 
     def wait(self, run: str, timeout: float | None = None) -> RunRow | None:
         """Until a run has ended, or for so many seconds; its last row, None if it goes on."""
-        return self._waiting.wait(run, timeout)
+        clock = self._world.clock
+        until = None if timeout is None else clock.monotonic() + timeout
+        while True:
+            left = LOOK_EVERY if until is None else min(LOOK_EVERY, until - clock.monotonic())
+            ended = self._waiting.wait(run, max(left, 0))
+            if ended is not None or (until is not None and clock.monotonic() >= until):
+                return ended
+            self.pool.check()
 
     def row(self, run: str) -> RunRow | None:
         """A run as it stands."""
