@@ -282,3 +282,49 @@ def test_code_that_breaks_while_a_run_goes_on_ends_the_wait(tmp_path: Path) -> N
         plan = plan_assets(project.definitions, project.definitions.order)
         with pytest.raises(Invalid, match="SyntaxError"):
             session.wait(session.request(plan, "again"), LIMIT)
+
+
+def test_what_is_too_much_to_report_fails_the_task_and_is_told(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path,
+        """
+        @asset
+        def wordy():
+            raise ValueError("x" * 1_000_000 + "\\ud800")
+
+        @asset
+        def laden(context):
+            context.add_output_metadata({"all": "x" * 1_000_000})
+        """,
+    )
+    with project.session() as session:
+        run = project.run(session)
+        assert run.tasks_failed == 2
+        assert task(session, run, "wordy").error_message.startswith("ValueError: xxx")
+        assert task(session, run, "laden").error_code == "ReportRefused"
+
+
+def test_threads_and_processes_that_user_code_leaves_behind_hold_nobody_up(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path,
+        """
+        import os
+        import threading
+        import time
+
+        @asset
+        def leaves_a_thread():
+            threading.Thread(target=time.sleep, args=(600,)).start()
+
+        @asset(deps=[leaves_a_thread])
+        def leaves_a_process():
+            if os.fork() == 0:
+                time.sleep(3)
+                os._exit(0)
+            os.kill(os.getpid(), 9)
+        """,
+    )
+    with project.session(workers=1) as session:
+        run = project.run(session)
+        assert (run.tasks_succeeded, run.tasks_failed) == (1, 1)
+        assert "SIGKILL" in task(session, run, "leaves_a_process").error_message

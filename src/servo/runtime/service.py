@@ -152,6 +152,11 @@ class Service:
         return self._current()
 
     @property
+    def over(self) -> bool:
+        """Whether this process will not lead again: it was stopped, or somebody else leads."""
+        return not self._thread.is_alive()
+
+    @property
     def failure(self) -> ServoError | None:
         """Why the service no longer leads."""
         return self._failure

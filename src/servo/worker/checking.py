@@ -12,6 +12,8 @@ from servo.sdk.metadata import encode_metadata
 from servo.sdk.resources import Resources
 from servo.worker.messages import Checked
 
+MAX_MESSAGE = 8_000
+
 _STORED = {AssetCheckSeverity.WARN: Severity.WARN, AssetCheckSeverity.ERROR: Severity.ERROR}
 
 
@@ -38,7 +40,7 @@ def _run(
         return _told(check, check.fn(**arguments))
     except Exception as error:  # noqa: BLE001 - a check is user code
         kind = "" if isinstance(error, ServoError) else f"{type(error).__name__}: "
-        message = f"{kind}{error}"
+        message = f"{kind}{error}"[:MAX_MESSAGE]
         return Checked(name=spec.name, passed=False, blocking=spec.blocking, message=message)
 
 
@@ -54,7 +56,7 @@ def _told(check: AssetChecksDefinition, found: Any) -> Checked:
         passed=found.passed,
         blocking=spec.blocking,
         severity=_STORED[found.severity],
-        message=found.description or "",
+        message=(found.description or "")[:MAX_MESSAGE],
         metadata=encode_metadata(dict(found.metadata)) if found.metadata else "",
     )
 

@@ -25,6 +25,7 @@ class Child:
         self.ready = False
         self.running: dict[str, Assignment] = {}
         self.interrupted = False
+        self.target: str | None = None
         self.outcome: TaskOutcome | None = None
         self._since = 0.0
         self._asked_at: float | None = None
@@ -58,15 +59,19 @@ class Child:
         took, self._since = now - self._since, now
         return self.running.pop(exec_id), took
 
-    def interrupt(self, outcome: TaskOutcome | None, now: float) -> None:
-        """Have it stop what it runs; with an outcome that is reported, without it is not."""
+    def interrupt(self, target: str | None, outcome: TaskOutcome | None, now: float) -> None:
+        """Have it stop what it runs. `target` ends with the outcome, or unreported without one;
+
+        anything else it was given is interrupted, to be done again.
+        """
         if self.interrupted:
             return
-        self.interrupted, self.outcome, self._asked_at = True, outcome, now
+        self.interrupted, self.target, self.outcome, self._asked_at = True, target, outcome, now
         if self.running:
             self.process.send_signal(signal.SIGTERM)
         else:
-            self.socket.shutdown(socket.SHUT_WR)
+            with suppress(OSError):
+                self.socket.shutdown(socket.SHUT_WR)
 
     def kill_if_overdue(self, now: float, grace: timedelta) -> None:
         """Kill it if it was asked to stop and has not."""
@@ -77,11 +82,19 @@ class Child:
         """End it: it sees that its pool is gone."""
         with suppress(OSError):
             self.socket.close()
-        if self.running:
+        if self.running or not self.ready:
             self.process.kill()
-        self.process.wait()
+        _ = self._gone()
 
     def ended(self) -> int:
         """After it has hung up: its exit code."""
         self.socket.close()
-        return self.process.wait()
+        return self._gone()
+
+    def _gone(self) -> int:
+        """Wait for its end, and not for ever: user code may have left threads behind."""
+        try:
+            return self.process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()

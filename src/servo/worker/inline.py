@@ -5,10 +5,14 @@ second time. Everything else is the same: the same leader, the same ledger, the 
 """
 
 import queue
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from servo.controllers.dispatch import IdleWorker
+from servo.errors import ServoError
 from servo.ports.entropy import Entropy
+from servo.runtime.requests import Beat
 from servo.runtime.service import Service
 from servo.runtime.workers import Assignment
 from servo.worker.messages import Work
@@ -18,6 +22,7 @@ from servo.worker.run_task import Runner
 
 NAME = "inline"
 LOOK_EVERY = 0.05
+BEAT_EVERY = 1.0
 
 
 class InlineWorkers:
@@ -28,6 +33,7 @@ class InlineWorkers:
         self._entropy = entropy
         self._given: queue.SimpleQueue[Assignment] = queue.SimpleQueue()
         self._busy = False
+        self._current: Assignment | None = None
 
     def idle(self) -> Sequence[IdleWorker]:
         """The caller, if it has nothing to do."""
@@ -43,14 +49,36 @@ class InlineWorkers:
 
     def work_until(self, over: Callable[[], bool], runner: Runner) -> None:
         """Run what is given until it is over."""
-        while not over():
-            try:
-                assignment = self._given.get(timeout=LOOK_EVERY)
-            except queue.Empty:
-                continue
-            self._run(assignment, as_work(assignment), runner)
+        done = threading.Event()
+        beating = threading.Thread(target=self._beat_until, args=(done,), daemon=True)
+        beating.start()
+        try:
+            while not over():
+                with suppress(queue.Empty):
+                    assignment = self._given.get(timeout=LOOK_EVERY)
+                    self._run(assignment, as_work(assignment), runner)
+        finally:
+            done.set()
+
+    def _beat_until(self, done: threading.Event) -> None:
+        """Say that the execution lives, however long it takes."""
+        while not done.wait(BEAT_EVERY):
+            current = self._current
+            if current is not None:
+                with suppress(ServoError):
+                    _ = self._service.beat(
+                        Beat(
+                            run_id=current.run_id,
+                            task_key=current.task_key,
+                            attempt_id=current.attempt_id,
+                            exec_id=current.exec_id,
+                            worker_id=NAME,
+                        )
+                    )
 
     def _run(self, assignment: Assignment, work: Work, runner: Runner) -> None:
+        self._current = assignment
         done = runner.run(work)
+        self._current = None
         self._busy = False
         _ = self._service.commit(report_of(assignment, done, actor=NAME))

@@ -21,16 +21,17 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from datetime import timedelta
 
 from servo.controllers.dispatch import IdleWorker
-from servo.core.events.envelope import Batch
+from servo.core.events.envelope import Answer, Batch
 from servo.core.events.tasks import TaskError, TaskFinished, TaskOutcome
 from servo.core.state.rows.execution import TaskRow
 from servo.core.state.state import State
 from servo.core.state.states import RUNNING
-from servo.errors import Invalid, ServoError
+from servo.errors import Invalid, ServoError, Unavailable
 from servo.ports.clock import Clock
 from servo.ports.entropy import Entropy
 from servo.runtime.requests import Beat
@@ -50,6 +51,8 @@ BEAT_EVERY = timedelta(seconds=1)
 GRACE = timedelta(seconds=10)
 LOOK_EVERY = 0.25
 MAX_STILLBORN = 3
+SMALL = 32 * 1024
+REFUSED = "refused-"
 
 
 class Pool:
@@ -75,6 +78,7 @@ class Pool:
         self._next_beat = 0.0
         self._draining = self._stopping = False
         self._stillborn = 0
+        self._unsent: deque[Batch] = deque()
         self._up = threading.Event()
         self._broken: str | None = None
         self.name = f"{socket.gethostname()}-{os.getpid()}-{entropy.token_bytes(6).hex()}"
@@ -104,7 +108,7 @@ class Pool:
             self._draining = True
             waiting, self._queue = list(self._queue), deque()
             for child in self._children:
-                child.interrupt(TaskOutcome.INTERRUPTED, self._clock.monotonic())
+                child.interrupt(None, None, self._clock.monotonic())
         for assignment in waiting:
             self._report(assignment, _interrupted(assignment))
         until = self._clock.monotonic() + limit.total_seconds()
@@ -114,7 +118,8 @@ class Pool:
 
     def stop(self) -> None:
         """End every process and wait for it; what it held is found silent by whoever leads next."""
-        self._stopping = True
+        with self._lock:
+            self._draining = self._stopping = True
         self._waker.close()
         with suppress(RuntimeError):  # never started
             self._thread.join()
@@ -148,19 +153,23 @@ class Pool:
         """Take a granted execution; it runs as soon as a process is free."""
         with self._lock:
             self._spare.remove(assignment.exec_id)
+            if self._draining:
+                self._submit(self._batch(_interrupted(assignment)))
+                return
             self._held[assignment.exec_id] = assignment
             self._queue.append(assignment)
             self._feed()
 
     def _feed(self) -> None:
         """Give what waits to processes that do not; the next one lies ready while one runs."""
-        for depth in (1, 2):
+        # A second one only while tasks are short, and if the socket takes it without waiting.
+        for depth in (1, 2) if self._usual_seconds < BACKLOG_SECONDS else (1,):
             for child in self._children:
                 if not self._queue:
                     return
-                if child.takes(depth):
-                    assignment = self._queue.popleft()
-                    child.send(frame(as_work(assignment)), assignment, self._clock.monotonic())
+                data = frame(as_work(self._queue[0])) if child.takes(depth) else b""
+                if data and (depth == 1 or len(data) <= SMALL):
+                    child.send(data, self._queue.popleft(), self._clock.monotonic())
 
     def at_work(self) -> list[str]:
         """The assets that are being made."""
@@ -178,7 +187,7 @@ class Pool:
         dead = {name for name in {row.worker_id for row in rows} if name and is_dead(folder, name)}
         for row in rows:
             if row.worker_id in dead:
-                self._submit(self._batch(_lost_with_its_pool(row)))
+                _ = self._service.commit(self._batch(_lost_with_its_pool(row)))
         for name in dead:
             forget(folder, name)
 
@@ -203,7 +212,7 @@ class Pool:
         for child in self._children:
             # One that lies behind another is let go when its turn comes, at a later look.
             if assignment.exec_id == child.current:
-                child.interrupt(outcome, self._clock.monotonic())
+                child.interrupt(assignment.exec_id, outcome, self._clock.monotonic())
 
     # --- from the processes -------------------------------------------------------------------
 
@@ -268,19 +277,20 @@ class Pool:
     def _lost(self, child: Child, reports: list[Batch]) -> None:
         """A process ended: report what it held, and start another."""
         self._selector.unregister(child.socket)
-        code = child.ended()
         with self._lock:
             self._children.remove(child)
             held = list(child.running.values())
             for assignment in held:
                 del self._held[assignment.exec_id]
+        code = child.ended()
         for position, assignment in enumerate(held):
-            if position == 0 and not child.interrupted:
-                reports.append(self._batch(_died(assignment, code)))
-            elif position == 0 and child.outcome is not None:
-                reports.append(self._batch(_finished(assignment, child.outcome)))
-            elif position > 0:
+            if child.interrupted and assignment.exec_id == child.target:
+                if child.outcome is not None:
+                    reports.append(self._batch(_finished(assignment, child.outcome)))
+            elif child.interrupted or position > 0:
                 reports.append(self._batch(_interrupted(assignment)))
+            else:
+                reports.append(self._batch(_died(assignment, code)))
         if not child.ready and not child.interrupted:
             self._stillborn += 1
         if self._stillborn >= MAX_STILLBORN and self._broken is None:
@@ -296,8 +306,11 @@ class Pool:
                 child.kill_if_overdue(now, GRACE)
             if now < self._next_beat:
                 return
+            unsent, self._unsent = list(self._unsent), deque()
             self._next_beat = now + BEAT_EVERY.total_seconds()
             held = list(self._held.values())
+        for batch in unsent:
+            self._submit(batch)
         with suppress(ServoError):
             for assignment in held:
                 self._service.beat(
@@ -318,8 +331,21 @@ class Pool:
         return Batch(id=f"done-{report.exec_id}", events=(report,), actor=self.name)
 
     def _submit(self, batch: Batch) -> None:
-        with suppress(ServoError):  # whoever leads now finds it silent and has it repeated
-            self._service.submit(batch)
+        """Report; what could not be taken now is sent again, what never can be is told as that."""
+
+        def look(future: Future[Answer]) -> None:
+            if not future.cancelled() and isinstance(future.exception(), Unavailable):
+                self._unsent.append(batch)
+
+        try:
+            self._service.submit(batch).add_done_callback(look)
+        except Invalid as error:
+            if not batch.id.startswith(REFUSED):
+                self._submit(_refused(batch, error))
+        except Unavailable:
+            self._unsent.append(batch)
+        except ServoError:
+            return  # somebody else leads, finds it silent and has it repeated
 
 
 def as_work(assignment: Assignment) -> Work:
@@ -374,4 +400,24 @@ def _died(assignment: Assignment, code: int) -> TaskFinished:
 
 
 def _how(code: int) -> str:
-    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    try:
+        return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _refused(batch: Batch, why: Invalid) -> Batch:
+    """What to report instead of a report that the ledger cannot take."""
+    (*_, finished) = batch.events
+    if not isinstance(finished, TaskFinished):
+        return batch
+    error = TaskError(code="ReportRefused", message=str(why)[:1000], retriable=False)
+    failed = TaskFinished(
+        run_id=finished.run_id,
+        task_key=finished.task_key,
+        attempt_id=finished.attempt_id,
+        exec_id=finished.exec_id,
+        outcome=TaskOutcome.FAILED,
+        error=error,
+    )
+    return Batch(id=f"{REFUSED}{finished.exec_id}", events=(failed,), actor=batch.actor)

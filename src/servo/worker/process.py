@@ -7,9 +7,11 @@ Started by a pool and connected to it by a socket; when the pool is gone, so is 
 
 import logging
 import os
+import select
 import signal
 import socket
 import sys
+import threading
 from pathlib import Path
 
 import msgspec
@@ -50,6 +52,9 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pool's to handle
     signal.signal(signal.SIGTERM, _interrupt)
     pool = socket.socket(fileno=int(sys.argv[1]))
+    pool.set_inheritable(False)
+    os.register_at_fork(after_in_child=pool.close)
+    threading.Thread(target=_die_with, args=(pool.fileno(),), daemon=True).start()
     setting = msgspec.json.decode(sys.argv[2], type=Setting)
     try:
         return _work_for(pool, setting)
@@ -67,13 +72,29 @@ def _work_for(pool: socket.socket, setting: Setting) -> int:
     except ServoError as error:
         pool.sendall(frame(Broken(message=str(error))))
         return 1
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - user code is imported here
+        pool.sendall(frame(Broken(message=f"{type(error).__name__}: {error}")))
+        return 1
     pool.sendall(frame(Ready(pid=os.getpid())))
     serve(pool, runner)
     return 0
 
 
+_asked_to_stop = threading.Event()
+
+
 def _interrupt(*_: object) -> None:
+    _asked_to_stop.set()
     raise Interrupted
+
+
+def _die_with(pool: int) -> None:
+    """End this process when the pool is gone, whatever user code is doing."""
+    poll = select.poll()
+    poll.register(pool, 0)
+    while not any(events & select.POLLHUP for _, events in poll.poll()):
+        pass
+    os._exit(1)
 
 
 def _runner(setting: Setting) -> Runner:
@@ -94,9 +115,14 @@ def serve(pool: socket.socket, runner: Runner) -> None:
     frames = Frames(to_worker)
     while data := pool.recv(RECEIVE_BYTES):
         for message in frames.feed(data):
+            if _asked_to_stop.is_set():
+                return  # user code swallowed it
             if isinstance(message, Work):
                 pool.sendall(frame(runner.run(message)))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    _code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(_code)  # threads that user code left behind do not keep the pool waiting

@@ -13,6 +13,7 @@ from servo.worker.calls import Calls
 from servo.worker.messages import Done, Work
 
 MAX_DETAIL = 16_000
+MAX_MESSAGE = 8_000
 
 
 class Runner:
@@ -62,7 +63,7 @@ def failed(exec_id: str, error: BaseException) -> Done:
         outcome=TaskOutcome.FAILED,
         error=TaskError(
             code="ServoError" if isinstance(error, ServoError) else "UserCodeException",
-            message=f"{type(error).__name__}: {error}",
+            message=_message(error),
             types=tuple(_names(error)),
             retriable=retriable,
             max_attempts=most,
@@ -70,6 +71,15 @@ def failed(exec_id: str, error: BaseException) -> Done:
         ),
         retry_after_ms=retry_after,
     )
+
+
+def _message(error: BaseException) -> str:
+    """What an exception says, in what JSON and people can take."""
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - its __str__ is user code
+        text = type(error).__name__
+    return text[:MAX_MESSAGE].encode(errors="replace").decode()
 
 
 def _names(error: BaseException) -> list[str]:
@@ -82,7 +92,7 @@ def _trimmed(error: BaseException) -> str:
     frames = traceback.TracebackException.from_exception(error)
     own = [frame for frame in frames.stack if "/servo/worker/" not in frame.filename]
     frames.stack = traceback.StackSummary.from_list(own)
-    text = "".join(frames.format())
+    text = "".join(frames.format()).encode(errors="replace").decode()
     return text if len(text) <= MAX_DETAIL else f"{text[:MAX_DETAIL]}\n…"
 
 

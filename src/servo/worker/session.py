@@ -91,10 +91,11 @@ class Session:
 
     def open_runs(self) -> list[RunRow]:
         """Runs that were asked for and have not ended, oldest first; they are waited for."""
-        rows = self.service.engine.state.runs.rows
-        found = [row for row in list(rows.values()) if row.state not in TERMINAL_RUN_STATES]
-        for row in found:
-            self._waiting.add(row.run_id)
+        rows = list(self.service.engine.state.runs.rows.values())
+        for row in rows:
+            if row.state not in TERMINAL_RUN_STATES:
+                self._waiting.add(row.run_id)
+        found = [row for row in rows if row.state not in TERMINAL_RUN_STATES]
         return sorted(found, key=lambda row: row.created_at)
 
     @overload

@@ -23,21 +23,21 @@ class Waiting:
 
     def ended(self, run: str) -> RunRow | None:
         """The last row of a run, if it is over; raises what ended the leader instead."""
-        if run not in self._ended and self._service.failure is not None:
+        if run in self._ended:
+            return self._ended[run]
+        if self._service.over and self._service.failure is not None:
             raise self._service.failure
-        return self._ended.get(run)
+        return None
 
     def wait(self, run: str, timeout: float | None = None) -> RunRow | None:
         """Until a run has ended, or for so many seconds; its last row, None if it goes on."""
         with self._changed:
-            self._changed.wait_for(
-                lambda: run in self._ended or bool(self._service.failure), timeout
-            )
+            self._changed.wait_for(lambda: run in self._ended or self._service.over, timeout)
             return self.ended(run)
 
     def _look(self, state: State) -> None:
         over = state.index.runs_over
-        ended = [run for run in self._waited if run in over]
+        ended = [run for run in list(self._waited) if run in over]
         if ended:
             with self._changed:
                 for run in ended:
