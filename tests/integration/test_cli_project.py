@@ -110,11 +110,18 @@ def test_a_run_that_fails_says_what_failed_and_exits_with_1(tmp_path: Path) -> N
         @asset
         def broken():
             return 1 / 0
+
+        @asset
+        def odd():
+            raise ValueError("[/] [red]no markup[/red]")
         """
     (tmp_path / "assets.py").write_text(dedent(code))
     done = servo(tmp_path, "materialize")
     assert done.returncode == 1
     assert "broken ZeroDivisionError: division by zero" in done.stdout
+    assert "odd ValueError: [/] [red]no markup[/red]" in done.stdout
+    (run,) = asked(tmp_path, "run", "list")
+    assert "[red]no markup[/red]" in servo(tmp_path, "run", "show", run["run_id"]).stdout
 
 
 @pytest.mark.parametrize(

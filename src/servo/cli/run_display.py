@@ -2,6 +2,8 @@
 
 from importlib import import_module
 
+from rich.text import Text
+
 from servo.cli.output import console, plural
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import RunState, TaskState
@@ -48,16 +50,19 @@ def _over(row: RunRow) -> int:
 def summary(run: RunRow, tasks: list[TaskRow], seconds: float) -> None:
     """What became of a run: one line, and one for each task that failed."""
     out = console()
-    counts = [
-        f"[{style}]{getattr(run, field)} {word}[/]"
+    said = [
+        Text(f"{getattr(run, field)} {word}", style)
         for word, field, style in _WORDS
         if getattr(run, field)
     ]
-    style = _STYLE.get(run.state, "bold yellow")
-    told = ", ".join(counts) or "nothing to do"
-    out.print(f"[{style}]{run.state.value}[/] {run.run_id}: {told} in {seconds:.2f} s")
+    told = Text(", ").join(said) if said else Text("nothing to do")
+    state = (run.state.value, _STYLE.get(run.state, "bold yellow"))
+    out.print(Text.assemble(state, f" {run.run_id}: ", told, f" in {seconds:.2f} s"))
     failed = [task for task in tasks if task.state is TaskState.FAILED]
     for task in failed[:MAX_FAILURES]:
-        out.print(f"  [red]{task.asset_key}[/] {task.error_message}", markup=True)
+        out.print(Text.assemble("  ", (task.asset_key, "red"), f" {task.error_message}"))
     if len(failed) > MAX_FAILURES:
         out.print(f"  and {plural(len(failed) - MAX_FAILURES, 'more')}")
+    if failed:
+        said = f"servo logs {run.run_id}, servo run show, and servo run retry once it is mended"
+        console(stderr=True).print(Text(said, "dim"))

@@ -94,7 +94,7 @@ class _Play:
 
     def tell(self, text: str) -> None:
         self._act += 1
-        self._console.print(f"[cyan]{self._act}.[/] {text}", soft_wrap=True)
+        self._console.print(f"[cyan]{self._act}.[/] {text}", soft_wrap=True, markup=True)
 
     def request(self) -> str:
         """Ask for a run without talking to anybody: drop a batch into the inbox."""
@@ -175,7 +175,9 @@ class _Play:
             f"servo admin inspect {options}",
             f"servo admin verify {options}",
         ):
-            self._console.print(f"   [green]{line}[/]", soft_wrap=True, highlight=False)
+            self._console.print(
+                f"   [green]{line}[/]", soft_wrap=True, highlight=False, markup=True
+            )
         self._console.print(f"   (the task that failed once is {FLAKY})", highlight=False)
 
     # --- reading ----------------------------------------------------------------------------

@@ -4,17 +4,14 @@ import click
 from rich import box
 from rich.table import Table
 
+from servo.cli.leaving import leave
 from servo.cli.output import console, emit_json, instant
 from servo.cli.workspace import Target, of_a_workspace
 from servo.core.events.assets import QuarantineDecided
-from servo.core.events.codec import encode_batch
-from servo.core.events.envelope import Batch
 from servo.core.events.tasks import Gate
-from servo.core.ids import ulid
 from servo.core.state.rows.assets import MaterializationRow
 from servo.errors import NotFound
 from servo.projection.reader import Reader
-from servo.runtime.system import SystemEntropy
 
 
 @click.group("quarantine")
@@ -71,15 +68,12 @@ def _decide(target: Target, output: str, *, approved: bool, reason: str) -> None
             f"{len(found)} outputs that begin with {output} are held back",
             remedy="see `servo quarantine list`",
         )
-    now = target.clock.now()
-    name = ulid(now, SystemEntropy().token_bytes(10))
     event = QuarantineDecided(
         materialization_id=found[0].materialization_id,
         approved=approved,
         decided_by="servo quarantine",
         reason=reason,
     )
-    batch = Batch(id=f"quarantine-{name}", events=(event,), sent_at=now)
-    target.store.create(target.paths.inbox_item(name), encode_batch(batch))
+    leave(target, "quarantine", event)
     done = "let through" if approved else "kept back for good"
     console().print(f"{event.materialization_id} will be {done} by whoever leads the workspace")

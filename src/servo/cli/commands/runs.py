@@ -8,18 +8,15 @@ from rich.table import Table
 from rich.text import Text
 
 from servo.cli.commands.materialize import retry
+from servo.cli.leaving import leave
 from servo.cli.output import console, emit_json, instant
 from servo.cli.run_rows import all_runs, find, run_and_tasks
 from servo.cli.workspace import Target, of_a_workspace
-from servo.core.events.codec import encode_batch
-from servo.core.events.envelope import Batch
 from servo.core.events.runs import RunCancelRequested
-from servo.core.ids import ulid
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
 from servo.errors import Conflict
 from servo.projection.reader import Reader
-from servo.runtime.system import SystemEntropy
 
 COLOURS = {
     "SUCCEEDED": "green",
@@ -88,11 +85,8 @@ def cancel(*, target: Target, run_id: str, reason: str) -> None:
     row = find(Reader(target.store, target.paths).read(all_runs), run_id)
     if row.state in TERMINAL_RUN_STATES:
         raise Conflict(f"{row.run_id} has ended: {row.state.value}", remedy="leave it as it is")
-    entropy = SystemEntropy()
     event = RunCancelRequested(run_id=row.run_id, requested_by="servo run cancel", reason=reason)
-    name = ulid(target.clock.now(), entropy.token_bytes(10))
-    batch = Batch(id=f"cancel-{name}", events=(event,), sent_at=target.clock.now())
-    target.store.create(target.paths.inbox_item(name), encode_batch(batch))
+    leave(target, "cancel", event)
     console().print(f"{row.run_id} will be stopped by whoever leads the workspace")
 
 
