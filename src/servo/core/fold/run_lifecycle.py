@@ -6,7 +6,8 @@ works off a list, so a chain of any length costs its length and no stack. A depe
 when all of its upstreams are resolved: any order of their endings gives the same result.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -55,17 +56,18 @@ def end_tasks(state: State, run: RunRow, ended: list[TaskRow], ctx: Ctx) -> None
     for row in ended:
         put((row.run_id, row.task_key), row)
     over, work = list(ended), ended
-    while work := _settle_dependants(state, run, work):
+    while work := _settle_dependants(state, work):
         over += work
     close_if_over(state, counted(run, over, state.seq), ctx)
 
 
-def _settle_dependants(state: State, run: RunRow, ended: list[TaskRow]) -> list[TaskRow]:
+def _settle_dependants(state: State, ended: list[TaskRow]) -> list[TaskRow]:
     """Resolve the edges below tasks that just ended; the dependants that ended with them.
 
     A task ends once, so each edge is resolved once.
     """
-    tasks, edges, downstream = state.tasks, state.edges, state.index.downstream
+    tasks, edges, downstream = state.tasks.rows, state.edges.rows, state.index.downstream
+    swap_task, swap_edge = state.tasks.swap, state.edges.swap
     next_ended: list[TaskRow] = []
     for upstream in ended:
         run_id, name = upstream.run_id, upstream.task_key
@@ -74,14 +76,13 @@ def _settle_dependants(state: State, run: RunRow, ended: list[TaskRow]) -> list[
             continue
         how = resolution_of(upstream)
         for dependant in dependants:
-            edge = edges.rows[run_id, name, dependant]
-            edges.put((run_id, name, dependant), _resolved_edge(state, edge, upstream, how))
-            key = (run_id, dependant)
-            before = tasks.rows[key]
-            row = resolved(state, run, before, how)
+            edge_key, key = (run_id, name, dependant), (run_id, dependant)
+            edge, before = edges[edge_key], tasks[key]
+            swap_edge(edge_key, edge, _resolved_edge(state, edge, upstream, how))
+            row = resolved(state, before, how)
+            swap_task(key, before, row)
             if row.state is not before.state and row.state is not READY:
                 next_ended.append(row)
-            tasks.put(key, row)
     return next_ended
 
 
@@ -103,11 +104,12 @@ def _resolved_edge(
     )
 
 
-def resolved(state: State, run: RunRow, row: TaskRow, how: Resolution) -> TaskRow:
+def resolved(state: State, row: TaskRow, how: Resolution) -> TaskRow:
     """A task after one more of its upstreams was resolved, decided if it was the last."""
-    done = row.deps_satisfied_count + 1
-    goes = run.cancel_requested_at is None and row.state is BLOCKED
-    if how is _SUCCESS and done == row.deps_total and goes:
+    done = row.deps_resolved_count + 1
+    if done < row.deps_total or row.state is not BLOCKED:
+        return note_resolution(row, how, state.seq)
+    if how is _SUCCESS and row.deps_satisfied_count + 1 == done:
         return replace(
             row,
             deps_resolved_count=done,
@@ -118,10 +120,7 @@ def resolved(state: State, run: RunRow, row: TaskRow, how: Resolution) -> TaskRo
             transitioned_at=state.ts,
             row_version=state.seq,
         )
-    row = note_resolution(row, how, state.seq)
-    if row.deps_resolved_count == row.deps_total and row.state is BLOCKED:
-        return decide(state, row)
-    return row
+    return decide(state, note_resolution(row, how, state.seq))
 
 
 def note_resolution(row: TaskRow, how: Resolution, seq: int) -> TaskRow:
@@ -182,24 +181,17 @@ def ended(state: State, row: TaskRow, into: TaskState, why: TransitionReason) ->
     )
 
 
-def counted(run: RunRow, ended: Iterable[TaskRow], seq: int) -> RunRow:
+def counted(run: RunRow, ended: Sequence[TaskRow], seq: int) -> RunRow:
     """The row of a run in which these tasks have ended."""
-    succeeded = failed = skipped = cancelled = 0
-    for row in ended:
-        if row.state is SUCCEEDED:
-            succeeded += 1
-        elif row.state is FAILED:
-            failed += 1
-        elif row.state is SKIPPED:
-            skipped += 1
-        else:
-            cancelled += 1
+    if len(ended) == 1 and ended[0].state is SUCCEEDED:
+        return replace(run, tasks_succeeded=run.tasks_succeeded + 1, row_version=seq)
+    count = Counter(row.state for row in ended)
     return replace(
         run,
-        tasks_succeeded=run.tasks_succeeded + succeeded,
-        tasks_failed=run.tasks_failed + failed,
-        tasks_skipped=run.tasks_skipped + skipped,
-        tasks_cancelled=run.tasks_cancelled + cancelled,
+        tasks_succeeded=run.tasks_succeeded + count[SUCCEEDED],
+        tasks_failed=run.tasks_failed + count[FAILED],
+        tasks_skipped=run.tasks_skipped + count[SKIPPED],
+        tasks_cancelled=run.tasks_cancelled + count[CANCELLED],
         row_version=seq,
     )
 

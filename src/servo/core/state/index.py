@@ -75,15 +75,16 @@ class Index:
     def on_task(self, key: TaskPk, old: TaskRow | None, new: TaskRow | None) -> None:
         was = None if old is None else old.state
         now = None if new is None else new.state
-        if was is not now:
-            if old is not None and (was is READY or was is DISPATCHED or was is RUNNING):
-                self._leave(key, old)
-            if new is not None and (now is READY or now is DISPATCHED or now is RUNNING):
-                self._enter(key, new)
-        if old is None and new is not None:
-            _add(self.run_tasks, new.run_id, new.task_key)
-        elif new is None and old is not None:
-            _discard(self.run_tasks, old.run_id, old.task_key)
+        if was is now:
+            return
+        if old is None:
+            _add(self.run_tasks, *key)
+        elif was is READY or was is DISPATCHED or was is RUNNING:
+            self._leave(key, old)
+        if new is None:
+            _discard(self.run_tasks, *key)
+        elif now is READY or now is DISPATCHED or now is RUNNING:
+            self._enter(key, new)
 
     def _enter(self, key: TaskPk, row: TaskRow) -> None:
         """A task is ready now, or holds a slot."""

@@ -20,7 +20,7 @@ class Table(Generic[R]):
     interested in `each`; indexes are kept there and nowhere else.
     """
 
-    __slots__ = ("dirty", "each", "journal", "put", "rows", "spec", "watch")
+    __slots__ = ("dirty", "each", "journal", "put", "rows", "spec", "swap", "watch")
 
     def __init__(
         self,
@@ -37,6 +37,7 @@ class Table(Generic[R]):
         self.watch = watch
         self.each = each
         self.put: Callable[[Any, R], None] = _putting(self)
+        self.swap: Callable[[Any, R, R], None] = _swapping(self)
 
     def get(self, key: object) -> R | None:
         return self.rows.get(key)
@@ -99,3 +100,20 @@ def _putting(table: Table[R]) -> Callable[[Any, R], None]:
             watch(key, old, row)  # pyright: ignore[reportOptionalCall] - chosen if there is one
 
     return put if watch is None else put_watched
+
+
+def _swapping(table: Table[R]) -> Callable[[Any, R, R], None]:
+    """How a row that was just looked up is put in the place of the one that stands there."""
+    rows, watch = table.rows, table.watch if table.each else None
+    note = table.journal.append
+
+    def swap(key: Any, old: R, row: R) -> None:
+        note((table, key, old, row))
+        rows[key] = row
+
+    def swap_watched(key: Any, old: R, row: R) -> None:
+        note((table, key, old, row))
+        rows[key] = row
+        watch(key, old, row)  # pyright: ignore[reportOptionalCall] - chosen if there is one
+
+    return swap if watch is None else swap_watched
