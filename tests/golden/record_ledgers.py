@@ -15,6 +15,7 @@ import msgspec
 from servo.core.events.assets import (
     AssetDefinition,
     AssetObserved,
+    AssetReported,
     AssetWiped,
     CheckEvaluated,
     DefinitionsDeployed,
@@ -80,6 +81,7 @@ from servo.core.events.timers import (
     TimerType,
 )
 from servo.core.fold.apply import apply_entry
+from servo.core.keys import TaskOperation
 from servo.core.retry import RetryPolicy
 from servo.core.state.state import State
 from servo.testing.builders import Story, dump, specs
@@ -346,10 +348,31 @@ def endings() -> Story:
     return story
 
 
+def several_outputs() -> Story:
+    """Tasks that make several assets, that observe, and assets that others report."""
+    story = Story()
+    many = {"also_makes": ("ns/b", "ns/c"), "partition": "day:d:2024-01-01"}
+    story.plan({"a": ()}, "run_1", **many)
+    story.start("a", "run_1")
+    made = (
+        Output(materialization_id="m1", uri="mem"),
+        Output(materialization_id="m2", asset_key="ns/c", gate=Gate.QUARANTINED),
+    )
+    story.finish("a", run_id="run_1", outputs=made)
+    story.plan({"a": ()}, "run_2", retry=RetryPolicy(max_attempts=1), **many)
+    story.execute("a", TaskOutcome.FAILED, "run_2")
+    story.plan({"seen": ()}, "run_3", operation=TaskOperation.OBSERVE)
+    story.start("seen", "run_3")
+    story.finish("seen", run_id="run_3", output=Output(materialization_id="", data_version="v1"))
+    story.tell(AssetReported(asset_key="ns/other", materialization_id="r1", metadata="{}"))
+    return story
+
+
 STORIES: dict[str, Callable[[], Story]] = {
     "execution": execution,
     "automation": automation,
     "endings": endings,
+    "several_outputs": several_outputs,
 }
 
 

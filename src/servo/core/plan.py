@@ -26,10 +26,14 @@ _CHUNK_VERSION = 1
 
 
 class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One task of a plan. Keys are canonical texts; a timeout of 0 means none."""
+    """One task of a plan. Keys are canonical texts; a timeout of 0 means none.
+
+    `also_makes` are the assets besides `asset_key` that one execution makes.
+    """
 
     task_key: TaskKeyStr
     asset_key: str
+    also_makes: tuple[str, ...] = ()
     partition: str | None = None
     operation: TaskOperation = TaskOperation.MATERIALIZE
     upstream: tuple[TaskKeyStr, ...] = ()
@@ -186,6 +190,7 @@ def _normalized(spec: TaskSpec) -> Mapping[str, object]:
 
 # What the task key, the dependencies and the resources do not say already.
 _REST: tuple[tuple[str, object], ...] = (
+    ("also_makes", ()),
     ("pool", ""),
     ("queue", ""),
     ("retry", RetryPolicy()),

@@ -24,6 +24,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     attempt_id: str
     fencing_token: int
     asset_key: str = ""
+    also_makes: tuple[str, ...] = ()
     inputs: dict[str, tuple[str, str]] = {}
     labels: dict[str, str] = {}
 

@@ -191,8 +191,8 @@ def test_the_cost_of_an_attempt_is_recorded() -> None:
     "changes",
     [
         {"asset_key": ""},
+        {"asset_key": "", "operation": TaskOperation.OBSERVE},
         {"operation": TaskOperation.CHECK},
-        {"operation": TaskOperation.OBSERVE},
     ],
 )
 def test_a_task_that_makes_no_asset_makes_no_row_of_one(changes: dict[str, object]) -> None:

@@ -93,6 +93,22 @@ class AssetObserved(Event, frozen=True, kw_only=True, tag="AssetObserved"):
     metadata: str = ""
 
 
+class AssetReported(Event, frozen=True, kw_only=True, tag="AssetReported"):
+    """Somebody else made an asset and says so: another system, or code run for another task."""
+
+    KIND: ClassVar[Kind] = Kind.COMMAND
+
+    v: Literal[1] = 1
+    asset_key: Id
+    materialization_id: Id
+    partition_key: Id | None = None
+    data_version: str = ""
+    code_version: str = ""
+    metadata: str = ""
+    run_id: MaybeId = ""
+    task_key: MaybeId = ""
+
+
 class AssetWiped(Event, frozen=True, kw_only=True, tag="AssetWiped"):
     """The history of an asset, or of some partitions, no longer counts."""
 

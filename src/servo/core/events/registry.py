@@ -9,6 +9,7 @@ from typing import get_args
 
 from servo.core.events.assets import (
     AssetObserved,
+    AssetReported,
     AssetWiped,
     CheckEvaluated,
     DefinitionsDeployed,
@@ -99,6 +100,7 @@ KnownEvent = (
     | CheckEvaluated
     | QuarantineDecided
     | AssetObserved
+    | AssetReported
     | AssetWiped
     | DynamicPartitionsChanged
     | ParkedBatchExpired

@@ -29,9 +29,13 @@ class Gate(StrEnum):
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an attempt produced, committed under its execution id."""
+    """What an attempt produced, committed under its execution id.
+
+    `asset_key` says of which asset it is, where a task makes several; empty means the task's own.
+    """
 
     materialization_id: MaybeId
+    asset_key: MaybeId = ""
     uri: str = ""
     format: str = ""
     row_count: Int64 | None = None
@@ -82,7 +86,8 @@ class TaskStarted(Event, frozen=True, kw_only=True, tag="TaskStarted"):
 class TaskFinished(Event, frozen=True, kw_only=True, tag="TaskFinished"):
     """The granted execution of an attempt ended.
 
-    `started_at` and `completed_at` are the worker's clock: information, never order.
+    A task that makes several assets says in `outputs` which of them it produced, and only those
+    count. `started_at` and `completed_at` are the worker's clock: information, never order.
     """
 
     v: Literal[1] = 1
@@ -92,6 +97,7 @@ class TaskFinished(Event, frozen=True, kw_only=True, tag="TaskFinished"):
     exec_id: Id
     outcome: TaskOutcome
     output: Output | None = None
+    outputs: tuple[Output, ...] = ()
     error: TaskError | None = None
     cost: TaskCost | None = None
     retry_after_ms: Int64 | None = None

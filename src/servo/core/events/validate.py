@@ -85,7 +85,9 @@ _FIELDS: Mapping[str, Check] = {
     "partitions_digest": _optional(_digest),
     "definitions_digest": _optional(_digest),
 }
-_NESTED = frozenset({"source", "output", "handover", "trigger", "assets", "segments", "tasks"})
+_NESTED = frozenset(
+    {"source", "output", "outputs", "handover", "trigger", "assets", "segments", "tasks"}
+)
 
 
 def check_batch(batch: Batch, raw: bytes = b"") -> None:
@@ -137,6 +139,8 @@ def _check_spec(spec: TaskSpec) -> None:
     _text(spec.task_key, "task key")
     if spec.asset_key:
         _text(spec.asset_key, "asset key")
+    for also in spec.also_makes:
+        _text(also, "asset key")
     if spec.partition is not None:
         _text(spec.partition, "partition key")
     if spec.pool:
@@ -163,7 +167,7 @@ def _checks(kind: type[msgspec.Struct]) -> Checks:
 
 # --- many events at once --------------------------------------------------------------------------
 
-_TYPED = frozenset({"output", "handover"})
+_TYPED = frozenset({"output", "outputs", "handover"})
 _ODD = (b"\\", b"%", b"/.", b'".', b"\x7f")
 
 _only_texts: dict[type[msgspec.Struct], bool] = {}

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from servo.core.events.assets import (
     AssetDefinition,
     AssetObserved,
+    AssetReported,
     AssetWiped,
     CheckEvaluated,
     DefinitionsDeployed,
@@ -25,13 +26,14 @@ from servo.core.fold.latest import (
     asset_of,
     forget_latest,
     forget_latest_partition,
-    partition_of,
+    observe,
     promote,
+    put_made,
     record_attempt,
     record_cost,
     release,
 )
-from servo.core.state.rows.assets import CheckResultRow, DynamicPartitionRow
+from servo.core.state.rows.assets import CheckResultRow, DynamicPartitionRow, MaterializationRow
 from servo.core.state.state import State
 
 __all__ = ["NEEDS", "RULES", "promote", "record_attempt", "record_cost"]
@@ -160,19 +162,29 @@ def _on_observed(state: State, event: AssetObserved, ctx: Ctx) -> None:
     if not event.asset_key:
         raise Rejected("invalid_asset: the asset has no key")
     seen = state.ts if event.observed_at is None else instant(event.observed_at, "observed_at")
-    asset = asset_of(state, event.asset_key)
-    asset = replace(
-        asset,
-        last_observed_at=seen,
-        last_data_version=event.data_version,
+    observe(state, event.asset_key, event.partition_key, event.data_version, seen)
+
+
+def _on_reported(state: State, event: AssetReported, ctx: Ctx) -> None:
+    del ctx
+    if event.materialization_id in state.materializations:
+        raise Rejected("known_materialization: the id was used before", conflict=True)
+    made = MaterializationRow(
+        materialization_id=event.materialization_id,
+        asset_key=event.asset_key,
+        partition_key=event.partition_key,
+        run_id=event.run_id,
+        task_key=event.task_key,
+        attempt=0,
+        exec_id="",
+        data_version=event.data_version,
+        code_version=event.code_version,
+        metadata=event.metadata,
+        created_at=state.ts,
+        created_seq=state.seq,
         row_version=state.seq,
     )
-    state.assets.put(event.asset_key, asset)
-    if event.partition_key is not None:
-        key = (event.asset_key, event.partition_key)
-        row = partition_of(state, *key)
-        row = replace(row, last_data_version=event.data_version, row_version=state.seq)
-        state.partitions.put(key, row)
+    put_made(state, made)
 
 
 def _on_wiped(state: State, event: AssetWiped, ctx: Ctx) -> None:
@@ -204,7 +216,7 @@ def _needs_check(event: CheckEvaluated) -> Iterable[tuple[str, object]]:
     )
 
 
-def _needs_output(event: QuarantineDecided) -> Iterable[tuple[str, object]]:
+def _needs_output(event: QuarantineDecided | AssetReported) -> Iterable[tuple[str, object]]:
     return (("materializations", event.materialization_id),)
 
 
@@ -214,10 +226,12 @@ RULES: Mapping[type[Event], Rule] = {
     CheckEvaluated: _on_check,
     QuarantineDecided: _on_quarantine_decided,
     AssetObserved: _on_observed,
+    AssetReported: _on_reported,
     AssetWiped: _on_wiped,
     DynamicPartitionsChanged: _on_partitions_changed,
 }
 NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
     CheckEvaluated: _needs_check,
     QuarantineDecided: _needs_output,
+    AssetReported: _needs_output,
 }

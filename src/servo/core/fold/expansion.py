@@ -96,6 +96,7 @@ def _new_task(state: State, run: RunRow, spec: TaskSpec) -> TaskRow:
         reason=TransitionReason.PLANNED,
         transitioned_at=state.ts,
         asset_key=spec.asset_key,
+        also_makes=spec.also_makes,
         partition_key=spec.partition,
         operation=spec.operation,
         deps_total=len(dict.fromkeys(spec.upstream)),

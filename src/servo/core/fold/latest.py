@@ -8,9 +8,12 @@ over new. Attempts and materializations are kept apart: a failure leaves the dat
 `promote` and `record_attempt` run for every attempt that ends, so they build rows and nothing else.
 """
 
+from datetime import datetime
+
 from msgspec.structs import replace
 
 from servo.core.events.tasks import Gate, Output, TaskCost, TaskFinished, TaskOutcome
+from servo.core.fold.context import Rejected
 from servo.core.keys import TaskOperation
 from servo.core.partitions import PartitionKey
 from servo.core.state.rows.assets import AssetRow, MaterializationRow, PartitionStatusRow
@@ -31,20 +34,37 @@ _QUARANTINED = Gate.QUARANTINED
 
 def promote(state: State, task: TaskRow, event: TaskFinished) -> None:
     """Record what an accepted success produced and make it the latest, unless it is held back."""
-    if not _produces(task):
-        return
-    made = _materialization(state, task, event)
+    if task.operation is _OBSERVE and task.asset_key:
+        _observed(state, task, event.output or _NO_OUTPUT)
+    elif _produces(task):
+        for output in event.outputs or (event.output or _NO_OUTPUT,):
+            put_made(state, _materialization(state, task, event, output))
+
+
+def put_made(state: State, made: MaterializationRow) -> None:
+    """Record an output, and what its asset and its partition are after it."""
     state.materializations.put(made.materialization_id, made)
-    asset = asset_of(state, task.asset_key)
+    asset = asset_of(state, made.asset_key)
     asset = _with_latest(state, asset, made) if made.promoted else _with_held(state, asset, made)
-    state.assets.put(task.asset_key, asset)
-    if task.partition_key is not None:
-        row = partition_of(state, task.asset_key, task.partition_key)
+    state.assets.put(made.asset_key, asset)
+    if made.partition_key is not None:
+        row = partition_of(state, made.asset_key, made.partition_key)
         if made.promoted:
             row = _with_latest_partition(state, row, made)
-            state.partitions.put((task.asset_key, task.partition_key), row)
+            state.partitions.put((made.asset_key, made.partition_key), row)
         else:
-            _put_attempt(state, row, task.run_id, _SUCCEEDED)
+            _put_attempt(state, row, made.run_id, _SUCCEEDED)
+
+
+def check_outputs(task: TaskRow, outputs: tuple[Output, ...]) -> None:
+    """Refuse a report of several outputs that are not of this task, or not told apart."""
+    planned = {task.asset_key, *task.also_makes}
+    keys = [output.asset_key or task.asset_key for output in outputs]
+    if not planned.issuperset(keys) or len(set(keys)) < len(keys):
+        raise Rejected("unplanned_output: an asset that the task does not make, or one twice")
+    ids = {output.materialization_id for output in outputs}
+    if "" in ids or len(ids) < len(outputs):
+        raise Rejected("unplanned_output: several outputs need an id each")
 
 
 def record_attempt(state: State, task: TaskRow, outcome: TaskOutcome) -> None:
@@ -54,18 +74,19 @@ def record_attempt(state: State, task: TaskRow, outcome: TaskOutcome) -> None:
     """
     if not _produces(task):
         return
-    if outcome is _FAILED or outcome is _TIMED_OUT:
-        asset = asset_of(state, task.asset_key)
-        failed = replace(
-            asset,
-            last_failure_at=state.ts,
-            consecutive_failures=asset.consecutive_failures + 1,
-            row_version=state.seq,
-        )
-        state.assets.put(task.asset_key, failed)
-    if task.partition_key is not None:
-        row = partition_of(state, task.asset_key, task.partition_key)
-        _put_attempt(state, row, task.run_id, outcome)
+    for key in (task.asset_key, *task.also_makes):
+        if outcome is _FAILED or outcome is _TIMED_OUT:
+            asset = asset_of(state, key)
+            failed = replace(
+                asset,
+                last_failure_at=state.ts,
+                consecutive_failures=asset.consecutive_failures + 1,
+                row_version=state.seq,
+            )
+            state.assets.put(key, failed)
+        if task.partition_key is not None:
+            row = partition_of(state, key, task.partition_key)
+            _put_attempt(state, row, task.run_id, outcome)
 
 
 def record_cost(state: State, task: TaskRow, cost: TaskCost) -> None:
@@ -179,11 +200,12 @@ def _produces(task: TaskRow) -> bool:
     return task.asset_key != "" and operation is not _CHECK and operation is not _OBSERVE
 
 
-def _materialization(state: State, task: TaskRow, event: TaskFinished) -> MaterializationRow:
-    output = event.output or _NO_OUTPUT
+def _materialization(
+    state: State, task: TaskRow, event: TaskFinished, output: Output
+) -> MaterializationRow:
     return MaterializationRow(
         materialization_id=output.materialization_id or event.exec_id,
-        asset_key=task.asset_key,
+        asset_key=output.asset_key or task.asset_key,
         partition_key=task.partition_key,
         run_id=task.run_id,
         task_key=task.task_key,
@@ -204,6 +226,28 @@ def _materialization(state: State, task: TaskRow, event: TaskFinished) -> Materi
         created_seq=state.seq,
         row_version=state.seq,
     )
+
+
+def _observed(state: State, task: TaskRow, output: Output) -> None:
+    """Record what a task saw of an asset that something else produces."""
+    observe(state, task.asset_key, task.partition_key, output.data_version, state.ts)
+
+
+def observe(
+    state: State, asset_key: str, partition_key: str | None, version: str, seen: datetime
+) -> None:
+    """Note that an asset was seen at a version."""
+    asset = replace(
+        asset_of(state, asset_key),
+        last_observed_at=seen,
+        last_data_version=version,
+        row_version=state.seq,
+    )
+    state.assets.put(asset_key, asset)
+    if partition_key is not None:
+        row = partition_of(state, asset_key, partition_key)
+        row = replace(row, last_data_version=version, row_version=state.seq)
+        state.partitions.put((asset_key, partition_key), row)
 
 
 def _with_latest(state: State, asset: AssetRow, made: MaterializationRow) -> AssetRow:

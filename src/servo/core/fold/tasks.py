@@ -17,6 +17,7 @@ from servo.core.events.tasks import TaskFinished, TaskOutcome, TaskStarted
 from servo.core.fold.assets import promote, record_attempt, record_cost
 from servo.core.fold.attempts import attempt_lost, cancel_reason
 from servo.core.fold.context import Ctx, Rejected, Repeated
+from servo.core.fold.latest import check_outputs
 from servo.core.fold.limits import CANCEL_GRACE, MAX_DOUBLINGS, MIN_HEARTBEAT_TIMEOUT_MS, span
 from servo.core.fold.run_lifecycle import end_tasks, ended
 from servo.core.retry import FailureKind
@@ -148,6 +149,9 @@ def _on_finished(state: State, event: TaskFinished, ctx: Ctx) -> None:
 
 def _succeeded(state: State, run: RunRow, row: TaskRow, event: TaskFinished, ctx: Ctx) -> None:
     output = event.output
+    if event.outputs:
+        check_outputs(row, event.outputs)
+        output = event.outputs[0]
     row = replace(
         row,
         state=SUCCEEDED,

@@ -62,6 +62,7 @@ class TaskRow(Row, frozen=True, kw_only=True):
     reason: TransitionReason
     transitioned_at: datetime
     asset_key: str = ""
+    also_makes: tuple[str, ...] = ()
     partition_key: str | None = None
     operation: TaskOperation = TaskOperation.MATERIALIZE
     attempt: int = 0
