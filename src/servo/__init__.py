@@ -20,7 +20,17 @@ if TYPE_CHECKING:
     )
     from servo.sdk.config import Config, EnvVar, PermissiveConfig, RunConfig
     from servo.sdk.context import AssetExecutionContext
-    from servo.sdk.definitions import Definitions, load_assets_from_modules
+    from servo.sdk.definitions import Definitions
+    from servo.sdk.gathering import (
+        load_asset_checks_from_current_module,
+        load_asset_checks_from_modules,
+        load_asset_checks_from_package_module,
+        load_asset_checks_from_package_name,
+        load_assets_from_current_module,
+        load_assets_from_modules,
+        load_assets_from_package_module,
+        load_assets_from_package_name,
+    )
     from servo.sdk.io_context import (
         InputContext,
         OutputContext,
@@ -28,6 +38,7 @@ if TYPE_CHECKING:
         build_output_context,
     )
     from servo.sdk.io_manager import ConfigurableIOManager, IOManager, io_manager, mem_io_manager
+    from servo.sdk.jobs import define_asset_job
     from servo.sdk.metadata import (
         MetadataValue,
         TableColumn,
@@ -35,6 +46,13 @@ if TYPE_CHECKING:
         TableColumnLineage,
         TableRecord,
         TableSchema,
+    )
+    from servo.sdk.multi_asset import AssetOut, multi_asset
+    from servo.sdk.observable import (
+        SourceAsset,
+        external_asset_from_spec,
+        external_assets_from_specs,
+        observable_source_asset,
     )
     from servo.sdk.resources import (
         ConfigurableResource,
@@ -45,9 +63,12 @@ if TYPE_CHECKING:
         resource,
     )
     from servo.sdk.results import (
+        AssetMaterialization,
+        AssetObservation,
         DataVersion,
         Failure,
         MaterializeResult,
+        ObserveResult,
         Output,
         RetryRequested,
         Skip,
@@ -71,6 +92,9 @@ __all__ = [
     "AssetExecutionContext",
     "AssetIn",
     "AssetKey",
+    "AssetMaterialization",
+    "AssetObservation",
+    "AssetOut",
     "AssetSelection",
     "AssetSpec",
     "AssetsDefinition",
@@ -89,6 +113,7 @@ __all__ = [
     "Jitter",
     "MaterializeResult",
     "MetadataValue",
+    "ObserveResult",
     "Output",
     "OutputContext",
     "PermissiveConfig",
@@ -97,6 +122,7 @@ __all__ = [
     "RetryRequested",
     "RunConfig",
     "Skip",
+    "SourceAsset",
     "TableColumn",
     "TableColumnDep",
     "TableColumnLineage",
@@ -109,11 +135,23 @@ __all__ = [
     "build_input_context",
     "build_output_context",
     "build_resources",
+    "define_asset_job",
+    "external_asset_from_spec",
+    "external_assets_from_specs",
     "io_manager",
     "load_asset",
+    "load_asset_checks_from_current_module",
+    "load_asset_checks_from_modules",
+    "load_asset_checks_from_package_module",
+    "load_asset_checks_from_package_name",
+    "load_assets_from_current_module",
     "load_assets_from_modules",
+    "load_assets_from_package_module",
+    "load_assets_from_package_name",
     "materialize",
     "mem_io_manager",
+    "multi_asset",
+    "observable_source_asset",
     "resource",
 ]
 
@@ -127,6 +165,9 @@ _PLACES = {
     "AssetExecutionContext": "servo.sdk.context",
     "AssetIn": "servo.sdk.specs",
     "AssetKey": "servo.core.keys",
+    "AssetMaterialization": "servo.sdk.results",
+    "AssetObservation": "servo.sdk.results",
+    "AssetOut": "servo.sdk.multi_asset",
     "AssetSelection": "servo.sdk.selection",
     "AssetSpec": "servo.sdk.specs",
     "AssetsDefinition": "servo.sdk.assets_definition",
@@ -145,6 +186,7 @@ _PLACES = {
     "Jitter": "servo.sdk.retries",
     "MaterializeResult": "servo.sdk.results",
     "MetadataValue": "servo.sdk.metadata",
+    "ObserveResult": "servo.sdk.results",
     "Output": "servo.sdk.results",
     "OutputContext": "servo.sdk.io_context",
     "PermissiveConfig": "servo.sdk.config",
@@ -153,6 +195,7 @@ _PLACES = {
     "RetryRequested": "servo.sdk.results",
     "RunConfig": "servo.sdk.config",
     "Skip": "servo.sdk.results",
+    "SourceAsset": "servo.sdk.observable",
     "TableColumn": "servo.sdk.metadata",
     "TableColumnDep": "servo.sdk.metadata",
     "TableColumnLineage": "servo.sdk.metadata",
@@ -164,11 +207,23 @@ _PLACES = {
     "build_input_context": "servo.sdk.io_context",
     "build_output_context": "servo.sdk.io_context",
     "build_resources": "servo.sdk.resources",
+    "define_asset_job": "servo.sdk.jobs",
+    "external_asset_from_spec": "servo.sdk.observable",
+    "external_assets_from_specs": "servo.sdk.observable",
     "io_manager": "servo.sdk.io_manager",
     "load_asset": "servo.worker.loading",
-    "load_assets_from_modules": "servo.sdk.definitions",
+    "load_asset_checks_from_current_module": "servo.sdk.gathering",
+    "load_asset_checks_from_modules": "servo.sdk.gathering",
+    "load_asset_checks_from_package_module": "servo.sdk.gathering",
+    "load_asset_checks_from_package_name": "servo.sdk.gathering",
+    "load_assets_from_current_module": "servo.sdk.gathering",
+    "load_assets_from_modules": "servo.sdk.gathering",
+    "load_assets_from_package_module": "servo.sdk.gathering",
+    "load_assets_from_package_name": "servo.sdk.gathering",
     "materialize": "servo.worker.materialize",
     "mem_io_manager": "servo.sdk.io_manager",
+    "multi_asset": "servo.sdk.multi_asset",
+    "observable_source_asset": "servo.sdk.observable",
     "resource": "servo.sdk.resources",
 }
 

@@ -69,12 +69,12 @@ def _define(  # noqa: PLR0913 - the options people know
             f"asset {what}: there is no option {', '.join(sorted(unknown))}",
             remedy="see `help(servo.asset)` for the options there are",
         )
-    own = _own_key(fn, name=name, key=key, key_prefix=key_prefix)
+    own = own_key(fn, name=name, key=key, key_prefix=key_prefix)
     signature = read_signature(fn)
     spec = AssetSpec(
         key=own,
         deps=_all_deps(own, signature, ins or {}, deps),
-        description=description or _first_paragraph(fn),
+        description=description or docstring(fn),
         metadata=metadata or {},
         group_name=group_name,
         code_version=code_version,
@@ -87,7 +87,7 @@ def _define(  # noqa: PLR0913 - the options people know
     )
     behaviour = Behaviour(
         retry_policy=retry_policy,
-        timeout=_duration(timeout, what),
+        timeout=duration(timeout, what),
         pool=pool or "",
         io_manager_key=io_manager_key or "",
         required_resource_keys=frozenset(required_resource_keys or ()),
@@ -99,7 +99,8 @@ def _define(  # noqa: PLR0913 - the options people know
     return AssetsDefinition(fn, (spec,), signature, input_keys=input_keys, behaviour=behaviour)
 
 
-def _own_key(fn: Fn, *, name: str | None, key: Any, key_prefix: Any) -> AssetKey:
+def own_key(fn: Fn, *, name: str | None, key: Any, key_prefix: Any) -> AssetKey:
+    """The key of the one asset that a function is about."""
     if key is not None:
         if name is not None or key_prefix is not None:
             raise Invalid(
@@ -113,17 +114,22 @@ def _own_key(fn: Fn, *, name: str | None, key: Any, key_prefix: Any) -> AssetKey
 def _all_deps(
     own: AssetKey, signature: Signature, ins: Mapping[str, AssetIn], deps: Iterable[Any] | None
 ) -> list[AssetDep]:
+    return [*loaded_deps(f"asset {own}", signature, ins), *to_deps(deps, what=f"asset {own}")]
+
+
+def loaded_deps(what: str, signature: Signature, ins: Mapping[str, AssetIn]) -> list[AssetDep]:
+    """The assets that a function takes as parameters."""
     strangers = sorted(set(ins) - set(signature.inputs))
     if strangers:
         raise Invalid(
-            f"asset {own}: ins names {', '.join(strangers)}, which is no parameter",
+            f"{what}: ins names {', '.join(strangers)}, which is no parameter",
             remedy="name parameters of the function in ins, and other assets in deps",
         )
-    loaded = [AssetDep(ins.get(name, AssetIn()).key_for(name)) for name in signature.inputs]
-    return [*loaded, *to_deps(deps, what=f"asset {own}")]
+    return [AssetDep(ins.get(name, AssetIn()).key_for(name)) for name in signature.inputs]
 
 
-def _duration(value: timedelta | float | None, what: str) -> timedelta | None:
+def duration(value: timedelta | float | None, what: str) -> timedelta | None:
+    """A timeout that was given in seconds or as a `timedelta`."""
     if value is None or isinstance(value, timedelta):
         return value
     if value <= 0:
@@ -131,6 +137,7 @@ def _duration(value: timedelta | float | None, what: str) -> timedelta | None:
     return timedelta(seconds=value)
 
 
-def _first_paragraph(fn: Fn) -> str | None:
+def docstring(fn: Fn) -> str | None:
+    """What a function says of itself."""
     text = (fn.__doc__ or "").strip()
     return text or None

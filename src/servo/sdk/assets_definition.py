@@ -1,4 +1,4 @@
-"""Assets with the code that makes them."""
+"""Assets with the code that makes them, or that looks at them."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -6,15 +6,22 @@ from typing import Any
 
 import msgspec
 
-from servo.core.keys import AssetKey
+from servo.core.keys import AssetKey, TaskOperation
 from servo.errors import Invalid
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import Signature
 from servo.sdk.specs import AssetSpec
 
+ONLY_OUTPUT = "result"
+"""The name of the output of a function that makes one asset."""
+
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
-    """How the code of an asset is run."""
+    """How the code of assets is run.
+
+    `output_names` and `io_manager_keys` are in the order of the specs; where they are empty, the
+    only output is called `result` and `io_manager_key` counts for all.
+    """
 
     retry_policy: RetryPolicy | None = None
     timeout: timedelta | None = None
@@ -26,6 +33,11 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     hooks: tuple[Any, ...] = ()
     output_required: bool = True
     quarantine: bool = False
+    operation: TaskOperation = TaskOperation.MATERIALIZE
+    can_subset: bool = False
+    returns_values: bool = True
+    output_names: tuple[str, ...] = ()
+    io_manager_keys: tuple[str, ...] = ()
 
 
 class AssetsDefinition:
@@ -45,6 +57,10 @@ class AssetsDefinition:
         self.input_keys = dict(input_keys or {})
         self.behaviour = behaviour or Behaviour()
         self._specs = {spec.key: spec for spec in specs}
+        several = len(self._specs) > 1
+        usual = [key.to_python_identifier() if several else ONLY_OUTPUT for key in self._specs]
+        names = self.behaviour.output_names or usual
+        self._by_name = dict(zip(names, self._specs, strict=True))
 
     @property
     def key(self) -> AssetKey:
@@ -65,11 +81,38 @@ class AssetsDefinition:
         """What was said about each asset, in the order of definition."""
         return tuple(self._specs.values())
 
-    def with_specs(self, specs: tuple[AssetSpec, ...]) -> "AssetsDefinition":
+    @property
+    def keys_by_output_name(self) -> Mapping[str, AssetKey]:
+        """The assets by the names of the outputs they come from."""
+        return dict(self._by_name)
+
+    @property
+    def observes(self) -> bool:
+        """Whether the code looks at an asset that something else makes."""
+        return self.behaviour.operation is TaskOperation.OBSERVE
+
+    @property
+    def can_subset(self) -> bool:
+        """Whether the code can make some of its assets without the others."""
+        return self.behaviour.can_subset
+
+    def io_manager_key(self, key: AssetKey) -> str:
+        """The IO manager that was named for an asset; empty if none was."""
+        each = dict(zip(self._specs, self.behaviour.io_manager_keys, strict=False))
+        return each.get(key) or self.behaviour.io_manager_key
+
+    def with_specs(
+        self, specs: tuple[AssetSpec, ...], *, input_keys: Mapping[str, AssetKey] | None = None
+    ) -> "AssetsDefinition":
         """The same code for assets that are described otherwise, in the same order."""
+        inputs = self.input_keys if input_keys is None else input_keys
         return AssetsDefinition(
-            self.fn, specs, self.signature, input_keys=self.input_keys, behaviour=self.behaviour
+            self.fn, specs, self.signature, input_keys=inputs, behaviour=self.behaviour
         )
+
+    def map_asset_specs(self, fn: Callable[[AssetSpec], AssetSpec]) -> "AssetsDefinition":
+        """The same code for assets whose descriptions went through a function."""
+        return self.with_specs(tuple(fn(spec) for spec in self.specs))
 
     @property
     def name(self) -> str:

@@ -6,6 +6,10 @@ from typing import Any, Protocol
 import msgspec
 
 from servo.core.keys import AssetKey
+from servo.errors import Invalid
+from servo.sdk.assets_definition import ONLY_OUTPUT, AssetsDefinition
+from servo.sdk.results import AssetMaterialization
+from servo.sdk.specs import to_key
 
 
 class Logger(Protocol):
@@ -40,7 +44,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AssetExecutionContext:
-    """The execution of one asset."""
+    """The execution of one asset, or of several that one function makes."""
 
     __servo_context__ = True
 
@@ -52,13 +56,74 @@ class AssetExecutionContext:
         execution: Execution | None = None,
         resources: Any = None,
         op_config: Any = None,
+        assets_def: AssetsDefinition | None = None,
     ) -> None:
-        self.asset_key = asset_key
+        self._asset_key = asset_key
         self.log = log
         self.execution = execution or Execution()
         self.resources = resources
         self.op_config = op_config
-        self.output_metadata: dict[str, Any] = {}
+        self.selected_asset_keys: set[AssetKey] = {asset_key}
+        self.logged_events: list[AssetMaterialization] = []
+        self._assets_def = assets_def
+        self._metadata: dict[AssetKey, dict[str, Any]] = {}
+
+    # --- which assets -------------------------------------------------------------------------
+
+    @property
+    def asset_key(self) -> AssetKey:
+        """The asset that is made."""
+        if self._assets_def is not None and len(self._assets_def.specs) > 1:
+            raise Invalid(
+                f"{self._assets_def.name} makes several assets",
+                remedy="use context.selected_asset_keys, or asset_key_for_output(name)",
+            )
+        return self._asset_key
+
+    @property
+    def has_assets_def(self) -> bool:
+        """Whether `assets_def` is known."""
+        return self._assets_def is not None
+
+    @property
+    def assets_def(self) -> AssetsDefinition:
+        """The definition that is executed."""
+        if self._assets_def is None:
+            raise Invalid("this context is of no asset", remedy="materialize the asset")
+        return self._assets_def
+
+    @property
+    def is_subset(self) -> bool:
+        """Whether some of the function's assets were not selected."""
+        return len(self.selected_asset_keys) < len(self.assets_def.specs)
+
+    @property
+    def selected_output_names(self) -> set[str]:
+        """The names of the outputs that were selected."""
+        return {
+            name
+            for name, key in self.assets_def.keys_by_output_name.items()
+            if key in self.selected_asset_keys
+        }
+
+    def asset_key_for_output(self, output_name: str = ONLY_OUTPUT) -> AssetKey:
+        """The asset that the output of this name is of."""
+        names = self.assets_def.keys_by_output_name
+        if output_name not in names:
+            raise Invalid(
+                f"there is no output {output_name!r}", remedy=f"there is {', '.join(names)}"
+            )
+        return names[output_name]
+
+    def output_for_asset_key(self, asset_key: AssetKey) -> str:
+        """The name of the output that an asset comes from."""
+        names = {key: name for name, key in self.assets_def.keys_by_output_name.items()}
+        if asset_key not in names:
+            made = ", ".join(str(key) for key in names)
+            raise Invalid(f"{asset_key} is not made here", remedy=f"there is {made}")
+        return names[asset_key]
+
+    # --- which execution ----------------------------------------------------------------------
 
     @property
     def run_id(self) -> str:
@@ -89,8 +154,41 @@ class AssetExecutionContext:
         """The value of a tag of the run."""
         return self.execution.run_tags.get(key)
 
-    def add_output_metadata(self, metadata: Mapping[str, Any], **_: Any) -> None:
-        """Say something about what this execution makes."""
-        self.output_metadata.update(metadata)
+    @property
+    def run_tags(self) -> Mapping[str, str]:
+        """The tags of the run."""
+        return self.execution.run_tags
 
-    add_asset_metadata = add_output_metadata
+    # --- what it says -------------------------------------------------------------------------
+
+    def add_output_metadata(
+        self, metadata: Mapping[str, Any], output_name: str | None = None, **_: Any
+    ) -> None:
+        """Say something about what this execution makes."""
+        key = self._asset_key if output_name is None else self.asset_key_for_output(output_name)
+        self._metadata.setdefault(key, {}).update(metadata)
+
+    def add_asset_metadata(self, metadata: Mapping[str, Any], asset_key: Any = None) -> None:
+        """Say something about an asset that this execution makes."""
+        key = self.asset_key if asset_key is None else to_key(asset_key)
+        if key not in self.selected_asset_keys:
+            raise Invalid(f"{key} is not made here", remedy="name an asset that is selected")
+        self._metadata.setdefault(key, {}).update(metadata)
+
+    def metadata_of(self, key: AssetKey) -> Mapping[str, Any]:
+        """What was said about an asset so far."""
+        return self._metadata.get(key, {})
+
+    @property
+    def output_metadata(self) -> Mapping[str, Any]:
+        """What was said about the asset so far."""
+        return self.metadata_of(self._asset_key)
+
+    def log_event(self, event: Any) -> None:
+        """Record that an asset which is not made here was made, or was seen."""
+        if not isinstance(event, AssetMaterialization):
+            raise Invalid(
+                f"log_event was given a {type(event).__name__}",
+                remedy="give it an AssetMaterialization or an AssetObservation",
+            )
+        self.logged_events.append(event)

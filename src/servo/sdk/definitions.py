@@ -1,16 +1,14 @@
 """Everything a project defines, in one place."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import ModuleType
 from typing import Any, cast
 
-import msgspec
-
-from servo.errors import Invalid
+from servo.errors import Invalid, NotFound
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.checks import AssetChecksDefinition
+from servo.sdk.jobs import AssetJob
 from servo.sdk.project import Project
-from servo.sdk.specs import AssetSpec, prefix_parts
+from servo.sdk.specs import AssetSpec, to_key
 
 Asset = AssetsDefinition | AssetSpec
 
@@ -40,7 +38,7 @@ class Definitions:
             )
         self.assets: tuple[Asset, ...] = tuple(_flattened(assets or ()))
         self.resources = dict(resources or {})
-        self.jobs = tuple(jobs or ())
+        self.jobs: tuple[AssetJob, ...] = tuple(jobs or ())
         self.schedules = tuple(schedules or ())
         self.sensors = tuple(sensors or ())
         self.asset_checks: tuple[AssetChecksDefinition, ...] = tuple(asset_checks or ())
@@ -67,7 +65,31 @@ class Definitions:
 
     def project(self) -> Project:
         """The project with every name resolved."""
-        return Project(self.assets, resources=self.resources, checks=self.asset_checks)
+        return Project(
+            self.assets, resources=self.resources, checks=self.asset_checks, jobs=self.jobs
+        )
+
+    def get_job_def(self, name: str) -> AssetJob:
+        """The job of this name."""
+        return self.project().job(name)
+
+    resolve_job_def = get_job_def
+
+    def get_assets_def(self, key: Any) -> AssetsDefinition:
+        """The definition that makes an asset."""
+        found = self.project().makers.get(to_key(key))
+        if found is None:
+            raise NotFound(f"nothing here makes {to_key(key)}", remedy="see `servo list`")
+        return found
+
+    resolve_assets_def = get_assets_def
+
+    def get_all_asset_specs(self) -> list[AssetSpec]:
+        """What is said of every asset, in the order of the graph."""
+        project = self.project()
+        return [project.specs[key] for key in project.order]
+
+    resolve_all_asset_specs = get_all_asset_specs
 
     @staticmethod
     def validate_loadable(defs: "Definitions") -> None:
@@ -85,45 +107,3 @@ def _flattened(assets: Iterable[Any]) -> Iterable[Asset]:
             raise Invalid(
                 f"{item!r} is no asset", remedy="decorate a function with @asset, or use AssetSpec"
             )
-
-
-def assets_of(module: ModuleType) -> list[Asset]:
-    """The assets that stand at the top of a module, each once, in the order of the file."""
-    found: dict[int, Asset] = {}
-    for value in vars(module).values():
-        several = isinstance(value, list | tuple)
-        for item in cast("Sequence[Any]", value) if several else (value,):
-            if isinstance(item, AssetsDefinition | AssetSpec):
-                found[id(item)] = item
-    return list(found.values())
-
-
-def checks_of(module: ModuleType) -> list[AssetChecksDefinition]:
-    """The checks that stand at the top of a module, each once."""
-    found = {id(v): v for v in vars(module).values() if isinstance(v, AssetChecksDefinition)}
-    return list(found.values())
-
-
-def load_assets_from_modules(
-    modules: Iterable[ModuleType],
-    group_name: str | None = None,
-    key_prefix: Any = None,
-    **options: Any,
-) -> list[Asset]:
-    """The assets of several modules, in a group or under a prefix if one is given."""
-    del options
-    unique = {id(a): a for module in modules for a in assets_of(module)}
-    return [regrouped(a, group_name=group_name, key_prefix=key_prefix) for a in unique.values()]
-
-
-def regrouped(asset: Asset, *, group_name: str | None = None, key_prefix: Any = None) -> Asset:
-    """The same asset in another group, or with a prefix before its key."""
-    specs = (asset,) if isinstance(asset, AssetSpec) else asset.specs
-    changed = tuple(_regrouped(spec, group_name, key_prefix) for spec in specs)
-    return changed[0] if isinstance(asset, AssetSpec) else asset.with_specs(changed)
-
-
-def _regrouped(spec: AssetSpec, group_name: str | None, key_prefix: Any) -> AssetSpec:
-    key = type(spec.key)([*prefix_parts(key_prefix), *spec.key.parts])
-    group = group_name if group_name is not None else spec.group_name
-    return msgspec.structs.replace(spec, key=key, group_name=group)

@@ -1,36 +1,71 @@
-"""From assets to a plan."""
+"""From assets to a plan.
+
+One task for each function: the assets it makes, or those of them that were chosen, are made
+together. A task comes after those that make what its assets depend on.
+"""
 
 from collections.abc import Iterable
 
 from servo.core.ids import TaskKeyStr
-from servo.core.keys import AssetKey, TaskOperation, task_key_text
+from servo.core.keys import AssetKey, task_key_text
 from servo.core.plan import Plan, TaskSpec, normalize
+from servo.errors import Invalid
+from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.project import Project
 from servo.sdk.retries import stored_policy
 
 
 def plan_assets(project: Project, keys: Iterable[AssetKey]) -> Plan:
     """The plan that makes these assets, each after those of them it depends on."""
-    chosen = project.executable(list(keys))
-    tasks = {key: task_of(key) for key in chosen}
-    return normalize(_spec(project, key, tasks) for key in chosen)
+    together = _by_function(project, project.executable(list(keys)))
+    tasks = {
+        key: task_of(project.makers[group[0]], group[0]) for group in together for key in group
+    }
+    return normalize(_spec(project, group, tasks) for group in together)
 
 
-def task_of(key: AssetKey) -> TaskKeyStr:
-    """The task that makes an asset."""
-    return task_key_text(key.canonical(), None, TaskOperation.MATERIALIZE)
+def _by_function(project: Project, chosen: list[AssetKey]) -> list[list[AssetKey]]:
+    """The chosen assets, those of one function together and in the order of its definition."""
+    wanted = set(chosen)
+    groups: dict[int, list[AssetKey]] = {}
+    for key in chosen:
+        maker = project.makers[key]
+        if id(maker) not in groups:
+            groups[id(maker)] = [spec.key for spec in maker.specs if spec.key in wanted]
+            _check_whole(maker, groups[id(maker)])
+    return list(groups.values())
 
 
-def _spec(project: Project, key: AssetKey, tasks: dict[AssetKey, TaskKeyStr]) -> TaskSpec:
-    behaviour = project.makers[key].behaviour
+def _check_whole(maker: AssetsDefinition, chosen: list[AssetKey]) -> None:
+    if len(chosen) < len(maker.keys) and not maker.can_subset:
+        left = ", ".join(sorted(str(key) for key in maker.keys - set(chosen)))
+        raise Invalid(
+            f"{maker.name} ({maker.where}) makes {left} together with {chosen[0]}",
+            remedy="select all of them, or let it make some with can_subset=True",
+        )
+
+
+def task_of(maker: AssetsDefinition, key: AssetKey) -> TaskKeyStr:
+    """The task that makes an asset, and those that are made with it."""
+    return task_key_text(key.canonical(), None, maker.behaviour.operation)
+
+
+def _spec(project: Project, group: list[AssetKey], tasks: dict[AssetKey, TaskKeyStr]) -> TaskSpec:
+    first, *others = group
+    maker = project.makers[first]
+    behaviour = maker.behaviour
     timeout = behaviour.timeout
+    above = {tasks[up]: None for key in group for up in project.upstream[key] if up in tasks}
+    above.pop(tasks[first], None)
     return TaskSpec(
-        task_key=tasks[key],
-        asset_key=key.canonical(),
-        upstream=tuple(tasks[up] for up in project.upstream[key] if up in tasks),
+        task_key=tasks[first],
+        asset_key=first.canonical(),
+        also_makes=tuple(key.canonical() for key in others),
+        operation=behaviour.operation,
+        upstream=tuple(above),
         priority=behaviour.priority,
         pool=behaviour.pool,
         retry=stored_policy(behaviour.retry_policy),
         timeout_ms=round(timeout.total_seconds() * 1000) if timeout is not None else 0,
-        code_version=project.specs[key].code_version or "",
+        code_version=project.specs[first].code_version or "",
     )

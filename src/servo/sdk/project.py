@@ -2,15 +2,18 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from servo.core.events.assets import AssetDefinition
 from servo.core.graph import topological_order
 from servo.core.keys import AssetKey
-from servo.errors import Invalid
+from servo.errors import Invalid, NotFound
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.specs import AssetSpec
+
+if TYPE_CHECKING:
+    from servo.sdk.jobs import AssetJob
 
 
 class Project:
@@ -22,18 +25,39 @@ class Project:
         *,
         resources: Mapping[str, Any] | None = None,
         checks: Iterable[AssetChecksDefinition] = (),
+        jobs: Iterable["AssetJob"] = (),
     ) -> None:
         self.resources = dict(resources or {})
         self.makers: dict[AssetKey, AssetsDefinition] = {}
         self.specs: dict[AssetKey, AssetSpec] = {}
         for item in assets:
             self._add(item)
-        self.inputs = {key: self._inputs(key, maker) for key, maker in self.makers.items()}
+        self.inputs = {
+            key: self._inputs(maker.specs[0].key, maker) for key, maker in self.makers.items()
+        }
         self.upstream = {key: self._upstream(key) for key in self.specs}
         self.order = self._ordered()
         self.checks: dict[AssetKey, list[AssetChecksDefinition]] = {}
         for check in checks:
             self._add_check(check)
+        self.jobs: dict[str, AssetJob] = {}
+        for job in jobs:
+            self._add_job(job)
+
+    def _add_job(self, job: "AssetJob") -> None:
+        if job.name in self.jobs:
+            raise Invalid(f"two jobs are called {job.name}", remedy="rename one of the two")
+        _ = job.keys(self)
+        self.jobs[job.name] = job
+
+    def job(self, name: str) -> "AssetJob":
+        """The job of this name."""
+        if name not in self.jobs:
+            close = get_close_matches(name, self.jobs, n=1)
+            known = ", ".join(sorted(self.jobs)) or "none"
+            remedy = f"did you mean {close[0]!r}?" if close else f"there is {known}"
+            raise NotFound(f"there is no job {name}", remedy=remedy)
+        return self.jobs[name]
 
     def _add_check(self, check: AssetChecksDefinition) -> None:
         key: AssetKey = check.spec.asset
@@ -125,6 +149,12 @@ class Project:
         )
 
     def executable(self, keys: Sequence[AssetKey]) -> list[AssetKey]:
-        """Those of the keys that have code, in the order of the graph."""
+        """Those of the keys that have code, in the order of the graph.
+
+        What only looks at assets runs if nothing else was chosen: who makes everything there is
+        does not ask for it.
+        """
         wanted = set(keys)
-        return [key for key in self.order if key in wanted and key in self.makers]
+        coded = [key for key in self.order if key in wanted and key in self.makers]
+        made = [key for key in coded if not self.makers[key].observes]
+        return made or coded

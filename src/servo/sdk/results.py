@@ -69,3 +69,36 @@ class RetryRequested(Exception):
         super().__init__(f"retry requested, at most {max_retries} times")
         self.max_retries = max_retries
         self.seconds_to_wait = seconds_to_wait
+
+
+class ObserveResult(msgspec.Struct, frozen=True, kw_only=True):
+    """An asset that something else makes was looked at, and here is what was seen."""
+
+    asset_key: Any = None
+    metadata: Mapping[str, Any] | None = None
+    check_results: Sequence[Any] = ()
+    data_version: DataVersion | None = None
+    tags: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.asset_key is not None:
+            key: AssetKey = to_key(self.asset_key, what="ObserveResult")
+            msgspec.structs.force_setattr(self, "asset_key", key)
+
+
+class AssetMaterialization(msgspec.Struct, frozen=True):
+    """An asset was made by something that is not the asset's own code: yield it, or log it."""
+
+    asset_key: Any
+    description: str | None = None
+    metadata: Mapping[str, Any] | None = None
+    partition: str | None = None
+    tags: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        key: AssetKey = to_key(self.asset_key, what=type(self).__name__)
+        msgspec.structs.force_setattr(self, "asset_key", key)
+
+
+class AssetObservation(AssetMaterialization, frozen=True):
+    """An asset that something else makes was seen: yield it, or log it."""

@@ -8,6 +8,9 @@ import msgspec
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 
+IO_MANAGER_KEY = "dagster/io_manager_key"
+"""The metadata that names the IO manager of an asset which has no code."""
+
 
 def to_key(value: Any, *, what: str = "asset key") -> AssetKey:
     """The key that a person meant by a text, a list of parts, or something that has one."""

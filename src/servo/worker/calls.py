@@ -5,7 +5,7 @@ whatever happens. An asset with an IO manager is stored and loaded by it; every 
 commit protocol of `servo.worker.outputs`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ import msgspec
 from servo.core.events.tasks import Gate, Output, TaskError, TaskOutcome
 from servo.core.keys import AssetKey
 from servo.sdk.assets_definition import AssetsDefinition
+from servo.sdk.checks import AssetCheckResult
 from servo.sdk.config import RunConfig, build_config
 from servo.sdk.context import AssetExecutionContext, Execution, Logger
 from servo.sdk.io_context import InputContext, OutputContext, Stored
@@ -20,21 +21,15 @@ from servo.sdk.io_manager import check_io_manager
 from servo.sdk.metadata import encode_metadata
 from servo.sdk.project import Project
 from servo.sdk.resources import InitResourceContext, Resources, open_resources
-from servo.sdk.results import DataVersion, Failure, MaterializeResult, Skip
-from servo.sdk.results import Output as UserOutput
+from servo.sdk.results import AssetObservation, Failure, ObserveResult, Skip
+from servo.sdk.specs import IO_MANAGER_KEY
 from servo.worker.checking import gate, run_checks
-from servo.worker.messages import Checked, Done, Work
+from servo.worker.messages import Checked, Done, Reported, Work
 from servo.worker.outputs import OutputStore
+from servo.worker.returned import Made, Told, seen_by, told_by
 from servo.worker.tables import as_asked
 
-
-def _bare(value: Any) -> Any:
-    """What a function made, without what it says about it."""
-    if isinstance(value, MaterializeResult | UserOutput):
-        value = value.value
-    return None if value is msgspec.UNSET else value
-
-
+DATA_VERSION_TAG = "dagster/data_version"
 DEFAULT_IO = "io_manager"
 NO_RESOURCES = Resources({})
 
@@ -55,15 +50,20 @@ class Calls:
     def _io_key(self, key: AssetKey) -> str:
         """The IO manager of an asset; empty if it has none."""
         maker = self._project.makers.get(key)
-        named = maker.behaviour.io_manager_key if maker is not None else ""
+        if maker is not None:
+            named = maker.io_manager_key(key)
+        else:
+            named = str(self._project.specs[key].metadata.get(IO_MANAGER_KEY, ""))
         return named or (DEFAULT_IO if DEFAULT_IO in self._project.resources else "")
 
     def _resources_of(self, key: AssetKey) -> frozenset[str]:
         """The resources that an execution of an asset opens."""
         maker = self._project.makers[key]
-        managers = [self._io_key(key), *map(self._io_key, self._project.inputs[key].values())]
-        for check in self._project.checks.get(key, ()):
-            managers += check.signature.resources
+        made = [spec.key for spec in maker.specs]
+        managers = [self._io_key(one) for one in (*made, *self._project.inputs[key].values())]
+        for one in made:
+            for check in self._project.checks.get(one, ()):
+                managers += check.signature.resources
         named = {*maker.signature.resources, *maker.behaviour.required_resource_keys, *managers}
         return frozenset(name for name in named if name)
 
@@ -85,7 +85,8 @@ class Calls:
 
     def _call(self, work: Work, key: AssetKey, config: RunConfig, resources: Resources) -> Done:
         maker = self._project.makers[key]
-        context = self._context(work, key, resources)
+        chosen = [key, *(self.keys[name] for name in work.also_makes)]
+        context = self._context(work, maker, chosen, resources)
         arguments = self._inputs(work, key, resources)
         arguments |= self._configured(maker, key, config, context)
         if maker.signature.context:
@@ -93,40 +94,94 @@ class Calls:
         for name in maker.signature.resources:
             arguments[name] = getattr(resources, name)
         value = maker.fn(**arguments)
-        if isinstance(value, Skip):
-            error = TaskError(code="Skipped", message=value.reason)
-            return Done(exec_id=work.exec_id, outcome=TaskOutcome.SKIPPED, error=error)
-        output = self._store(work, value, context, resources)
-        checks = self._project.checks.get(key)
-        if not checks:
-            return Done(exec_id=work.exec_id, outcome=TaskOutcome.SUCCEEDED, output=output)
-        return self._checked(
-            work, key, output, run_checks(checks, _bare(value), context, resources)
-        )
+        if maker.observes:
+            return self._seen(work, seen_by(maker, value), context)
+        return self._made(work, maker, told_by(maker, chosen, value), context, resources)
 
-    def _checked(self, work: Work, key: AssetKey, output: Output, checked: list[Checked]) -> Done:
-        """How an execution ends whose output was checked."""
-        decided = gate(checked)
-        held = decided is Gate.QUARANTINED
-        if held and not self._project.makers[key].behaviour.quarantine:
-            names = ", ".join(c.name for c in checked if not c.passed and c.blocking)
-            error = TaskError(
-                code="CheckFailed", message=f"a blocking check failed: {names}", retriable=False
-            )
-            return Done(
-                exec_id=work.exec_id,
-                outcome=TaskOutcome.FAILED,
-                error=error,
-                checks=tuple(checked),
-            )
+    def _seen(self, work: Work, seen: ObserveResult, context: AssetExecutionContext) -> Done:
+        told = {**context.output_metadata, **(seen.metadata or {})}
+        output = Output(
+            materialization_id="",
+            data_version="" if seen.data_version is None else seen.data_version.value,
+            metadata=encode_metadata(told) if told else "",
+        )
         return Done(
             exec_id=work.exec_id,
             outcome=TaskOutcome.SUCCEEDED,
-            output=msgspec.structs.replace(output, gate=decided),
-            checks=tuple(checked),
+            output=output,
+            reported=_reports(context),
         )
 
-    def _context(self, work: Work, key: AssetKey, resources: Resources) -> AssetExecutionContext:
+    def _made(
+        self,
+        work: Work,
+        maker: AssetsDefinition,
+        told: Iterable[Told],
+        context: AssetExecutionContext,
+        resources: Resources,
+    ) -> Done:
+        """Store everything that was made, check it, and say how the execution ended."""
+        outputs: dict[AssetKey, Output] = {}
+        checked: list[Checked] = []
+        skipped: Skip | None = None
+        for item in told:
+            if isinstance(item, Made):
+                name = f"{work.exec_id}-{len(outputs)}" if outputs else work.exec_id
+                outputs[item.key] = self._store(work, name, item, context, resources)
+                checks = self._project.checks.get(item.key)
+                if checks:
+                    value = None if item.value is msgspec.UNSET else item.value
+                    found = run_checks(checks, value, context, resources)
+                    checked += [_about(check, item.key, name) for check in found]
+            elif isinstance(item, Skip):
+                skipped = item
+            elif isinstance(item, AssetCheckResult):
+                raise Failure(f"{maker.name} reports a check that it does not declare")
+            else:
+                context.log_event(item)
+        if skipped is not None or not outputs:
+            reason = skipped.reason if skipped is not None else f"{maker.name} made nothing"
+            error = TaskError(code="Skipped", message=reason)
+            return Done(exec_id=work.exec_id, outcome=TaskOutcome.SKIPPED, error=error)
+        return self._ended(work, maker, outputs, checked, _reports(context))
+
+    def _ended(
+        self,
+        work: Work,
+        maker: AssetsDefinition,
+        outputs: dict[AssetKey, Output],
+        checked: list[Checked],
+        reported: tuple[Reported, ...],
+    ) -> Done:
+        """How an execution ends whose outputs were checked."""
+        if checked:
+            gates = {
+                key: gate([check for check in checked if check.asset_key == key.canonical()])
+                for key in outputs
+            }
+            if Gate.QUARANTINED in gates.values() and not maker.behaviour.quarantine:
+                return _held_up(work, checked)
+            outputs = {
+                key: msgspec.structs.replace(output, gate=gates[key])
+                for key, output in outputs.items()
+            }
+        several = len(maker.specs) > 1
+        named = [
+            msgspec.structs.replace(output, asset_key=key.canonical()) if several else output
+            for key, output in outputs.items()
+        ]
+        return Done(
+            exec_id=work.exec_id,
+            outcome=TaskOutcome.SUCCEEDED,
+            output=None if several else named[0],
+            outputs=tuple(named) if several else (),
+            checks=tuple(checked),
+            reported=reported,
+        )
+
+    def _context(
+        self, work: Work, maker: AssetsDefinition, chosen: list[AssetKey], resources: Resources
+    ) -> AssetExecutionContext:
         execution = Execution(
             run_id=work.run_id,
             task_key=work.task_key,
@@ -135,7 +190,11 @@ class Calls:
             fencing_token=work.fencing_token,
             run_tags=work.tags,
         )
-        return AssetExecutionContext(key, self._log, execution=execution, resources=resources)
+        context = AssetExecutionContext(
+            chosen[0], self._log, execution=execution, resources=resources, assets_def=maker
+        )
+        context.selected_asset_keys = set(chosen)
+        return context
 
     def _configured(
         self,
@@ -191,40 +250,46 @@ class Calls:
     # --- outputs ------------------------------------------------------------------------------
 
     def _store(
-        self, work: Work, value: Any, context: AssetExecutionContext, resources: Resources
+        self,
+        work: Work,
+        name: str,
+        made: Made,
+        context: AssetExecutionContext,
+        resources: Resources,
     ) -> Output:
-        metadata = dict(context.output_metadata)
-        version: DataVersion | None = None
-        if isinstance(value, MaterializeResult | UserOutput):
-            metadata.update(value.metadata or {})
-            version = value.data_version
-            value = value.value
-        manager = self._io_key(context.asset_key)
+        """Store what was made; its materialization has this name."""
+        metadata = {**context.metadata_of(made.key), **made.metadata}
+        value, manager = made.value, self._io_key(made.key)
         if value is msgspec.UNSET or (value is None and not manager):
-            output = Output(materialization_id=work.exec_id)
+            output = Output(materialization_id=name)
         elif manager:
-            output = self._hand_over(work, value, context, resources, metadata)
+            output = self._hand_over(work, made, name, resources, metadata)
         else:
-            output = self._outputs.save(work.asset_key, work.exec_id, value)
-        if not metadata and version is None:
+            output = self._outputs.save(made.key.canonical(), work.exec_id, value)
+            if name != work.exec_id:
+                output = msgspec.structs.replace(output, materialization_id=name)
+        if not metadata and made.version is None:
             return output
         told = encode_metadata(metadata)
-        given = "" if version is None else version.value
+        given = "" if made.version is None else made.version.value
         return msgspec.structs.replace(output, metadata=told, data_version=given)
 
     def _hand_over(
         self,
         work: Work,
-        value: Any,
-        context: AssetExecutionContext,
+        made: Made,
+        materialization: str,
         resources: Resources,
         metadata: dict[str, Any],
     ) -> Output:
         """Let the asset's IO manager store a value."""
-        key = context.asset_key
+        key = made.key
         name = self._io_key(key)
-        returns = self._project.makers[key].signature.returns
+        maker = self._project.makers[key]
+        returns = maker.signature.returns if len(maker.specs) == 1 else None
+        names = {found: output for output, found in maker.keys_by_output_name.items()}
         stored = Stored(
+            name=names[key],
             asset_key=key,
             run_id=work.run_id,
             step_key=work.task_key,
@@ -232,6 +297,39 @@ class Calls:
             type_hint=Any if returns is None else returns,
         )
         out = OutputContext(stored, resources=resources, log=self._log)
-        check_io_manager(getattr(resources, name), name).handle_output(out, value)
+        check_io_manager(getattr(resources, name), name).handle_output(out, made.value)
         metadata.update(out.output_metadata)
-        return Output(materialization_id=work.exec_id, format=name)
+        return Output(materialization_id=materialization, format=name)
+
+
+def _about(check: Checked, key: AssetKey, materialization: str) -> Checked:
+    return msgspec.structs.replace(
+        check, asset_key=key.canonical(), materialization_id=materialization
+    )
+
+
+def _held_up(work: Work, checked: list[Checked]) -> Done:
+    """How an execution ends whose output a check keeps from being used."""
+    names = ", ".join(check.name for check in checked if not check.passed and check.blocking)
+    return Done(
+        exec_id=work.exec_id,
+        outcome=TaskOutcome.FAILED,
+        error=TaskError(
+            code="CheckFailed", message=f"a blocking check failed: {names}", retriable=False
+        ),
+        checks=tuple(checked),
+    )
+
+
+def _reports(context: AssetExecutionContext) -> tuple[Reported, ...]:
+    """What the code said of assets that it does not make."""
+    return tuple(
+        Reported(
+            asset_key=event.asset_key.canonical(),
+            seen=isinstance(event, AssetObservation),
+            partition=event.partition,
+            data_version=(event.tags or {}).get(DATA_VERSION_TAG, ""),
+            metadata=encode_metadata(dict(event.metadata)) if event.metadata else "",
+        )
+        for event in context.logged_events
+    )

@@ -11,7 +11,8 @@ from pathlib import Path
 from types import ModuleType
 
 from servo.errors import Invalid, NotFound
-from servo.sdk.definitions import Definitions, assets_of, checks_of
+from servo.sdk.definitions import Definitions
+from servo.sdk.gathering import assets_of, checks_of, jobs_of
 from servo.sdk.project import Project
 
 
@@ -98,4 +99,4 @@ def project_of(module: ModuleType) -> Project:
         raise Invalid(
             f"{module.__name__} defines no assets", remedy="decorate a function with @servo.asset"
         )
-    return Project(assets, checks=checks_of(module))
+    return Project(assets, checks=checks_of(module), jobs=jobs_of(module))

@@ -22,7 +22,7 @@ from servo.runtime.system import SystemClock, SystemEntropy
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.config import RunConfig, set_environment
-from servo.sdk.planning import plan_assets, task_of
+from servo.sdk.planning import plan_assets
 from servo.sdk.project import Project
 from servo.sdk.selection import AssetSelection
 from servo.sdk.specs import AssetSpec, to_key
@@ -93,10 +93,15 @@ class MaterializedRun:
     def failures(self) -> dict[AssetKey, str]:
         """What every failed asset said."""
         return {
-            AssetKey.parse(row.asset_key): row.error_message
-            for row in self._tasks.values()
-            if row.state is TaskState.FAILED
+            AssetKey.parse(key): self._tasks[task].error_message
+            for task in self.failed_tasks
+            for key in (self._tasks[task].asset_key, *self._tasks[task].also_makes)
         }
+
+    @property
+    def failed_tasks(self) -> list[str]:
+        """The keys of the tasks that failed."""
+        return [row.task_key for row in self._tasks.values() if row.state is TaskState.FAILED]
 
 
 def materialize(  # noqa: PLR0913 - the options people know
@@ -160,5 +165,5 @@ def _world(store: str | None) -> World:
 
 def _raise(result: MaterializedRun, errors: Mapping[str, BaseException]) -> None:
     told = "; ".join(f"{key}: {why}" for key, why in result.failures.items())
-    first = next((errors[task_of(key)] for key in result.failures if task_of(key) in errors), None)
+    first = next((errors[task] for task in result.failed_tasks if task in errors), None)
     raise MaterializationFailed(told or f"the run ended {result.run.state.value}") from first

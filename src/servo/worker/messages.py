@@ -32,6 +32,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, tag="work"):
     run_id: str
     task_key: str
     asset_key: str
+    also_makes: tuple[str, ...] = ()
     attempt: int
     attempt_id: str
     fencing_token: int
@@ -68,6 +69,18 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     severity: Severity = Severity.ERROR
     message: str = ""
     metadata: str = ""
+    asset_key: str = ""
+    materialization_id: str = ""
+
+
+class Reported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What user code said of an asset that it does not make: that it was made, or only seen."""
+
+    asset_key: str
+    seen: bool = False
+    partition: str | None = None
+    data_version: str = ""
+    metadata: str = ""
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done", omit_defaults=True):
@@ -76,11 +89,13 @@ class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done", omit_defaults=
     exec_id: str
     outcome: TaskOutcome
     output: Output | None = None
+    outputs: tuple[Output, ...] = ()
     error: TaskError | None = None
     cost: TaskCost | None = None
     retry_after_ms: int | None = None
     code_version: str = ""
     checks: tuple[Checked, ...] = ()
+    reported: tuple[Reported, ...] = ()
 
 
 ToWorker = Work | Cancel

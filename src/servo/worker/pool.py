@@ -355,6 +355,7 @@ def as_work(assignment: Assignment) -> Work:
         run_id=assignment.run_id,
         task_key=assignment.task_key,
         asset_key=assignment.asset_key,
+        also_makes=assignment.also_makes,
         attempt=assignment.attempt,
         attempt_id=assignment.attempt_id,
         fencing_token=assignment.fencing_token,

@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from servo import AssetKey, AssetSpec, Definitions, asset, load_assets_from_modules
+from servo import (
+    AssetKey,
+    AssetSpec,
+    Definitions,
+    asset,
+    define_asset_job,
+    load_assets_from_modules,
+)
 from servo.errors import Invalid
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.worker.loader import project_of
@@ -47,11 +54,12 @@ def test_an_empty_module_is_refused() -> None:
 
 def test_definitions_are_merged_and_resources_must_agree() -> None:
     shared = object()
-    one = Definitions([made("a")], resources={"db": shared}, jobs=["j"])
+    one = Definitions([made("a")], resources={"db": shared}, jobs=[define_asset_job("j")])
     two = Definitions([made("b")], resources={"db": shared}, sensors=["s"])
     both = Definitions.merge(one, two)
     assert [str(key) for key in both.project().order] == ["a", "b"]
-    assert (both.jobs, both.sensors, both.resources) == (("j",), ("s",), {"db": shared})
+    assert [job.name for job in both.jobs] == ["j"]
+    assert (both.sensors, both.resources) == (("s",), {"db": shared})
     with pytest.raises(Invalid, match="'db' is defined twice"):
         Definitions.merge(one, Definitions(resources={"db": object()}))
 

@@ -14,7 +14,7 @@ from servo.cli.run_rows import run_and_tasks
 from servo.cli.workspace import DEFAULT_STORE, open_target
 from servo.core.keys import AssetKey
 from servo.core.plan import Plan
-from servo.core.state.rows.execution import RunRow
+from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import RunState, TaskState
 from servo.errors import Conflict, Invalid, NotFound
 from servo.projection.reader import Reader
@@ -140,7 +140,7 @@ def retry(  # noqa: PLR0913 - the options of the command
     folder = Path.cwd()
     name = find_code(code or run.labels.get(CODE_LABEL), folder)
     project = load_project(name, folder)
-    plan = plan_assets(project, [AssetKey.parse(task.asset_key) for task in left])
+    plan = plan_assets(project, [key for task in left for key in assets_of(task)])
     setting = setting_for(name, folder, _store_url(store), tenant=tenant, workspace=workspace)
     with Session(setting, workers=workers) as session:
         session.deploy(name, project.definitions())
@@ -148,6 +148,11 @@ def retry(  # noqa: PLR0913 - the options of the command
         key = f"retry:{run.run_id}:{SystemEntropy().token_bytes(8).hex()}"
         ended = _wait(session, session.repeat(run, plan, key), json_=json_)
         return _tell(session, ended, SystemClock().monotonic() - began, json_=json_)
+
+
+def assets_of(task: TaskRow) -> list[AssetKey]:
+    """The assets that a task makes."""
+    return [AssetKey.parse(key) for key in (task.asset_key, *task.also_makes)]
 
 
 def read_config(given: str | None) -> dict[str, Any]:

@@ -215,11 +215,11 @@ def _plenty(state: State) -> int:
     return 1000 + len(state.tasks.rows)
 
 
-def _ready_too_early(state: State, run: Any, row: Any, how: Any) -> Any:
+def _ready_too_early(state: State, row: Any, how: Any) -> Any:
     """Any resolved upstream counts as a success of the last one."""
     last = row.deps_total - 1
     nearly = replace(row, deps_satisfied_count=last, deps_resolved_count=last)
-    return _resolved(state, run, nearly, Resolution.SUCCESS if row.state is BLOCKED else how)
+    return _resolved(state, nearly, Resolution.SUCCESS if row.state is BLOCKED else how)
 
 
 _resolved = run_lifecycle.resolved

@@ -1,0 +1,79 @@
+"""Jobs: a choice of assets with a name, to be run as one."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from servo.core.keys import AssetKey
+from servo.errors import Invalid
+from servo.sdk.config import RunConfig
+from servo.sdk.project import Project
+from servo.sdk.retries import RetryPolicy
+from servo.sdk.selection import AssetSelection
+
+
+class AssetJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A choice of assets with a name, and how they are run."""
+
+    name: str
+    selection: Any = "*"
+    config: Any = None
+    description: str | None = None
+    tags: Mapping[str, str] = {}
+    run_tags: Mapping[str, str] = {}
+    metadata: Mapping[str, Any] = {}
+    partitions_def: Any = None
+    executor_def: Any = None
+    hooks: tuple[Any, ...] = ()
+    op_retry_policy: RetryPolicy | None = None
+
+    def keys(self, project: Project) -> list[AssetKey]:
+        """The assets of a project that the job makes; `Invalid` if there are none."""
+        chosen = AssetSelection.from_coercible(self.selection).resolve(project)
+        if not project.executable(chosen):
+            raise Invalid(
+                f"the job {self.name} selects no asset that can be made",
+                remedy="correct its selection",
+            )
+        return chosen
+
+    def run_config(self) -> dict[str, Any]:
+        """The configuration of its runs."""
+        return RunConfig.of(self.config).to_config_dict() if self.config is not None else {}
+
+
+def define_asset_job(  # noqa: PLR0913 - the options people know
+    name: str,
+    selection: Any = None,
+    *,
+    config: Any = None,
+    description: str | None = None,
+    tags: Mapping[str, str] | None = None,
+    run_tags: Mapping[str, str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    partitions_def: Any = None,
+    executor_def: Any = None,
+    hooks: Iterable[Any] | None = None,
+    op_retry_policy: RetryPolicy | None = None,
+) -> AssetJob:
+    """A job that makes the selected assets, or all of them."""
+    if not name or not name.replace("_", "").replace("-", "").isalnum():
+        raise Invalid(
+            f"a job cannot be called {name!r}", remedy="use letters, digits, dashes, underscores"
+        )
+    if selection is not None:
+        _ = AssetSelection.from_coercible(selection)
+    return AssetJob(
+        name=name,
+        selection="*" if selection is None else selection,
+        config=config,
+        description=description,
+        tags=tags or {},
+        run_tags=run_tags or {},
+        metadata=metadata or {},
+        partitions_def=partitions_def,
+        executor_def=executor_def,
+        hooks=tuple(hooks or ()),
+        op_retry_policy=op_retry_policy,
+    )
