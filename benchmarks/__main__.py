@@ -20,7 +20,15 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import committing, executing, expanding, folding, publishing, starting
+from benchmarks import (
+    committing,
+    executing,
+    expanding,
+    folding,
+    processes,
+    publishing,
+    starting,
+)
 from benchmarks.measure import Result
 from benchmarks.scratch import Scratch
 
@@ -43,6 +51,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "chain": executing.chain,
     "fan_out": executing.fan_out,
     "layers": executing.layers,
+    "start_up": processes.start_up,
+    "tree_memory": processes.tree_memory,
 }
 
 

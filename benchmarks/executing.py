@@ -49,6 +49,11 @@ for layer in range({size}):
 """
 
 
+def code_of_layers(size: int) -> str:
+    """A file of so many layers of a hundred assets each."""
+    return _MAKE + _LAYERS.format(size=size)
+
+
 def _nothing(_: int) -> None:
     return None
 

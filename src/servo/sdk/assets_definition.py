@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -40,8 +41,16 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     io_manager_keys: tuple[str, ...] = ()
 
 
+# A project has thousands of assets that say nothing of all this: they share what says so.
+_USUAL = Behaviour()
+_PLAIN = Signature()
+_NO_INPUTS: Mapping[str, AssetKey] = MappingProxyType({})
+
+
 class AssetsDefinition:
-    """One function, and the assets it makes."""
+    """One function, and the assets it makes, in the order of definition."""
+
+    __slots__ = ("__weakref__", "behaviour", "fn", "input_keys", "signature", "specs")
 
     def __init__(
         self,
@@ -53,38 +62,32 @@ class AssetsDefinition:
         behaviour: Behaviour | None = None,
     ) -> None:
         self.fn = fn
-        self.signature = signature
-        self.input_keys = dict(input_keys or {})
-        self.behaviour = behaviour or Behaviour()
-        self._specs = {spec.key: spec for spec in specs}
-        several = len(self._specs) > 1
-        usual = [key.to_python_identifier() if several else ONLY_OUTPUT for key in self._specs]
-        names = self.behaviour.output_names or usual
-        self._by_name = dict(zip(names, self._specs, strict=True))
+        self.signature = _PLAIN if signature == _PLAIN else signature
+        self.input_keys = input_keys or _NO_INPUTS
+        self.behaviour = _USUAL if behaviour is None or behaviour == _USUAL else behaviour
+        self.specs = specs
 
     @property
     def key(self) -> AssetKey:
         """The key of the one asset that is made here."""
-        if len(self._specs) != 1:
+        if len(self.specs) != 1:
             raise Invalid(
-                f"{self.name} makes {len(self._specs)} assets", remedy="use `keys` for all of them"
+                f"{self.name} makes {len(self.specs)} assets", remedy="use `keys` for all of them"
             )
-        return next(iter(self._specs))
+        return self.specs[0].key
 
     @property
     def keys(self) -> set[AssetKey]:
         """The keys of everything that is made here."""
-        return set(self._specs)
-
-    @property
-    def specs(self) -> tuple[AssetSpec, ...]:
-        """What was said about each asset, in the order of definition."""
-        return tuple(self._specs.values())
+        return {spec.key for spec in self.specs}
 
     @property
     def keys_by_output_name(self) -> Mapping[str, AssetKey]:
         """The assets by the names of the outputs they come from."""
-        return dict(self._by_name)
+        keys: list[AssetKey] = [spec.key for spec in self.specs]
+        several = len(keys) > 1
+        usual = [key.to_python_identifier() if several else ONLY_OUTPUT for key in keys]
+        return dict(zip(self.behaviour.output_names or usual, keys, strict=True))
 
     @property
     def observes(self) -> bool:
@@ -98,8 +101,11 @@ class AssetsDefinition:
 
     def io_manager_key(self, key: AssetKey) -> str:
         """The IO manager that was named for an asset; empty if none was."""
-        each = dict(zip(self._specs, self.behaviour.io_manager_keys, strict=False))
-        return each.get(key) or self.behaviour.io_manager_key
+        each = self.behaviour.io_manager_keys
+        own = next(
+            (each[n] for n, spec in enumerate(self.specs[: len(each)]) if spec.key == key), ""
+        )
+        return own or self.behaviour.io_manager_key
 
     def with_specs(
         self, specs: tuple[AssetSpec, ...], *, input_keys: Mapping[str, AssetKey] | None = None
@@ -130,4 +136,4 @@ class AssetsDefinition:
         return self.fn(*args, **inputs)
 
     def __repr__(self) -> str:
-        return f"<assets {', '.join(str(key) for key in self._specs)}>"
+        return f"<assets {', '.join(str(spec.key) for spec in self.specs)}>"

@@ -1,6 +1,7 @@
 """What people say about an asset: its key, what it depends on, and what it is for."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, cast
 
 import msgspec
@@ -52,6 +53,9 @@ def to_deps(values: Iterable[Any] | None, *, what: str) -> tuple[AssetDep, ...]:
     return tuple({dep.asset_key: dep for dep in deps}.values())
 
 
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
 class AssetSpec(msgspec.Struct, frozen=True, dict=True):
     """An asset without the code that makes it."""
 
@@ -76,8 +80,9 @@ class AssetSpec(msgspec.Struct, frozen=True, dict=True):
         set_field(self, "deps", to_deps(self.deps, what=f"AssetSpec {key}"))
         set_field(self, "kinds", tuple(sorted(self.kinds or ())))
         set_field(self, "owners", tuple(self.owners or ()))
-        set_field(self, "tags", check_tags(self.tags or {}, what=f"asset {key}"))
-        set_field(self, "metadata", dict(self.metadata or {}))
+        tags = check_tags(self.tags, what=f"asset {key}") if self.tags else _NOTHING
+        set_field(self, "tags", tags)
+        set_field(self, "metadata", dict(self.metadata) if self.metadata else _NOTHING)
 
     def replace_attributes(self, **changes: Any) -> "AssetSpec":
         """The same spec with some fields set anew."""

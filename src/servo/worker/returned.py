@@ -6,10 +6,10 @@ checks, reports about other assets, and at most one `Skip`. What it owes and doe
 error that says so.
 """
 
-import asyncio
 import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from importlib import import_module
 from typing import Any, cast
 
 import msgspec
@@ -207,6 +207,7 @@ def _awaited(started: Any) -> Any:
     work: Coroutine[Any, Any, Any] = started
     if inspect.isasyncgen(started):
         work = _collected(cast("AsyncIterator[Any]", started))
+    asyncio = import_module("asyncio")  # takes its time, and few assets are coroutines
     try:
         asyncio.get_running_loop()
     except RuntimeError:
