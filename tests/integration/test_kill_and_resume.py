@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
-from textwrap import dedent
 from threading import Event
 
 import pytest
@@ -17,23 +16,51 @@ from servo.ledger.paths import Paths
 from servo.projection.rebuild import rebuild
 from servo.storage.local import LocalStore
 
-WIDTH = 300
-LIMIT = 120
+LIMIT = 240
+KILLS = int(os.environ.get("SERVO_KILLS", "4"))
+"""How many random moments of the fan are tried: set it to 50 for the whole of the promise."""
 
-CODE = f"""
+MAKE = """
 from servo import asset
 
 def make(name, deps):
     def fn():
         return name
     fn.__name__ = name
-    return asset(deps=deps)(fn)
+    globals()[name] = made = asset(deps=deps)(fn)
+    return made
 
-wide = [make(f"t{{n:03d}}", []) for n in range({WIDTH})]
-for made in wide:
-    globals()[made.name] = made
-last = make("last", wide)
 """
+SHAPES = {
+    "chain": (
+        40,
+        """
+above = []
+for n in range(40):
+    above = [make(f"c{n:02d}", above)]
+""",
+    ),
+    "fan_out": (
+        1_001,
+        """
+make("last", [make(f"t{n:04d}", []) for n in range(1_000)])
+""",
+    ),
+    "layers": (
+        500,
+        """
+above = []
+for layer in range(10):
+    above = [
+        make(f"l{layer:02d}_{n:02d}", [above[n], above[(n + 1) % 50]] if above else [])
+        for n in range(50)
+    ]
+""",
+    ),
+}
+MOMENTS = [("fan_out", seed) for seed in range(KILLS)] + [
+    (name, seed) for name in ("chain", "layers") for seed in range(2)
+]
 
 
 def servo(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
@@ -61,14 +88,15 @@ def wait_for_entries(folder: Path, count: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("shape", "seed"), MOMENTS)
 def test_a_killed_run_is_finished_and_nothing_finished_is_done_again(
-    tmp_path: Path, seed: int
+    tmp_path: Path, shape: str, seed: int
 ) -> None:
-    (tmp_path / "assets.py").write_text(dedent(CODE))
+    tasks, code = SHAPES[shape]
+    (tmp_path / "assets.py").write_text(MAKE + code)
     chance = Random(seed)  # noqa: S311 - it chooses when to kill
     process = servo(tmp_path, "materialize")
-    wait_for_entries(tmp_path, 4 + chance.randrange(20))
+    wait_for_entries(tmp_path, 4 + chance.randrange(36))
     Event().wait(chance.uniform(0, 0.05))
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
@@ -80,9 +108,9 @@ def test_a_killed_run_is_finished_and_nothing_finished_is_done_again(
 
     after = folded(tmp_path)
     (run,) = after.runs.values()
-    assert (run.state.value, run.tasks_succeeded) == ("SUCCEEDED", WIDTH + 1), told
+    assert (run.state.value, run.tasks_succeeded) == ("SUCCEEDED", tasks), told
     for key, row in before.tasks.rows.items():
         if row.state is TaskState.SUCCEEDED:
             assert after.tasks.rows[key] == row
     made = [row.asset_key for row in after.materializations.values()]
-    assert len(made) == len(set(made)) == WIDTH + 1
+    assert len(made) == len(set(made)) == tasks

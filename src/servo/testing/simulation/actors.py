@@ -3,7 +3,7 @@
 They are scripts: what a real worker or client must do to be safe is what they do, and no more.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Protocol
 
@@ -54,9 +54,11 @@ from servo.testing.simulation.kernel import Kernel, Process, SimClock
 from servo.testing.simulation.network import Network
 from servo.testing.simulation.oracle import LEASE_MS, Oracle
 from servo.testing.simulation.swarm import Swarm
+from servo.testing.simulation.workloads import GRAPHS
 
 BEAT_MS = 1_000
 RETRY = RetryPolicy(max_attempts=6, max_infra_retries=50, delay_ms=300, cap_ms=2_000)
+PATIENT = RetryPolicy(max_attempts=1, max_infra_retries=1_000)
 
 
 class Link(Protocol):
@@ -96,14 +98,21 @@ class World:
     def tasks(self, name: str, most: int) -> tuple[TaskSpec, ...]:
         """A small graph, the same whenever it is asked for."""
         rng = self.dice("tasks", name)
-        count = rng.randint(1, most)
+        workload = GRAPHS.get(self.swarm.workload)
+        count = rng.randint(1, most) if workload is None else len(workload)
         keys = [TaskKeyStr(f"sim/{name}_{i}:materialize") for i in range(count)]
+
+        def above(i: int) -> Sequence[int]:
+            if workload is None:
+                return rng.sample(range(i), rng.randint(0, min(i, 2)))
+            return workload[i]
+
         specs = [
             TaskSpec(
                 task_key=keys[i],
                 asset_key=f"sim/{name}_{i}",
-                upstream=tuple(rng.sample(keys[:i], rng.randint(0, min(i, 2)))),
-                retry=RETRY,
+                upstream=tuple(keys[up] for up in above(i)),
+                retry=RETRY if workload is None else PATIENT,
                 heartbeat_timeout_ms=LEASE_MS,
                 dispatch_ack_timeout_ms=self.swarm.ack_timeout_ms,
                 priority=rng.choice((0, 0, 5)),
@@ -151,6 +160,7 @@ def execute(
     """Run user code for a while, beating, and report how it ended."""
     world.oracle.started(task.attempt_id, exec_id, task.run_id, task.task_key)
     longest = 12_000 if world.kernel.random.random() < 0.25 else 2_500
+    longest = world.swarm.longest_task_ms or longest
     remaining = world.kernel.random.uniform(20, longest)
     while remaining > 0:
         nap = min(BEAT_MS, remaining)

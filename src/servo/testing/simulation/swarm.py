@@ -46,6 +46,8 @@ class Swarm(msgspec.Struct, frozen=True, kw_only=True):
     ack_timeout_ms: int
     failure_rate: float
     cancel_rate: float
+    workload: str = ""
+    longest_task_ms: int = 0
 
 
 STORM_EVERY = 4

@@ -1,0 +1,22 @@
+"""The shapes that the benchmarks measure, under every fault there is."""
+
+import pytest
+
+from servo.core.state.states import RunState
+from servo.testing.simulation.run import Simulation
+from servo.testing.simulation.workloads import GRAPHS, world_of
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", GRAPHS)
+def test_whatever_happens_every_task_succeeds_and_is_made_once(name: str, seed: int) -> None:
+    simulation = Simulation(seed, world_of(name, seed))
+    outcome = simulation.run()
+    assert outcome.violation is None, f"seed {seed} of {name}: {outcome.violation}"
+    state = simulation.oracle.live.state
+    (run,) = state.runs.values()
+    assert run.state is RunState.SUCCEEDED
+    assert run.tasks_succeeded == len(GRAPHS[name])
+    made = [row.asset_key for row in state.materializations.values()]
+    assert len(made) == len(set(made)) == len(GRAPHS[name])
