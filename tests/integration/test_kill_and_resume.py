@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from random import Random
 from threading import Event
@@ -14,6 +16,7 @@ from servo.core.state.state import State
 from servo.core.state.states import TaskState
 from servo.ledger.paths import Paths
 from servo.projection.rebuild import rebuild
+from servo.runtime.system import SystemClock
 from servo.storage.local import LocalStore
 
 LIMIT = 240
@@ -87,17 +90,35 @@ def wait_for_entries(folder: Path, count: int) -> None:
         pause.wait(0.01)
 
 
+@pytest.fixture(scope="module")
+def usual_seconds(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], float]:
+    """How long a run of a shape takes on this machine if it is left alone."""
+
+    @cache
+    def measure(shape: str) -> float:
+        folder = tmp_path_factory.mktemp(shape)
+        (folder / "assets.py").write_text(MAKE + SHAPES[shape][1])
+        process = servo(folder, "materialize")
+        wait_for_entries(folder, 3)
+        began = SystemClock().monotonic()
+        assert process.wait(LIMIT) == 0
+        return SystemClock().monotonic() - began
+
+    return measure
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "seed"), MOMENTS)
 def test_a_killed_run_is_finished_and_nothing_finished_is_done_again(
-    tmp_path: Path, shape: str, seed: int
+    tmp_path: Path, usual_seconds: Callable[[str], float], shape: str, seed: int
 ) -> None:
     tasks, code = SHAPES[shape]
     (tmp_path / "assets.py").write_text(MAKE + code)
     chance = Random(seed)  # noqa: S311 - it chooses when to kill
+    moment = chance.uniform(0, usual_seconds(shape))
     process = servo(tmp_path, "materialize")
-    wait_for_entries(tmp_path, 4 + chance.randrange(36))
-    Event().wait(chance.uniform(0, 0.05))
+    wait_for_entries(tmp_path, 3)
+    Event().wait(moment)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     before = folded(tmp_path)

@@ -18,7 +18,7 @@ def to_key(value: Any, *, what: str = "asset key") -> AssetKey:
     if isinstance(value, AssetKey):
         return value
     if isinstance(value, str):
-        return AssetKey(value.split("/"))
+        return AssetKey.parse(value)
     if isinstance(value, Sequence):
         return AssetKey([str(part) for part in cast("Sequence[object]", value)])
     found = getattr(value, "key", None)

@@ -167,3 +167,8 @@ def test_assets_that_others_make_are_specs() -> None:
     made = SourceAsset("raw/feed", io_manager_key="warehouse", group_name="g")
     assert made.key == AssetKey(["raw", "feed"])
     assert made.metadata == {"dagster/io_manager_key": "warehouse"}
+
+
+def test_a_key_may_be_written_with_slashes_or_with_dots() -> None:
+    made = [asset(deps=[text], name="made")(lambda: None) for text in ("raw/feed", "raw.feed")]
+    assert [item.specs[0].deps[0].asset_key for item in made] == [AssetKey(["raw", "feed"])] * 2
