@@ -95,6 +95,11 @@ class World:
         """Choices of an actor that it makes again when it is started again."""
         return Random(f"{self.kernel.seed}-{names}")
 
+    def also_makes(self, task_key: str) -> tuple[str, ...]:
+        """Now and then a task makes a second asset."""
+        second = self.dice("also", task_key).random() < 0.2
+        return (f"{task_key.partition(':')[0].partition('[')[0]}_too",) if second else ()
+
     def tasks(self, name: str, most: int) -> tuple[TaskSpec, ...]:
         """A small graph, the same whenever it is asked for."""
         rng = self.dice("tasks", name)
@@ -111,6 +116,7 @@ class World:
             TaskSpec(
                 task_key=keys[i],
                 asset_key=f"sim/{name}_{i}",
+                also_makes=self.also_makes(keys[i]),
                 upstream=tuple(keys[up] for up in above(i)),
                 retry=RETRY if workload is None else PATIENT,
                 heartbeat_timeout_ms=LEASE_MS,
@@ -189,13 +195,19 @@ def finished(world: World, task: Delivery | Assignment, exec_id: str) -> TaskFin
     """A report, sometimes of a failure."""
     failed = world.kernel.faulty and world.kernel.random.random() < world.swarm.failure_rate
     outcome = TaskOutcome.FAILED if failed else TaskOutcome.SUCCEEDED
+    first = Output(materialization_id=exec_id, uri="sim", row_count=1)
+    more = [
+        Output(materialization_id=f"{exec_id}-{n}", asset_key=key, uri="sim")
+        for n, key in enumerate(world.also_makes(task.task_key))
+    ]
     return TaskFinished(
         run_id=task.run_id,
         task_key=task.task_key,
         attempt_id=task.attempt_id,
         exec_id=exec_id,
         outcome=outcome,
-        output=None if failed else Output(materialization_id=exec_id, uri="sim", row_count=1),
+        output=None if failed or more else first,
+        outputs=(first, *more) if more and not failed else (),
         error=TaskError(code="UserCodeException", types=("ValueError",)) if failed else None,
     )
 
@@ -429,6 +441,7 @@ def _chunk(world: World, backfill: BackfillRow, index: int, keys: tuple[str, ...
         TaskSpec(
             task_key=TaskKeyStr(f"sim/backfilled[{key}]:materialize"),
             asset_key="sim/backfilled",
+            also_makes=world.also_makes(f"sim/backfilled[{key}]:materialize"),
             partition=key,
             retry=RETRY,
             heartbeat_timeout_ms=LEASE_MS,
