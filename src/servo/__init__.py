@@ -55,9 +55,30 @@ if TYPE_CHECKING:
     from servo.sdk.retries import Backoff, Jitter, RetryPolicy
     from servo.sdk.selection import AssetSelection
     from servo.sdk.specs import AssetDep, AssetIn, AssetSpec
+    from servo.worker.built_contexts import (
+        build_asset_check_context,
+        build_asset_context,
+        build_op_context,
+    )
     from servo.worker.filesystem_io import FilesystemIOManager
     from servo.worker.loading import load_asset
     from servo.worker.materialize import materialize
+    from servo.worker.pipes.handler import PipesMessageHandler
+    from servo.worker.pipes.session import (
+        PipesClientCompletedInvocation,
+        PipesSession,
+        open_pipes_session,
+    )
+    from servo.worker.pipes.subprocess_client import PipesExecutionError, PipesSubprocessClient
+    from servo.worker.pipes.transport import (
+        PipesContextInjector,
+        PipesEnvContextInjector,
+        PipesFileContextInjector,
+        PipesFileMessageReader,
+        PipesMessageReader,
+        PipesTempFileContextInjector,
+        PipesTempFileMessageReader,
+    )
 
 __version__ = "0.1.0"
 
@@ -92,6 +113,18 @@ __all__ = [
     "Output",
     "OutputContext",
     "PermissiveConfig",
+    "PipesClientCompletedInvocation",
+    "PipesContextInjector",
+    "PipesEnvContextInjector",
+    "PipesExecutionError",
+    "PipesFileContextInjector",
+    "PipesFileMessageReader",
+    "PipesMessageHandler",
+    "PipesMessageReader",
+    "PipesSession",
+    "PipesSubprocessClient",
+    "PipesTempFileContextInjector",
+    "PipesTempFileMessageReader",
     "ResourceParam",
     "RetryPolicy",
     "RetryRequested",
@@ -105,8 +138,11 @@ __all__ = [
     "__version__",
     "asset",
     "asset_check",
+    "build_asset_check_context",
+    "build_asset_context",
     "build_init_resource_context",
     "build_input_context",
+    "build_op_context",
     "build_output_context",
     "build_resources",
     "io_manager",
@@ -114,6 +150,7 @@ __all__ = [
     "load_assets_from_modules",
     "materialize",
     "mem_io_manager",
+    "open_pipes_session",
     "resource",
 ]
 
@@ -148,6 +185,18 @@ _PLACES = {
     "Output": "servo.sdk.results",
     "OutputContext": "servo.sdk.io_context",
     "PermissiveConfig": "servo.sdk.config",
+    "PipesClientCompletedInvocation": "servo.worker.pipes.session",
+    "PipesContextInjector": "servo.worker.pipes.transport",
+    "PipesEnvContextInjector": "servo.worker.pipes.transport",
+    "PipesExecutionError": "servo.worker.pipes.subprocess_client",
+    "PipesFileContextInjector": "servo.worker.pipes.transport",
+    "PipesFileMessageReader": "servo.worker.pipes.transport",
+    "PipesMessageHandler": "servo.worker.pipes.handler",
+    "PipesMessageReader": "servo.worker.pipes.transport",
+    "PipesSession": "servo.worker.pipes.session",
+    "PipesSubprocessClient": "servo.worker.pipes.subprocess_client",
+    "PipesTempFileContextInjector": "servo.worker.pipes.transport",
+    "PipesTempFileMessageReader": "servo.worker.pipes.transport",
     "ResourceParam": "servo.sdk.resources",
     "RetryPolicy": "servo.sdk.retries",
     "RetryRequested": "servo.sdk.results",
@@ -160,8 +209,11 @@ _PLACES = {
     "TableSchema": "servo.sdk.metadata",
     "asset": "servo.sdk.asset",
     "asset_check": "servo.sdk.checks",
+    "build_asset_check_context": "servo.worker.built_contexts",
+    "build_asset_context": "servo.worker.built_contexts",
     "build_init_resource_context": "servo.sdk.resources",
     "build_input_context": "servo.sdk.io_context",
+    "build_op_context": "servo.worker.built_contexts",
     "build_output_context": "servo.sdk.io_context",
     "build_resources": "servo.sdk.resources",
     "io_manager": "servo.sdk.io_manager",
@@ -169,6 +221,7 @@ _PLACES = {
     "load_assets_from_modules": "servo.sdk.definitions",
     "materialize": "servo.worker.materialize",
     "mem_io_manager": "servo.sdk.io_manager",
+    "open_pipes_session": "servo.worker.pipes.session",
     "resource": "servo.sdk.resources",
 }
 

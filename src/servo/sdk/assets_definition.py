@@ -8,6 +8,7 @@ import msgspec
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
+from servo.sdk.invocation import Callee, invoke
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import Signature
 from servo.sdk.specs import AssetSpec
@@ -83,8 +84,15 @@ class AssetsDefinition:
         return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "unknown"
 
     def __call__(self, *args: Any, **inputs: Any) -> Any:
-        """Call the function itself, as a test does."""
-        return self.fn(*args, **inputs)
+        """Call the function itself, as a test does: see `servo.sdk.invocation`."""
+        callee = Callee(
+            fn=self.fn,
+            signature=self.signature,
+            what=f"asset {self.name}",
+            key=next(iter(self._specs)),
+            required_resource_keys=self.behaviour.required_resource_keys,
+        )
+        return invoke(callee, args, inputs)
 
     def __repr__(self) -> str:
         return f"<assets {', '.join(str(key) for key in self._specs)}>"

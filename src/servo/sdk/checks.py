@@ -17,6 +17,7 @@ import msgspec
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
+from servo.sdk.invocation import Callee, invoke
 from servo.sdk.signature import Signature, read_signature
 from servo.sdk.specs import to_key
 
@@ -81,8 +82,14 @@ class AssetChecksDefinition:
         return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "unknown"
 
     def __call__(self, *args: Any, **inputs: Any) -> Any:
-        """Call the function itself, as a test does."""
-        return self.fn(*args, **inputs)
+        """Call the function itself, as a test does: see `servo.sdk.invocation`."""
+        callee = Callee(
+            fn=self.fn,
+            signature=self.signature,
+            what=f"check {self.spec.name}",
+            key=self.spec.asset,
+        )
+        return invoke(callee, args, inputs)
 
 
 def asset_check(
