@@ -197,7 +197,7 @@ def test_a_program_is_ended_when_the_execution_is_interrupted(
 
 
 def test_a_program_that_will_not_end_is_killed(
-    program: Any, context: AssetExecutionContext, monkeypatch: pytest.MonkeyPatch
+    program: Any, context: AssetExecutionContext, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("servo.worker.pipes.subprocess_client.GRACE_SECONDS", 0.2)
     body = (
@@ -206,14 +206,6 @@ def test_a_program_that_will_not_end_is_killed(
         "os.kill(os.getppid(), signal.SIGUSR1)\n"
         "time.sleep(60)"
     )
-    seen: list[int] = []
-    original = subprocess.Popen.terminate
-
-    def terminate(process: Any) -> None:
-        seen.append(process.pid)
-        original(process)
-
-    monkeypatch.setattr(subprocess.Popen, "terminate", terminate)
 
     def interrupt(*_: object) -> None:
         raise Interrupted
@@ -225,7 +217,7 @@ def test_a_program_that_will_not_end_is_killed(
     finally:
         signal.signal(signal.SIGUSR1, before)
     with pytest.raises(ProcessLookupError):
-        os.kill(seen[0], 0)
+        os.kill(int(log.lines[0].rpartition(" ")[2]), 0)
 
 
 def test_a_program_that_leaves_something_running_is_not_waited_for(
@@ -593,7 +585,7 @@ def test_an_exception_is_told_with_its_causes(tmp_path: Path) -> None:
 
     def fail() -> None:
         try:
-            _ = {}["inner"]
+            _ = DATA["inner"]
         except KeyError as error:
             raise ValueError("outer") from error
 
