@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 import msgspec
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
-from servo.sdk.invocation import Callee, invoke
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import Signature
 from servo.sdk.specs import AssetSpec
@@ -85,14 +85,8 @@ class AssetsDefinition:
 
     def __call__(self, *args: Any, **inputs: Any) -> Any:
         """Call the function itself, as a test does: see `servo.sdk.invocation`."""
-        callee = Callee(
-            fn=self.fn,
-            signature=self.signature,
-            what=f"asset {self.name}",
-            key=next(iter(self._specs)),
-            required_resource_keys=self.behaviour.required_resource_keys,
-        )
-        return invoke(callee, args, inputs)
+        # Loaded late: it knows of contexts and resources, which know of assets.
+        return import_module("servo.sdk.invocation").call_asset(self, args, inputs)
 
     def __repr__(self) -> str:
         return f"<assets {', '.join(str(key) for key in self._specs)}>"

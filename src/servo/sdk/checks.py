@@ -11,13 +11,13 @@ until somebody decides, and what depends on it is made from the last good one.
 
 from collections.abc import Callable, Mapping
 from enum import Enum
+from importlib import import_module
 from typing import Any
 
 import msgspec
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
-from servo.sdk.invocation import Callee, invoke
 from servo.sdk.signature import Signature, read_signature
 from servo.sdk.specs import to_key
 
@@ -83,13 +83,8 @@ class AssetChecksDefinition:
 
     def __call__(self, *args: Any, **inputs: Any) -> Any:
         """Call the function itself, as a test does: see `servo.sdk.invocation`."""
-        callee = Callee(
-            fn=self.fn,
-            signature=self.signature,
-            what=f"check {self.spec.name}",
-            key=self.spec.asset,
-        )
-        return invoke(callee, args, inputs)
+        # Loaded late: it knows of contexts and resources, which know of checks.
+        return import_module("servo.sdk.invocation").call_check(self, args, inputs)
 
 
 def asset_check(

@@ -19,6 +19,8 @@ from pydantic import BaseModel
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
+from servo.sdk.assets_definition import AssetsDefinition
+from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.config import build_config, environment
 from servo.sdk.context import AssetExecutionContext
 from servo.sdk.resources import DEFINITIONS, Resources, Silence, open_resources
@@ -32,7 +34,32 @@ class Callee(msgspec.Struct, frozen=True, kw_only=True):
     signature: Signature
     what: str
     key: AssetKey
+    definition: AssetsDefinition | None = None
     required_resource_keys: frozenset[str] = frozenset()
+
+
+def call_asset(called: AssetsDefinition, args: Sequence[Any], given: Mapping[str, Any]) -> Any:
+    """What the function of an asset returns."""
+    callee = Callee(
+        fn=called.fn,
+        signature=called.signature,
+        what=f"asset {called.name}",
+        key=called.specs[0].key,
+        definition=called,
+        required_resource_keys=called.behaviour.required_resource_keys,
+    )
+    return invoke(callee, args, given)
+
+
+def call_check(called: AssetChecksDefinition, args: Sequence[Any], given: Mapping[str, Any]) -> Any:
+    """What the function of a check returns."""
+    callee = Callee(
+        fn=called.fn,
+        signature=called.signature,
+        what=f"check {called.spec.name}",
+        key=called.spec.asset,
+    )
+    return invoke(callee, args, given)
 
 
 def invoke(callee: Callee, args: Sequence[Any], given: Mapping[str, Any]) -> Any:
@@ -40,8 +67,7 @@ def invoke(callee: Callee, args: Sequence[Any], given: Mapping[str, Any]) -> Any
     context, rest, named = _take_context(callee, args, given)
     arguments = _placed(callee, rest, named)
     with ExitStack() as stack:
-        if context is not None:
-            stack.enter_context(_bound(context, callee))
+        _bind(context, callee)
         arguments |= _resources(callee, arguments, context, stack)
         arguments |= _config(callee, arguments, context)
         _refuse_missing(callee, arguments)
@@ -87,10 +113,11 @@ def _checked_context(callee: Callee, value: Any) -> AssetExecutionContext:
     return value
 
 
-def _bound(context: AssetExecutionContext, callee: Callee) -> Any:
-    """The context, for as long as it is this asset's; one that is not made for tests stays so."""
+def _bind(context: AssetExecutionContext | None, callee: Callee) -> None:
+    """Make a context that was built for a test this asset's; another stays what it is."""
     bind = getattr(context, "__servo_bind__", None)
-    return ExitStack() if bind is None else bind(callee.key)
+    if bind is not None:
+        bind(callee.key, callee.definition)
 
 
 # --- values ---------------------------------------------------------------------------------------

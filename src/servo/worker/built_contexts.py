@@ -6,14 +6,15 @@ know. Resources are opened when the context is built and closed when it is left 
 
 import logging
 import os
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
 import msgspec
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
+from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.config import environment, set_environment
 from servo.sdk.context import AssetExecutionContext, Execution, Logger
 from servo.sdk.resources import Resources, build_resources
@@ -37,7 +38,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BuiltAssetContext(AssetExecutionContext):
-    """A context that was built for a test; whose asset it is, is known while it is called."""
+    """A context that was built for a test; whose asset it is, is known when that is called."""
 
     def __init__(
         self,
@@ -50,9 +51,23 @@ class BuiltAssetContext(AssetExecutionContext):
         super().__init__(
             _NOBODY, log, execution=execution, resources=Resources(), op_config=op_config
         )
-        del self.asset_key
         self._given = given
         self._opened: AbstractContextManager[Resources] = nullcontext(Resources())
+
+    @property
+    def asset_key(self) -> AssetKey:
+        """The asset that this context was built for, or that was called with it last."""
+        return self._given_as("asset_key", None if self._asset_key is _NOBODY else self._asset_key)
+
+    @asset_key.setter
+    def asset_key(self, key: AssetKey) -> None:
+        self._asset_key = key
+
+    def __servo_bind__(self, key: AssetKey, definition: AssetsDefinition | None = None) -> None:
+        """Be the context of this asset from now on."""
+        self._asset_key = key
+        self._assets_def = definition
+        self.selected_asset_keys = {key} if definition is None else definition.keys
 
     def __getattr__(self, name: str) -> Any:
         # Also asked when a property raises `AttributeError`, which `hasattr` then understands.
@@ -60,19 +75,6 @@ class BuiltAssetContext(AssetExecutionContext):
             raise AttributeError(f"a context has no attribute {name!r}")
         message, remedy = _NOT_GIVEN[name]
         raise Unbound(message, remedy=remedy)
-
-    @contextmanager
-    def __servo_bind__(self, key: AssetKey) -> Generator[None]:
-        """Be the context of this asset, for a while."""
-        before = vars(self).get("asset_key")
-        self.asset_key = key
-        try:
-            yield
-        finally:
-            if before is None:
-                del self.asset_key
-            else:
-                self.asset_key = before
 
     def holding(self, opened: AbstractContextManager[Resources]) -> Self:
         """This context with resources that it opens here, and closes when it is left."""
@@ -183,7 +185,7 @@ def build_asset_context(  # noqa: PLR0913 - the options people know
     logger = log or logging.getLogger("servo.asset")
     context = BuiltAssetContext(given, logger, execution=execution, op_config=asset_config)
     if asset_key is not None:
-        context.asset_key = to_key(asset_key)
+        context.__servo_bind__(to_key(asset_key))
     if not resources:
         return context
     return context.holding(build_resources(resources, resource_config=resources_config, log=logger))

@@ -299,15 +299,15 @@ def test_a_name_that_no_context_has_is_told_as_python_does() -> None:
         _ = build_asset_context().nothing
 
 
-def test_a_context_belongs_to_the_asset_that_it_is_called_with_and_then_to_none() -> None:
+def test_a_context_belongs_to_the_asset_that_was_called_with_it_last() -> None:
     @asset(key="one/two")
     def named(context: AssetExecutionContext) -> str:
         return str(context.asset_key)
 
-    context, own = build_asset_context(), build_asset_context(asset_key="mine")
-    assert named(context) == named(own) == "one.two"
-    assert not hasattr(context, "asset_key")
-    assert own.asset_key == AssetKey("mine")
+    context = build_asset_context(asset_key="mine")
+    assert context.asset_key == AssetKey("mine")
+    assert named(context) == "one.two"
+    assert context.asset_key == AssetKey(["one", "two"])
 
 
 def test_the_configuration_has_one_name_at_a_time() -> None:
