@@ -18,11 +18,14 @@ import msgspec
 
 from servo.errors import ServoError
 from servo.ledger.paths import Paths
-from servo.runtime.system import SystemClock
+from servo.runtime.service import World
+from servo.runtime.system import SystemClock, SystemEntropy
 from servo.sdk.config import set_environment
 from servo.storage.from_url import store_from_url
 from servo.worker.calls import Calls
 from servo.worker.capture import Capture
+from servo.worker.hooking import Hooks
+from servo.worker.instance import ServoInstance
 from servo.worker.loader import load_project
 from servo.worker.messages import Broken, Frames, Ready, Work, frame, to_worker
 from servo.worker.outputs import OutputStore
@@ -106,8 +109,12 @@ def _runner(setting: Setting) -> Runner:
     capture = Capture(store, paths)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
     log = logging.getLogger("servo.asset")
-    calls = Calls(project, OutputStore(store, paths), log, os.environ)
-    return Runner(calls, clock, after=capture.keep)
+    outputs = OutputStore(store, paths)
+    world = World(store, clock, SystemEntropy())
+    instance = ServoInstance(world, paths, address=setting.address)
+    calls = Calls(project, outputs, log, os.environ, instance=instance)
+    hooks = Hooks(project, log, os.environ, load=outputs.load, instance=instance)
+    return Runner(calls, clock, hooks=hooks, after=capture.keep)
 
 
 def serve(pool: socket.socket, runner: Runner) -> None:
