@@ -21,6 +21,19 @@ if TYPE_CHECKING:
     from servo.sdk.config import Config, EnvVar, PermissiveConfig, RunConfig
     from servo.sdk.context import AssetExecutionContext
     from servo.sdk.definitions import Definitions, load_assets_from_modules
+    from servo.sdk.executors import (
+        ExecutorDefinition,
+        in_process_executor,
+        multi_or_in_process_executor,
+        multiprocess_executor,
+    )
+    from servo.sdk.hooks import (
+        HookContext,
+        HookDefinition,
+        build_hook_context,
+        failure_hook,
+        success_hook,
+    )
     from servo.sdk.io_context import (
         InputContext,
         OutputContext,
@@ -61,8 +74,15 @@ if TYPE_CHECKING:
         build_op_context,
     )
     from servo.worker.filesystem_io import FilesystemIOManager
+    from servo.worker.instance import ServoInstance
+    from servo.worker.instance_records import (
+        AssetEventType,
+        EventRecordsFilter,
+        RunsFilter,
+        RunStatus,
+    )
     from servo.worker.loading import load_asset
-    from servo.worker.materialize import materialize
+    from servo.worker.materialize import materialize, materialize_to_memory
     from servo.worker.pipes.handler import PipesMessageHandler
     from servo.worker.pipes.session import (
         PipesClientCompletedInvocation,
@@ -79,6 +99,7 @@ if TYPE_CHECKING:
         PipesTempFileContextInjector,
         PipesTempFileMessageReader,
     )
+    from servo.worker.source_paths import file_relative_path
 
 __version__ = "0.1.0"
 
@@ -89,6 +110,7 @@ __all__ = [
     "AssetCheckSpec",
     "AssetChecksDefinition",
     "AssetDep",
+    "AssetEventType",
     "AssetExecutionContext",
     "AssetIn",
     "AssetKey",
@@ -102,8 +124,12 @@ __all__ = [
     "DataVersion",
     "Definitions",
     "EnvVar",
+    "EventRecordsFilter",
+    "ExecutorDefinition",
     "Failure",
     "FilesystemIOManager",
+    "HookContext",
+    "HookDefinition",
     "IOManager",
     "InitResourceContext",
     "InputContext",
@@ -129,6 +155,9 @@ __all__ = [
     "RetryPolicy",
     "RetryRequested",
     "RunConfig",
+    "RunStatus",
+    "RunsFilter",
+    "ServoInstance",
     "Skip",
     "TableColumn",
     "TableColumnDep",
@@ -140,18 +169,26 @@ __all__ = [
     "asset_check",
     "build_asset_check_context",
     "build_asset_context",
+    "build_hook_context",
     "build_init_resource_context",
     "build_input_context",
     "build_op_context",
     "build_output_context",
     "build_resources",
+    "failure_hook",
+    "file_relative_path",
+    "in_process_executor",
     "io_manager",
     "load_asset",
     "load_assets_from_modules",
     "materialize",
+    "materialize_to_memory",
     "mem_io_manager",
+    "multi_or_in_process_executor",
+    "multiprocess_executor",
     "open_pipes_session",
     "resource",
+    "success_hook",
 ]
 
 _PLACES = {
@@ -161,6 +198,7 @@ _PLACES = {
     "AssetCheckSpec": "servo.sdk.checks",
     "AssetChecksDefinition": "servo.sdk.checks",
     "AssetDep": "servo.sdk.specs",
+    "AssetEventType": "servo.worker.instance_records",
     "AssetExecutionContext": "servo.sdk.context",
     "AssetIn": "servo.sdk.specs",
     "AssetKey": "servo.core.keys",
@@ -174,8 +212,12 @@ _PLACES = {
     "DataVersion": "servo.sdk.results",
     "Definitions": "servo.sdk.definitions",
     "EnvVar": "servo.sdk.config",
+    "EventRecordsFilter": "servo.worker.instance_records",
+    "ExecutorDefinition": "servo.sdk.executors",
     "Failure": "servo.sdk.results",
     "FilesystemIOManager": "servo.worker.filesystem_io",
+    "HookContext": "servo.sdk.hooks",
+    "HookDefinition": "servo.sdk.hooks",
     "IOManager": "servo.sdk.io_manager",
     "InitResourceContext": "servo.sdk.resources",
     "InputContext": "servo.sdk.io_context",
@@ -201,6 +243,9 @@ _PLACES = {
     "RetryPolicy": "servo.sdk.retries",
     "RetryRequested": "servo.sdk.results",
     "RunConfig": "servo.sdk.config",
+    "RunStatus": "servo.worker.instance_records",
+    "RunsFilter": "servo.worker.instance_records",
+    "ServoInstance": "servo.worker.instance",
     "Skip": "servo.sdk.results",
     "TableColumn": "servo.sdk.metadata",
     "TableColumnDep": "servo.sdk.metadata",
@@ -211,18 +256,26 @@ _PLACES = {
     "asset_check": "servo.sdk.checks",
     "build_asset_check_context": "servo.worker.built_contexts",
     "build_asset_context": "servo.worker.built_contexts",
+    "build_hook_context": "servo.sdk.hooks",
     "build_init_resource_context": "servo.sdk.resources",
     "build_input_context": "servo.sdk.io_context",
     "build_op_context": "servo.worker.built_contexts",
     "build_output_context": "servo.sdk.io_context",
     "build_resources": "servo.sdk.resources",
+    "failure_hook": "servo.sdk.hooks",
+    "file_relative_path": "servo.worker.source_paths",
+    "in_process_executor": "servo.sdk.executors",
     "io_manager": "servo.sdk.io_manager",
     "load_asset": "servo.worker.loading",
     "load_assets_from_modules": "servo.sdk.definitions",
     "materialize": "servo.worker.materialize",
+    "materialize_to_memory": "servo.worker.materialize",
     "mem_io_manager": "servo.sdk.io_manager",
+    "multi_or_in_process_executor": "servo.sdk.executors",
+    "multiprocess_executor": "servo.sdk.executors",
     "open_pipes_session": "servo.worker.pipes.session",
     "resource": "servo.sdk.resources",
+    "success_hook": "servo.sdk.hooks",
 }
 
 

@@ -84,7 +84,8 @@ class AssetExecutionContext:
     @property
     def instance(self) -> Any:
         """The workspace, to ask what was made and what ran: see `ServoInstance`."""
-        return self.execution.instance
+        held = self.execution.instance
+        return held() if callable(held) else held
 
     @property
     def has_tag(self) -> Any:

@@ -10,11 +10,14 @@ from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.checks import AssetChecksDefinition
+from servo.sdk.executors import ExecutorDefinition
 from servo.sdk.specs import AssetSpec
 
 
 class Project:
     """What a file, a module or a `Definitions` defines."""
+
+    executor: ExecutorDefinition | None = None
 
     def __init__(
         self,
