@@ -150,6 +150,7 @@ class HookDefinition:
                 f"the hook {self.name} was called with {context!r}",
                 remedy="call it with build_hook_context(...)",
             )
+        context.hook_def = context.hook_def or self
         missing = sorted(key for key in self.required_resource_keys if key not in context.resources)
         if missing:
             raise Invalid(
