@@ -303,7 +303,7 @@ def test_a_session_can_be_passed_in_the_environment_or_on_the_command_line(
 
 def test_several_assets_or_one_check_can_be_reported(log: Log) -> None:
     both = build_asset_context(asset_key="a", log=log)
-    both.selected_asset_keys = {AssetKey("a"), AssetKey("b")}  # pyright: ignore[reportAttributeAccessIssue]
+    both.selected_asset_keys = {AssetKey("a"), AssetKey("b")}
     reader = PipesTempFileMessageReader()
     with open_pipes_session(both, PipesEnvContextInjector(), reader) as session:
         pass
