@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from servo.sdk.config import Config, EnvVar, PermissiveConfig, RunConfig
     from servo.sdk.context import AssetExecutionContext
     from servo.sdk.definitions import Definitions
+    from servo.sdk.executors import (
+        ExecutorDefinition,
+        in_process_executor,
+        multi_or_in_process_executor,
+        multiprocess_executor,
+    )
     from servo.sdk.gathering import (
         load_asset_checks_from_current_module,
         load_asset_checks_from_modules,
@@ -30,6 +36,13 @@ if TYPE_CHECKING:
         load_assets_from_modules,
         load_assets_from_package_module,
         load_assets_from_package_name,
+    )
+    from servo.sdk.hooks import (
+        HookContext,
+        HookDefinition,
+        build_hook_context,
+        failure_hook,
+        success_hook,
     )
     from servo.sdk.io_context import (
         InputContext,
@@ -76,9 +89,38 @@ if TYPE_CHECKING:
     from servo.sdk.retries import Backoff, Jitter, RetryPolicy
     from servo.sdk.selection import AssetSelection
     from servo.sdk.specs import AssetDep, AssetIn, AssetSpec
+    from servo.worker.built_contexts import (
+        build_asset_check_context,
+        build_asset_context,
+        build_op_context,
+    )
     from servo.worker.filesystem_io import FilesystemIOManager
+    from servo.worker.instance import ServoInstance
+    from servo.worker.instance_records import (
+        AssetEventType,
+        EventRecordsFilter,
+        RunsFilter,
+        RunStatus,
+    )
     from servo.worker.loading import load_asset
-    from servo.worker.materialize import materialize
+    from servo.worker.materialize import materialize, materialize_to_memory
+    from servo.worker.pipes.handler import PipesMessageHandler
+    from servo.worker.pipes.session import (
+        PipesClientCompletedInvocation,
+        PipesSession,
+        open_pipes_session,
+    )
+    from servo.worker.pipes.subprocess_client import PipesExecutionError, PipesSubprocessClient
+    from servo.worker.pipes.transport import (
+        PipesContextInjector,
+        PipesEnvContextInjector,
+        PipesFileContextInjector,
+        PipesFileMessageReader,
+        PipesMessageReader,
+        PipesTempFileContextInjector,
+        PipesTempFileMessageReader,
+    )
+    from servo.worker.source_paths import file_relative_path
 
 __version__ = "0.1.0"
 
@@ -89,6 +131,7 @@ __all__ = [
     "AssetCheckSpec",
     "AssetChecksDefinition",
     "AssetDep",
+    "AssetEventType",
     "AssetExecutionContext",
     "AssetIn",
     "AssetKey",
@@ -105,8 +148,12 @@ __all__ = [
     "DataVersion",
     "Definitions",
     "EnvVar",
+    "EventRecordsFilter",
+    "ExecutorDefinition",
     "Failure",
     "FilesystemIOManager",
+    "HookContext",
+    "HookDefinition",
     "IOManager",
     "InitResourceContext",
     "InputContext",
@@ -117,10 +164,25 @@ __all__ = [
     "Output",
     "OutputContext",
     "PermissiveConfig",
+    "PipesClientCompletedInvocation",
+    "PipesContextInjector",
+    "PipesEnvContextInjector",
+    "PipesExecutionError",
+    "PipesFileContextInjector",
+    "PipesFileMessageReader",
+    "PipesMessageHandler",
+    "PipesMessageReader",
+    "PipesSession",
+    "PipesSubprocessClient",
+    "PipesTempFileContextInjector",
+    "PipesTempFileMessageReader",
     "ResourceParam",
     "RetryPolicy",
     "RetryRequested",
     "RunConfig",
+    "RunStatus",
+    "RunsFilter",
+    "ServoInstance",
     "Skip",
     "SourceAsset",
     "TableColumn",
@@ -131,13 +193,20 @@ __all__ = [
     "__version__",
     "asset",
     "asset_check",
+    "build_asset_check_context",
+    "build_asset_context",
+    "build_hook_context",
     "build_init_resource_context",
     "build_input_context",
+    "build_op_context",
     "build_output_context",
     "build_resources",
     "define_asset_job",
     "external_asset_from_spec",
     "external_assets_from_specs",
+    "failure_hook",
+    "file_relative_path",
+    "in_process_executor",
     "io_manager",
     "load_asset",
     "load_asset_checks_from_current_module",
@@ -149,10 +218,15 @@ __all__ = [
     "load_assets_from_package_module",
     "load_assets_from_package_name",
     "materialize",
+    "materialize_to_memory",
     "mem_io_manager",
     "multi_asset",
+    "multi_or_in_process_executor",
+    "multiprocess_executor",
     "observable_source_asset",
+    "open_pipes_session",
     "resource",
+    "success_hook",
 ]
 
 _PLACES = {
@@ -162,6 +236,7 @@ _PLACES = {
     "AssetCheckSpec": "servo.sdk.checks",
     "AssetChecksDefinition": "servo.sdk.checks",
     "AssetDep": "servo.sdk.specs",
+    "AssetEventType": "servo.worker.instance_records",
     "AssetExecutionContext": "servo.sdk.context",
     "AssetIn": "servo.sdk.specs",
     "AssetKey": "servo.core.keys",
@@ -178,8 +253,12 @@ _PLACES = {
     "DataVersion": "servo.sdk.results",
     "Definitions": "servo.sdk.definitions",
     "EnvVar": "servo.sdk.config",
+    "EventRecordsFilter": "servo.worker.instance_records",
+    "ExecutorDefinition": "servo.sdk.executors",
     "Failure": "servo.sdk.results",
     "FilesystemIOManager": "servo.worker.filesystem_io",
+    "HookContext": "servo.sdk.hooks",
+    "HookDefinition": "servo.sdk.hooks",
     "IOManager": "servo.sdk.io_manager",
     "InitResourceContext": "servo.sdk.resources",
     "InputContext": "servo.sdk.io_context",
@@ -190,10 +269,25 @@ _PLACES = {
     "Output": "servo.sdk.results",
     "OutputContext": "servo.sdk.io_context",
     "PermissiveConfig": "servo.sdk.config",
+    "PipesClientCompletedInvocation": "servo.worker.pipes.session",
+    "PipesContextInjector": "servo.worker.pipes.transport",
+    "PipesEnvContextInjector": "servo.worker.pipes.transport",
+    "PipesExecutionError": "servo.worker.pipes.subprocess_client",
+    "PipesFileContextInjector": "servo.worker.pipes.transport",
+    "PipesFileMessageReader": "servo.worker.pipes.transport",
+    "PipesMessageHandler": "servo.worker.pipes.handler",
+    "PipesMessageReader": "servo.worker.pipes.transport",
+    "PipesSession": "servo.worker.pipes.session",
+    "PipesSubprocessClient": "servo.worker.pipes.subprocess_client",
+    "PipesTempFileContextInjector": "servo.worker.pipes.transport",
+    "PipesTempFileMessageReader": "servo.worker.pipes.transport",
     "ResourceParam": "servo.sdk.resources",
     "RetryPolicy": "servo.sdk.retries",
     "RetryRequested": "servo.sdk.results",
     "RunConfig": "servo.sdk.config",
+    "RunStatus": "servo.worker.instance_records",
+    "RunsFilter": "servo.worker.instance_records",
+    "ServoInstance": "servo.worker.instance",
     "Skip": "servo.sdk.results",
     "SourceAsset": "servo.sdk.observable",
     "TableColumn": "servo.sdk.metadata",
@@ -203,13 +297,20 @@ _PLACES = {
     "TableSchema": "servo.sdk.metadata",
     "asset": "servo.sdk.asset",
     "asset_check": "servo.sdk.checks",
+    "build_asset_check_context": "servo.worker.built_contexts",
+    "build_asset_context": "servo.worker.built_contexts",
+    "build_hook_context": "servo.sdk.hooks",
     "build_init_resource_context": "servo.sdk.resources",
     "build_input_context": "servo.sdk.io_context",
+    "build_op_context": "servo.worker.built_contexts",
     "build_output_context": "servo.sdk.io_context",
     "build_resources": "servo.sdk.resources",
     "define_asset_job": "servo.sdk.jobs",
     "external_asset_from_spec": "servo.sdk.observable",
     "external_assets_from_specs": "servo.sdk.observable",
+    "failure_hook": "servo.sdk.hooks",
+    "file_relative_path": "servo.worker.source_paths",
+    "in_process_executor": "servo.sdk.executors",
     "io_manager": "servo.sdk.io_manager",
     "load_asset": "servo.worker.loading",
     "load_asset_checks_from_current_module": "servo.sdk.gathering",
@@ -221,10 +322,15 @@ _PLACES = {
     "load_assets_from_package_module": "servo.sdk.gathering",
     "load_assets_from_package_name": "servo.sdk.gathering",
     "materialize": "servo.worker.materialize",
+    "materialize_to_memory": "servo.worker.materialize",
     "mem_io_manager": "servo.sdk.io_manager",
     "multi_asset": "servo.sdk.multi_asset",
+    "multi_or_in_process_executor": "servo.sdk.executors",
+    "multiprocess_executor": "servo.sdk.executors",
     "observable_source_asset": "servo.sdk.observable",
+    "open_pipes_session": "servo.worker.pipes.session",
     "resource": "servo.sdk.resources",
+    "success_hook": "servo.sdk.hooks",
 }
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
@@ -132,8 +133,9 @@ class AssetsDefinition:
         return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "unknown"
 
     def __call__(self, *args: Any, **inputs: Any) -> Any:
-        """Call the function itself, as a test does."""
-        return self.fn(*args, **inputs)
+        """Call the function itself, as a test does: see `servo.sdk.invocation`."""
+        # Loaded late: it knows of contexts and resources, which know of assets.
+        return import_module("servo.sdk.invocation").call_asset(self, args, inputs)
 
     def __repr__(self) -> str:
         return f"<assets {', '.join(str(spec.key) for spec in self.specs)}>"

@@ -11,6 +11,7 @@ until somebody decides, and what depends on it is made from the last good one.
 
 from collections.abc import Callable, Mapping
 from enum import Enum
+from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -81,8 +82,9 @@ class AssetChecksDefinition:
         return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "unknown"
 
     def __call__(self, *args: Any, **inputs: Any) -> Any:
-        """Call the function itself, as a test does."""
-        return self.fn(*args, **inputs)
+        """Call the function itself, as a test does: see `servo.sdk.invocation`."""
+        # Loaded late: it knows of contexts and resources, which know of checks.
+        return import_module("servo.sdk.invocation").call_check(self, args, inputs)
 
 
 def asset_check(

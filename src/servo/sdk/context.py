@@ -41,6 +41,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     exec_id: str = ""
     fencing_token: int = 0
     run_tags: Mapping[str, str] = {}
+    instance: Any = None
 
 
 class AssetExecutionContext:
@@ -144,6 +145,12 @@ class AssetExecutionContext:
     def fencing_token(self) -> int:
         """A number that is greater than that of every earlier execution of this task."""
         return self.execution.fencing_token
+
+    @property
+    def instance(self) -> Any:
+        """The workspace, to ask what was made and what ran: see `ServoInstance`."""
+        held = self.execution.instance
+        return held() if callable(held) else held
 
     @property
     def has_tag(self) -> Any:

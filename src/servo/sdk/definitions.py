@@ -6,6 +6,7 @@ from typing import Any, cast
 from servo.errors import Invalid, NotFound
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.checks import AssetChecksDefinition
+from servo.sdk.executors import ExecutorDefinition, check_executor
 from servo.sdk.jobs import AssetJob
 from servo.sdk.project import Project
 from servo.sdk.specs import AssetSpec, to_key
@@ -42,6 +43,8 @@ class Definitions:
         self.schedules = tuple(schedules or ())
         self.sensors = tuple(sensors or ())
         self.asset_checks: tuple[AssetChecksDefinition, ...] = tuple(asset_checks or ())
+        self.executor = check_executor(rest.get("executor"), what="Definitions")
+        self.loggers: dict[str, Any] = dict(rest.get("loggers") or {})
 
     @staticmethod
     def merge(*others: "Definitions") -> "Definitions":
@@ -61,13 +64,17 @@ class Definitions:
             schedules=[schedule for other in others for schedule in other.schedules],
             sensors=[sensor for other in others for sensor in other.sensors],
             asset_checks=[check for other in others for check in other.asset_checks],
+            executor=_only_executor(others),
+            loggers={name: log for other in others for name, log in other.loggers.items()},
         )
 
     def project(self) -> Project:
         """The project with every name resolved."""
-        return Project(
+        made = Project(
             self.assets, resources=self.resources, checks=self.asset_checks, jobs=self.jobs
         )
+        made.executor = self.executor
+        return made
 
     def get_job_def(self, name: str) -> AssetJob:
         """The job of this name."""
@@ -95,6 +102,16 @@ class Definitions:
     def validate_loadable(defs: "Definitions") -> None:
         """Raise what is wrong with it, if anything is."""
         _ = defs.project()
+
+
+def _only_executor(several: Sequence[Definitions]) -> ExecutorDefinition | None:
+    found = list(dict.fromkeys(one.executor for one in several if one.executor is not None))
+    if len(found) > 1:
+        raise Invalid(
+            f"there are two executors: {', '.join(e.name for e in found)}",
+            remedy="give one to the merged Definitions",
+        )
+    return found[0] if found else None
 
 
 def _flattened(assets: Iterable[Any]) -> Iterable[Asset]:

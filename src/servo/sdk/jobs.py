@@ -8,6 +8,8 @@ import msgspec
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.config import RunConfig
+from servo.sdk.executors import check_executor
+from servo.sdk.hooks import check_hooks
 from servo.sdk.project import Project
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.selection import AssetSelection
@@ -73,7 +75,7 @@ def define_asset_job(  # noqa: PLR0913 - the options people know
         run_tags=run_tags or {},
         metadata=metadata or {},
         partitions_def=partitions_def,
-        executor_def=executor_def,
-        hooks=tuple(hooks or ()),
+        executor_def=check_executor(executor_def, what=f"job {name}"),
+        hooks=check_hooks(hooks, what=f"job {name}"),
         op_retry_policy=op_retry_policy,
     )

@@ -17,6 +17,7 @@ from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.asset import duration, loaded_deps
 from servo.sdk.assets_definition import AssetsDefinition, Behaviour
+from servo.sdk.hooks import check_hooks
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import Signature, read_signature
 from servo.sdk.specs import AssetDep, AssetIn, AssetSpec, prefix_parts, to_deps, to_key
@@ -120,7 +121,7 @@ def multi_asset(  # noqa: PLR0913 - the options people know
             pool=pool or "",
             required_resource_keys=frozenset(required_resource_keys or ()),
             op_tags=op_tags or {},
-            hooks=tuple(hooks or ()),
+            hooks=check_hooks(hooks, what=fn.__name__),
             quarantine=quarantine,
             can_subset=can_subset,
             returns_values=specs is None,

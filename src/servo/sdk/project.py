@@ -10,6 +10,7 @@ from servo.core.keys import AssetKey
 from servo.errors import Invalid, NotFound
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.checks import AssetChecksDefinition
+from servo.sdk.executors import ExecutorDefinition
 from servo.sdk.specs import AssetSpec
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 class Project:
     """What a file, a module or a `Definitions` defines."""
+
+    executor: ExecutorDefinition | None = None
 
     def __init__(
         self,

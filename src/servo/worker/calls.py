@@ -38,12 +38,19 @@ class Calls:
     """Calls the functions of one project."""
 
     def __init__(
-        self, project: Project, outputs: OutputStore, log: Logger, environ: Mapping[str, str]
+        self,
+        project: Project,
+        outputs: OutputStore,
+        log: Logger,
+        environ: Mapping[str, str],
+        *,
+        instance: Any = None,
     ) -> None:
         self._project = project
         self._outputs = outputs
         self._log = log
         self._environ = environ
+        self._instance = instance
         self.keys = {str(key.canonical()): key for key in project.makers}
         self._needed = {key: self._resources_of(key) for key in project.makers}
 
@@ -189,6 +196,7 @@ class Calls:
             exec_id=work.exec_id,
             fencing_token=work.fencing_token,
             run_tags=work.tags,
+            instance=self._instance,
         )
         context = AssetExecutionContext(
             chosen[0], self._log, execution=execution, resources=resources, assets_def=maker

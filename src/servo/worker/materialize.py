@@ -13,28 +13,35 @@ from servo.core.keys import AssetKey
 from servo.core.state.rows.assets import AssetRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import RunState, TaskState
-from servo.errors import NotFound
+from servo.errors import Invalid, NotFound
 from servo.ledger.paths import Paths
 from servo.projection.reader import Reader
 from servo.runtime.deployment import open_world
-from servo.runtime.service import Service, World
-from servo.runtime.system import SystemClock, SystemEntropy
+from servo.runtime.service import Service
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.config import RunConfig, set_environment
+from servo.sdk.io_manager import (
+    ConfigurableIOManagerFactory,
+    InMemoryIOManager,
+    IOManager,
+    IOManagerDefinition,
+)
 from servo.sdk.planning import plan_assets
 from servo.sdk.project import Project
 from servo.sdk.selection import AssetSelection
 from servo.sdk.specs import AssetSpec, to_key
-from servo.storage.memory import MemoryStore
-from servo.worker.calls import Calls
+from servo.worker.calls import DEFAULT_IO, Calls
+from servo.worker.hooking import Hooks
 from servo.worker.inline import InlineWorkers
+from servo.worker.instance import ServoInstance
 from servo.worker.outputs import OutputStore
 from servo.worker.requesting import Requests, with_config
 from servo.worker.run_task import Runner
 from servo.worker.waiting import Waiting
 
 LOCATION = "in process"
+IO_MANAGERS = (IOManager, IOManagerDefinition, ConfigurableIOManagerFactory)
 
 
 class MaterializationFailed(Exception):
@@ -52,12 +59,14 @@ class MaterializedRun:
         *,
         outputs: OutputStore,
         reader: Reader,
+        memory: InMemoryIOManager | None = None,
     ) -> None:
         self.run = run
         self._tasks = {row.task_key: row for row in tasks}
         self._assets = dict(assets)
         self._outputs = outputs
         self._reader = reader
+        self._memory = memory
 
     @property
     def success(self) -> bool:
@@ -82,6 +91,8 @@ class MaterializedRun:
         row = self._assets.get(key)
         if row is None or row.last_materialization_run_id != self.run.run_id:
             raise NotFound(f"{key} was not made in this run", remedy="see `failures` for why")
+        if self._memory is not None:
+            return self._memory.values.get(to_key(asset).parts)
         return self._outputs.load(row.last_output_uri) if row.last_output_uri else None
 
     def output_for_node(self, node_str: str, output_name: str = "result") -> Any:
@@ -111,10 +122,76 @@ def materialize(  # noqa: PLR0913 - the options people know
     resources: Mapping[str, Any] | None = None,
     run_config: Any = None,
     store: str | None = None,
+    instance: ServoInstance | None = None,
+    partition_key: str | None = None,
     tags: Mapping[str, str] | None = None,
     raise_on_error: bool = True,
 ) -> MaterializedRun:
-    """Make assets, here and now; `store` names a folder to keep what is made."""
+    """Make assets, here and now; `store` names a folder to keep what is made, or `instance` does.
+
+    Without either it is kept in memory, and forgotten with the result.
+    """
+    return _materialize(
+        assets,
+        selection=selection,
+        resources=resources,
+        run_config=run_config,
+        instance=_instance(store, instance),
+        partition_key=partition_key,
+        tags=tags,
+        raise_on_error=raise_on_error,
+    )
+
+
+def materialize_to_memory(  # noqa: PLR0913 - the options people know
+    assets: Sequence[AssetsDefinition | AssetSpec | AssetChecksDefinition],
+    *,
+    selection: Any = None,
+    resources: Mapping[str, Any] | None = None,
+    run_config: Any = None,
+    instance: ServoInstance | None = None,
+    partition_key: str | None = None,
+    tags: Mapping[str, str] | None = None,
+    raise_on_error: bool = True,
+) -> MaterializedRun:
+    """Make assets, here and now, and store no value: every IO manager is one in memory instead."""
+    memory = InMemoryIOManager()
+    return _materialize(
+        assets,
+        selection=selection,
+        resources={**(resources or {}), **_in_memory(assets, resources or {}, memory)},
+        run_config=run_config,
+        instance=_instance(None, instance),
+        partition_key=partition_key,
+        tags=tags,
+        raise_on_error=raise_on_error,
+        memory=memory,
+    )
+
+
+def _in_memory(
+    assets: Sequence[Any], resources: Mapping[str, Any], memory: InMemoryIOManager
+) -> dict[str, Any]:
+    """The same IO manager under every name that stands for one."""
+    makers = [item for item in assets if isinstance(item, AssetsDefinition)]
+    named = {maker.io_manager_key(key) for maker in makers for key in maker.keys}
+    given = {name for name, value in resources.items() if isinstance(value, IO_MANAGERS)}
+    return dict.fromkeys({DEFAULT_IO, *named, *given} - {""}, memory)
+
+
+def _materialize(  # noqa: PLR0913 - the options people know
+    assets: Sequence[AssetsDefinition | AssetSpec | AssetChecksDefinition],
+    *,
+    selection: Any,
+    resources: Mapping[str, Any] | None,
+    run_config: Any,
+    instance: ServoInstance,
+    partition_key: str | None,
+    tags: Mapping[str, str] | None,
+    raise_on_error: bool,
+    memory: InMemoryIOManager | None = None,
+) -> MaterializedRun:
+    _refuse_partition(partition_key)
     set_environment(os.environ)
     found = [item for item in assets if not isinstance(item, AssetChecksDefinition)]
     checks = [item for item in assets if isinstance(item, AssetChecksDefinition)]
@@ -122,12 +199,13 @@ def materialize(  # noqa: PLR0913 - the options people know
     chosen = project.order
     if selection is not None:
         chosen = AssetSelection.from_coercible(selection).resolve(project)
-    world = _world(store)
-    paths = Paths("default", "default")
+    world, paths = instance.world, instance.paths
     outputs = OutputStore(world.store, paths)
     errors: dict[str, BaseException] = {}
-    calls = Calls(project, outputs, logging.getLogger("servo.asset"), os.environ)
-    runner = Runner(calls, world.clock, on_error=errors.__setitem__)
+    log = logging.getLogger("servo.asset")
+    calls = Calls(project, outputs, log, os.environ, instance=instance)
+    hooks = Hooks(project, log, os.environ, load=outputs.load, instance=instance)
+    runner = Runner(calls, world.clock, on_error=errors.__setitem__, hooks=hooks)
     config = RunConfig.of(run_config).to_config_dict() if run_config is not None else {}
     inline: list[InlineWorkers] = []
 
@@ -137,7 +215,7 @@ def materialize(  # noqa: PLR0913 - the options people know
 
     service = Service(world, paths, workers=workers)
     requests, waiting = Requests(service, world, paths), Waiting(service)
-    with service:
+    with service, instance.led_by(service):
         requests.deploy(LOCATION, project.definitions())
         key = f"materialize:{world.entropy.token_bytes(12).hex()}"
         run_id = requests.name_run(key)
@@ -149,18 +227,29 @@ def materialize(  # noqa: PLR0913 - the options people know
         run = state.runs.rows[run_id]
         reader = Reader(world.store, paths)
         result = MaterializedRun(
-            run, tasks, dict(state.assets.rows), outputs=outputs, reader=reader
+            run, tasks, dict(state.assets.rows), outputs=outputs, reader=reader, memory=memory
         )
     if raise_on_error and not result.success:
         _raise(result, errors)
     return result
 
 
-def _world(store: str | None) -> World:
+def _instance(store: str | None, instance: ServoInstance | None) -> ServoInstance:
+    """Where everything is kept."""
+    if store is not None and instance is not None:
+        raise Invalid("both store and instance were given", remedy="use one of the two")
     if store is not None:
-        return open_world(store)
-    clock = SystemClock()
-    return World(MemoryStore(clock), clock, SystemEntropy())
+        return ServoInstance(open_world(store), Paths("default", "default"))
+    return ServoInstance.ephemeral() if instance is None else instance
+
+
+def _refuse_partition(partition_key: str | None) -> None:
+    # A run of one partition needs definitions of partitions, which there are none of yet.
+    if partition_key is not None:
+        raise Invalid(
+            f"partition_key is {partition_key!r}, and no asset has partitions yet",
+            remedy="call the asset with build_asset_context(partition_key=...)",
+        )
 
 
 def _raise(result: MaterializedRun, errors: Mapping[str, BaseException]) -> None:

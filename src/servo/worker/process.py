@@ -12,7 +12,10 @@ import signal
 import socket
 import sys
 import threading
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -23,6 +26,7 @@ from servo.sdk.config import set_environment
 from servo.storage.from_url import store_from_url
 from servo.worker.calls import Calls
 from servo.worker.capture import Capture
+from servo.worker.hooking import Hooks
 from servo.worker.loader import load_project
 from servo.worker.messages import Broken, Frames, Ready, Work, frame, to_worker
 from servo.worker.outputs import OutputStore
@@ -106,8 +110,18 @@ def _runner(setting: Setting) -> Runner:
     capture = Capture(store, paths)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
     log = logging.getLogger("servo.asset")
-    calls = Calls(project, OutputStore(store, paths), log, os.environ)
-    return Runner(calls, clock, after=capture.keep)
+    outputs = OutputStore(store, paths)
+    instance = cache(lambda: _instance(setting))
+    calls = Calls(project, outputs, log, os.environ, instance=instance)
+    hooks = Hooks(project, log, os.environ, load=outputs.load, instance=instance)
+    return Runner(calls, clock, hooks=hooks, after=capture.keep)
+
+
+def _instance(setting: Setting) -> Any:
+    """What `context.instance` is; loaded when user code asks for it, which it seldom does."""
+    made = import_module("servo.worker.instance").ServoInstance
+    tenant, workspace = setting.tenant, setting.workspace
+    return made.of_store(setting.store, tenant=tenant, workspace=workspace)
 
 
 def serve(pool: socket.socket, runner: Runner) -> None:

@@ -10,6 +10,7 @@ from servo.errors import ServoError
 from servo.ports.clock import Clock
 from servo.sdk.results import Failure, RetryRequested
 from servo.worker.calls import Calls
+from servo.worker.hooking import Hooks
 from servo.worker.messages import Done, Work
 
 MAX_DETAIL = 16_000
@@ -25,23 +26,28 @@ class Runner:
         clock: Clock,
         *,
         on_error: Callable[[str, BaseException], None] | None = None,
+        hooks: Hooks | None = None,
         after: Callable[[Work], None] | None = None,
     ) -> None:
         self._calls = calls
         self._clock = clock
         self._on_error = on_error
+        self._hooks = hooks
         self._after = after
 
     def run(self, work: Work) -> Done:
         """Run user code; whatever it does comes back as how the execution ended."""
         began = self._clock.monotonic()
+        key = self._calls.keys.get(work.asset_key)
+        raised: Exception | None = None
         try:
-            key = self._calls.keys.get(work.asset_key)
             done = _unknown(work) if key is None else self._calls.run(work, key)
         except Exception as error:  # noqa: BLE001 - user code raises what it likes
-            done = failed(work.exec_id, error)
+            raised, done = error, failed(work.exec_id, error)
             if self._on_error is not None:
                 self._on_error(work.task_key, error)
+        if self._hooks is not None and key is not None:
+            self._hooks.after(work, key, done, raised)
         if self._after is not None:
             self._after(work)
         wall = round((self._clock.monotonic() - began) * 1000)

@@ -20,6 +20,7 @@ from servo.errors import Conflict, Invalid, NotFound
 from servo.projection.reader import Reader
 from servo.runtime.system import SystemClock, SystemEntropy
 from servo.sdk.config import RunConfig
+from servo.sdk.executors import at_most
 from servo.sdk.planning import plan_assets
 from servo.sdk.project import Project
 from servo.sdk.selection import AssetSelection
@@ -86,7 +87,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
     if dry_run:
         return _show_plan(plan, json_=json_)
     setting = setting_for(name, folder, _store_url(store), tenant=tenant, workspace=workspace)
-    with Session(setting, workers=workers) as session:
+    with Session(setting, workers=at_most(workers, project.executor)) as session:
         session.deploy(name, project.definitions())
         _finish_begun(session, json_=json_)
         began = SystemClock().monotonic()
@@ -107,7 +108,7 @@ def resume(
     name = find_code(code, folder)
     project = load_project(name, folder)
     setting = setting_for(name, folder, _store_url(store), tenant=tenant, workspace=workspace)
-    with Session(setting, workers=workers) as session:
+    with Session(setting, workers=at_most(workers, project.executor)) as session:
         session.deploy(name, project.definitions())
         codes = _finish_begun(session, json_=json_)
         if not codes and not json_:
@@ -142,7 +143,7 @@ def retry(  # noqa: PLR0913 - the options of the command
     project = load_project(name, folder)
     plan = plan_assets(project, [key for task in left for key in assets_of(task)])
     setting = setting_for(name, folder, _store_url(store), tenant=tenant, workspace=workspace)
-    with Session(setting, workers=workers) as session:
+    with Session(setting, workers=at_most(workers, project.executor)) as session:
         session.deploy(name, project.definitions())
         began = SystemClock().monotonic()
         key = f"retry:{run.run_id}:{SystemEntropy().token_bytes(8).hex()}"

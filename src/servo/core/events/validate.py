@@ -159,7 +159,12 @@ def _checks(kind: type[msgspec.Struct]) -> Checks:
     found = _known.get(kind)
     if found is None:
         fields = kind.__struct_fields__
-        checked = tuple((name, _FIELDS[name]) for name in fields if name in _FIELDS)
+        empty = {field.name for field in msgspec.structs.fields(kind) if field.default == ""}
+        checked = tuple(
+            (name, _optional(_FIELDS[name]) if name in empty else _FIELDS[name])
+            for name in fields
+            if name in _FIELDS
+        )
         nested = tuple((name, None) for name in fields if name in _NESTED)
         found = _known[kind] = (*checked, *nested)
     return found

@@ -1,0 +1,69 @@
+"""Executors: how many executions of a project run at the same time.
+
+Servo has one way of running code, its warm workers. These names, which people know, say how many
+of them are started at most.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from servo.errors import Invalid
+
+
+class ExecutorDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """How many executions run at a time, at most; None leaves it to who starts the workers."""
+
+    name: str
+    max_concurrent: int | None = None
+
+    def configured(
+        self, config_or_config_fn: Mapping[str, Any] | None = None, name: str | None = None
+    ) -> "ExecutorDefinition":
+        """The same with a limit: `configured({"max_concurrent": 4})`."""
+        config = config_or_config_fn or {}
+        if not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise Invalid(
+                f"the executor {self.name} is configured with {config!r}",
+                remedy='use configured({"max_concurrent": 4})',
+            )
+        kind = next((kind for kind in _KINDS if kind in config), None)
+        if kind is not None:
+            return _KINDS[kind].configured(config[kind] or {}, name or self.name)
+        most = _limit(config.get("max_concurrent"))
+        return ExecutorDefinition(
+            name=name or self.name, max_concurrent=self.max_concurrent or most
+        )
+
+
+def _limit(given: Any) -> int | None:
+    """How many at a time; 0 is as many as there is room for."""
+    if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < 0):
+        raise Invalid(f"max_concurrent is {given!r}", remedy="use a number, 1 or more")
+    return given or None
+
+
+in_process_executor = ExecutorDefinition(name="in_process", max_concurrent=1)
+multiprocess_executor = ExecutorDefinition(name="multiprocess")
+multi_or_in_process_executor = ExecutorDefinition(name="multi_or_in_process")
+
+_KINDS = {"in_process": in_process_executor, "multiprocess": multiprocess_executor}
+
+
+def check_executor(value: object, *, what: str) -> ExecutorDefinition | None:
+    """`value` if it is one of these executors, or none; `Invalid` says what to use instead."""
+    if value is None or isinstance(value, ExecutorDefinition):
+        return value
+    kind = getattr(value, "name", None) or type(value).__name__
+    raise Invalid(
+        f"{what}: there is no executor {kind}",
+        remedy="use in_process_executor or multiprocess_executor, or none: "
+        "Servo runs everything on its own workers",
+    )
+
+
+def at_most(workers: int, *executors: ExecutorDefinition | None) -> int:
+    """How many workers to start, if so many are asked for."""
+    limits = [e.max_concurrent for e in executors if e is not None and e.max_concurrent]
+    return min([workers, *limits])

@@ -1,0 +1,388 @@
+"""A workspace as tests and assets ask about it: what was made, what ran, which partitions exist.
+
+    instance = ServoInstance.ephemeral()
+    materialize([orders], instance=instance)
+    instance.get_latest_materialization_event("orders").asset_materialization.metadata
+
+Every answer is read from the store when it is asked for, to the last entry of the ledger. What is
+changed goes the way that is safe: through the leader if this process has one, through the inbox if
+another process may lead, and otherwise by leading for a moment. An inbox is emptied every few
+seconds; who leaves something there waits until it is, for a while.
+"""
+
+import os
+import tempfile
+import threading
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from servo.core.events.assets import (
+    AssetObserved,
+    AssetReported,
+    AssetWiped,
+    DynamicPartitionsChanged,
+)
+from servo.core.events.codec import encode_batch
+from servo.core.events.envelope import Batch, Event
+from servo.core.ids import ulid
+from servo.core.keys import AssetKey
+from servo.core.state.rows.assets import (
+    AssetRow,
+    DynamicPartitionRow,
+    MaterializationRow,
+    PartitionStatusRow,
+)
+from servo.core.state.rows.execution import RunRow
+from servo.core.state.rows.row import Row
+from servo.errors import Conflict, Invalid, NotFound
+from servo.ledger.paths import Paths
+from servo.projection.time_travel import snapshot_at
+from servo.runtime.deployment import open_world
+from servo.runtime.service import Service, World
+from servo.runtime.system import SystemClock, SystemEntropy
+from servo.sdk.metadata import encode_metadata
+from servo.sdk.results import AssetMaterialization, AssetObservation
+from servo.sdk.specs import to_key
+from servo.storage.from_url import store_from_url
+from servo.storage.memory import MemoryStore
+from servo.worker.instance_records import (
+    AssetEvent,
+    AssetEventType,
+    EventRecordsFilter,
+    EventRecordsResult,
+    Run,
+    RunsFilter,
+    made_event,
+    seen_event,
+    shown_partition,
+)
+from servo.worker.registry import at_work, registry_folder
+
+DEFAULT_STORE = ".servo"
+VERSION_TAG = "dagster/data_version"
+NOW = datetime.max.replace(tzinfo=UTC)
+LOOK_EVERY = 0.02
+SEQUENCED_WITHIN = 10.0
+
+R = TypeVar("R", bound=Row)
+
+
+class ServoInstance:
+    """One workspace, asked from outside of any run, or from inside of one."""
+
+    def __init__(
+        self, world: World, paths: Paths, *, address: str = "", alone: bool = False
+    ) -> None:
+        self.world = world
+        self.paths = paths
+        self._address = address
+        self._alone = alone
+        self._service: Service | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    # --- where it comes from ------------------------------------------------------------------
+
+    @classmethod
+    def ephemeral(cls, tempdir: str | None = None) -> "ServoInstance":
+        """A workspace of this process alone, in memory, or in a folder that is given."""
+        if tempdir is not None:
+            return cls.local_temp(tempdir)
+        clock = SystemClock()
+        world = World(MemoryStore(clock), clock, SystemEntropy())
+        return cls(world, Paths("default", "default"), alone=True)
+
+    @classmethod
+    def local_temp(cls, tempdir: str | None = None) -> "ServoInstance":
+        """A workspace in a folder; one of its own, removed in the end, unless it is given."""
+        made = tempfile.TemporaryDirectory(prefix="servo-") if tempdir is None else None
+        folder = str(tempdir) if made is None else made.name
+        found = cls(open_world(folder), Paths("default", "default"), alone=made is not None)
+        found._address = _address(folder, found.paths)
+        found._folder = made
+        return found
+
+    @classmethod
+    def get(cls) -> "ServoInstance":
+        """The workspace of this folder: the store of `$SERVO_STORE`, or `.servo`."""
+        url = os.environ.get("SERVO_STORE") or DEFAULT_STORE
+        if "://" not in url and not Path(url).is_dir():
+            raise NotFound(
+                f"there is no store in {url}",
+                remedy="materialize something first, set SERVO_STORE, or use ephemeral()",
+            )
+        return cls.of_store(url)
+
+    @classmethod
+    def of_store(
+        cls, url: str, *, tenant: str = "default", workspace: str = "default"
+    ) -> "ServoInstance":
+        """A workspace of the store at `url`, which others may be at work in."""
+        clock, paths = SystemClock(), Paths(tenant, workspace)
+        world = World(store_from_url(url, clock=clock), clock, SystemEntropy())
+        return cls(world, paths, address=_address(url, paths))
+
+    @property
+    def is_ephemeral(self) -> bool:
+        """Whether it ends with this process."""
+        return self._alone
+
+    def dispose(self) -> None:
+        """Remove the folder that was made for it, if one was."""
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def __enter__(self) -> "ServoInstance":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.dispose()
+
+    @contextmanager
+    def led_by(self, service: Service) -> Generator[None]:
+        """Have changes go through a leader of this process, for as long as it leads."""
+        self._service = service
+        try:
+            yield
+        finally:
+            self._service = None
+
+    # --- assets -------------------------------------------------------------------------------
+
+    def get_latest_materialization_event(self, asset_key: Any) -> AssetEvent | None:
+        """The newest output of an asset that counts, if there is one."""
+        found = self._made(to_key(asset_key))
+        return found[0] if found else None
+
+    def get_latest_materialization_events(
+        self, asset_keys: Iterable[Any]
+    ) -> dict[AssetKey, AssetEvent | None]:
+        """The newest output of each asset."""
+        keys = [to_key(key) for key in asset_keys]
+        return {key: self.get_latest_materialization_event(key) for key in keys}
+
+    def get_latest_data_version_record(
+        self, key: Any, is_source: bool | None = None, partition_key: str | None = None
+    ) -> AssetEvent | None:
+        """The newest event of an asset that says which version its data have.
+
+        `is_source` chooses what was seen, or what was made; without it the newest of both counts.
+        """
+        asset = to_key(key)
+        made = [] if is_source else self._made(asset)
+        seen = self._seen(asset) if is_source is not False else []
+        found = [e for e in (*made, *seen) if partition_key in (None, e.partition_key)]
+        return max(found, key=lambda event: event.storage_id, default=None)
+
+    def get_materialized_partitions(self, asset_key: Any) -> set[str]:
+        """The partitions of an asset that were made."""
+        key = to_key(asset_key).canonical()
+        return {
+            shown_partition(row.partition_key) or ""
+            for row in self._rows("partition_status", PartitionStatusRow)
+            if row.asset_key == key and row.last_materialization_id is not None
+        }
+
+    def get_asset_keys(self, prefix: Sequence[str] | None = None) -> Sequence[AssetKey]:
+        """The assets that the workspace knows, sorted."""
+        keys = sorted(AssetKey.parse(row.asset_key) for row in self._rows("assets", AssetRow))
+        return [key for key in keys if prefix is None or key.has_prefix(prefix)]
+
+    all_asset_keys = get_asset_keys
+
+    def has_asset_key(self, asset_key: Any) -> bool:
+        """Whether the workspace knows an asset."""
+        return to_key(asset_key) in self.get_asset_keys()
+
+    def get_event_records(
+        self,
+        event_records_filter: EventRecordsFilter,
+        limit: int | None = None,
+        ascending: bool = False,
+    ) -> Sequence[AssetEvent]:
+        """What happened to assets, the newest first; of what was seen, the last time only."""
+        wanted, key = event_records_filter, event_records_filter.asset_key
+        kind = wanted.kind()
+        made = kind is AssetEventType.ASSET_MATERIALIZATION
+        found = [e for e in (self._made(key) if made else self._seen(key)) if wanted.holds(e)]
+        found.sort(key=lambda event: event.storage_id, reverse=not ascending)
+        return found[:limit]
+
+    def fetch_materializations(
+        self,
+        records_filter: Any,
+        limit: int = 1000,
+        cursor: str | None = None,
+        ascending: bool = False,
+    ) -> EventRecordsResult:
+        """The outputs of an asset, in parts; `cursor` is that of the part before."""
+        wanted = records_filter
+        if not isinstance(wanted, EventRecordsFilter):
+            wanted = EventRecordsFilter(AssetEventType.ASSET_MATERIALIZATION, to_key(wanted))
+        found = self.get_event_records(wanted, ascending=ascending)
+        begin = int(cursor or 0)
+        part = found[begin : begin + limit]
+        end = begin + len(part)
+        return EventRecordsResult(part, str(end), end < len(found))
+
+    def report_runless_asset_event(self, asset_event: Any) -> None:
+        """Record that an asset was made, or seen, outside of any run."""
+        if not isinstance(asset_event, AssetMaterialization):
+            raise Invalid(
+                f"{type(asset_event).__name__} cannot be recorded outside of a run",
+                remedy="report an AssetMaterialization or an AssetObservation",
+            )
+        told = asset_event.metadata or {}
+        said: dict[str, Any] = {
+            "asset_key": asset_event.asset_key.canonical(),
+            "partition_key": asset_event.partition,
+            "data_version": (asset_event.tags or {}).get(VERSION_TAG, ""),
+            "metadata": encode_metadata(told) if told else "",
+        }
+        if isinstance(asset_event, AssetObservation):
+            self._commit(AssetObserved(**said))
+        else:
+            name = f"reported-{self.world.entropy.token_bytes(10).hex()}"
+            self._commit(AssetReported(materialization_id=name, **said))
+
+    def wipe_assets(self, asset_keys: Iterable[Any]) -> None:
+        """Forget what was made of these assets."""
+        names = [to_key(key).canonical() for key in asset_keys]
+        self._commit(*(AssetWiped(asset_key=name, requested_by="instance") for name in names))
+
+    def _made(self, key: AssetKey | None) -> list[AssetEvent]:
+        """The outputs of an asset, or of all, that count; the newest first."""
+        name = None if key is None else key.canonical()
+        floors = {
+            row.asset_key: row.latest_floor
+            for row in self._rows("assets", AssetRow)
+            if row.last_materialization_id is None
+        }
+        rows = [
+            row
+            for row in self._rows("materializations", MaterializationRow)
+            if row.promoted
+            and name in (None, row.asset_key)
+            and row.created_seq > floors.get(row.asset_key, 0)
+        ]
+        rows.sort(key=lambda row: row.created_seq, reverse=True)
+        return [made_event(row) for row in rows]
+
+    def _seen(self, key: AssetKey | None) -> list[AssetEvent]:
+        name = None if key is None else key.canonical()
+        rows = [r for r in self._rows("assets", AssetRow) if name in (None, r.asset_key)]
+        return [event for event in map(seen_event, rows) if event is not None]
+
+    # --- runs ---------------------------------------------------------------------------------
+
+    def get_runs(
+        self,
+        filters: RunsFilter | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Run]:
+        """The runs, the newest first; after the one that `cursor` names."""
+        wanted = filters or RunsFilter()
+        rows = sorted(self._rows("runs", RunRow), key=lambda row: row.created_at, reverse=True)
+        runs = [run for run in map(Run.of, rows) if wanted.holds(run)]
+        if cursor is not None:
+            names = [run.run_id for run in runs]
+            runs = runs[names.index(cursor) + 1 :] if cursor in names else []
+        return runs[:limit]
+
+    def get_run_by_id(self, run_id: str) -> Run | None:
+        """A run, if there is one of this id."""
+        return next(iter(self.get_runs(RunsFilter(run_ids=[run_id]))), None)
+
+    def has_run(self, run_id: str) -> bool:
+        """Whether there is a run of this id."""
+        return self.get_run_by_id(run_id) is not None
+
+    def get_runs_count(self, filters: RunsFilter | None = None) -> int:
+        """How many runs there are."""
+        return len(self.get_runs(filters))
+
+    # --- dynamic partitions -------------------------------------------------------------------
+
+    def add_dynamic_partitions(
+        self, partitions_def_name: str, partition_keys: Sequence[str]
+    ) -> None:
+        """Add partitions to a set; those that are in it stay."""
+        if isinstance(partition_keys, str):
+            raise Invalid(
+                f"partition_keys is one text, {partition_keys!r}",
+                remedy=f"write [{partition_keys!r}]",
+            )
+        known = self.get_dynamic_partitions(partitions_def_name)
+        added = tuple(dict.fromkeys(key for key in partition_keys if key not in known))
+        if added:
+            self._commit(DynamicPartitionsChanged(set_name=partitions_def_name, added=added))
+
+    def delete_dynamic_partition(self, partitions_def_name: str, partition_key: str) -> None:
+        """Take a partition out of a set."""
+        if self.has_dynamic_partition(partitions_def_name, partition_key):
+            removed = (partition_key,)
+            self._commit(DynamicPartitionsChanged(set_name=partitions_def_name, removed=removed))
+
+    def get_dynamic_partitions(self, partitions_def_name: str) -> Sequence[str]:
+        """The partitions of a set, in the order in which they were added."""
+        rows = [
+            row
+            for row in self._rows("dynamic_partitions", DynamicPartitionRow)
+            if row.set_name == partitions_def_name
+        ]
+        rows.sort(key=lambda row: (row.row_version, row.partition_key))
+        return [row.partition_key for row in rows]
+
+    def has_dynamic_partition(self, partitions_def_name: str, partition_key: str) -> bool:
+        """Whether a partition is in a set."""
+        return partition_key in self.get_dynamic_partitions(partitions_def_name)
+
+    # --- reading and writing ------------------------------------------------------------------
+
+    def _rows(self, table: str, kind: type[R]) -> list[R]:
+        found = snapshot_at(self.world.store, self.paths, NOW).rows(table)
+        return [row for row in found if isinstance(row, kind)]
+
+    def _commit(self, *events: Event) -> None:
+        if not events:
+            return
+        now = self.world.clock.now()
+        name = ulid(now, self.world.entropy.token_bytes(10))
+        batch = Batch(id=f"instance-{name}", events=events, actor="instance", sent_at=now)
+        if self._service is not None:
+            _submit(self._service, batch)
+        elif self._alone or self._nobody_leads():
+            with Service(self.world, self.paths) as service:
+                _submit(service, batch)
+        else:
+            self._leave(name, batch)
+
+    def _nobody_leads(self) -> bool:
+        """Whether this machine would know of a leader, and knows of none."""
+        local = bool(self._address) and "://" not in self._address
+        return local and at_work(registry_folder(), self._address) is None
+
+    def _leave(self, name: str, batch: Batch) -> None:
+        key = self.paths.inbox_item(name)
+        self.world.store.create(key, encode_batch(batch))
+        until = self.world.clock.monotonic() + SEQUENCED_WITHIN
+        pause = threading.Event()
+        with suppress(NotFound):
+            while self.world.clock.monotonic() < until:
+                _ = self.world.store.get(key)
+                pause.wait(LOOK_EVERY)
+
+
+def _submit(service: Service, batch: Batch) -> None:
+    answer = service.commit(batch)
+    if not answer.applied:
+        raise Conflict(f"the workspace refused: {answer.reason}", remedy="correct the request")
+
+
+def _address(url: str, paths: Paths) -> str:
+    """The workspace as a pool of this machine would register it."""
+    store = url if "://" in url else str(Path(url).expanduser().absolute())
+    return f"{store}|{paths.tenant}|{paths.workspace}"
