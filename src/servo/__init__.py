@@ -7,9 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from servo import checks
     from servo.core.keys import AssetKey
     from servo.sdk.asset import asset
     from servo.sdk.assets_definition import AssetsDefinition
+    from servo.sdk.check_context import AssetCheckExecutionContext
+    from servo.sdk.check_gating import CheckPolicy
     from servo.sdk.checks import (
         AssetCheckKey,
         AssetCheckResult,
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
         AssetCheckSeverity,
         AssetCheckSpec,
         asset_check,
+        multi_asset_check,
     )
     from servo.sdk.config import Config, EnvVar, PermissiveConfig, RunConfig
     from servo.sdk.context import AssetExecutionContext
@@ -62,6 +66,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AssetCheckExecutionContext",
     "AssetCheckKey",
     "AssetCheckResult",
     "AssetCheckSeverity",
@@ -75,6 +80,7 @@ __all__ = [
     "AssetSpec",
     "AssetsDefinition",
     "Backoff",
+    "CheckPolicy",
     "Config",
     "ConfigurableIOManager",
     "ConfigurableResource",
@@ -109,15 +115,18 @@ __all__ = [
     "build_input_context",
     "build_output_context",
     "build_resources",
+    "checks",
     "io_manager",
     "load_asset",
     "load_assets_from_modules",
     "materialize",
     "mem_io_manager",
+    "multi_asset_check",
     "resource",
 ]
 
 _PLACES = {
+    "AssetCheckExecutionContext": "servo.sdk.check_context",
     "AssetCheckKey": "servo.sdk.checks",
     "AssetCheckResult": "servo.sdk.checks",
     "AssetCheckSeverity": "servo.sdk.checks",
@@ -131,6 +140,7 @@ _PLACES = {
     "AssetSpec": "servo.sdk.specs",
     "AssetsDefinition": "servo.sdk.assets_definition",
     "Backoff": "servo.sdk.retries",
+    "CheckPolicy": "servo.sdk.check_gating",
     "Config": "servo.sdk.config",
     "ConfigurableIOManager": "servo.sdk.io_manager",
     "ConfigurableResource": "servo.sdk.resources",
@@ -169,12 +179,18 @@ _PLACES = {
     "load_assets_from_modules": "servo.sdk.definitions",
     "materialize": "servo.worker.materialize",
     "mem_io_manager": "servo.sdk.io_manager",
+    "multi_asset_check": "servo.sdk.checks",
     "resource": "servo.sdk.resources",
 }
 
 
+_MODULES = ("checks",)
+
+
 def __getattr__(name: str) -> Any:
     """Load a public name from where it is defined."""
+    if name in _MODULES:
+        return import_module(f"servo.{name}")
     if name not in _PLACES:
         raise AttributeError(f"module 'servo' has no attribute {name!r}")
     value = getattr(import_module(_PLACES[name]), name)

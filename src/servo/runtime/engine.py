@@ -36,6 +36,8 @@ from servo.core.events.envelope import Answer, Batch, Entry, Event, Status
 from servo.core.events.runs import PlanFailed, PlanSegmentExpanded
 from servo.core.fold.apply import apply_batch, open_entry
 from servo.core.fold.limits import FOLD_VERSION
+from servo.core.plan import INPUTS_TAG
+from servo.core.state.rows.execution import TaskRow
 from servo.core.state.state import State
 from servo.errors import Corrupt, Invalid, NotFound, ServoError, Unavailable
 from servo.ledger.paths import Paths
@@ -400,18 +402,21 @@ class Engine:
                 attempt_id=row.attempt_id,
                 fencing_token=row.fencing_token,
                 asset_key=row.asset_key,
-                inputs=self._inputs(row.asset_key),
+                inputs=self._inputs(row),
                 labels=self.state.runs.rows[row.run_id].labels,
+                operation=row.operation,
+                tags=row.tags,
             )
         )
 
-    def _inputs(self, asset_key: str) -> dict[str, tuple[str, str]]:
-        """The latest output of everything an asset is made from."""
+    def _inputs(self, row: TaskRow) -> dict[str, tuple[str, str]]:
+        """The latest output of everything an asset is made from, and what its task asks for."""
         assets = self.state.assets.rows
-        made = assets.get(asset_key)
-        if made is None:
-            return {}
-        latest = [(key, assets[key]) for key in made.upstream if key in assets]
+        made = assets.get(row.asset_key)
+        wanted = () if made is None else made.upstream
+        if also := row.tags.get(INPUTS_TAG):
+            wanted = (*wanted, *also.split(","))
+        latest = [(key, assets[key]) for key in wanted if key in assets]
         return {
             key: (row.last_materialization_id, row.last_output_uri)
             for key, row in latest

@@ -7,6 +7,8 @@ from typing import Any, overload
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.assets_definition import AssetsDefinition, Behaviour
+from servo.sdk.check_gating import CheckPolicy, to_policy
+from servo.sdk.checks import AssetCheckSpec
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import Signature, read_signature
 from servo.sdk.specs import AssetDep, AssetIn, AssetSpec, prefix_parts, to_deps, to_key
@@ -61,6 +63,8 @@ def _define(  # noqa: PLR0913 - the options people know
     required_resource_keys: Iterable[str] | None = None,
     output_required: bool = True,
     quarantine: bool = False,
+    check_specs: Sequence[AssetCheckSpec] | None = None,
+    check_policy: CheckPolicy | str | None = None,
     **unknown: Any,
 ) -> AssetsDefinition:
     what = name or getattr(fn, "__name__", "asset")
@@ -94,6 +98,8 @@ def _define(  # noqa: PLR0913 - the options people know
         op_tags=op_tags or {},
         output_required=output_required,
         quarantine=quarantine,
+        check_specs=tuple(check_specs or ()),
+        check_policy=to_policy(check_policy, f"asset {what}", quarantine=quarantine),
     )
     input_keys = {p: (ins or {}).get(p, AssetIn()).key_for(p) for p in signature.inputs}
     return AssetsDefinition(fn, (spec,), signature, input_keys=input_keys, behaviour=behaviour)

@@ -8,6 +8,8 @@ import msgspec
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
+from servo.sdk.check_gating import CheckPolicy
+from servo.sdk.checks import AssetCheckSpec
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import Signature
 from servo.sdk.specs import AssetSpec
@@ -26,6 +28,8 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     hooks: tuple[Any, ...] = ()
     output_required: bool = True
     quarantine: bool = False
+    check_specs: tuple[AssetCheckSpec, ...] = ()
+    check_policy: CheckPolicy = CheckPolicy.AS_DECLARED
 
 
 class AssetsDefinition:

@@ -99,8 +99,13 @@ def assets_of(module: ModuleType) -> list[Asset]:
 
 
 def checks_of(module: ModuleType) -> list[AssetChecksDefinition]:
-    """The checks that stand at the top of a module, each once."""
-    found = {id(v): v for v in vars(module).values() if isinstance(v, AssetChecksDefinition)}
+    """The checks that stand at the top of a module, alone or in lists, each once."""
+    found: dict[int, AssetChecksDefinition] = {}
+    for value in vars(module).values():
+        several = isinstance(value, list | tuple)
+        for item in cast("Sequence[Any]", value) if several else (value,):
+            if isinstance(item, AssetChecksDefinition):
+                found[id(item)] = item
     return list(found.values())
 
 

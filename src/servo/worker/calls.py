@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from servo.core.events.tasks import Gate, Output, TaskError, TaskOutcome
-from servo.core.keys import AssetKey
+from servo.core.events.tasks import Output, TaskError, TaskOutcome
+from servo.core.keys import AssetKey, TaskOperation
+from servo.runtime.system import SystemClock
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.config import RunConfig, build_config
 from servo.sdk.context import AssetExecutionContext, Execution, Logger
@@ -22,18 +23,11 @@ from servo.sdk.project import Project
 from servo.sdk.resources import InitResourceContext, Resources, open_resources
 from servo.sdk.results import DataVersion, Failure, MaterializeResult, Skip
 from servo.sdk.results import Output as UserOutput
-from servo.worker.checking import gate, run_checks
-from servo.worker.messages import Checked, Done, Work
+from servo.worker.check_results import split_results
+from servo.worker.checking import Around, Checks
+from servo.worker.messages import Done, Work
 from servo.worker.outputs import OutputStore
 from servo.worker.tables import as_asked
-
-
-def _bare(value: Any) -> Any:
-    """What a function made, without what it says about it."""
-    if isinstance(value, MaterializeResult | UserOutput):
-        value = value.value
-    return None if value is msgspec.UNSET else value
-
 
 DEFAULT_IO = "io_manager"
 NO_RESOURCES = Resources({})
@@ -49,8 +43,10 @@ class Calls:
         self._outputs = outputs
         self._log = log
         self._environ = environ
-        self.keys = {str(key.canonical()): key for key in project.makers}
-        self._needed = {key: self._resources_of(key) for key in project.makers}
+        self._checks = Checks(project, outputs, SystemClock())
+        runnable = {**dict.fromkeys(project.makers), **dict.fromkeys(project.checks)}
+        self.keys = {str(key.canonical()): key for key in runnable}
+        self._needed = {key: self._resources_of(key) for key in runnable}
 
     def _io_key(self, key: AssetKey) -> str:
         """The IO manager of an asset; empty if it has none."""
@@ -60,11 +56,13 @@ class Calls:
 
     def _resources_of(self, key: AssetKey) -> frozenset[str]:
         """The resources that an execution of an asset opens."""
-        maker = self._project.makers[key]
-        managers = [self._io_key(key), *map(self._io_key, self._project.inputs[key].values())]
-        for check in self._project.checks.get(key, ()):
-            managers += check.signature.resources
-        named = {*maker.signature.resources, *maker.behaviour.required_resource_keys, *managers}
+        maker = self._project.makers.get(key)
+        inputs = self._project.inputs.get(key, {})
+        managers = [self._io_key(key), *map(self._io_key, inputs.values())]
+        managers += [self._io_key(need) for need in self._checks.needs_of(key)]
+        named = {*managers, *self._checks.resources_of(key)}
+        if maker is not None:
+            named |= {*maker.signature.resources, *maker.behaviour.required_resource_keys}
         return frozenset(name for name in named if name)
 
     def run(self, work: Work, key: AssetKey) -> Done:
@@ -84,46 +82,42 @@ class Calls:
             return self._call(work, key, config, resources)
 
     def _call(self, work: Work, key: AssetKey, config: RunConfig, resources: Resources) -> Done:
-        maker = self._project.makers[key]
         context = self._context(work, key, resources)
+        around = self._around(work, context, resources, config)
+        if work.operation is TaskOperation.CHECK:
+            return self._checks.begin(work, key, around).alone()
+        maker = self._project.makers[key]
+        checks = self._checks.of(work, key, around)
         arguments = self._inputs(work, key, resources)
+        refused = checks.before(dict(arguments)) if checks is not None else None
+        if refused is not None:
+            return refused
         arguments |= self._configured(maker, key, config, context)
         if maker.signature.context:
             arguments[maker.signature.context] = context
         for name in maker.signature.resources:
             arguments[name] = getattr(resources, name)
-        value = maker.fn(**arguments)
+        value, told = split_results(maker.fn(**arguments))
         if isinstance(value, Skip):
             error = TaskError(code="Skipped", message=value.reason)
             return Done(exec_id=work.exec_id, outcome=TaskOutcome.SKIPPED, error=error)
-        output = self._store(work, value, context, resources)
-        checks = self._project.checks.get(key)
-        if not checks:
+        if checks is None and not told:
+            output = self._store(work, value, context, resources)
             return Done(exec_id=work.exec_id, outcome=TaskOutcome.SUCCEEDED, output=output)
-        return self._checked(
-            work, key, output, run_checks(checks, _bare(value), context, resources)
-        )
+        checks = checks or self._checks.begin(work, key, around)
+        return checks.after(value, told, lambda: self._store(work, value, context, resources))
 
-    def _checked(self, work: Work, key: AssetKey, output: Output, checked: list[Checked]) -> Done:
-        """How an execution ends whose output was checked."""
-        decided = gate(checked)
-        held = decided is Gate.QUARANTINED
-        if held and not self._project.makers[key].behaviour.quarantine:
-            names = ", ".join(c.name for c in checked if not c.passed and c.blocking)
-            error = TaskError(
-                code="CheckFailed", message=f"a blocking check failed: {names}", retriable=False
-            )
-            return Done(
-                exec_id=work.exec_id,
-                outcome=TaskOutcome.FAILED,
-                error=error,
-                checks=tuple(checked),
-            )
-        return Done(
-            exec_id=work.exec_id,
-            outcome=TaskOutcome.SUCCEEDED,
-            output=msgspec.structs.replace(output, gate=decided),
-            checks=tuple(checked),
+    def _around(
+        self, work: Work, context: AssetExecutionContext, resources: Resources, config: RunConfig
+    ) -> Around:
+        """What the checks of an execution have at hand."""
+        return Around(
+            context=context,
+            resources=resources,
+            config=config,
+            environ=self._environ,
+            load=lambda key, name, hint: self._load(work, key, name, resources, hint),
+            managed=bool(self._io_key(context.asset_key)),
         )
 
     def _context(self, work: Work, key: AssetKey, resources: Resources) -> AssetExecutionContext:
@@ -166,7 +160,12 @@ class Calls:
         }
 
     def _input(self, work: Work, key: AssetKey, name: str, resources: Resources, hint: Any) -> Any:
-        upstream = self._project.inputs[key][name]
+        return self._load(work, self._project.inputs[key][name], name, resources, hint)
+
+    def _load(
+        self, work: Work, upstream: AssetKey, name: str, resources: Resources, hint: Any
+    ) -> Any:
+        """An asset as it was at the grant, or as its IO manager has it."""
         manager = self._io_key(upstream)
         if manager:
             loader = check_io_manager(getattr(resources, manager), manager)
@@ -174,7 +173,7 @@ class Calls:
         pinned = work.inputs.get(upstream.canonical())
         if pinned is None:
             raise Failure(
-                f"{upstream} was never materialized, and {key} is made from it",
+                f"{upstream} was never materialized, and {work.asset_key} needs it",
                 allow_retries=False,
             )
         value = self._outputs.load(pinned.uri) if pinned.uri else None

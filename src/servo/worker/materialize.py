@@ -20,6 +20,7 @@ from servo.runtime.deployment import open_world
 from servo.runtime.service import Service, World
 from servo.runtime.system import SystemClock, SystemEntropy
 from servo.sdk.assets_definition import AssetsDefinition
+from servo.sdk.check_selection import chosen_of
 from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.config import RunConfig, set_environment
 from servo.sdk.planning import plan_assets, task_of
@@ -114,9 +115,10 @@ def materialize(  # noqa: PLR0913 - the options people know
     found = [item for item in assets if not isinstance(item, AssetChecksDefinition)]
     checks = [item for item in assets if isinstance(item, AssetChecksDefinition)]
     project = Project(found, resources=resources, checks=checks)
-    chosen = project.order
+    chosen, wanted = project.order, None
     if selection is not None:
-        chosen = AssetSelection.from_coercible(selection).resolve(project)
+        query = AssetSelection.from_coercible(selection)
+        chosen, wanted = query.resolve(project), chosen_of(query, project)
     world = _world(store)
     paths = Paths("default", "default")
     outputs = OutputStore(world.store, paths)
@@ -137,7 +139,9 @@ def materialize(  # noqa: PLR0913 - the options people know
         key = f"materialize:{world.entropy.token_bytes(12).hex()}"
         run_id = requests.name_run(key)
         waiting.add(run_id)
-        _ = requests.run(plan_assets(project, chosen), key, with_config(tags or {}, config))
+        _ = requests.run(
+            plan_assets(project, chosen, checks=wanted), key, with_config(tags or {}, config)
+        )
         inline[0].work_until(lambda: waiting.ended(run_id) is not None, runner)
         state = service.engine.state
         tasks = [row for row in list(state.tasks.values()) if row.run_id == run_id]

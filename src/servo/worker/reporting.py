@@ -9,20 +9,21 @@ from servo.worker.messages import Done
 
 def report_of(assignment: Assignment, done: Done, *, actor: str) -> Batch:
     """The batch that tells the ledger how an execution ended."""
+    made = "" if done.output is None else done.output.materialization_id
     checks = [
         CheckEvaluated(
             run_id=assignment.run_id,
             task_key=assignment.task_key,
             attempt_id=assignment.attempt_id,
             exec_id=assignment.exec_id,
-            asset_key=assignment.asset_key,
+            asset_key=check.asset_key or assignment.asset_key,
             check_name=check.name,
             passed=check.passed,
             severity=check.severity,
             blocking=check.blocking,
             message=check.message,
             metadata=check.metadata,
-            materialization_id=assignment.exec_id,
+            materialization_id=check.materialization_id or made,
         )
         for check in done.checks
     ]
