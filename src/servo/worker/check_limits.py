@@ -32,9 +32,11 @@ def limited(seconds: float, call: Callable[[], T]) -> T:
 class _Alarm:
     def __init__(self) -> None:
         self.armed = True
+        self.rang = False
 
     def ring(self, *_: object) -> None:
         if self.armed:
+            self.rang = True
             raise TookTooLong
 
 
@@ -46,9 +48,17 @@ def _with_alarm(seconds: float, call: Callable[[], T]) -> T:
     earlier = signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
     try:
         try:
-            return call()
+            value = call()
         finally:
             alarm.armed = False
+    except Exception:
+        if alarm.rang:  # libraries in C make what they like of what is raised within them
+            raise TookTooLong from None
+        raise
+    else:
+        if alarm.rang:
+            raise TookTooLong
+        return value
     finally:
         alarm.armed = False
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -58,7 +58,7 @@ def _says(passed: bool, text: str, **metadata: Any) -> AssetCheckResult:
 
 def table_of(value: Any, what: object) -> Any:
     """A value as an Arrow table; `Invalid` if it is none."""
-    kind = kind_of(value)
+    kind, name = kind_of(value), type(value).__name__
     if kind:
         return to_arrow(value, kind)
     pyarrow = import_module("pyarrow")
@@ -72,14 +72,9 @@ def table_of(value: Any, what: object) -> Any:
             names = list(dict.fromkeys(name for row in rows for name in row))
             return pyarrow.table({name: [row.get(name) for row in rows] for name in names})
     raise Invalid(
-        f"{what} is a {kind_name(value)}, which is no table",
+        f"{what} is a {name}, which is no table",
         remedy="return a table of Polars, pandas, Arrow or DuckDB, or a list of dicts",
     )
-
-
-def kind_name(value: object) -> str:
-    """What a value is, for people."""
-    return type(value).__name__
 
 
 def rows_in(value: Any, what: object) -> int:
