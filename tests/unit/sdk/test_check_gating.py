@@ -72,7 +72,7 @@ def test_a_policy_goes_by_name_and_a_wrong_one_is_told() -> None:
 
     made = asset(check_policy="warn_only")(orders)
     assert made.behaviour.check_policy is CheckPolicy.WARN_ONLY
-    with pytest.raises(Invalid, match="no check_policy 'strict'.*as_declared, block_on_error"):
+    with pytest.raises(Invalid, match=r"no check_policy 'strict'.*as_declared, block_on_error"):
         asset(check_policy="strict")(orders)
     with pytest.raises(Invalid, match="nothing is held back"):
         asset(check_policy="warn_only", quarantine=True)(orders)
