@@ -58,13 +58,9 @@ def asked(folder: Path, *arguments: str) -> Any:
 
 
 def results(folder: Path, run: str) -> list[tuple[str, str, bool, str]]:
-    query = (
-        "select task_key, check_name, passed, message from check_results "
-        f"where run_id = '{run}' order by 1, 2"
-    )
-    told = asked(folder, "sql", query)
-    rows = told["rows"] if isinstance(told, dict) else told
-    return [tuple(row.values()) if isinstance(row, dict) else tuple(row) for row in rows]
+    told = asked(folder, "sql", "select * from check_results order by task_key, check_name")
+    mine = [row for row in told if row["run_id"] == run]
+    return [(r["task_key"], r["check_name"], r["passed"], r["message"]) for r in mine]
 
 
 def value(folder: Path, key: str) -> Any:
@@ -108,7 +104,8 @@ def test_checks_run_alone_and_again(tmp_path: Path) -> None:
     ]
     again = asked(tmp_path, "run", "retry", run, "--all")
     assert [task["task_key"] for task in again["tasks"]] == ["orders:check"]
-    assert asked(tmp_path, "sql", "select count(*) as n from materializations")
+    (counted,) = asked(tmp_path, "sql", "select count(*) as n from materializations")
+    assert counted == {"n": 2}
 
 
 def test_a_check_that_hangs_is_stopped_and_the_worker_goes_on(tmp_path: Path) -> None:
