@@ -162,7 +162,7 @@ def unique(subject: Subject, *, columns: Sequence[str]) -> AssetCheckResult:
     extra = int(compute.sum(twice.column("count_all")).as_py()) - twice.num_rows
     return _says(
         False,
-        f"{extra} rows repeat {', '.join(keys.column_names)} of another",
+        f"repeated: {', '.join(keys.column_names)} of {extra} of {table.num_rows} rows",
         duplicates=extra,
         row_count=table.num_rows,
         sample=sample(twice),
