@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
@@ -71,8 +72,16 @@ class AssetsDefinition:
 
     def with_specs(self, specs: tuple[AssetSpec, ...]) -> "AssetsDefinition":
         """The same code for assets that are described otherwise, in the same order."""
+        behaviour = self.behaviour
+        if behaviour.check_specs:
+            renamed = {old: new.key for old, new in zip(self._specs, specs, strict=True)}
+            moved = [
+                replace(one, asset=renamed.get(one.asset, one.asset))
+                for one in behaviour.check_specs
+            ]
+            behaviour = replace(behaviour, check_specs=tuple(moved))
         return AssetsDefinition(
-            self.fn, specs, self.signature, input_keys=self.input_keys, behaviour=self.behaviour
+            self.fn, specs, self.signature, input_keys=self.input_keys, behaviour=behaviour
         )
 
     @property

@@ -44,7 +44,9 @@ class BoundCheck(msgspec.Struct, frozen=True, kw_only=True):
         deps = [dep.asset_key for spec in self.definition.specs for dep in spec.additional_deps]
         of = [spec.asset for spec in self.definition.specs]
         others = [key for key in (*self.values.values(), *of, *deps) if key != self.host]
-        own = (self.host,) if self.definition.options.sees_previous else ()
+        options = self.definition.options
+        last = options.sees_previous or (options.before and self.host in self.values.values())
+        own = (self.host,) if last else ()
         return tuple(dict.fromkeys((*own, *others)))
 
 

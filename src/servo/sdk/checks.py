@@ -45,6 +45,10 @@ class AssetCheckKey(msgspec.Struct, frozen=True):
     asset_key: AssetKey
     name: str
 
+    def __post_init__(self) -> None:
+        key = to_key(self.asset_key, what=f"check {self.name}")
+        msgspec.structs.force_setattr(self, "asset_key", key)
+
 
 class AssetCheckSpec(msgspec.Struct, frozen=True):
     """A check, without the code that makes it."""
@@ -105,8 +109,9 @@ class CheckOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a check is run.
 
     `severity` is that of a failure whose result names none; `before` is whether it looks at what
-    the asset is made from, before its function is called. `plan` is set for checks that look at
-    more than their parameters say: see `servo.worker.check_rules`.
+    the asset is made from, before its function is called. A `rule` takes one argument that is more
+    than a value, and `input` says at which of the asset's parameters it looks. `sees_previous` is
+    whether the last output matters too.
     """
 
     before: bool = False

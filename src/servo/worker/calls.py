@@ -97,10 +97,14 @@ class Calls:
             arguments[maker.signature.context] = context
         for name in maker.signature.resources:
             arguments[name] = getattr(resources, name)
-        value, told = split_results(maker.fn(**arguments))
+        made = maker.fn(**arguments) if checks is None else checks.call(maker.fn, arguments)
+        value, told = split_results(made)
         if isinstance(value, Skip):
             error = TaskError(code="Skipped", message=value.reason)
-            return Done(exec_id=work.exec_id, outcome=TaskOutcome.SKIPPED, error=error)
+            found = () if checks is None else tuple(checks.found)
+            return Done(
+                exec_id=work.exec_id, outcome=TaskOutcome.SKIPPED, error=error, checks=found
+            )
         if checks is None and not told:
             output = self._store(work, value, context, resources)
             return Done(exec_id=work.exec_id, outcome=TaskOutcome.SUCCEEDED, output=output)

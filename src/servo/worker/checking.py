@@ -43,6 +43,9 @@ GATES = {
     Verdict.QUARANTINE: Gate.QUARANTINED,
 }
 
+FOUND = "__servo_checked__"
+"""The attribute of an exception that holds the checks which ran before the function raised it."""
+
 Load = Callable[[AssetKey, str, Any], Any]
 """Loads an asset as it was at the grant, for a parameter of this name and annotation."""
 
@@ -103,11 +106,6 @@ class Stored:
         pinned = self._work.inputs.get(key.canonical())
         return self._outputs.stored_at(pinned.uri) if pinned and pinned.uri else None
 
-    def last(self, key: AssetKey) -> Any:
-        """The value of the pinned output of an asset; None if there is none."""
-        pinned = self._work.inputs.get(key.canonical())
-        return self._outputs.load(pinned.uri) if pinned and pinned.uri else None
-
     def id_of(self, key: AssetKey) -> str:
         """The pinned output of an asset."""
         pinned = self._work.inputs.get(key.canonical())
@@ -140,8 +138,17 @@ class Checking:
     def before(self, inputs: Mapping[str, Any]) -> Done | None:
         """Check what the function is about to take; how the task ended if it must not be called."""
         self._inputs = inputs
+        self._value = self._previous
         self._run(bound for bound in self._bound if bound.definition.options.before)
         return self._refused() if self._verdict() >= Verdict.QUARANTINE else None
+
+    def call(self, fn: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+        """Call the function; what it raises carries what was found before."""
+        try:
+            return fn(**arguments)
+        except Exception as error:
+            vars(error)[FOUND] = tuple(self.found)
+            raise
 
     def after(self, made: Any, told: Sequence[Any], store: Callable[[], Output]) -> Done:
         """Check what the function made, and have it stored with what follows from that.
@@ -265,7 +272,7 @@ class Checking:
         except TookTooLong:
             message = f"the check took longer than {seconds:g} s"
             return [failed(spec, message, severity, timeout=True) for spec in specs]
-        except Exception as error:  # noqa: BLE001 - a check is user code
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a check is user code
             message = _message(error)
             return [failed(spec, message, severity) for spec in specs]
 
@@ -292,6 +299,11 @@ class Checking:
         own = key == self._key
         return as_asked(self._value(), hint) if own else self._around.load(key, name, hint)
 
+    def _previous(self) -> Any:
+        """What the asset was before this execution; None if it was nothing."""
+        known = self._stored.id_of(self._key)
+        return self._around.load(self._key, self._key.name, None) if known else None
+
     def _configured(self, bound: BoundCheck) -> Any:
         name, of = bound.definition.name, bound.definition.spec.asset.to_python_identifier()
         given = self._around.config.for_op(f"{of}_{name}", name)
@@ -315,7 +327,7 @@ class Checking:
             key=key,
             now=self._stored.now(),
             made_at=self._stored.made_at(key) if own else self._made_at(),
-            previous=lambda: self._stored.last(self._key),
+            previous=self._previous,
             other=other,
             names=tuple(others),
             seconds=options.timeout.total_seconds(),

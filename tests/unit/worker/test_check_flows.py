@@ -14,6 +14,7 @@ from servo import (
     AssetCheckResult,
     AssetCheckSeverity,
     AssetCheckSpec,
+    AssetExecutionContext,
     AssetIn,
     AssetKey,
     AssetsDefinition,
@@ -26,6 +27,7 @@ from servo import (
     MaterializeResult,
     Output,
     RetryPolicy,
+    Skip,
     asset,
     asset_check,
     checks,
@@ -37,6 +39,7 @@ from servo.errors import Invalid
 from servo.ledger.paths import Paths
 from servo.projection.reader import Reader
 from servo.runtime.system import SystemClock
+from servo.sdk.definitions import regrouped
 from servo.sdk.planning import plan_assets
 from servo.sdk.project import Project
 from servo.storage.from_url import store_from_url
@@ -129,6 +132,34 @@ def test_a_check_before_must_name_an_input() -> None:
         Project([raw], checks=[no_input])
 
 
+@pytest.mark.parametrize("ending", ["raises", "skips"])
+def test_what_was_found_before_is_known_however_the_function_ends(
+    tmp_path: Path, ending: str
+) -> None:
+    @asset(name="orders")
+    def made(raw: Any) -> Any:
+        if ending == "skips":
+            return Skip("nothing new")
+        raise ValueError(raw)
+
+    many = checks.row_count(made, min=3, when="before")
+    run(tmp_path, raw, made, many)
+    assert told(tmp_path) == [("orders", "row_count", False, "ERROR")]
+
+
+def test_a_check_before_may_look_at_what_the_asset_was(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    @asset_check(asset=orders, when="before", additional_ins={"last": AssetIn("orders")})
+    def grows(raw: Any, last: Any) -> bool:
+        seen.append(last)
+        return len(raw) >= len(last or ())
+
+    for _ in range(2):
+        assert run(tmp_path, raw, orders, grows).success
+    assert seen == [None, [{"id": 1}, {"id": 2}]]
+
+
 # --- severities and policies ------------------------------------------------------------------
 
 
@@ -174,9 +205,14 @@ def test_a_result_may_name_a_severity_of_its_own(tmp_path: Path) -> None:
     def broken() -> AssetCheckResult:
         raise ValueError("odd")
 
-    assert run(tmp_path, raw, usual, own, broken).success
+    @asset_check(asset=raw, severity=WARN)
+    def gone() -> AssetCheckResult:
+        raise SystemExit(3)
+
+    assert run(tmp_path, raw, usual, own, broken, gone).success
     assert sorted((name, severity) for _, name, _, severity in told(tmp_path)) == [
         ("broken", "WARN"),
+        ("gone", "WARN"),
         ("own", "INFO"),
         ("usual", "WARN"),
     ]
@@ -307,6 +343,12 @@ def test_a_reported_check_that_is_not_declared_fails_the_task(tmp_path: Path) ->
 
     (why,) = run(tmp_path, own).failures.values()
     assert "reported a check good, which was not declared" in why
+
+
+def test_a_declared_check_follows_its_asset_under_a_prefix(tmp_path: Path) -> None:
+    own = declaring(MaterializeResult(check_results=[AssetCheckResult(passed=True)]))
+    assert run(tmp_path, regrouped(own, key_prefix="shop")).success
+    assert told(tmp_path) == [("shop/own", "good", True, "ERROR")]
 
 
 def test_a_check_is_declared_where_it_is_made() -> None:
@@ -487,6 +529,21 @@ class Shelf(IOManager):
 
     def load_input(self, context: Any) -> Any:
         return self.held[context.asset_key.name]
+
+
+def test_rows_are_compared_with_what_an_io_manager_has(tmp_path: Path) -> None:
+    shelf = Shelf()
+
+    @asset
+    def many(context: AssetExecutionContext) -> list[int]:
+        return list(range(int(context.get_tag("count") or 0)))
+
+    half = checks.row_count(many, min_ratio=0.5, blocking=True)
+    states = [
+        run(tmp_path, many, half, resources={"io_manager": shelf}, tags={"count": count}).success
+        for count in ("10", "4", "6")
+    ]
+    assert (states, len(shelf.held["many"])) == ([True, False, True], 6)
 
 
 @pytest.mark.parametrize("policy", ["as_declared", "quarantine"])
