@@ -12,6 +12,7 @@ import pytest
 
 from servo import AssetCheckResult, AssetChecksDefinition, AssetKey, checks
 from servo.errors import Invalid
+from servo.worker.check_limits import TookTooLong
 from servo.worker.check_rules import Subject
 
 pa: Any = import_module("pyarrow")
@@ -214,6 +215,12 @@ def test_a_query_that_says_something_else_fails(query: str, told: str) -> None:
 def test_a_query_cannot_see_our_variables() -> None:
     with pytest.raises(duckdb.CatalogException):
         judged(checks.sql("orders", "select count(*) = 0 from subject"), [{"id": 1}])
+
+
+def test_a_query_stops_by_itself_when_its_time_is_over() -> None:
+    query = "select sum(a.range * b.range) > 0 from range(2000000) a, range(100000) b"
+    with pytest.raises(TookTooLong):
+        judged(checks.sql("orders", query), [{"id": 1}], seconds=0.2)
 
 
 def test_a_column_that_is_not_there_is_told() -> None:
