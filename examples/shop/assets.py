@@ -2,12 +2,14 @@
 
 servo materialize
 servo materialize assets.py '+customer_value'
+servo materialize --checks-only
+servo sql 'select asset_key, check_name, passed, message from check_results'
 """
 
 import duckdb
 import pyarrow as pa
 
-from servo import AssetExecutionContext, asset
+from servo import AssetExecutionContext, asset, checks
 
 
 @asset(group_name="raw", kinds={"python"})
@@ -56,3 +58,17 @@ def customer_value(orders: pa.Table, raw_customers: pa.Table) -> pa.Table:
             group by name order by spent desc
             """
         ).to_arrow_table()
+
+
+shop_checks = [
+    checks.row_count(orders, min=1, when="before", blocking=True),
+    checks.unique(raw_orders, "id", severity="WARN"),
+    checks.unique(orders, "id", blocking=True),
+    checks.not_null(orders, ["id", "customer_id", "amount"], blocking=True),
+    checks.schema(orders, {"id": int, "customer_id": int, "amount": float}),
+    checks.sql(
+        customer_value,
+        "select abs(sum(spent) - (select sum(amount) from orders)) < 0.01 from customer_value",
+        name="nothing_is_lost",
+    ),
+]

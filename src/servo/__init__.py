@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from servo.core.keys import AssetKey
     from servo.sdk.asset import asset
     from servo.sdk.assets_definition import AssetsDefinition
+    from servo.sdk.check_context import AssetCheckExecutionContext
+    from servo.sdk.check_gating import CheckPolicy
     from servo.sdk.checks import (
         AssetCheckKey,
         AssetCheckResult,
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
         AssetCheckSeverity,
         AssetCheckSpec,
         asset_check,
+        multi_asset_check,
     )
     from servo.sdk.config import Config, EnvVar, PermissiveConfig, RunConfig
     from servo.sdk.context import AssetExecutionContext
@@ -125,6 +128,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AssetCheckExecutionContext",
     "AssetCheckKey",
     "AssetCheckResult",
     "AssetCheckSeverity",
@@ -142,6 +146,7 @@ __all__ = [
     "AssetSpec",
     "AssetsDefinition",
     "Backoff",
+    "CheckPolicy",
     "Config",
     "ConfigurableIOManager",
     "ConfigurableResource",
@@ -221,6 +226,7 @@ __all__ = [
     "materialize_to_memory",
     "mem_io_manager",
     "multi_asset",
+    "multi_asset_check",
     "multi_or_in_process_executor",
     "multiprocess_executor",
     "observable_source_asset",
@@ -230,6 +236,7 @@ __all__ = [
 ]
 
 _PLACES = {
+    "AssetCheckExecutionContext": "servo.sdk.check_context",
     "AssetCheckKey": "servo.sdk.checks",
     "AssetCheckResult": "servo.sdk.checks",
     "AssetCheckSeverity": "servo.sdk.checks",
@@ -247,6 +254,7 @@ _PLACES = {
     "AssetSpec": "servo.sdk.specs",
     "AssetsDefinition": "servo.sdk.assets_definition",
     "Backoff": "servo.sdk.retries",
+    "CheckPolicy": "servo.sdk.check_gating",
     "Config": "servo.sdk.config",
     "ConfigurableIOManager": "servo.sdk.io_manager",
     "ConfigurableResource": "servo.sdk.resources",
@@ -325,6 +333,7 @@ _PLACES = {
     "materialize_to_memory": "servo.worker.materialize",
     "mem_io_manager": "servo.sdk.io_manager",
     "multi_asset": "servo.sdk.multi_asset",
+    "multi_asset_check": "servo.sdk.checks",
     "multi_or_in_process_executor": "servo.sdk.executors",
     "multiprocess_executor": "servo.sdk.executors",
     "observable_source_asset": "servo.sdk.observable",

@@ -22,6 +22,9 @@ from servo.errors import Corrupt, Invalid
 MAX_TASKS = 1_000_000
 MIN_HEARTBEAT_TIMEOUT_MS = 5_000
 
+INPUTS_TAG = "servo/inputs"
+"""The tag of a task that names assets, with commas between, whose latest outputs it is given."""
+
 _CHUNK_VERSION = 1
 
 

@@ -36,6 +36,7 @@ from servo.core.events.envelope import Answer, Batch, Entry, Event, Status
 from servo.core.events.runs import PlanFailed, PlanSegmentExpanded
 from servo.core.fold.apply import apply_batch, open_entry
 from servo.core.fold.limits import FOLD_VERSION
+from servo.core.plan import INPUTS_TAG
 from servo.core.state.rows.execution import TaskRow
 from servo.core.state.state import State
 from servo.errors import Corrupt, Invalid, NotFound, ServoError, Unavailable
@@ -404,14 +405,19 @@ class Engine:
                 also_makes=row.also_makes,
                 inputs=self._inputs(row),
                 labels=self.state.runs.rows[row.run_id].labels,
+                operation=row.operation,
+                tags=row.tags,
             )
         )
 
     def _inputs(self, task: TaskRow) -> dict[str, tuple[str, str]]:
-        """The latest output of everything that a task's assets are made from."""
+        """The latest output of all that a task's assets are made from, and that it asks for."""
         assets = self.state.assets.rows
         made = [assets[key] for key in (task.asset_key, *task.also_makes) if key in assets]
-        latest = [(key, assets[key]) for row in made for key in row.upstream if key in assets]
+        wanted = [key for row in made for key in row.upstream]
+        if also := task.tags.get(INPUTS_TAG):
+            wanted += also.split(",")
+        latest = [(key, assets[key]) for key in wanted if key in assets]
         return {
             key: (row.last_materialization_id, row.last_output_uri)
             for key, row in latest

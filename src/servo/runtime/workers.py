@@ -6,6 +6,7 @@ from typing import Protocol
 import msgspec
 
 from servo.controllers.dispatch import IdleWorker
+from servo.core.keys import TaskOperation
 from servo.errors import Internal
 
 
@@ -13,7 +14,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """A granted attempt on its way to the worker that was named in the grant.
 
     `inputs` are the latest outputs of what the asset is made from, as they were at the grant: by
-    asset, the materialization and where it is stored. `labels` are the run's.
+    asset, the materialization and where it is stored. `labels` are the run's, `tags` the task's.
     """
 
     worker_id: str
@@ -27,6 +28,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     also_makes: tuple[str, ...] = ()
     inputs: dict[str, tuple[str, str]] = {}
     labels: dict[str, str] = {}
+    operation: TaskOperation = TaskOperation.MATERIALIZE
+    tags: dict[str, str] = {}
 
 
 class Workers(Protocol):

@@ -7,6 +7,8 @@ from typing import Any, overload
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.assets_definition import AssetsDefinition, Behaviour
+from servo.sdk.check_gating import CheckPolicy, to_policy
+from servo.sdk.checks import AssetCheckSpec
 from servo.sdk.hooks import check_hooks
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import Signature, read_signature
@@ -63,6 +65,8 @@ def _define(  # noqa: PLR0913 - the options people know
     output_required: bool = True,
     quarantine: bool = False,
     hooks: Iterable[Any] | None = None,
+    check_specs: Sequence[AssetCheckSpec] | None = None,
+    check_policy: CheckPolicy | str | None = None,
     **unknown: Any,
 ) -> AssetsDefinition:
     what = name or getattr(fn, "__name__", "asset")
@@ -97,6 +101,8 @@ def _define(  # noqa: PLR0913 - the options people know
         output_required=output_required,
         quarantine=quarantine,
         hooks=check_hooks(hooks, what=f"asset {what}"),
+        check_specs=tuple(check_specs or ()),
+        check_policy=to_policy(check_policy, f"asset {what}", quarantine=quarantine),
     )
     input_keys = {p: (ins or {}).get(p, AssetIn()).key_for(p) for p in signature.inputs}
     return AssetsDefinition(fn, (spec,), signature, input_keys=input_keys, behaviour=behaviour)

@@ -7,9 +7,12 @@ from types import MappingProxyType
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from servo.core.keys import AssetKey, TaskOperation
 from servo.errors import Invalid
+from servo.sdk.check_gating import CheckPolicy
+from servo.sdk.checks import AssetCheckSpec
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import Signature
 from servo.sdk.specs import AssetSpec
@@ -40,6 +43,9 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     returns_values: bool = True
     output_names: tuple[str, ...] = ()
     io_manager_keys: tuple[str, ...] = ()
+
+    check_specs: tuple[AssetCheckSpec, ...] = ()
+    check_policy: CheckPolicy = CheckPolicy.AS_DECLARED
 
 
 # A project has thousands of assets that say nothing of all this: they share what says so.
@@ -113,8 +119,16 @@ class AssetsDefinition:
     ) -> "AssetsDefinition":
         """The same code for assets that are described otherwise, in the same order."""
         inputs = self.input_keys if input_keys is None else input_keys
+        behaviour = self.behaviour
+        if behaviour.check_specs:
+            renamed = {old.key: new.key for old, new in zip(self.specs, specs, strict=True)}
+            moved = [
+                replace(one, asset=renamed.get(one.asset, one.asset))
+                for one in behaviour.check_specs
+            ]
+            behaviour = replace(behaviour, check_specs=tuple(moved))
         return AssetsDefinition(
-            self.fn, specs, self.signature, input_keys=inputs, behaviour=self.behaviour
+            self.fn, specs, self.signature, input_keys=inputs, behaviour=behaviour
         )
 
     def map_asset_specs(self, fn: Callable[[AssetSpec], AssetSpec]) -> "AssetsDefinition":

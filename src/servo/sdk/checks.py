@@ -1,4 +1,4 @@
-"""Checks of what an asset's function made, run before anybody else sees it.
+"""Checks of what an asset's function takes and makes, run before anybody else sees it.
 
     @asset_check(asset=orders, blocking=True)
     def has_rows(orders):
@@ -6,10 +6,13 @@
 
 A check that fails with severity `ERROR` marks the output; if it is `blocking`, the output does not
 become the latest: the task fails, or with `quarantine=True` on the asset the output is held back
-until somebody decides, and what depends on it is made from the last good one.
+until somebody decides, and what depends on it is made from the last good one. What follows from
+which severity is in `servo.sdk.check_gating`. Checks for common things are in `servo.checks`.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from enum import Enum
 from importlib import import_module
 from typing import Any
@@ -19,16 +22,22 @@ import msgspec
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.signature import Signature, read_signature
-from servo.sdk.specs import to_key
+from servo.sdk.specs import AssetDep, AssetIn, to_deps, to_key
 
 Fn = Callable[..., Any]
 
+DEFAULT_TIMEOUT = timedelta(minutes=5)
+
+_NAME = re.compile(r"[A-Za-z0-9_]+")
+
 
 class AssetCheckSeverity(Enum):
-    """How bad it is when a check fails."""
+    """How bad it is when a check fails: from worth knowing to blocking whatever was declared."""
 
+    INFO = "INFO"
     WARN = "WARN"
     ERROR = "ERROR"
+    CRITICAL = "CRITICAL"
 
 
 class AssetCheckKey(msgspec.Struct, frozen=True):
@@ -37,18 +46,43 @@ class AssetCheckKey(msgspec.Struct, frozen=True):
     asset_key: AssetKey
     name: str
 
+    def __post_init__(self) -> None:
+        key = to_key(self.asset_key, what=f"check {self.name}")
+        msgspec.structs.force_setattr(self, "asset_key", key)
 
-class AssetCheckSpec(msgspec.Struct, frozen=True, kw_only=True):
+
+class AssetCheckSpec(msgspec.Struct, frozen=True):
     """A check, without the code that makes it."""
 
     name: str
     asset: Any
     description: str | None = None
+    additional_deps: Iterable[Any] = ()
     blocking: bool = False
     metadata: Mapping[str, Any] = {}
+    automation_condition: Any = None
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "asset", to_key(self.asset, what=f"check {self.name}"))
+        set_field = msgspec.structs.force_setattr
+        if not _NAME.fullmatch(self.name):
+            raise Invalid(
+                f"a check is called {self.name!r}", remedy="use letters, digits and underscores"
+            )
+        what = f"check {self.name}"
+        set_field(self, "asset", to_key(self.asset, what=what))
+        deps = [dep.asset_key for dep in to_deps(self.additional_deps, what=what)]
+        if self.asset in deps:
+            raise Invalid(
+                f"{what}: additional_deps names {self.asset}, which it is a check of",
+                remedy="leave it out: a check always depends on its asset",
+            )
+        set_field(self, "additional_deps", tuple(AssetDep(key) for key in deps))
+        set_field(self, "metadata", dict(self.metadata or {}))
+
+    @property
+    def asset_key(self) -> AssetKey:
+        """The asset that is checked."""
+        return self.asset
 
     @property
     def key(self) -> AssetCheckKey:
@@ -66,14 +100,65 @@ class AssetCheckResult(msgspec.Struct, frozen=True, kw_only=True):
     check_name: str | None = None
     asset_key: Any = None
 
+    def __post_init__(self) -> None:
+        if self.asset_key is not None:
+            key = to_key(self.asset_key, what="AssetCheckResult")
+            msgspec.structs.force_setattr(self, "asset_key", key)
+
+
+class CheckOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a check is run.
+
+    `severity` is that of a failure whose result names none; `before` is whether it looks at what
+    the asset is made from, before its function is called. A `rule` takes one argument that is more
+    than a value, and `input` says at which of the asset's parameters it looks. `sees_previous` is
+    whether the last output matters too.
+    """
+
+    before: bool = False
+    timeout: timedelta = DEFAULT_TIMEOUT
+    severity: AssetCheckSeverity = AssetCheckSeverity.ERROR
+    ins: Mapping[str, AssetIn] = {}
+    required_resource_keys: frozenset[str] = frozenset()
+    rule: bool = False
+    input: str | None = None
+    sees_previous: bool = False
+
 
 class AssetChecksDefinition:
-    """A function that checks an asset."""
+    """A function, and the checks it makes."""
 
-    def __init__(self, fn: Fn, spec: AssetCheckSpec, signature: Signature) -> None:
+    def __init__(
+        self,
+        fn: Fn,
+        specs: Sequence[AssetCheckSpec],
+        signature: Signature,
+        options: CheckOptions | None = None,
+    ) -> None:
         self.fn = fn
-        self.spec = spec
+        self.specs = tuple(specs)
         self.signature = signature
+        self.options = options or CheckOptions()
+
+    @property
+    def spec(self) -> AssetCheckSpec:
+        """The first check, which for most is the only one."""
+        return self.specs[0]
+
+    @property
+    def check_specs(self) -> tuple[AssetCheckSpec, ...]:
+        """Every check that is made here."""
+        return self.specs
+
+    @property
+    def check_keys(self) -> set[AssetCheckKey]:
+        """The keys of the checks that are made here."""
+        return {spec.key for spec in self.specs}
+
+    @property
+    def name(self) -> str:
+        """The name of the function, or of the only check."""
+        return self.spec.name if len(self.specs) == 1 else getattr(self.fn, "__name__", "checks")
 
     @property
     def where(self) -> str:
@@ -86,16 +171,38 @@ class AssetChecksDefinition:
         # Loaded late: it knows of contexts and resources, which know of checks.
         return import_module("servo.sdk.invocation").call_check(self, args, inputs)
 
+    def __repr__(self) -> str:
+        return f"<checks {', '.join(f'{spec.asset}:{spec.name}' for spec in self.specs)}>"
 
-def asset_check(
+
+def asset_check(  # noqa: PLR0913 - the options people know
     *,
     asset: Any,
     name: str | None = None,
     description: str | None = None,
     blocking: bool = False,
+    additional_ins: Mapping[str, Any] | None = None,
+    additional_deps: Iterable[Any] | None = None,
+    required_resource_keys: Iterable[str] | None = None,
+    resource_defs: Mapping[str, Any] | None = None,
+    config_schema: Any = None,
+    compute_kind: str | None = None,
+    op_tags: Mapping[str, Any] | None = None,
+    retry_policy: Any = None,
     metadata: Mapping[str, Any] | None = None,
+    automation_condition: Any = None,
+    pool: str | None = None,
+    when: str = "after",
+    timeout: timedelta | float | None = None,
+    severity: AssetCheckSeverity | str = AssetCheckSeverity.ERROR,
 ) -> Callable[[Fn], AssetChecksDefinition]:
-    """Make the decorated function a check of an asset, whose value it takes as its parameter."""
+    """Make the decorated function a check of an asset, whose value it takes as its parameter.
+
+    With `when="before"` it takes what the asset is made from, by the names of the asset's own
+    parameters, and runs before the asset's function is called.
+    """
+    # A check runs within the task of its asset: what is about tasks alone is taken and not used.
+    del resource_defs, config_schema, compute_kind, op_tags, retry_policy, pool
 
     def define(fn: Fn) -> AssetChecksDefinition:
         spec = AssetCheckSpec(
@@ -104,13 +211,115 @@ def asset_check(
             description=description or (fn.__doc__ or "").strip() or None,
             blocking=blocking,
             metadata=metadata or {},
+            additional_deps=additional_deps or (),
+            automation_condition=automation_condition,
+        )
+        what = f"check {spec.name}"
+        options = CheckOptions(
+            before=is_before(when, what),
+            timeout=to_timeout(timeout, what),
+            severity=to_severity(severity, what),
+            ins=to_ins(additional_ins),
+            required_resource_keys=frozenset(required_resource_keys or ()),
         )
         signature = read_signature(fn)
-        if len(signature.inputs) > 1:
+        _refuse_strangers(what, options.ins, signature)
+        values = [name for name in signature.inputs if name not in options.ins]
+        if len(values) > 1 and not options.before:
             raise Invalid(
-                f"check {spec.name} takes {', '.join(signature.inputs)}",
-                remedy=f"take one parameter: the value of {spec.asset}",
+                f"{what} takes {', '.join(values)}",
+                remedy=f"take one parameter: the value of {spec.asset}; name others in "
+                "additional_ins",
             )
-        return AssetChecksDefinition(fn, spec, signature)
+        return AssetChecksDefinition(fn, (spec,), signature, options)
 
     return define
+
+
+def multi_asset_check(  # noqa: PLR0913 - the options people know
+    *,
+    specs: Sequence[AssetCheckSpec],
+    name: str | None = None,
+    description: str | None = None,
+    can_subset: bool = False,
+    compute_kind: str | None = None,
+    op_tags: Mapping[str, Any] | None = None,
+    resource_defs: Mapping[str, Any] | None = None,
+    required_resource_keys: Iterable[str] | None = None,
+    retry_policy: Any = None,
+    config_schema: Any = None,
+    ins: Mapping[str, Any] | None = None,
+    pool: str | None = None,
+    timeout: timedelta | float | None = None,
+    severity: AssetCheckSeverity | str = AssetCheckSeverity.ERROR,
+) -> Callable[[Fn], AssetChecksDefinition]:
+    """Make the decorated function several checks, of one asset or of several.
+
+    It yields or returns an `AssetCheckResult` for each, and takes the values of assets by the names
+    of its parameters, or as `ins` says. It runs with the last of its assets.
+    """
+    del name, description, can_subset, compute_kind, op_tags, resource_defs
+    del retry_policy, config_schema, pool
+    if not specs:
+        raise Invalid("multi_asset_check has no specs", remedy="name at least one AssetCheckSpec")
+
+    def define(fn: Fn) -> AssetChecksDefinition:
+        what = f"multi_asset_check {fn.__name__}"
+        options = CheckOptions(
+            timeout=to_timeout(timeout, what),
+            severity=to_severity(severity, what),
+            ins=to_ins(ins),
+            required_resource_keys=frozenset(required_resource_keys or ()),
+        )
+        signature = read_signature(fn)
+        _refuse_strangers(what, options.ins, signature)
+        return AssetChecksDefinition(fn, specs, signature, options)
+
+    return define
+
+
+def _refuse_strangers(what: str, ins: Mapping[str, AssetIn], signature: Signature) -> None:
+    strangers = sorted(set(ins) - set(signature.inputs))
+    if strangers:
+        raise Invalid(
+            f"{what}: ins names {', '.join(strangers)}, which is no parameter",
+            remedy="name parameters of the function, and other assets in additional_deps",
+        )
+
+
+def to_ins(given: Mapping[str, Any] | None) -> dict[str, AssetIn]:
+    """How parameters are filled, by an `AssetIn` or by anything that names an asset."""
+    return {
+        name: value if isinstance(value, AssetIn) else AssetIn(key=to_key(value))
+        for name, value in (given or {}).items()
+    }
+
+
+def is_before(when: str, what: str) -> bool:
+    """Whether a check runs before the function of its asset."""
+    if when not in ("before", "after"):
+        raise Invalid(f"{what}: when is {when!r}", remedy='use "before" or "after"')
+    return when == "before"
+
+
+def to_timeout(given: timedelta | float | None, what: str) -> timedelta:
+    """How long a check may take."""
+    if given is None:
+        return DEFAULT_TIMEOUT
+    timeout = given if isinstance(given, timedelta) else timedelta(seconds=given)
+    if timeout <= timedelta():
+        raise Invalid(f"{what}: timeout is {given}", remedy="use seconds, more than 0")
+    return timeout
+
+
+def to_severity(given: AssetCheckSeverity | str, what: str) -> AssetCheckSeverity:
+    """The severity that a person meant."""
+    if isinstance(given, AssetCheckSeverity):
+        return given
+    try:
+        return AssetCheckSeverity(given)
+    except ValueError:
+        names = ", ".join(severity.value for severity in AssetCheckSeverity)
+        raise Invalid(
+            f"{what}: there is no severity {given!r}", remedy=f"use one of {names}"
+        ) from None

@@ -17,6 +17,8 @@ from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.asset import duration, loaded_deps
 from servo.sdk.assets_definition import AssetsDefinition, Behaviour
+from servo.sdk.check_gating import CheckPolicy, to_policy
+from servo.sdk.checks import AssetCheckSpec
 from servo.sdk.hooks import check_hooks
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import Signature, read_signature
@@ -87,6 +89,8 @@ def multi_asset(  # noqa: PLR0913 - the options people know
     required_resource_keys: Iterable[str] | None = None,
     hooks: Iterable[Any] | None = None,
     quarantine: bool = False,
+    check_specs: Sequence[AssetCheckSpec] | None = None,
+    check_policy: CheckPolicy | str | None = None,
     **rest: Any,
 ) -> Callable[[Fn], AssetsDefinition]:
     """Make the decorated function the code of several assets.
@@ -123,6 +127,8 @@ def multi_asset(  # noqa: PLR0913 - the options people know
             op_tags=op_tags or {},
             hooks=check_hooks(hooks, what=fn.__name__),
             quarantine=quarantine,
+            check_specs=tuple(check_specs or ()),
+            check_policy=to_policy(check_policy, fn.__name__, quarantine=quarantine),
             can_subset=can_subset,
             returns_values=specs is None,
             output_names=tuple(made),

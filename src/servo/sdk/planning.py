@@ -11,17 +11,22 @@ from servo.core.keys import AssetKey, task_key_text
 from servo.core.plan import Plan, TaskSpec, normalize
 from servo.errors import Invalid
 from servo.sdk.assets_definition import AssetsDefinition
+from servo.sdk.check_planning import Chosen, check_tasks, group_tags
 from servo.sdk.project import Project
 from servo.sdk.retries import stored_policy
 
 
-def plan_assets(project: Project, keys: Iterable[AssetKey]) -> Plan:
-    """The plan that makes these assets, each after those of them it depends on."""
+def plan_assets(project: Project, keys: Iterable[AssetKey], *, checks: Chosen = None) -> Plan:
+    """The plan that makes these assets, each after those of them it depends on.
+
+    `checks` are those to run, also of assets that are not made; None for those of the assets.
+    """
     together = _by_function(project, project.executable(list(keys)))
     tasks = {
         key: task_of(project.makers[group[0]], group[0]) for group in together for key in group
     }
-    return normalize(_spec(project, group, tasks) for group in together)
+    made = [_spec(project, group, tasks, checks) for group in together]
+    return normalize([*made, *check_tasks(project, tasks, checks)])
 
 
 def _by_function(project: Project, chosen: list[AssetKey]) -> list[list[AssetKey]]:
@@ -50,12 +55,16 @@ def task_of(maker: AssetsDefinition, key: AssetKey) -> TaskKeyStr:
     return task_key_text(key.canonical(), None, maker.behaviour.operation)
 
 
-def _spec(project: Project, group: list[AssetKey], tasks: dict[AssetKey, TaskKeyStr]) -> TaskSpec:
+def _spec(
+    project: Project, group: list[AssetKey], tasks: dict[AssetKey, TaskKeyStr], checks: Chosen
+) -> TaskSpec:
     first, *others = group
     maker = project.makers[first]
     behaviour = maker.behaviour
     timeout = behaviour.timeout
-    above = {tasks[up]: None for key in group for up in project.upstream[key] if up in tasks}
+    first_of = project.checkbook.after
+    wanted = [up for key in group for up in (*project.upstream[key], *first_of.get(key, ()))]
+    above = {tasks[up]: None for up in wanted if up in tasks}
     above.pop(tasks[first], None)
     return TaskSpec(
         task_key=tasks[first],
@@ -68,4 +77,5 @@ def _spec(project: Project, group: list[AssetKey], tasks: dict[AssetKey, TaskKey
         retry=stored_policy(behaviour.retry_policy),
         timeout_ms=round(timeout.total_seconds() * 1000) if timeout is not None else 0,
         code_version=project.specs[first].code_version or "",
+        tags=group_tags(project, group, checks),
     )

@@ -9,6 +9,7 @@ from servo.core.graph import topological_order
 from servo.core.keys import AssetKey
 from servo.errors import Invalid, NotFound
 from servo.sdk.assets_definition import AssetsDefinition
+from servo.sdk.check_binding import BoundCheck, Checkbook
 from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.executors import ExecutorDefinition
 from servo.sdk.specs import AssetSpec
@@ -40,9 +41,9 @@ class Project:
         }
         self.upstream = {key: self._upstream(key) for key in self.specs}
         self.order = self._ordered()
-        self.checks: dict[AssetKey, list[AssetChecksDefinition]] = {}
+        self.checkbook = Checkbook(self.order, self.inputs, self.upstream, self.makers.values())
         for check in checks:
-            self._add_check(check)
+            self.checkbook.add(check)
         self.jobs: dict[str, AssetJob] = {}
         for job in jobs:
             self._add_job(job)
@@ -62,19 +63,10 @@ class Project:
             raise NotFound(f"there is no job {name}", remedy=remedy)
         return self.jobs[name]
 
-    def _add_check(self, check: AssetChecksDefinition) -> None:
-        key: AssetKey = check.spec.asset
-        if key not in self.specs:
-            raise Invalid(
-                f"the check {check.spec.name} ({check.where}) is of {key}, which is no asset",
-                remedy="name an asset of this project",
-            )
-        held = self.checks.setdefault(key, [])
-        if any(other.spec.name == check.spec.name for other in held):
-            raise Invalid(
-                f"{key} has two checks called {check.spec.name}", remedy="rename one of the two"
-            )
-        held.append(check)
+    @property
+    def checks(self) -> dict[AssetKey, list[BoundCheck]]:
+        """The functions of checks, by the asset in whose task they run."""
+        return self.checkbook.hosted
 
     def _add(self, item: AssetsDefinition | AssetSpec) -> None:
         specs = (item,) if isinstance(item, AssetSpec) else item.specs

@@ -64,9 +64,9 @@ class Hooks:
 
     def _waiting(self, work: Work, key: AssetKey) -> Sequence[HookDefinition]:
         """The hooks of the asset, then those of the job that are not the asset's."""
-        own: tuple[HookDefinition, ...] = self._project.makers[key].behaviour.hooks
-        jobs: Mapping[str, Any] = getattr(self._project, "jobs", {})
-        job = jobs.get(work.tags.get(JOB_LABEL, ""))
+        maker = self._project.makers.get(key)
+        own: tuple[HookDefinition, ...] = () if maker is None else maker.behaviour.hooks
+        job = self._project.jobs.get(work.tags.get(JOB_LABEL, ""))
         return own if job is None else tuple(dict.fromkeys((*own, *job.hooks)))
 
     def _which(self, work: Work, key: AssetKey, done: Done) -> When | None:

@@ -19,6 +19,7 @@ from servo.projection.reader import Reader
 from servo.runtime.deployment import open_world
 from servo.runtime.service import Service
 from servo.sdk.assets_definition import AssetsDefinition
+from servo.sdk.check_selection import chosen_of
 from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.config import RunConfig, set_environment
 from servo.sdk.io_manager import (
@@ -31,13 +32,14 @@ from servo.sdk.planning import plan_assets
 from servo.sdk.project import Project
 from servo.sdk.selection import AssetSelection
 from servo.sdk.specs import AssetSpec, to_key
-from servo.worker.calls import DEFAULT_IO, Calls
+from servo.worker.calls import Calls
 from servo.worker.hooking import Hooks
 from servo.worker.inline import InlineWorkers
 from servo.worker.instance import ServoInstance
 from servo.worker.outputs import OutputStore
 from servo.worker.requesting import Requests, with_config
 from servo.worker.run_task import Runner
+from servo.worker.storing import DEFAULT_IO
 from servo.worker.waiting import Waiting
 
 LOCATION = "in process"
@@ -196,9 +198,10 @@ def _materialize(  # noqa: PLR0913 - the options people know
     found = [item for item in assets if not isinstance(item, AssetChecksDefinition)]
     checks = [item for item in assets if isinstance(item, AssetChecksDefinition)]
     project = Project(found, resources=resources, checks=checks)
-    chosen = project.order
+    chosen, wanted = project.order, None
     if selection is not None:
-        chosen = AssetSelection.from_coercible(selection).resolve(project)
+        query = AssetSelection.from_coercible(selection)
+        chosen, wanted = query.resolve(project), chosen_of(query, project)
     world, paths = instance.world, instance.paths
     outputs = OutputStore(world.store, paths)
     errors: dict[str, BaseException] = {}
@@ -220,7 +223,9 @@ def _materialize(  # noqa: PLR0913 - the options people know
         key = f"materialize:{world.entropy.token_bytes(12).hex()}"
         run_id = requests.name_run(key)
         waiting.add(run_id)
-        _ = requests.run(plan_assets(project, chosen), key, with_config(tags or {}, config))
+        _ = requests.run(
+            plan_assets(project, chosen, checks=wanted), key, with_config(tags or {}, config)
+        )
         inline[0].work_until(lambda: waiting.ended(run_id) is not None, runner)
         state = service.engine.state
         tasks = [row for row in list(state.tasks.values()) if row.run_id == run_id]

@@ -12,6 +12,7 @@ import msgspec
 
 from servo.core.events.assets import Severity
 from servo.core.events.tasks import Output, TaskCost, TaskError, TaskOutcome
+from servo.core.keys import TaskOperation
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 
@@ -26,7 +27,10 @@ class Input(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True, tag="work"):
-    """A granted execution, with everything it may need to know."""
+    """A granted execution, with everything it may need to know.
+
+    `checks` are those to run, None for all there are.
+    """
 
     exec_id: str
     run_id: str
@@ -39,6 +43,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, tag="work"):
     inputs: dict[str, Input] = {}
     tags: dict[str, str] = {}
     run_config: str = ""
+    operation: TaskOperation = TaskOperation.MATERIALIZE
+    checks: tuple[str, ...] | None = None
 
 
 class Cancel(msgspec.Struct, frozen=True, kw_only=True, tag="cancel"):

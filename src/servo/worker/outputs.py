@@ -8,6 +8,7 @@ decided here but by the ledger.
 """
 
 import base64
+from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
@@ -120,6 +121,10 @@ class OutputStore:
         if marker.codec.startswith(tables.PREFIX):
             return tables.decode_table(data, marker.codec.removeprefix(tables.PREFIX))
         return codecs.decode(marker.codec, data)
+
+    def stored_at(self, uri: str) -> datetime:
+        """When an output was committed, by the clock of the store."""
+        return self._store.get(f"{uri}{MARKER}").meta.modified
 
     def _marker(self, uri: str) -> Marker:
         key = f"{uri}{MARKER}"

@@ -37,6 +37,7 @@ from servo.ports.entropy import Entropy
 from servo.runtime.requests import Beat
 from servo.runtime.service import Service
 from servo.runtime.workers import Assignment
+from servo.sdk.check_planning import chosen_checks
 from servo.worker.child import Child
 from servo.worker.messages import Broken, Done, FromWorker, Input, Ready, Work, frame
 from servo.worker.process import Setting
@@ -362,6 +363,8 @@ def as_work(assignment: Assignment) -> Work:
         inputs={key: Input(*pinned) for key, pinned in assignment.inputs.items()},
         tags=assignment.labels,
         run_config=assignment.labels.get(CONFIG_LABEL, ""),
+        operation=assignment.operation,
+        checks=chosen_checks(assignment.tags),
     )
 
 

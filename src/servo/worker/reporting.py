@@ -9,6 +9,7 @@ from servo.worker.messages import Done
 
 def report_of(assignment: Assignment, done: Done, *, actor: str) -> Batch:
     """The batch that tells the ledger how an execution ended."""
+    made = "" if done.output is None else done.output.materialization_id
     checks = [
         CheckEvaluated(
             run_id=assignment.run_id,
@@ -22,7 +23,7 @@ def report_of(assignment: Assignment, done: Done, *, actor: str) -> Batch:
             blocking=check.blocking,
             message=check.message,
             metadata=check.metadata,
-            materialization_id=check.materialization_id or assignment.exec_id,
+            materialization_id=check.materialization_id or made,
         )
         for check in done.checks
     ]

@@ -48,12 +48,17 @@ def told_by(maker: AssetsDefinition, chosen: Sequence[AssetKey], returned: Any) 
         yield from _read(maker, chosen, returned, set())
         return
     made: set[AssetKey] = set()
+    checked = False
     for item in _items(maker, chosen, returned):
         if isinstance(item, Skip):
             yield item
             return
+        checked = checked or isinstance(item, AssetCheckResult)
         yield from _read(maker, chosen, item, made)
-    yield from _owed(maker, chosen, made, silent=returned is None)
+    if checked and not made and len(maker.specs) == 1:
+        yield Made(key=chosen[0])  # what was checked was made
+    else:
+        yield from _owed(maker, chosen, made, silent=returned is None)
 
 
 def _is_several(returned: Any) -> bool:
@@ -113,9 +118,11 @@ def _read(
             version=item.data_version,
         )
     elif isinstance(item, MaterializeResult):
-        yield from item.check_results
+        key = _keyed(maker, item)
+        for result in item.check_results:
+            yield result if result.asset_key else msgspec.structs.replace(result, asset_key=key)
         found = Made(
-            key=_keyed(maker, item),
+            key=key,
             value=item.value,
             metadata=dict(item.metadata or {}),
             version=item.data_version,

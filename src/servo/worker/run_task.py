@@ -10,6 +10,7 @@ from servo.errors import ServoError
 from servo.ports.clock import Clock
 from servo.sdk.results import Failure, RetryRequested
 from servo.worker.calls import Calls
+from servo.worker.checking import FOUND
 from servo.worker.hooking import Hooks
 from servo.worker.messages import Done, Work
 
@@ -76,6 +77,7 @@ def failed(exec_id: str, error: BaseException) -> Done:
             detail=_trimmed(error),
         ),
         retry_after_ms=retry_after,
+        checks=getattr(error, FOUND, ()),
     )
 
 

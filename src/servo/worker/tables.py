@@ -39,7 +39,7 @@ def kind_of(value: Any) -> str:
 
 def encode_table(value: Any, kind: str) -> Encoded:
     """A table as Parquet."""
-    table = _to_arrow(value, kind)
+    table = to_arrow(value, kind)
     pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     sink = pyarrow.BufferOutputStream()
     parquet.write_table(table, sink, compression="zstd")
@@ -52,7 +52,8 @@ def encode_table(value: Any, kind: str) -> Encoded:
     )
 
 
-def _to_arrow(value: Any, kind: str) -> Any:
+def to_arrow(value: Any, kind: str) -> Any:
+    """A table of any kind as one of Arrow."""
     pyarrow = import_module("pyarrow")
     match kind:
         case "polars":
@@ -87,7 +88,7 @@ def as_asked(value: Any, hint: Any) -> Any:
     found = kind_of(value)
     if not wanted or not found or wanted == found:
         return value
-    table = _to_arrow(value, found)
+    table = to_arrow(value, found)
     match wanted:
         case "polars":
             return import_module("polars").from_arrow(table)

@@ -9,6 +9,8 @@ import pytest
 
 import servo
 from servo import (
+    AssetCheckResult,
+    AssetCheckSpec,
     AssetExecutionContext,
     AssetKey,
     AssetMaterialization,
@@ -23,6 +25,7 @@ from servo import (
     asset,
     asset_check,
     multi_asset,
+    multi_asset_check,
     observable_source_asset,
 )
 from servo.core.state.rows.assets import AssetRow
@@ -368,3 +371,48 @@ def test_with_quarantine_only_the_output_that_failed_is_held_back() -> None:
         "users": True,
         "orders": False,
     }
+
+
+def test_declared_checks_of_several_assets_are_told_by_results_or_by_name() -> None:
+    specs = [AssetCheckSpec("full", asset="users"), AssetCheckSpec("cheap", asset="orders")]
+
+    @multi_asset(outs=TWO, check_specs=specs)
+    def checked() -> Iterator[Any]:
+        yield AssetCheckResult(passed=True, check_name="cheap")
+        yield Output(1, "users")
+        yield Output(2, "orders")
+        yield AssetCheckResult(passed=False, check_name="full", asset_key="users")
+
+    done = materialize([checked])
+    gates = {row.asset_key: row.gating_decision.value for row in done.materializations}
+    assert gates == {"users": "warned", "orders": "promoted"}
+
+
+def test_a_check_of_several_assets_sees_what_was_made_with_it() -> None:
+    seen: list[tuple[int, int]] = []
+
+    @multi_asset(outs=TWO)
+    def two() -> tuple[int, int]:
+        return 1, 2
+
+    @multi_asset_check(
+        specs=[AssetCheckSpec("a", asset="users"), AssetCheckSpec("b", asset="orders")]
+    )
+    def both(users: int, orders: int) -> Iterator[AssetCheckResult]:
+        seen.append((users, orders))
+        yield AssetCheckResult(passed=True, check_name="a")
+        yield AssetCheckResult(passed=True, check_name="b")
+
+    assert materialize([two, both]).success
+    assert seen == [(1, 2)]
+
+
+def test_an_undeclared_check_of_one_of_several_is_told() -> None:
+    @multi_asset(outs=TWO)
+    def tells() -> Iterator[Any]:
+        yield AssetCheckResult(passed=True, check_name="what")
+        yield Output(1, "users")
+        yield Output(2, "orders")
+
+    with pytest.raises(MaterializationFailed, match="reported a check, which was not declared"):
+        materialize([tells])

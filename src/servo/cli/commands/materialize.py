@@ -12,13 +12,14 @@ from servo.cli.output import console, emit_json, plural
 from servo.cli.run_display import summary, wait_for
 from servo.cli.run_rows import run_and_tasks
 from servo.cli.workspace import DEFAULT_STORE, open_target
-from servo.core.keys import AssetKey
+from servo.core.keys import AssetKey, TaskOperation
 from servo.core.plan import Plan
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import RunState, TaskState
 from servo.errors import Conflict, Invalid, NotFound
 from servo.projection.reader import Reader
 from servo.runtime.system import SystemClock, SystemEntropy
+from servo.sdk.check_planning import checks_of_assets, chosen_checks
 from servo.sdk.config import RunConfig
 from servo.sdk.executors import at_most
 from servo.sdk.planning import plan_assets
@@ -60,6 +61,7 @@ def _where(command: click.Command) -> click.Command:
 @click.option("--config", "config", help="Configuration: a file of JSON, or JSON itself.")
 @click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag of the run.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and do nothing.")
+@click.option("--checks-only", is_flag=True, help="Check the latest outputs and make nothing.")
 def materialize(  # noqa: PLR0913 - the options of the command
     *,
     code: str | None,
@@ -67,6 +69,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
     config: str | None,
     tags: Sequence[str],
     dry_run: bool,
+    checks_only: bool,
     store: str,
     tenant: str,
     workspace: str,
@@ -82,7 +85,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
     folder = Path.cwd()
     name = find_code(code, folder)
     project = load_project(name, folder)
-    plan = plan_assets(project, _chosen(project, select))
+    plan = _plan(project, select, checks_only=checks_only)
     given, labels = read_config(config), {**read_tags(tags), CODE_LABEL: name}
     if dry_run:
         return _show_plan(plan, json_=json_)
@@ -141,7 +144,7 @@ def retry(  # noqa: PLR0913 - the options of the command
     folder = Path.cwd()
     name = find_code(code or run.labels.get(CODE_LABEL), folder)
     project = load_project(name, folder)
-    plan = plan_assets(project, [key for task in left for key in assets_of(task)])
+    plan = _again(project, left)
     setting = setting_for(name, folder, _store_url(store), tenant=tenant, workspace=workspace)
     with Session(setting, workers=at_most(workers, project.executor)) as session:
         session.deploy(name, project.definitions())
@@ -189,6 +192,37 @@ def _chosen(project: Project, select: Sequence[str]) -> list[AssetKey]:
     if not select:
         return project.order
     return AssetSelection.from_coercible(list(select)).resolve(project)
+
+
+def _plan(project: Project, select: Sequence[str], *, checks_only: bool) -> Plan:
+    chosen = _chosen(project, select)
+    if not checks_only:
+        return plan_assets(project, chosen)
+    plan = plan_assets(project, [], checks=checks_of_assets(project, chosen))
+    if not plan.tasks:
+        raise NotFound(
+            "what is selected has no checks",
+            remedy="select assets that have, or write some with @asset_check or servo.checks",
+        )
+    return plan
+
+
+def _again(project: Project, left: Sequence[TaskRow]) -> Plan:
+    """The plan that does tasks again: assets that were made, and checks that ran alone."""
+    alone = [task for task in left if task.operation is TaskOperation.CHECK]
+    made = [AssetKey.parse(task.asset_key) for task in left if task not in alone]
+    if not alone:
+        return plan_assets(project, made)
+    named = {name for task in alone for name in chosen_checks(task.tags) or ()}
+    whole = {task.asset_key for task in alone if chosen_checks(task.tags) is None}
+    checks = checks_of_assets(project, made) | {
+        spec.key
+        for key, hosted in project.checks.items()
+        for bound in hosted
+        for spec in bound.definition.specs
+        if key.canonical() in whole or f"{spec.asset.canonical()}:{spec.name}" in named
+    }
+    return plan_assets(project, made, checks=checks)
 
 
 def _show_plan(plan: Plan, *, json_: bool) -> int:

@@ -1,0 +1,27 @@
+"""A check of what an asset is made from, before its function is called."""
+
+from servo import asset, asset_check, checks, materialize
+
+
+@asset
+def raw_orders() -> list[dict[str, int]]:
+    """As they came."""
+    return [{"id": 1, "amount": 350}]
+
+
+@asset
+def orders(raw_orders: list[dict[str, int]]) -> list[dict[str, int]]:
+    """Takes an hour, so it had better be worth it."""
+    return raw_orders
+
+
+has_rows = checks.row_count(orders, min=1, when="before", blocking=True)
+
+
+@asset_check(asset=orders, when="before", blocking=True, timeout=60)
+def amounts_are_there(raw_orders: list[dict[str, int]]) -> bool:
+    """Every order has an amount."""
+    return all("amount" in row for row in raw_orders)
+
+
+print(materialize([raw_orders, orders, has_rows, amounts_are_there]).success)

@@ -1,0 +1,208 @@
+"""Checks for what is asked of most tables, ready to be declared.
+
+    from servo import checks
+
+    orders_checks = [
+        checks.row_count(orders, min=1, blocking=True),
+        checks.unique(orders, "id"),
+    ]
+
+They take tables of Polars, pandas, Arrow and DuckDB, lists of dicts, and dicts of lists. All of
+them take the same further options:
+
+- `name`, `description`, `metadata`, `blocking`, `severity` and `timeout`, as `@asset_check` does
+- `when="before"`: look at what the asset is made from, before its function is called; `input` says
+  at which of its parameters if it has several
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from typing import Any, TypedDict, Unpack
+
+from servo.errors import Invalid
+from servo.runtime.system import SystemClock
+from servo.sdk.checks import (
+    AssetCheckResult,
+    AssetChecksDefinition,
+    AssetCheckSeverity,
+    AssetCheckSpec,
+    CheckOptions,
+    is_before,
+    to_ins,
+    to_severity,
+    to_timeout,
+)
+from servo.sdk.signature import Signature
+from servo.sdk.specs import to_key
+from servo.worker import check_rules
+from servo.worker.check_rules import Subject
+from servo.worker.check_schema import expected
+from servo.worker.check_schema import schema as schema_rule
+
+__all__ = ["freshness", "not_null", "row_count", "schema", "sql", "unique"]
+
+Rule = Callable[[Subject], AssetCheckResult]
+
+
+class Options(TypedDict, total=False):
+    """What every check here takes."""
+
+    name: str
+    description: str
+    metadata: Mapping[str, Any]
+    blocking: bool
+    severity: AssetCheckSeverity | str
+    timeout: timedelta | float
+    when: str
+    input: str
+
+
+def row_count(
+    asset: Any,
+    *,
+    min: int | None = None,  # noqa: A002
+    max: int | None = None,  # noqa: A002
+    min_ratio: float | None = None,
+    **options: Unpack[Options],
+) -> AssetChecksDefinition:
+    """At least `min` rows, at most `max`, and at least `min_ratio` times as many as last time."""
+    if min is None and max is None and min_ratio is None:
+        raise Invalid("row_count has no limit", remedy="give min, max or min_ratio")
+    if min is not None and max is not None and min > max:
+        raise Invalid(f"row_count: min {min} is more than max {max}", remedy="swap them")
+
+    def rule(subject: Subject) -> AssetCheckResult:
+        return check_rules.row_count(subject, least=min, most=max, min_ratio=min_ratio)
+
+    return _define(asset, "row_count", rule, options, sees_previous=min_ratio is not None)
+
+
+def not_null(
+    asset: Any, columns: str | Iterable[str], **options: Unpack[Options]
+) -> AssetChecksDefinition:
+    """No null in any of these columns; pandas' NaN is one."""
+    names = _columns("not_null", columns)
+
+    def rule(subject: Subject) -> AssetCheckResult:
+        return check_rules.not_null(subject, columns=names)
+
+    return _define(asset, _called("not_null", names), rule, options)
+
+
+def unique(
+    asset: Any, columns: str | Iterable[str], **options: Unpack[Options]
+) -> AssetChecksDefinition:
+    """No two rows with the same values in all of these columns; nulls are not compared."""
+    names = _columns("unique", columns)
+
+    def rule(subject: Subject) -> AssetCheckResult:
+        return check_rules.unique(subject, columns=names)
+
+    return _define(asset, _called("unique", names), rule, options)
+
+
+def freshness(
+    asset: Any,
+    *,
+    max_age: timedelta | float,
+    column: str | None = None,
+    **options: Unpack[Options],
+) -> AssetChecksDefinition:
+    """The newest time in `column` is at most `max_age` ago; without a column, the output is."""
+    age = max_age if isinstance(max_age, timedelta) else timedelta(seconds=max_age)
+    if age <= timedelta():
+        raise Invalid(f"freshness: max_age is {max_age}", remedy="use a time, more than 0")
+
+    def rule(subject: Subject) -> AssetCheckResult:
+        return check_rules.freshness(subject, max_age=age, column=column)
+
+    return _define(asset, "freshness", rule, options)
+
+
+def schema(
+    asset: Any, columns: Mapping[str, Any], *, allow_extra: bool = True, **options: Unpack[Options]
+) -> AssetChecksDefinition:
+    """These columns with these types, by Arrow's names or Python's; None is any type."""
+    wanted = expected(columns)
+
+    def rule(subject: Subject) -> AssetCheckResult:
+        return schema_rule(subject, columns=wanted, allow_extra=allow_extra)
+
+    return _define(asset, "schema", rule, options)
+
+
+def sql(
+    asset: Any, query: str, *, ins: Mapping[str, Any] | None = None, **options: Unpack[Options]
+) -> AssetChecksDefinition:
+    """A DuckDB query that selects one boolean: whether the data is good.
+
+    The asset is the table `asset`, and the table of its name; what it is made from goes by its
+    names too, and other assets by those that `ins` gives them.
+    """
+    if not query.strip():
+        raise Invalid("sql: the query is empty", remedy="select one boolean")
+
+    def rule(subject: Subject) -> AssetCheckResult:
+        return check_rules.sql(subject, query=query)
+
+    return _define(asset, "sql", rule, options, ins=ins)
+
+
+def _define(
+    asset: Any,
+    name: str,
+    rule: Rule,
+    options: Options,
+    *,
+    ins: Mapping[str, Any] | None = None,
+    sees_previous: bool = False,
+) -> AssetChecksDefinition:
+    known = Options.__optional_keys__
+    if strangers := sorted(set(options) - known):
+        raise Invalid(
+            f"{name}: there is no option {', '.join(strangers)}",
+            remedy=f"use some of {', '.join(sorted(known))}",
+        )
+    spec = AssetCheckSpec(
+        name=options.get("name", name),
+        asset=to_key(asset, what=name),
+        description=options.get("description"),
+        blocking=options.get("blocking", False),
+        metadata=options.get("metadata", {}),
+    )
+    what = f"check {spec.name}"
+    before = is_before(options.get("when", "after"), what)
+    if "input" in options and not before:
+        raise Invalid(f"{what} names an input", remedy='say when="before" too, or leave it out')
+
+    def check(subject: Any) -> AssetCheckResult:
+        """Look at a subject, or at a bare value as a test has it."""
+        if not isinstance(subject, Subject):
+            now = SystemClock().now()
+            subject = Subject(value=subject, key=spec.asset, now=now, made_at=now)
+        return rule(subject)
+
+    others = to_ins(ins)
+    settings = CheckOptions(
+        before=before,
+        timeout=to_timeout(options.get("timeout"), what),
+        severity=to_severity(options.get("severity", AssetCheckSeverity.ERROR), what),
+        ins=others,
+        rule=True,
+        input=options.get("input"),
+        sees_previous=sees_previous,
+    )
+    return AssetChecksDefinition(check, (spec,), Signature(inputs=tuple(others)), settings)
+
+
+def _columns(what: str, columns: str | Iterable[str]) -> tuple[str, ...]:
+    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    if not names:
+        raise Invalid(f"{what} names no columns", remedy="name at least one")
+    return names
+
+
+def _called(what: str, columns: Iterable[str]) -> str:
+    """A name that tells checks of different columns apart."""
+    text = "_".join((what, *columns))
+    return "".join(sign if sign.isascii() and sign.isalnum() else "_" for sign in text)

@@ -1,0 +1,98 @@
+"""Which checks a plan runs, and where.
+
+The checks of an asset that is made run in its task. Checks that are selected without the asset in
+whose task they run get a task of their own, which looks at the latest output. Tags tell a task what
+its checks need to be given, and which of them to run if not all.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from servo.core.ids import TaskKeyStr
+from servo.core.keys import AssetKey, TaskOperation, task_key_text
+from servo.core.plan import INPUTS_TAG, TaskSpec
+from servo.sdk.checks import AssetCheckKey
+from servo.sdk.project import Project
+from servo.sdk.retries import ONCE
+
+CHECKS_TAG = "servo/checks"
+
+Chosen = Collection[AssetCheckKey] | None
+"""The checks to run; None for all."""
+
+
+def check_task_of(key: AssetKey) -> TaskKeyStr:
+    """The task that runs checks of an asset without making it."""
+    return task_key_text(key.canonical(), None, TaskOperation.CHECK)
+
+
+def chosen_checks(tags: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The checks that the tags of a task name; None if it runs all there are."""
+    told = tags.get(CHECKS_TAG)
+    return None if told is None else tuple(told.split(",")) if told else ()
+
+
+def check_tags(project: Project, key: AssetKey, chosen: Chosen = None) -> dict[str, str]:
+    """What the task of an asset is told about its checks; nothing if there is nothing to tell."""
+    hosted = project.checks.get(key, ())
+    if not hosted:
+        return {}
+    keys = [spec.key for bound in hosted for spec in bound.definition.specs]
+    needs = [need for bound in hosted for need in bound.needs]
+    tags: dict[str, str] = {}
+    if needs:
+        tags[INPUTS_TAG] = ",".join(need.canonical() for need in dict.fromkeys(needs))
+    if chosen is not None and not all(check in chosen for check in keys):
+        tags[CHECKS_TAG] = ",".join(_named(check) for check in keys if check in chosen)
+    return tags
+
+
+def group_tags(project: Project, keys: Sequence[AssetKey], chosen: Chosen = None) -> dict[str, str]:
+    """What the task of several assets is told about their checks."""
+    each = {key: check_tags(project, key, chosen) for key in keys if key in project.checks}
+    tags: dict[str, str] = {}
+    if len(each) <= 1:
+        return next(iter(each.values()), tags)
+    needs = [need for found in each.values() for need in found.get(INPUTS_TAG, "").split(",")]
+    if any(needs):
+        tags[INPUTS_TAG] = ",".join(dict.fromkeys(filter(None, needs)))
+    if chosen is not None and any(CHECKS_TAG in found for found in each.values()):
+        bound = [check for key in each for check in project.checks[key]]
+        hosted = [spec.key for check in bound for spec in check.definition.specs]
+        tags[CHECKS_TAG] = ",".join(_named(check) for check in hosted if check in chosen)
+    return tags
+
+
+def check_tasks(
+    project: Project, made: Mapping[AssetKey, TaskKeyStr], chosen: Chosen
+) -> Iterable[TaskSpec]:
+    """Tasks for the chosen checks whose asset is not made."""
+    for key, hosted in project.checks.items():
+        specs = [spec for bound in hosted for spec in bound.definition.specs]
+        if key in made or not any(spec.key in (chosen or ()) for spec in specs):
+            continue
+        tags = check_tags(project, key, chosen)
+        needs = dict.fromkeys([key.canonical(), *filter(None, tags.get(INPUTS_TAG, "").split(","))])
+        first = (*project.upstream[key], *project.checkbook.after.get(key, ()))
+        yield TaskSpec(
+            task_key=check_task_of(key),
+            asset_key=key.canonical(),
+            operation=TaskOperation.CHECK,
+            upstream=tuple(made[above] for above in first if above in made),
+            retry=ONCE,
+            tags={**tags, INPUTS_TAG: ",".join(needs)},
+        )
+
+
+def checks_of_assets(project: Project, keys: Collection[AssetKey]) -> set[AssetCheckKey]:
+    """The checks of these assets, wherever they run."""
+    return {
+        spec.key
+        for hosted in project.checks.values()
+        for bound in hosted
+        for spec in bound.definition.specs
+        if spec.asset in keys
+    }
+
+
+def _named(check: AssetCheckKey) -> str:
+    return f"{check.asset_key.canonical()}:{check.name}"
