@@ -18,9 +18,10 @@ if TYPE_CHECKING:
         AssetCheckSpec,
         asset_check,
     )
-    from servo.sdk.config import Config, EnvVar, PermissiveConfig, RunConfig
+    from servo.sdk.config import Config, PermissiveConfig, RunConfig
     from servo.sdk.context import AssetExecutionContext
     from servo.sdk.definitions import Definitions, load_assets_from_modules
+    from servo.sdk.environment import EnvVar
     from servo.sdk.io_context import (
         InputContext,
         OutputContext,
@@ -53,11 +54,13 @@ if TYPE_CHECKING:
         Skip,
     )
     from servo.sdk.retries import Backoff, Jitter, RetryPolicy
+    from servo.sdk.secrets import EnvSecrets, Secret, SecretProvider
     from servo.sdk.selection import AssetSelection
     from servo.sdk.specs import AssetDep, AssetIn, AssetSpec
     from servo.worker.filesystem_io import FilesystemIOManager
     from servo.worker.loading import load_asset
     from servo.worker.materialize import materialize
+    from servo.worker.secret_files import FileSecrets
 
 __version__ = "0.1.0"
 
@@ -80,8 +83,10 @@ __all__ = [
     "ConfigurableResource",
     "DataVersion",
     "Definitions",
+    "EnvSecrets",
     "EnvVar",
     "Failure",
+    "FileSecrets",
     "FilesystemIOManager",
     "IOManager",
     "InitResourceContext",
@@ -96,6 +101,8 @@ __all__ = [
     "RetryPolicy",
     "RetryRequested",
     "RunConfig",
+    "Secret",
+    "SecretProvider",
     "Skip",
     "TableColumn",
     "TableColumnDep",
@@ -136,8 +143,10 @@ _PLACES = {
     "ConfigurableResource": "servo.sdk.resources",
     "DataVersion": "servo.sdk.results",
     "Definitions": "servo.sdk.definitions",
-    "EnvVar": "servo.sdk.config",
+    "EnvSecrets": "servo.sdk.secrets",
+    "EnvVar": "servo.sdk.environment",
     "Failure": "servo.sdk.results",
+    "FileSecrets": "servo.worker.secret_files",
     "FilesystemIOManager": "servo.worker.filesystem_io",
     "IOManager": "servo.sdk.io_manager",
     "InitResourceContext": "servo.sdk.resources",
@@ -152,6 +161,8 @@ _PLACES = {
     "RetryPolicy": "servo.sdk.retries",
     "RetryRequested": "servo.sdk.results",
     "RunConfig": "servo.sdk.config",
+    "Secret": "servo.sdk.secrets",
+    "SecretProvider": "servo.sdk.secrets",
     "Skip": "servo.sdk.results",
     "TableColumn": "servo.sdk.metadata",
     "TableColumnDep": "servo.sdk.metadata",

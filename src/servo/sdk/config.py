@@ -4,10 +4,11 @@
         limit: int = 100
         token: str = EnvVar("SHOP_TOKEN")
 
-An `EnvVar` stands for the value of an environment variable and is replaced by it only where the
-code runs. Until then a model holds the name; afterwards the code sees the value, but `repr`, `str`,
-errors and dumps go on showing the name. Nothing here reads the environment of the process: who runs
-the code passes it in, to `resolve_env` or, for everybody, to `set_environment`.
+An `EnvVar` stands for the value of an environment variable, a `Secret` for one that a provider
+keeps, and both are replaced by it only where the code runs. Until then a model holds the name;
+afterwards the code sees the value, but `repr`, `str`, errors and dumps go on showing the name.
+Nothing here reads the environment of the process: who runs the code passes it in, to `resolve_env`
+or, for everybody, to `set_environment`.
 
 A model with an `EnvVar` in it is checked twice: what is known when it is written, and the rest,
 with the validators of those fields, when the value is. Validators of the whole model run twice.
@@ -34,81 +35,22 @@ from pydantic import (
 from pydantic_core import CoreSchema, ErrorDetails, PydanticSerializationError, core_schema
 
 from servo.errors import Invalid
+from servo.sdk.environment import EnvVar, IntEnvVar, environment, read_variable
+from servo.sdk.environment import set_environment as set_environment  # for those who run code
+from servo.sdk.secrets import Secret, read_secret
 
 _COLLECTIONS = (list, tuple, set, frozenset)
 _SHOWN_CHARACTERS = 80
 
-# --- the environment ------------------------------------------------------------------------------
+Reference = EnvVar | IntEnvVar | Secret
+"""What stands for a value that is known only where the code runs."""
 
-_provided: list[Mapping[str, str]] = []
-
-
-def set_environment(environ: Mapping[str, str]) -> None:
-    """Say what environment variables there are; once for the process, before users' code runs."""
-    _provided[:] = [environ]
-
-
-def environment() -> Mapping[str, str]:
-    """The environment that was set, or an empty one."""
-    return _provided[0] if _provided else {}
-
-
-class EnvVar(str):
-    """The value of an environment variable, read where it is used.
-
-    Can be given to any field of a `Config` or a resource. `EnvVar.int("PORT")` is a number.
-    """
-
-    __slots__ = ()
-
-    @property
-    def env_var_name(self) -> str:
-        """The name of the variable."""
-        return str.__str__(self)
-
-    def get_value(self, default: str | None = None) -> str | None:
-        """The value there is now, or `default`."""
-        return environment().get(self.env_var_name, default)
-
-    def __repr__(self) -> str:
-        return f"EnvVar({self.env_var_name!r})"
-
-    __str__ = __repr__
-
-    @classmethod
-    def int(cls, name: str) -> "IntEnvVar":
-        """The value of an environment variable as a whole number."""
-        return IntEnvVar(name)
-
-
-class IntEnvVar(int):
-    """A whole number from an environment variable; make one with `EnvVar.int`."""
-
-    env_var_name: str
-
-    def __new__(cls, name: str) -> Self:
-        """The number that the variable `name` holds."""
-        made = super().__new__(cls)
-        made.env_var_name = name
-        return made
-
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        return (self.env_var_name,)
-
-    def get_value(self, default: int | None = None) -> int | None:
-        """The value there is now, or `default`."""
-        found = environment().get(self.env_var_name)
-        return default if found is None else _whole(found, self, self.env_var_name)
-
-    def __repr__(self) -> str:
-        return f"EnvVar.int({self.env_var_name!r})"
-
-    __str__ = __repr__
+# --- references -----------------------------------------------------------------------------------
 
 
 def resolve_env(value: Any, environ: Mapping[str, str], *, where: str = "a value") -> Any:
-    """`value` with every `EnvVar` in it replaced; `Invalid` names those that are not set."""
-    if isinstance(value, EnvVar | IntEnvVar):
+    """`value` with every reference in it replaced; `Invalid` names those that have no value."""
+    if isinstance(value, Reference):
         return _read(value, environ, where)
     if not _holds_env(value):
         return value
@@ -121,9 +63,9 @@ def resolve_env(value: Any, environ: Mapping[str, str], *, where: str = "a value
     return kind([resolve_env(v, environ, where=_within(where, i)) for i, v in enumerate(value)])
 
 
-def env_vars_in(value: Any) -> Iterator[EnvVar | IntEnvVar]:
-    """Every `EnvVar` that `value` refers to, for a worker that hides or asks for their values."""
-    if isinstance(value, EnvVar | IntEnvVar):
+def env_vars_in(value: Any) -> Iterator[Reference]:
+    """Every `EnvVar` and `Secret` that `value` refers to."""
+    if isinstance(value, Reference):
         yield value
     elif isinstance(value, ConfigModel):
         for item in value.__servo_values__().values():
@@ -140,25 +82,10 @@ def _holds_env(value: Any) -> bool:
     return next(env_vars_in(value), None) is not None
 
 
-def _read(variable: EnvVar | IntEnvVar, environ: Mapping[str, str], where: str) -> str | int:
-    name = variable.env_var_name
-    found = environ.get(name)
-    if found is None:
-        raise Invalid(
-            f"{where} is {variable!r}, and the environment variable {name} is not set",
-            remedy=f"set {name} where the code runs",
-        )
-    return _whole(found, variable, where) if isinstance(variable, IntEnvVar) else found
-
-
-def _whole(text: str, variable: IntEnvVar, where: str) -> int:
-    # The text is not shown: it may be a secret that was put under the wrong name.
-    if text.strip().lstrip("+-").isdecimal():
-        return int(text)
-    raise Invalid(
-        f"{where} is {variable!r}, and {variable.env_var_name} is set to no whole number",
-        remedy=f"set {variable.env_var_name} to digits",
-    )
+def _read(reference: Reference, environ: Mapping[str, str], where: str) -> str | int:
+    if isinstance(reference, Secret):
+        return read_secret(reference, where)
+    return read_variable(reference, environ, where)
 
 
 def _within(where: str, name: object) -> str:
@@ -166,7 +93,9 @@ def _within(where: str, name: object) -> str:
 
 
 def _spell_env(value: Any) -> Any:
-    """`EnvVar`s as JSON holds them: {"env": "NAME"}."""
+    """References as JSON holds them: {"env": "NAME"}, {"secret": "name"}."""
+    if isinstance(value, Secret):
+        return {"secret": value.secret_name}
     if isinstance(value, EnvVar | IntEnvVar):
         return {"env": value.env_var_name}
     if type(value) is dict:
@@ -179,6 +108,8 @@ def _unspell_env(value: Any) -> Any:
         pairs = cast("dict[Any, Any]", value)
         if list(pairs) == ["env"] and isinstance(pairs["env"], str):
             return EnvVar(pairs["env"])
+        if list(pairs) == ["secret"] and isinstance(pairs["secret"], str):
+            return Secret(pairs["secret"])
         return {k: _unspell_env(v) for k, v in pairs.items()}
     return [_unspell_env(v) for v in value] if type(value) in _COLLECTIONS else value
 
@@ -220,7 +151,7 @@ class _VeiledInt(int):
 def _veil(shown: Any, value: Any) -> Any:
     """`value`, of which the parts that `shown` takes from the environment do not show."""
     kind = cast("type[Any]", type(value))
-    if isinstance(shown, EnvVar | IntEnvVar):
+    if isinstance(shown, Reference):
         veiled: Any = {str: _VeiledText, int: _VeiledInt}.get(kind)
         return veiled(value, repr(shown)) if veiled else value
     if type(shown) is not kind or kind not in (dict, list, tuple) or len(shown) != len(value):
@@ -295,7 +226,7 @@ class ConfigModel(BaseModel):
     @classmethod
     def __servo_later__(cls, value: Any) -> bool:
         """Whether a value stands for one that is not known yet."""
-        return isinstance(value, EnvVar | IntEnvVar)
+        return isinstance(value, Reference)
 
     @model_validator(mode="wrap")
     @classmethod

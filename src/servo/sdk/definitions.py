@@ -10,6 +10,7 @@ from servo.errors import Invalid
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.project import Project
+from servo.sdk.secrets import SecretProvider, checked_providers
 from servo.sdk.specs import AssetSpec, prefix_parts
 
 Asset = AssetsDefinition | AssetSpec
@@ -21,7 +22,7 @@ class Definitions:
     A script needs none: without one, everything at the top of a module counts.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the options people know
         self,
         assets: Iterable[Any] | None = None,
         *,
@@ -30,6 +31,7 @@ class Definitions:
         schedules: Iterable[Any] | None = None,
         sensors: Iterable[Any] | None = None,
         asset_checks: Iterable[Any] | None = None,
+        secrets: Iterable[SecretProvider] | None = None,
         **rest: Any,
     ) -> None:
         accepted = {"executor", "loggers", "metadata", "component_tree"}
@@ -44,6 +46,7 @@ class Definitions:
         self.schedules = tuple(schedules or ())
         self.sensors = tuple(sensors or ())
         self.asset_checks: tuple[AssetChecksDefinition, ...] = tuple(asset_checks or ())
+        self.secrets = tuple(checked_providers(secrets or ()))
 
     @staticmethod
     def merge(*others: "Definitions") -> "Definitions":
@@ -63,11 +66,17 @@ class Definitions:
             schedules=[schedule for other in others for schedule in other.schedules],
             sensors=[sensor for other in others for sensor in other.sensors],
             asset_checks=[check for other in others for check in other.asset_checks],
+            secrets={id(found): found for other in others for found in other.secrets}.values(),
         )
 
     def project(self) -> Project:
         """The project with every name resolved."""
-        return Project(self.assets, resources=self.resources, checks=self.asset_checks)
+        return Project(
+            self.assets,
+            resources=self.resources,
+            checks=self.asset_checks,
+            secrets=self.secrets,
+        )
 
     @staticmethod
     def validate_loadable(defs: "Definitions") -> None:

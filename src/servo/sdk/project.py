@@ -10,6 +10,7 @@ from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.checks import AssetChecksDefinition
+from servo.sdk.secrets import SecretProvider, checked_providers
 from servo.sdk.specs import AssetSpec
 
 
@@ -22,8 +23,10 @@ class Project:
         *,
         resources: Mapping[str, Any] | None = None,
         checks: Iterable[AssetChecksDefinition] = (),
+        secrets: Iterable[SecretProvider] = (),
     ) -> None:
         self.resources = dict(resources or {})
+        self.secrets = checked_providers(secrets)
         self.makers: dict[AssetKey, AssetsDefinition] = {}
         self.specs: dict[AssetKey, AssetSpec] = {}
         for item in assets:

@@ -9,6 +9,7 @@ from servo.errors import ServoError
 from servo.sdk.checks import AssetCheckResult, AssetChecksDefinition, AssetCheckSeverity
 from servo.sdk.context import AssetExecutionContext
 from servo.sdk.metadata import encode_metadata
+from servo.sdk.redaction import hidden
 from servo.sdk.resources import Resources
 from servo.worker.messages import Checked
 
@@ -40,7 +41,7 @@ def _run(
         return _told(check, check.fn(**arguments))
     except Exception as error:  # noqa: BLE001 - a check is user code
         kind = "" if isinstance(error, ServoError) else f"{type(error).__name__}: "
-        message = f"{kind}{error}"[:MAX_MESSAGE]
+        message = hidden().text(f"{kind}{error}")[:MAX_MESSAGE]
         return Checked(name=spec.name, passed=False, blocking=spec.blocking, message=message)
 
 
@@ -56,7 +57,7 @@ def _told(check: AssetChecksDefinition, found: Any) -> Checked:
         passed=found.passed,
         blocking=spec.blocking,
         severity=_STORED[found.severity],
-        message=(found.description or "")[:MAX_MESSAGE],
+        message=hidden().text(found.description or "")[:MAX_MESSAGE],
         metadata=encode_metadata(dict(found.metadata)) if found.metadata else "",
     )
 

@@ -4,7 +4,6 @@ On a store in memory by default, so that a script or a test needs no folder and 
 happens is the same as anywhere: events, a fold, grants, committed outputs.
 """
 
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,12 +20,15 @@ from servo.runtime.service import Service, World
 from servo.runtime.system import SystemClock, SystemEntropy
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.checks import AssetChecksDefinition
-from servo.sdk.config import RunConfig, set_environment
+from servo.sdk.config import RunConfig
+from servo.sdk.environment import set_environment
 from servo.sdk.planning import plan_assets, task_of
 from servo.sdk.project import Project
+from servo.sdk.secrets import SecretProvider, providing
 from servo.sdk.selection import AssetSelection
 from servo.sdk.specs import AssetSpec, to_key
 from servo.storage.memory import MemoryStore
+from servo.worker.asset_log import asset_log
 from servo.worker.calls import Calls
 from servo.worker.inline import InlineWorkers
 from servo.worker.outputs import OutputStore
@@ -108,12 +110,13 @@ def materialize(  # noqa: PLR0913 - the options people know
     store: str | None = None,
     tags: Mapping[str, str] | None = None,
     raise_on_error: bool = True,
+    secrets: Sequence[SecretProvider] = (),
 ) -> MaterializedRun:
     """Make assets, here and now; `store` names a folder to keep what is made."""
     set_environment(os.environ)
     found = [item for item in assets if not isinstance(item, AssetChecksDefinition)]
     checks = [item for item in assets if isinstance(item, AssetChecksDefinition)]
-    project = Project(found, resources=resources, checks=checks)
+    project = Project(found, resources=resources, checks=checks, secrets=secrets)
     chosen = project.order
     if selection is not None:
         chosen = AssetSelection.from_coercible(selection).resolve(project)
@@ -121,7 +124,7 @@ def materialize(  # noqa: PLR0913 - the options people know
     paths = Paths("default", "default")
     outputs = OutputStore(world.store, paths)
     errors: dict[str, BaseException] = {}
-    calls = Calls(project, outputs, logging.getLogger("servo.asset"), os.environ)
+    calls = Calls(project, outputs, asset_log(), os.environ)
     runner = Runner(calls, world.clock, on_error=errors.__setitem__)
     config = RunConfig.of(run_config).to_config_dict() if run_config is not None else {}
     inline: list[InlineWorkers] = []
@@ -132,7 +135,7 @@ def materialize(  # noqa: PLR0913 - the options people know
 
     service = Service(world, paths, workers=workers)
     requests, waiting = Requests(service, world, paths), Waiting(service)
-    with service:
+    with providing(project.secrets), service:
         requests.deploy(LOCATION, project.definitions())
         key = f"materialize:{world.entropy.token_bytes(12).hex()}"
         run_id = requests.name_run(key)

@@ -19,8 +19,11 @@ import msgspec
 from servo.errors import ServoError
 from servo.ledger.paths import Paths
 from servo.runtime.system import SystemClock
-from servo.sdk.config import set_environment
+from servo.sdk.environment import set_environment
+from servo.sdk.redaction import hidden
+from servo.sdk.secrets import set_secrets
 from servo.storage.from_url import store_from_url
+from servo.worker.asset_log import asset_log
 from servo.worker.calls import Calls
 from servo.worker.capture import Capture
 from servo.worker.loader import load_project
@@ -70,10 +73,10 @@ def _work_for(pool: socket.socket, setting: Setting) -> int:
     try:
         runner = _runner(setting)
     except ServoError as error:
-        pool.sendall(frame(Broken(message=str(error))))
+        pool.sendall(frame(Broken(message=hidden().text(str(error)))))
         return 1
     except (Exception, SystemExit) as error:  # noqa: BLE001 - user code is imported here
-        pool.sendall(frame(Broken(message=f"{type(error).__name__}: {error}")))
+        pool.sendall(frame(Broken(message=hidden().text(f"{type(error).__name__}: {error}"))))
         return 1
     pool.sendall(frame(Ready(pid=os.getpid())))
     serve(pool, runner)
@@ -101,12 +104,12 @@ def _runner(setting: Setting) -> Runner:
     clock = SystemClock()
     set_environment(os.environ)
     project = load_project(setting.code, Path(setting.folder))
+    set_secrets(project.secrets)
     paths = Paths(setting.tenant, setting.workspace)
     store = store_from_url(setting.store, clock=clock)
     capture = Capture(store, paths)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
-    log = logging.getLogger("servo.asset")
-    calls = Calls(project, OutputStore(store, paths), log, os.environ)
+    calls = Calls(project, OutputStore(store, paths), asset_log(), os.environ)
     return Runner(calls, clock, after=capture.keep)
 
 

@@ -8,8 +8,10 @@ import msgspec
 from servo.core.events.tasks import TaskCost, TaskError, TaskOutcome
 from servo.errors import ServoError
 from servo.ports.clock import Clock
+from servo.sdk.redaction import hidden
 from servo.sdk.results import Failure, RetryRequested
 from servo.worker.calls import Calls
+from servo.worker.discretion import discreet
 from servo.worker.messages import Done, Work
 
 MAX_DETAIL = 16_000
@@ -42,6 +44,7 @@ class Runner:
             done = failed(work.exec_id, error)
             if self._on_error is not None:
                 self._on_error(work.task_key, error)
+        done = discreet(done, hidden())
         if self._after is not None:
             self._after(work)
         wall = round((self._clock.monotonic() - began) * 1000)
@@ -79,7 +82,8 @@ def _message(error: BaseException) -> str:
         text = f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001 - its __str__ is user code
         text = type(error).__name__
-    return text[:MAX_MESSAGE].encode(errors="replace").decode()
+    # Hidden before it is cut: half a secret would not be found.
+    return hidden().text(text)[:MAX_MESSAGE].encode(errors="replace").decode()
 
 
 def _names(error: BaseException) -> list[str]:
@@ -92,7 +96,7 @@ def _trimmed(error: BaseException) -> str:
     frames = traceback.TracebackException.from_exception(error)
     own = [frame for frame in frames.stack if "/servo/worker/" not in frame.filename]
     frames.stack = traceback.StackSummary.from_list(own)
-    text = "".join(frames.format()).encode(errors="replace").decode()
+    text = hidden().text("".join(frames.format())).encode(errors="replace").decode()
     return text if len(text) <= MAX_DETAIL else f"{text[:MAX_DETAIL]}\n…"
 
 
