@@ -37,6 +37,7 @@ from servo.core.events.runs import PlanFailed, PlanSegmentExpanded
 from servo.core.fold.apply import apply_batch, open_entry
 from servo.core.fold.limits import FOLD_VERSION
 from servo.core.state.state import State
+from servo.core.tags import is_isolated
 from servo.errors import Corrupt, Invalid, NotFound, ServoError, Unavailable
 from servo.ledger.paths import Paths
 from servo.ledger.writer import LedgerWriter
@@ -390,6 +391,7 @@ class Engine:
         if not isinstance(event, DispatchRequested) or event.handover is None:
             return
         row = self.state.tasks.rows[event.run_id, event.task_key]
+        labels = self.state.runs.rows[row.run_id].labels
         draft.assignments.append(
             Assignment(
                 worker_id=event.handover.worker_id,
@@ -401,7 +403,8 @@ class Engine:
                 fencing_token=row.fencing_token,
                 asset_key=row.asset_key,
                 inputs=self._inputs(row.asset_key),
-                labels=self.state.runs.rows[row.run_id].labels,
+                labels=labels,
+                isolated=is_isolated(row.tags, labels),
             )
         )
 

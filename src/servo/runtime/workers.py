@@ -13,7 +13,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """A granted attempt on its way to the worker that was named in the grant.
 
     `inputs` are the latest outputs of what the asset is made from, as they were at the grant: by
-    asset, the materialization and where it is stored. `labels` are the run's.
+    asset, the materialization and where it is stored. `labels` are the run's. With `isolated`
+    it runs in a process of its own.
     """
 
     worker_id: str
@@ -26,6 +27,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     asset_key: str = ""
     inputs: dict[str, tuple[str, str]] = {}
     labels: dict[str, str] = {}
+    isolated: bool = False
 
 
 class Workers(Protocol):
