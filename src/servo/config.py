@@ -44,7 +44,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     isolate: bool = False
 
 
-_WORKER_VARIABLES = {
+WORKER_VARIABLES = {
     "max_executions": "SERVO_WORKER_MAX_EXECUTIONS",
     "max_memory_bytes": "SERVO_WORKER_MAX_MEMORY",
     "isolate": "SERVO_WORKER_ISOLATE",
@@ -57,7 +57,7 @@ def worker_settings(environ: Mapping[str, str]) -> WorkerSettings:
     """The settings that environment variables make."""
 
     def given(field: str) -> str:
-        return environ.get(_WORKER_VARIABLES[field], "").strip()
+        return environ.get(WORKER_VARIABLES[field], "").strip()
 
     return WorkerSettings(
         max_executions=_count(given("max_executions")),
@@ -86,4 +86,4 @@ def _switch(text: str) -> bool:
 
 
 def _wrong(field: str, text: str, remedy: str) -> Invalid:
-    return Invalid(f"{_WORKER_VARIABLES[field]} is {text!r}", remedy=f"use {remedy}")
+    return Invalid(f"{WORKER_VARIABLES[field]} is {text!r}", remedy=f"use {remedy}")

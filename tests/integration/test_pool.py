@@ -348,3 +348,126 @@ def test_a_grant_that_was_never_handed_over_is_given_back_and_its_name_not_used_
     granted = re.findall(rb'"handover":{"exec_id":"(\w+)"', ledger)
     assert len(granted) == len(set(granted)) >= 8
     assert sorted(project.told("made")) == list(range(1, 9))
+
+
+# --- replaced and alone ---------------------------------------------------------------------------
+
+MANY = """
+    def make(name, **options):
+        def fn():
+            with Path("pids").open("a") as file:
+                print(os.getpid(), file=file)
+        fn.__name__ = name
+        return asset(**options)(fn)
+
+    for n in range(12):
+        globals()[f"a{n}"] = make(f"a{n}")
+    for n in range(3):
+        globals()[f"alone{n}"] = make(f"alone{n}", isolation="process")
+"""
+
+
+def test_a_process_is_replaced_after_so_many_executions(tmp_path: Path) -> None:
+    project = Project(tmp_path, MANY)
+    with project.session(limits=WorkerSettings(max_executions=3)) as session:
+        (first,) = workers_of(os.getpid())
+        assert project.run(session, "a0", "a1").tasks_succeeded == 2
+        assert workers_of(os.getpid()) == [first]
+        assert project.run(session, "a0", key="two").tasks_succeeded == 1
+        eventually(lambda: first not in workers_of(os.getpid()))
+        (second,) = workers_of(os.getpid())
+        assert project.run(session, "a0", key="three").tasks_succeeded == 1
+    assert project.told("pids") == [first, first, first, second]
+
+
+def test_the_old_process_works_until_the_new_one_can(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path,
+        """
+        if Path("pids").exists():
+            while not Path("go").exists():  # every process but the first takes its time to start
+                time.sleep(0.01)
+        """
+        + dedent(MANY).replace("\n", "\n        "),
+    )
+    names = [f"a{n}" for n in range(12)]
+    with project.session(limits=WorkerSettings(max_executions=1)) as session:
+        run = project.run(session, *names)
+        rows = session.tasks(run.run_id)
+        assert {(row.state.value, row.attempt) for row in rows} == {("SUCCEEDED", 1)}
+        (old,) = set(project.told("pids"))
+        (tmp_path / "go").touch()
+        eventually(lambda: old not in workers_of(os.getpid()))
+        assert project.run(session, "a0", key="two").tasks_succeeded == 1
+        assert project.told("pids")[-1] != old
+
+
+def test_a_process_that_holds_too_much_memory_is_replaced(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path,
+        """
+        kept = []
+
+        @asset
+        def small(): ...
+
+        @asset
+        def large():
+            kept.append(b"x" * 300_000_000)
+        """,
+    )
+    with project.session(limits=WorkerSettings(max_memory_bytes=280_000_000)) as session:
+        before = workers_of(os.getpid())
+        assert project.run(session, "small").tasks_succeeded == 1
+        assert workers_of(os.getpid()) == before
+        assert project.run(session, "large", key="two").tasks_succeeded == 1
+        eventually(lambda: not set(before) & set(workers_of(os.getpid())))
+        assert project.run(session, "small", key="three").tasks_succeeded == 1
+
+
+def test_an_isolated_execution_has_a_process_of_its_own_that_ends_after_it(tmp_path: Path) -> None:
+    project = Project(tmp_path, MANY)
+    with project.session() as session:
+        for turn in range(2):
+            assert project.run(session, "a0", key=f"warm {turn}").tasks_succeeded == 1
+            run = project.run(session, "alone0", "alone1", "alone2", key=f"alone {turn}")
+            assert run.tasks_succeeded == 3
+        pids = project.told("pids")
+        alone = [pid for n, pid in enumerate(pids) if n not in (0, 4)]
+        assert len(set(alone)) == 6
+        assert pids[0] not in alone
+        eventually(lambda: not [pid for pid in alone if lives(pid)], 5)
+        eventually(lambda: len(workers_of(os.getpid())) == 1, 5)
+
+
+@pytest.mark.parametrize("by", ["setting", "run"])
+def test_everything_can_be_isolated(tmp_path: Path, by: str) -> None:
+    project = Project(tmp_path, MANY)
+    limits = WorkerSettings(isolate=by == "setting")
+    tags = {"servo/isolation": "process"} if by == "run" else {}
+    with project.session(workers=2, limits=limits) as session:
+        plan = plan_assets(project.definitions, [AssetKey(f"a{n}") for n in range(4)])
+        ended = session.wait(session.request(plan, "one", tags=tags), LIMIT)
+        assert ended is not None
+        assert ended.tasks_succeeded == 4
+    assert len(set(project.told("pids"))) == 4
+
+
+def test_what_is_not_isolated_does_not_wait_for_what_is(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path,
+        """
+        @asset(isolation="process")
+        def alone():
+            while not Path("made").exists():
+                time.sleep(0.01)
+
+        @asset
+        def beside():
+            Path("made").touch()
+        """,
+    )
+    with project.session(workers=2) as session:
+        assert project.run(session, "beside", key="warm").tasks_succeeded == 1
+        (tmp_path / "made").unlink()
+        assert project.run(session).tasks_succeeded == 2

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any, overload
 
 from servo.core.keys import AssetKey
+from servo.core.tags import check_isolation, priority_of
 from servo.errors import Invalid
 from servo.sdk.assets_definition import AssetsDefinition, Behaviour
 from servo.sdk.retries import RetryPolicy
@@ -61,6 +62,7 @@ def _define(  # noqa: PLR0913 - the options people know
     required_resource_keys: Iterable[str] | None = None,
     output_required: bool = True,
     quarantine: bool = False,
+    isolation: str | None = None,
     **unknown: Any,
 ) -> AssetsDefinition:
     what = name or getattr(fn, "__name__", "asset")
@@ -69,6 +71,7 @@ def _define(  # noqa: PLR0913 - the options people know
             f"asset {what}: there is no option {', '.join(sorted(unknown))}",
             remedy="see `help(servo.asset)` for the options there are",
         )
+    check_isolation(isolation, f"asset {what}")
     own = _own_key(fn, name=name, key=key, key_prefix=key_prefix)
     signature = read_signature(fn)
     spec = AssetSpec(
@@ -94,6 +97,8 @@ def _define(  # noqa: PLR0913 - the options people know
         op_tags=op_tags or {},
         output_required=output_required,
         quarantine=quarantine,
+        priority=priority_of(op_tags or {}, f"asset {what}"),
+        isolation=isolation or "",
     )
     input_keys = {p: (ins or {}).get(p, AssetIn()).key_for(p) for p in signature.inputs}
     return AssetsDefinition(fn, (spec,), signature, input_keys=input_keys, behaviour=behaviour)

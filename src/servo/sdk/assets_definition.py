@@ -26,6 +26,7 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     hooks: tuple[Any, ...] = ()
     output_required: bool = True
     quarantine: bool = False
+    isolation: str = ""
 
 
 class AssetsDefinition:

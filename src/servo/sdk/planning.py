@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from servo.core.ids import TaskKeyStr
 from servo.core.keys import AssetKey, TaskOperation, task_key_text
 from servo.core.plan import Plan, TaskSpec, normalize
+from servo.core.tags import ISOLATION
+from servo.sdk.assets_definition import Behaviour
 from servo.sdk.project import Project
 from servo.sdk.retries import stored_policy
 
@@ -33,4 +35,11 @@ def _spec(project: Project, key: AssetKey, tasks: dict[AssetKey, TaskKeyStr]) ->
         retry=stored_policy(behaviour.retry_policy),
         timeout_ms=round(timeout.total_seconds() * 1000) if timeout is not None else 0,
         code_version=project.specs[key].code_version or "",
+        tags=_tags(behaviour),
     )
+
+
+def _tags(behaviour: Behaviour) -> dict[str, str]:
+    """What a task is told besides: the tags of its code, and whether it wants its own process."""
+    tags = {name: str(value) for name, value in behaviour.op_tags.items()}
+    return {**tags, ISOLATION: behaviour.isolation} if behaviour.isolation else tags

@@ -16,6 +16,7 @@ from servo.core.keys import AssetKey
 from servo.core.plan import Plan
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import RunState, TaskState
+from servo.core.tags import ISOLATION, OWN_PROCESS
 from servo.errors import Conflict, Invalid, NotFound
 from servo.projection.reader import Reader
 from servo.runtime.system import SystemClock, SystemEntropy
@@ -59,6 +60,7 @@ def _where(command: click.Command) -> click.Command:
 @click.option("--config", "config", help="Configuration: a file of JSON, or JSON itself.")
 @click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag of the run.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and do nothing.")
+@click.option("--isolate", is_flag=True, help="Run every task in a process of its own.")
 def materialize(  # noqa: PLR0913 - the options of the command
     *,
     code: str | None,
@@ -66,6 +68,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
     config: str | None,
     tags: Sequence[str],
     dry_run: bool,
+    isolate: bool,
     store: str,
     tenant: str,
     workspace: str,
@@ -83,6 +86,8 @@ def materialize(  # noqa: PLR0913 - the options of the command
     project = load_project(name, folder)
     plan = plan_assets(project, _chosen(project, select))
     given, labels = read_config(config), {**read_tags(tags), CODE_LABEL: name}
+    if isolate:
+        labels[ISOLATION] = OWN_PROCESS
     if dry_run:
         return _show_plan(plan, json_=json_)
     setting = setting_for(name, folder, _store_url(store), tenant=tenant, workspace=workspace)
