@@ -25,6 +25,7 @@ from servo.sdk.planning import plan_assets
 from servo.sdk.project import Project
 from servo.sdk.selection import AssetSelection
 from servo.worker.loader import load_project
+from servo.worker.parallelism import parallelism
 from servo.worker.session import Session, setting_for
 
 FAILED = 1
@@ -91,7 +92,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
     if dry_run:
         return _show_plan(plan, json_=json_)
     setting = setting_for(name, folder, _store_url(store), tenant=tenant, workspace=workspace)
-    with Session(setting, workers=workers) as session:
+    with Session(setting, workers=parallelism(given, workers)) as session:
         session.deploy(name, project.definitions())
         _finish_begun(session, json_=json_)
         began = SystemClock().monotonic()
