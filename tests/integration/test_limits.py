@@ -1,14 +1,68 @@
 """Priorities, pools and quotas, from what people type to what runs."""
 
 import json
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
+from textwrap import dedent
+from threading import Event
 
 import pytest
 
 from servo.cli.main import run as servo
 from servo.core.keys import AssetKey
+from servo.core.state.rows.execution import RunRow
+from servo.runtime.system import SystemClock
 from servo.sdk.planning import plan_assets
-from tests.integration.test_pool import LIMIT, Project, eventually
+from servo.worker.loader import load_project
+from servo.worker.session import Session, setting_for
+
+LIMIT = 60
+HEAD = """
+from servo.sdk.asset import asset
+import time
+from pathlib import Path
+"""
+
+
+class Project:
+    """A folder with a file of assets, and the session that runs it."""
+
+    def __init__(self, folder: Path, code: str) -> None:
+        self.folder = folder
+        (folder / "assets.py").write_text(HEAD + dedent(code))
+        self.definitions = load_project("assets.py", folder)
+        self.setting = setting_for("assets.py", folder, str(folder / "store"))
+
+    @contextmanager
+    def session(self, workers: int = 1) -> Generator[Session]:
+        with Session(self.setting, workers=workers) as session:
+            session.deploy("assets.py", self.definitions.definitions())
+            yield session
+
+    def request(self, session: Session, *names: str, key: str = "one") -> str:
+        keys = [AssetKey(name) for name in names]
+        return session.request(plan_assets(self.definitions, keys), key)
+
+    def run(self, session: Session, *names: str, key: str = "one") -> RunRow:
+        ended = session.wait(self.request(session, *names, key=key), LIMIT)
+        assert ended is not None
+        return ended
+
+    def told(self, name: str) -> list[int]:
+        path = self.folder / name
+        return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+def eventually(holds: Callable[[], object], seconds: float = 20) -> None:
+    pause, clock = Event(), SystemClock()
+    until = clock.monotonic() + seconds
+    while clock.monotonic() < until:
+        if holds():
+            return
+        pause.wait(0.02)
+    raise AssertionError("it never came to hold")
+
 
 POOLED = """
     def make(name, **options):
