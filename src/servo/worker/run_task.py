@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from servo.core.events.tasks import TaskCost, TaskError, TaskOutcome
+from servo.core.events.tasks import TaskError, TaskOutcome
 from servo.errors import ServoError
 from servo.ports.clock import Clock
 from servo.sdk.redaction import hidden
@@ -13,6 +13,7 @@ from servo.sdk.results import Failure, RetryRequested
 from servo.worker.calls import Calls
 from servo.worker.discretion import discreet
 from servo.worker.messages import Done, Work
+from servo.worker.metering import Meter
 
 MAX_DETAIL = 16_000
 MAX_MESSAGE = 8_000
@@ -36,7 +37,7 @@ class Runner:
 
     def run(self, work: Work) -> Done:
         """Run user code; whatever it does comes back as how the execution ended."""
-        began = self._clock.monotonic()
+        meter = Meter(self._clock)
         try:
             key = self._calls.keys.get(work.asset_key)
             done = _unknown(work) if key is None else self._calls.run(work, key)
@@ -47,8 +48,8 @@ class Runner:
         done = discreet(done, hidden())
         if self._after is not None:
             self._after(work)
-        wall = round((self._clock.monotonic() - began) * 1000)
-        return msgspec.structs.replace(done, cost=TaskCost(wall_ms=wall)) if wall else done
+        cost = meter.cost()
+        return done if cost is None else msgspec.structs.replace(done, cost=cost)
 
 
 def failed(exec_id: str, error: BaseException) -> Done:

@@ -36,10 +36,11 @@ class Staff:
 
     def match(self, waiting: Sequence[Assignment], depth: int) -> tuple[Assignment, Child] | None:
         """An execution that waits, and a process that can take it now."""
-        if depth == 1 and len(self.children) > self.size and self._busy() >= self.size:
+        free = self._free(depth)
+        if not free:
             return None
         for assignment in waiting:
-            child = self._for(assignment, depth)
+            child = self._for(assignment, free, depth)
             if child is not None:
                 child.once = self.wants_own(assignment)
                 return assignment, child
@@ -48,17 +49,22 @@ class Staff:
             self.isolating = True
         return None
 
-    def _for(self, assignment: Assignment, depth: int) -> Child | None:
-        can = (child for child in self.children if child.takes(depth))
+    def _free(self, depth: int) -> list[Child]:
+        """Those that can be given something, and nobody idle while enough are busy."""
+        free = [child for child in self.children if child.takes(depth)]
+        if len(self.children) > self.size and self._busy() >= self.size:
+            return [child for child in free if child.running]
+        return free
+
+    def _for(self, assignment: Assignment, free: list[Child], depth: int) -> Child | None:
         if self.wants_own(assignment):
-            return next((child for child in can if child.fresh), None) if depth == 1 else None
-        if not self.isolating:
-            return next(can, None)
+            return next((child for child in free if child.fresh and depth == 1), None)
         # Those that were never used are worth more to those that need one.
-        return min(can, key=lambda child: child.fresh, default=None)
+        return min(free, key=lambda child: child.fresh) if self.isolating else free[0]
 
     def _busy(self) -> int:
-        return sum(1 for child in self.children if child.running)
+        """How many run something that is not about to end."""
+        return sum(1 for child in self.children if child.running and not child.interrupted)
 
     def used(self, child: Child) -> bool:
         """After an execution: whether the process has to be replaced."""
@@ -74,8 +80,10 @@ class Staff:
         worn = [child for child in staying if child.worn]
         if worn and len(staying) > self.size and all(child.ready for child in staying):
             min(worn, key=lambda child: len(child.running)).leave()
-            staying, worn = self._staying(), worn[1:]
-        return max(self.size + bool(worn) - len(staying), 0)
+            staying = self._staying()
+        # One more than its size while somebody is to be replaced.
+        wanted = self.size + any(child.worn for child in staying)
+        return max(wanted - len(staying), 0)
 
     def _make_room(self, wanted: int) -> None:
         """Let those go that are used and idle, for as many fresh ones as are waited for."""
