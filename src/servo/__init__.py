@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         AssetCheckSpec,
         asset_check,
     )
-    from servo.sdk.config import Config, PermissiveConfig, RunConfig
+    from servo.sdk.config import Config, PermissiveConfig
     from servo.sdk.context import AssetExecutionContext
     from servo.sdk.definitions import Definitions, load_assets_from_modules
     from servo.sdk.environment import EnvVar
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         Skip,
     )
     from servo.sdk.retries import Backoff, Jitter, RetryPolicy
+    from servo.sdk.run_config import RunConfig
     from servo.sdk.secrets import EnvSecrets, Secret, SecretProvider
     from servo.sdk.selection import AssetSelection
     from servo.sdk.specs import AssetDep, AssetIn, AssetSpec
@@ -160,7 +161,7 @@ _PLACES = {
     "ResourceParam": "servo.sdk.resources",
     "RetryPolicy": "servo.sdk.retries",
     "RetryRequested": "servo.sdk.results",
-    "RunConfig": "servo.sdk.config",
+    "RunConfig": "servo.sdk.run_config",
     "Secret": "servo.sdk.secrets",
     "SecretProvider": "servo.sdk.secrets",
     "Skip": "servo.sdk.results",

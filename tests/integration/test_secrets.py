@@ -15,9 +15,9 @@ from servo.errors import Invalid
 from servo.ledger.paths import Paths
 from servo.projection.reader import Reader
 from servo.runtime.system import SystemClock
-from servo.sdk.config import RunConfig
 from servo.sdk.planning import plan_assets
 from servo.sdk.redaction import hidden
+from servo.sdk.run_config import RunConfig
 from servo.storage.from_url import store_from_url
 from servo.worker.loader import load_module, load_project, project_of
 from servo.worker.materialize import materialize

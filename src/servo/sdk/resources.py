@@ -20,15 +20,11 @@ from pydantic import ConfigDict, PrivateAttr, SkipValidation
 from typing_extensions import TypeVar
 
 from servo.errors import Invalid, ServoError
-from servo.sdk.config import (
-    ConfigModel,
-    RunConfig,
-    build_config,
-    environment,
-    schema_model,
-    validated,
-)
+from servo.sdk.config import ConfigModel, build_config, schema_model
+from servo.sdk.config_errors import validated
 from servo.sdk.context import Logger
+from servo.sdk.environment import environment
+from servo.sdk.run_config import RunConfig
 
 T = TypeVar("T", default=Any)
 

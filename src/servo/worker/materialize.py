@@ -20,10 +20,10 @@ from servo.runtime.service import Service, World
 from servo.runtime.system import SystemClock, SystemEntropy
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.checks import AssetChecksDefinition
-from servo.sdk.config import RunConfig
 from servo.sdk.environment import set_environment
 from servo.sdk.planning import plan_assets, task_of
 from servo.sdk.project import Project
+from servo.sdk.run_config import RunConfig
 from servo.sdk.secrets import SecretProvider, providing
 from servo.sdk.selection import AssetSelection
 from servo.sdk.specs import AssetSpec, to_key

@@ -6,11 +6,12 @@ import pytest
 from pydantic import Field
 
 from servo.errors import Invalid
-from servo.sdk.config import Config, RunConfig, build_config
+from servo.sdk.config import Config, build_config
 from servo.sdk.definitions import Definitions
 from servo.sdk.environment import EnvVar, set_environment
 from servo.sdk.redaction import hidden
 from servo.sdk.resources import ConfigurableResource, build_resources
+from servo.sdk.run_config import RunConfig
 from servo.sdk.secrets import EnvSecrets, Secret, providing
 
 VALUE = "canary-of-a-vault"
