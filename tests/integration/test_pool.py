@@ -214,6 +214,28 @@ def test_what_a_process_never_began_is_done_by_another_at_no_cost(tmp_path: Path
         assert project.told("pid") != [pid]
 
 
+def test_what_kills_every_process_before_it_begins_is_given_up(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path,
+        """
+        from servo.worker import begun
+
+        if "servo.worker.process" in " ".join(__import__("sys").orig_argv):
+            with Path("pids").open("a") as file:
+                print(os.getpid(), file=file)
+            begun.Begun.one_more = lambda self: os._exit(5)
+
+        @asset
+        def a(): ...
+        """,
+    )
+    with project.session() as session:
+        run = project.run(session)
+        assert run.state.value == "FAILED"
+        assert task(session, run.run_id, "a").error_message.endswith("exit code 5")
+        assert 4 <= len(project.told("pids")) <= 5
+
+
 # --- leaving --------------------------------------------------------------------------------------
 
 STUBBORN = """

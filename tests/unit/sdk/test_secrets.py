@@ -48,7 +48,7 @@ def test_a_secret_is_resolved_in_a_resource_and_does_not_show() -> None:
     written = Warehouse(password=Secret("password"), port=Secret("port"))  # pyright: ignore[reportArgumentType] - as people write it
     assert "Secret('password')" in repr(written)
     vault = Vault(password=VALUE, port="54321")
-    with providing([vault]), build_resources({"warehouse": written}) as resources:
+    with build_resources({"warehouse": written}, secrets=[vault]) as resources:
         made = resources.warehouse
         assert (made.password, made.port) == (VALUE, 54321)
         assert VALUE not in repr(made)
