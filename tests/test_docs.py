@@ -67,6 +67,7 @@ LIES: dict[str, list[Lie]] = {
     "settings": [
         Lie("docs/guide/settings.md", "| `gc_every` |", "| `gc_often` |", "not describe gc_every"),
         Lie("docs/guide/settings.md", "| 250 ms |", "| 1 s |", "publish_every is '250 ms'"),
+        Lie("docs/guide/settings.md", "| `isolate` |", "| `alone` |", "does not describe isolate"),
     ],
     "bugs": [
         Lie(DEVELOPMENT, "| `no_claim` |", "| `claimless` |", "does not describe no_claim"),

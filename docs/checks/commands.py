@@ -66,7 +66,7 @@ def command_lines(docs: Docs) -> Iterator[str]:
 
 
 def _faults(words: list[str], known: Mapping[str, list[str]]) -> Iterator[str]:
-    name = next((" ".join(words[:n]) for n in (3, 2) if " ".join(words[:n]) in known), None)
+    name = next((" ".join(words[:n]) for n in (4, 3, 2) if " ".join(words[:n]) in known), None)
     if name is None:
         yield f"{' '.join(words[:3])!r} is no command"
         return

@@ -15,7 +15,7 @@ import msgspec
 from checks.markdown import Docs, Document, Section, plain
 from checks.types import column_types, field_defaults, field_types, nested_types
 
-from servo.config import Settings
+from servo.config import WORKER_VARIABLES, Settings
 from servo.core import fold
 from servo.core.events.envelope import Answer, Batch, Entry, Event, Kind, Status
 from servo.core.events.registry import EVENTS
@@ -109,6 +109,9 @@ def settings(docs: Docs) -> Iterator[str]:
     page = docs["guide/settings.md"]
     expected = {field.name: _shown(field.default) for field in msgspec.structs.fields(Settings)}
     yield from _compare(page, "Settings", expected, _described(page.section("Settings"), 2))
+    named = dict(WORKER_VARIABLES)
+    section = page.section("Worker processes")
+    yield from _compare(page, "Worker processes", named, _described(section, 2))
 
 
 def bugs(docs: Docs) -> Iterator[str]:

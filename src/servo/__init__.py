@@ -21,9 +21,10 @@ if TYPE_CHECKING:
         asset_check,
         multi_asset_check,
     )
-    from servo.sdk.config import Config, EnvVar, PermissiveConfig, RunConfig
+    from servo.sdk.config import Config, PermissiveConfig
     from servo.sdk.context import AssetExecutionContext
     from servo.sdk.definitions import Definitions
+    from servo.sdk.environment import EnvVar
     from servo.sdk.executors import (
         ExecutorDefinition,
         in_process_executor,
@@ -90,6 +91,8 @@ if TYPE_CHECKING:
         Skip,
     )
     from servo.sdk.retries import Backoff, Jitter, RetryPolicy
+    from servo.sdk.run_config import RunConfig
+    from servo.sdk.secrets import EnvSecrets, Secret, SecretProvider
     from servo.sdk.selection import AssetSelection
     from servo.sdk.specs import AssetDep, AssetIn, AssetSpec
     from servo.worker.built_contexts import (
@@ -123,6 +126,7 @@ if TYPE_CHECKING:
         PipesTempFileContextInjector,
         PipesTempFileMessageReader,
     )
+    from servo.worker.secret_files import FileSecrets
     from servo.worker.source_paths import file_relative_path
 
 __version__ = "0.1.0"
@@ -152,10 +156,12 @@ __all__ = [
     "ConfigurableResource",
     "DataVersion",
     "Definitions",
+    "EnvSecrets",
     "EnvVar",
     "EventRecordsFilter",
     "ExecutorDefinition",
     "Failure",
+    "FileSecrets",
     "FilesystemIOManager",
     "HookContext",
     "HookDefinition",
@@ -187,6 +193,8 @@ __all__ = [
     "RunConfig",
     "RunStatus",
     "RunsFilter",
+    "Secret",
+    "SecretProvider",
     "ServoInstance",
     "Skip",
     "SourceAsset",
@@ -260,10 +268,12 @@ _PLACES = {
     "ConfigurableResource": "servo.sdk.resources",
     "DataVersion": "servo.sdk.results",
     "Definitions": "servo.sdk.definitions",
-    "EnvVar": "servo.sdk.config",
+    "EnvSecrets": "servo.sdk.secrets",
+    "EnvVar": "servo.sdk.environment",
     "EventRecordsFilter": "servo.worker.instance_records",
     "ExecutorDefinition": "servo.sdk.executors",
     "Failure": "servo.sdk.results",
+    "FileSecrets": "servo.worker.secret_files",
     "FilesystemIOManager": "servo.worker.filesystem_io",
     "HookContext": "servo.sdk.hooks",
     "HookDefinition": "servo.sdk.hooks",
@@ -292,9 +302,11 @@ _PLACES = {
     "ResourceParam": "servo.sdk.resources",
     "RetryPolicy": "servo.sdk.retries",
     "RetryRequested": "servo.sdk.results",
-    "RunConfig": "servo.sdk.config",
+    "RunConfig": "servo.sdk.run_config",
     "RunStatus": "servo.worker.instance_records",
     "RunsFilter": "servo.worker.instance_records",
+    "Secret": "servo.sdk.secrets",
+    "SecretProvider": "servo.sdk.secrets",
     "ServoInstance": "servo.worker.instance",
     "Skip": "servo.sdk.results",
     "SourceAsset": "servo.sdk.observable",

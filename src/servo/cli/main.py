@@ -25,7 +25,7 @@ DEBUG = "SERVO_DEBUG"
 # Each command: where it is, and what `servo --help` says of it, which must not import it.
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "admin": ("servo.cli.commands.admin:admin", "Inspect, verify, rebuild, collect."),
+        "admin": ("servo.cli.commands.admin:admin", "Inspect, verify, rebuild, collect, limit."),
         "check": ("servo.cli.commands.project:check", "Say what is wrong with a project."),
         "demo": ("servo.cli.commands.demo:demo", "Run an example in this terminal."),
         "init": ("servo.cli.commands.project:init", "Begin a project."),

@@ -39,6 +39,7 @@ from servo.core.fold.limits import FOLD_VERSION
 from servo.core.plan import INPUTS_TAG
 from servo.core.state.rows.execution import TaskRow
 from servo.core.state.state import State
+from servo.core.tags import is_isolated
 from servo.errors import Corrupt, Invalid, NotFound, ServoError, Unavailable
 from servo.ledger.paths import Paths
 from servo.ledger.writer import LedgerWriter
@@ -392,6 +393,7 @@ class Engine:
         if not isinstance(event, DispatchRequested) or event.handover is None:
             return
         row = self.state.tasks.rows[event.run_id, event.task_key]
+        labels = self.state.runs.rows[row.run_id].labels
         draft.assignments.append(
             Assignment(
                 worker_id=event.handover.worker_id,
@@ -404,7 +406,8 @@ class Engine:
                 asset_key=row.asset_key,
                 also_makes=row.also_makes,
                 inputs=self._inputs(row),
-                labels=self.state.runs.rows[row.run_id].labels,
+                labels=labels,
+                isolated=is_isolated(row.tags, labels),
                 operation=row.operation,
                 tags=row.tags,
             )

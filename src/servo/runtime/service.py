@@ -139,7 +139,10 @@ class Service:
             self._lease.release()
 
     def watch(self, look: Callable[[State], None]) -> None:
-        """Have `look` called after every entry, on the leader's thread: it must be quick."""
+        """Have `look` called after every entry and every takeover, on the leader's thread.
+
+        It must be quick.
+        """
         self._watchers.append(look)
 
     def wake(self) -> None:
@@ -205,6 +208,8 @@ class Service:
             self._ports, self._paths, self._settings, leadership, workers=self._workers
         )
         self._failure = None
+        # The last entry of the leader before may have been one that it could not be sure of.
+        self._show(self._engine)
         self._ready.set()
         while not self._stopping:
             self._step(self._engine)
@@ -225,12 +230,15 @@ class Service:
     def _step(self, engine: Engine) -> None:
         self._wake.clear()
         if engine.step():
-            for look in self._watchers:
-                look(engine.state)
+            self._show(engine)
         if self._lease is not None and not self._lease.renew_if_due():
             raise Fenced("another process holds the lease", remedy="let it lead")
         if not len(engine.inbox):
             self._wake.wait(self._pause(engine))
+
+    def _show(self, engine: Engine) -> None:
+        for look in self._watchers:
+            look(engine.state)
 
     def _pause(self, engine: Engine) -> float:
         due = engine.next_due()

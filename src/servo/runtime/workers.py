@@ -15,6 +15,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
     `inputs` are the latest outputs of what the asset is made from, as they were at the grant: by
     asset, the materialization and where it is stored. `labels` are the run's, `tags` the task's.
+    With `isolated` it runs in a process of its own.
     """
 
     worker_id: str
@@ -30,6 +31,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     operation: TaskOperation = TaskOperation.MATERIALIZE
     tags: dict[str, str] = {}
+    isolated: bool = False
 
 
 class Workers(Protocol):

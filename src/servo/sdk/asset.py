@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any, overload
 
 from servo.core.keys import AssetKey
+from servo.core.tags import check_isolation, priority_of
 from servo.errors import Invalid
 from servo.sdk.assets_definition import AssetsDefinition, Behaviour
 from servo.sdk.check_gating import CheckPolicy, to_policy
@@ -67,6 +68,7 @@ def _define(  # noqa: PLR0913 - the options people know
     hooks: Iterable[Any] | None = None,
     check_specs: Sequence[AssetCheckSpec] | None = None,
     check_policy: CheckPolicy | str | None = None,
+    isolation: str | None = None,
     **unknown: Any,
 ) -> AssetsDefinition:
     what = name or getattr(fn, "__name__", "asset")
@@ -75,6 +77,7 @@ def _define(  # noqa: PLR0913 - the options people know
             f"asset {what}: there is no option {', '.join(sorted(unknown))}",
             remedy="see `help(servo.asset)` for the options there are",
         )
+    check_isolation(isolation, f"asset {what}")
     own = own_key(fn, name=name, key=key, key_prefix=key_prefix)
     signature = read_signature(fn)
     spec = AssetSpec(
@@ -103,6 +106,8 @@ def _define(  # noqa: PLR0913 - the options people know
         hooks=check_hooks(hooks, what=f"asset {what}"),
         check_specs=tuple(check_specs or ()),
         check_policy=to_policy(check_policy, f"asset {what}", quarantine=quarantine),
+        priority=priority_of(op_tags or {}, f"asset {what}"),
+        isolation=isolation or "",
     )
     input_keys = {p: (ins or {}).get(p, AssetIn()).key_for(p) for p in signature.inputs}
     return AssetsDefinition(fn, (spec,), signature, input_keys=input_keys, behaviour=behaviour)

@@ -43,7 +43,7 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     returns_values: bool = True
     output_names: tuple[str, ...] = ()
     io_manager_keys: tuple[str, ...] = ()
-
+    isolation: str = ""
     check_specs: tuple[AssetCheckSpec, ...] = ()
     check_policy: CheckPolicy = CheckPolicy.AS_DECLARED
 

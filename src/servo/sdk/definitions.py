@@ -9,6 +9,7 @@ from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.executors import ExecutorDefinition, check_executor
 from servo.sdk.jobs import AssetJob
 from servo.sdk.project import Project
+from servo.sdk.secrets import SecretProvider, checked_providers
 from servo.sdk.specs import AssetSpec, to_key
 
 Asset = AssetsDefinition | AssetSpec
@@ -20,7 +21,7 @@ class Definitions:
     A script needs none: without one, everything at the top of a module counts.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the options people know
         self,
         assets: Iterable[Any] | None = None,
         *,
@@ -29,6 +30,7 @@ class Definitions:
         schedules: Iterable[Any] | None = None,
         sensors: Iterable[Any] | None = None,
         asset_checks: Iterable[Any] | None = None,
+        secrets: Iterable[SecretProvider] | None = None,
         **rest: Any,
     ) -> None:
         accepted = {"executor", "loggers", "metadata", "component_tree"}
@@ -43,6 +45,7 @@ class Definitions:
         self.schedules = tuple(schedules or ())
         self.sensors = tuple(sensors or ())
         self.asset_checks: tuple[AssetChecksDefinition, ...] = tuple(asset_checks or ())
+        self.secrets = tuple(checked_providers(secrets or ()))
         self.executor = check_executor(rest.get("executor"), what="Definitions")
         self.loggers: dict[str, Any] = dict(rest.get("loggers") or {})
 
@@ -64,6 +67,7 @@ class Definitions:
             schedules=[schedule for other in others for schedule in other.schedules],
             sensors=[sensor for other in others for sensor in other.sensors],
             asset_checks=[check for other in others for check in other.asset_checks],
+            secrets={id(found): found for other in others for found in other.secrets}.values(),
             executor=_only_executor(others),
             loggers={name: log for other in others for name, log in other.loggers.items()},
         )
@@ -71,7 +75,11 @@ class Definitions:
     def project(self) -> Project:
         """The project with every name resolved."""
         made = Project(
-            self.assets, resources=self.resources, checks=self.asset_checks, jobs=self.jobs
+            self.assets,
+            resources=self.resources,
+            checks=self.asset_checks,
+            jobs=self.jobs,
+            secrets=self.secrets,
         )
         made.executor = self.executor
         return made

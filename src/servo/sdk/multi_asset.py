@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from servo.core.keys import AssetKey
+from servo.core.tags import check_isolation, priority_of
 from servo.errors import Invalid
 from servo.sdk.asset import duration, loaded_deps
 from servo.sdk.assets_definition import AssetsDefinition, Behaviour
@@ -88,6 +89,7 @@ def multi_asset(  # noqa: PLR0913 - the options people know
     op_tags: Mapping[str, str] | None = None,
     required_resource_keys: Iterable[str] | None = None,
     hooks: Iterable[Any] | None = None,
+    isolation: str | None = None,
     quarantine: bool = False,
     check_specs: Sequence[AssetCheckSpec] | None = None,
     check_policy: CheckPolicy | str | None = None,
@@ -107,6 +109,7 @@ def multi_asset(  # noqa: PLR0913 - the options people know
     shared = {"group_name": group_name, "code_version": code_version, "description": description}
 
     def define(fn: Fn) -> AssetsDefinition:
+        check_isolation(isolation, fn.__name__)
         signature = read_signature(fn)
         ours = _named(outs, specs, {k: v for k, v in shared.items() if v is not None})
         above = [
@@ -127,6 +130,8 @@ def multi_asset(  # noqa: PLR0913 - the options people know
             op_tags=op_tags or {},
             hooks=check_hooks(hooks, what=fn.__name__),
             quarantine=quarantine,
+            priority=priority_of(op_tags or {}, fn.__name__),
+            isolation=isolation or "",
             check_specs=tuple(check_specs or ()),
             check_policy=to_policy(check_policy, fn.__name__, quarantine=quarantine),
             can_subset=can_subset,

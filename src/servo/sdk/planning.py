@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from servo.core.ids import TaskKeyStr
 from servo.core.keys import AssetKey, task_key_text
 from servo.core.plan import Plan, TaskSpec, normalize
+from servo.core.tags import ISOLATION
 from servo.errors import Invalid
-from servo.sdk.assets_definition import AssetsDefinition
+from servo.sdk.assets_definition import AssetsDefinition, Behaviour
 from servo.sdk.check_planning import Chosen, check_tasks, group_tags
 from servo.sdk.project import Project
 from servo.sdk.retries import stored_policy
@@ -77,5 +78,11 @@ def _spec(
         retry=stored_policy(behaviour.retry_policy),
         timeout_ms=round(timeout.total_seconds() * 1000) if timeout is not None else 0,
         code_version=project.specs[first].code_version or "",
-        tags=group_tags(project, group, checks),
+        tags={**_tags(behaviour), **group_tags(project, group, checks)},
     )
+
+
+def _tags(behaviour: Behaviour) -> dict[str, str]:
+    """What a task is told besides: the tags of its code, and whether it wants its own process."""
+    tags = {name: str(value) for name, value in behaviour.op_tags.items()}
+    return {**tags, ISOLATION: behaviour.isolation} if behaviour.isolation else tags

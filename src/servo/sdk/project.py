@@ -12,6 +12,7 @@ from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.check_binding import BoundCheck, Checkbook
 from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.executors import ExecutorDefinition
+from servo.sdk.secrets import SecretProvider, checked_providers
 from servo.sdk.specs import AssetSpec
 
 if TYPE_CHECKING:
@@ -30,8 +31,10 @@ class Project:
         resources: Mapping[str, Any] | None = None,
         checks: Iterable[AssetChecksDefinition] = (),
         jobs: Iterable["AssetJob"] = (),
+        secrets: Iterable[SecretProvider] = (),
     ) -> None:
         self.resources = dict(resources or {})
+        self.secrets = checked_providers(secrets)
         self.makers: dict[AssetKey, AssetsDefinition] = {}
         self.specs: dict[AssetKey, AssetSpec] = {}
         for item in assets:

@@ -20,15 +20,12 @@ from pydantic import ConfigDict, PrivateAttr, SkipValidation
 from typing_extensions import TypeVar
 
 from servo.errors import Invalid, ServoError
-from servo.sdk.config import (
-    ConfigModel,
-    RunConfig,
-    build_config,
-    environment,
-    schema_model,
-    validated,
-)
+from servo.sdk.config import ConfigModel, build_config, schema_model
+from servo.sdk.config_errors import validated
 from servo.sdk.context import Logger
+from servo.sdk.environment import environment
+from servo.sdk.run_config import RunConfig
+from servo.sdk.secrets import SecretProvider, providing
 
 T = TypeVar("T", default=Any)
 
@@ -490,12 +487,17 @@ def build_resources(
     resource_config: Mapping[str, Any] | None = None,
     environ: Mapping[str, str] | None = None,
     log: Logger | None = None,
+    secrets: Iterable[SecretProvider] = (),
 ) -> Generator[Resources]:
     """All of these resources, as an asset would get them; for tests and notebooks."""
     known = environment() if environ is None else environ
     config = RunConfig(resources=resource_config).for_resources()
     context = InitResourceContext(log=log)
-    with open_resources(resources, resources, known, config=config, context=context) as opened:
+    given = list(secrets)
+    with (
+        providing(given) if given else nullcontext(),
+        open_resources(resources, resources, known, config=config, context=context) as opened,
+    ):
         yield opened
 
 

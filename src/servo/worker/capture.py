@@ -2,7 +2,7 @@
 
 Standard output and error of a worker process are one file of its own, at the level of the operating
 system, so that what C libraries and subprocesses print is there too. What an execution added to it
-is stored when the execution ends; an execution that prints nothing stores nothing.
+is stored when the execution ends, without secrets; an execution that prints nothing stores nothing.
 """
 
 import os
@@ -13,6 +13,7 @@ from contextlib import suppress
 from servo.errors import ServoError
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
+from servo.sdk.redaction import hidden
 from servo.worker.messages import Work
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -37,7 +38,9 @@ class Capture:
         size = os.lseek(self._fd, 0, os.SEEK_END)
         if not size:
             return
-        data = os.pread(self._fd, min(size, MAX_BYTES), max(size - MAX_BYTES, 0))
+        most = MAX_BYTES + hidden().longest_spelling()
+        printed = os.pread(self._fd, min(size, most), max(size - most, 0))
+        data = hidden().tail(printed, MAX_BYTES)
         os.ftruncate(self._fd, 0)
         os.lseek(self._fd, 0, os.SEEK_SET)
         # What was computed counts; that its output is lost is no reason to compute it again.

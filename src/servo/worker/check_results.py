@@ -7,6 +7,7 @@ from servo.core.events.assets import Severity
 from servo.errors import Invalid
 from servo.sdk.checks import AssetCheckKey, AssetCheckResult, AssetCheckSeverity, AssetCheckSpec
 from servo.sdk.metadata import encode_metadata
+from servo.sdk.redaction import hidden
 from servo.worker.messages import Checked
 
 MAX_MESSAGE = 8_000
@@ -86,7 +87,7 @@ def found_by(
         passed=bool(result.passed),
         blocking=spec.blocking,
         severity=_STORED[default if usual else result.severity],
-        message=(result.description or "")[:MAX_MESSAGE],
+        message=hidden().text(result.description or "")[:MAX_MESSAGE],
         metadata=bounded(result.metadata),
     )
 

@@ -27,6 +27,7 @@ from servo.sdk.checks import AssetCheckSeverity, AssetCheckSpec
 from servo.sdk.config import RunConfig, build_config
 from servo.sdk.context import AssetExecutionContext
 from servo.sdk.project import Project
+from servo.sdk.redaction import hidden
 from servo.sdk.resources import Resources
 from servo.worker.check_limits import TookTooLong, limited
 from servo.worker.check_results import failed, found_by, listed, matched, results_of
@@ -334,6 +335,7 @@ def _names(key: AssetKey) -> tuple[str, str]:
 
 def _message(error: BaseException) -> str:
     try:
-        return str(error) if isinstance(error, ServoError) else f"{type(error).__name__}: {error}"
+        told = str(error) if isinstance(error, ServoError) else f"{type(error).__name__}: {error}"
+        return hidden().text(told)
     except Exception:  # noqa: BLE001 - its __str__ is user code
         return type(error).__name__

@@ -1,18 +1,29 @@
-"""One worker process, as its pool sees it."""
+"""One worker process, as its pool sees it.
 
+The process leads a process group of its own, which holds whatever user code starts. A signal goes
+to the whole group, and when the process has ended the rest of its group is killed: nothing that an
+execution started outlives the process. It is killed before the process is waited for, while its
+number cannot belong to anybody else yet.
+"""
+
+import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import suppress
-from datetime import timedelta
-
-import msgspec
+from pathlib import Path
 
 from servo.core.events.tasks import TaskOutcome
 from servo.runtime.workers import Assignment
+from servo.worker.begun import Begun, new_count
 from servo.worker.messages import Frames, from_worker
-from servo.worker.process import Setting
+from servo.worker.process import Setting, framed_setting
+
+LEAVE_SECONDS = 2.0
+LOOK_SECONDS = 0.005
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Child:
@@ -24,32 +35,54 @@ class Child:
         self.frames = Frames(from_worker)
         self.ready = False
         self.running: dict[str, Assignment] = {}
+        self.sent = self.done = 0
+        self.once = self.worn = self.leaving = False
         self.interrupted = False
         self.target: str | None = None
         self.outcome: TaskOutcome | None = None
         self._since = 0.0
-        self._asked_at: float | None = None
-        command = [sys.executable, "-m", "servo.worker.process", str(theirs.fileno())]
+        self._kill_at: float | None = None
+        count = new_count()
+        self._begun = Begun(count)
+        command = [sys.executable, "-m", "servo.worker.process"]
         with theirs:
             self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [*command, msgspec.json.encode(setting).decode()],
-                pass_fds=(theirs.fileno(),),
+                [*command, str(theirs.fileno()), str(count)],
+                pass_fds=(theirs.fileno(), count),
                 cwd=setting.folder,
+                start_new_session=True,
             )
+        os.close(count)
+        with suppress(OSError):  # gone already, which is noticed when its socket is read
+            # Not in its arguments, which everybody on the machine can read.
+            self.socket.sendall(framed_setting(setting))
+
+    # --- what it is given ---------------------------------------------------------------------
 
     @property
     def current(self) -> str | None:
         """The execution it runs; others it was given lie behind it."""
         return next(iter(self.running), None)
 
+    @property
+    def stays(self) -> bool:
+        """Whether it goes on after what it was given."""
+        return not (self.leaving or self.interrupted or (self.once and self.sent))
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it was never given anything."""
+        return not self.sent and self.stays
+
     def takes(self, depth: int) -> bool:
         """Whether it can be given another execution, up to `depth` of them."""
-        return self.ready and not self.interrupted and len(self.running) < depth
+        return self.ready and len(self.running) < depth and self.stays
 
     def send(self, data: bytes, assignment: Assignment, now: float) -> None:
         """Give it an execution. If it is gone, that is noticed when its socket is read."""
         if not self.running:
             self._since = now
+        self.sent += 1
         self.running[assignment.exec_id] = assignment
         with suppress(OSError):
             self.socket.sendall(data)
@@ -57,33 +90,57 @@ class Child:
     def finished(self, exec_id: str, now: float) -> tuple[Assignment, float]:
         """The execution it just ended, and how long that took."""
         took, self._since = now - self._since, now
-        return self.running.pop(exec_id), took
+        self.done += 1
+        ended = self.running.pop(exec_id)
+        if not self.running and not self.stays and not self.interrupted:
+            self._hang_up()
+        return ended, took
 
-    def interrupt(self, target: str | None, outcome: TaskOutcome | None, now: float) -> None:
-        """Have it stop what it runs. `target` ends with the outcome, or unreported without one;
+    def began(self) -> int:
+        """How many of the executions it still has were begun: one, or none."""
+        return self._begun.count - self.done
 
-        anything else it was given is interrupted, to be done again.
+    def resident_bytes(self) -> int:
+        """The memory it holds now; 0 where the system does not tell."""
+        try:
+            return int(Path(f"/proc/{self.process.pid}/statm").read_bytes().split()[1]) * _PAGE
+        except (OSError, IndexError, ValueError):
+            return 0
+
+    # --- its end ------------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """Have it end after what it was given."""
+        self.leaving = True
+        if not self.running:
+            self._hang_up()
+
+    def interrupt(self, target: str | None, outcome: TaskOutcome | None, kill_at: float) -> None:
+        """Have it stop what it runs, or be killed at an instant.
+
+        `target` ends with the outcome, or unreported without one; anything else it was given is to
+        be done again.
         """
         if self.interrupted:
+            self._kill_at = kill_at if self._kill_at is None else min(kill_at, self._kill_at)
             return
-        self.interrupted, self.target, self.outcome, self._asked_at = True, target, outcome, now
+        self.interrupted, self.target, self.outcome, self._kill_at = True, target, outcome, kill_at
         if self.running:
-            self.process.send_signal(signal.SIGTERM)
+            self._signal(signal.SIGTERM)
         else:
-            with suppress(OSError):
-                self.socket.shutdown(socket.SHUT_WR)
+            self._hang_up()
 
-    def kill_if_overdue(self, now: float, grace: timedelta) -> None:
+    def kill_if_overdue(self, now: float) -> None:
         """Kill it if it was asked to stop and has not."""
-        if self._asked_at is not None and now - self._asked_at > grace.total_seconds():
-            self.process.kill()
+        if self._kill_at is not None and now >= self._kill_at:
+            self._signal(signal.SIGKILL)
 
     def close(self) -> None:
         """End it: it sees that its pool is gone."""
         with suppress(OSError):
             self.socket.close()
         if self.running or not self.ready:
-            self.process.kill()
+            self._signal(signal.SIGKILL)
         _ = self._gone()
 
     def ended(self) -> int:
@@ -91,10 +148,31 @@ class Child:
         self.socket.close()
         return self._gone()
 
+    def _hang_up(self) -> None:
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.process.returncode is None:  # not waited for, so the number is still its own
+            with suppress(OSError):
+                os.killpg(self.process.pid, number)
+
     def _gone(self) -> int:
         """Wait for its end, and not for ever: user code may have left threads behind."""
-        try:
-            return self.process.wait(timeout=2)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            return self.process.wait()
+        if not self._ends_within(LEAVE_SECONDS):
+            self._signal(signal.SIGKILL)
+            os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+        self._signal(signal.SIGKILL)
+        code = self.process.wait()
+        self._begun.close()
+        return code
+
+    def _ends_within(self, seconds: float) -> bool:
+        """Whether it ends in time; it is not waited for, so that its number stays its own."""
+        pause = threading.Event()
+        looked = os.WEXITED | os.WNOWAIT | os.WNOHANG
+        for _ in range(round(seconds / LOOK_SECONDS)):
+            if os.waitid(os.P_PID, self.process.pid, looked) is not None:
+                return True
+            pause.wait(LOOK_SECONDS)
+        return False

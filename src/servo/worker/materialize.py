@@ -4,7 +4,6 @@ On a store in memory by default, so that a script or a test needs no folder and 
 happens is the same as anywhere: events, a fold, grants, committed outputs.
 """
 
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +20,7 @@ from servo.runtime.service import Service
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.check_selection import chosen_of
 from servo.sdk.checks import AssetChecksDefinition
-from servo.sdk.config import RunConfig, set_environment
+from servo.sdk.environment import set_environment
 from servo.sdk.io_manager import (
     ConfigurableIOManagerFactory,
     InMemoryIOManager,
@@ -30,8 +29,11 @@ from servo.sdk.io_manager import (
 )
 from servo.sdk.planning import plan_assets
 from servo.sdk.project import Project
+from servo.sdk.run_config import RunConfig
+from servo.sdk.secrets import SecretProvider, providing
 from servo.sdk.selection import AssetSelection
 from servo.sdk.specs import AssetSpec, to_key
+from servo.worker.asset_log import asset_log
 from servo.worker.calls import Calls
 from servo.worker.hooking import Hooks
 from servo.worker.inline import InlineWorkers
@@ -128,6 +130,7 @@ def materialize(  # noqa: PLR0913 - the options people know
     partition_key: str | None = None,
     tags: Mapping[str, str] | None = None,
     raise_on_error: bool = True,
+    secrets: Sequence[SecretProvider] = (),
 ) -> MaterializedRun:
     """Make assets, here and now; `store` names a folder to keep what is made, or `instance` does.
 
@@ -142,6 +145,7 @@ def materialize(  # noqa: PLR0913 - the options people know
         partition_key=partition_key,
         tags=tags,
         raise_on_error=raise_on_error,
+        secrets=secrets,
     )
 
 
@@ -155,6 +159,7 @@ def materialize_to_memory(  # noqa: PLR0913 - the options people know
     partition_key: str | None = None,
     tags: Mapping[str, str] | None = None,
     raise_on_error: bool = True,
+    secrets: Sequence[SecretProvider] = (),
 ) -> MaterializedRun:
     """Make assets, here and now, and store no value: every IO manager is one in memory instead."""
     memory = InMemoryIOManager()
@@ -167,6 +172,7 @@ def materialize_to_memory(  # noqa: PLR0913 - the options people know
         partition_key=partition_key,
         tags=tags,
         raise_on_error=raise_on_error,
+        secrets=secrets,
         memory=memory,
     )
 
@@ -191,13 +197,14 @@ def _materialize(  # noqa: PLR0913 - the options people know
     partition_key: str | None,
     tags: Mapping[str, str] | None,
     raise_on_error: bool,
+    secrets: Sequence[SecretProvider] = (),
     memory: InMemoryIOManager | None = None,
 ) -> MaterializedRun:
     _refuse_partition(partition_key)
     set_environment(os.environ)
     found = [item for item in assets if not isinstance(item, AssetChecksDefinition)]
     checks = [item for item in assets if isinstance(item, AssetChecksDefinition)]
-    project = Project(found, resources=resources, checks=checks)
+    project = Project(found, resources=resources, checks=checks, secrets=secrets)
     chosen, wanted = project.order, None
     if selection is not None:
         query = AssetSelection.from_coercible(selection)
@@ -205,7 +212,7 @@ def _materialize(  # noqa: PLR0913 - the options people know
     world, paths = instance.world, instance.paths
     outputs = OutputStore(world.store, paths)
     errors: dict[str, BaseException] = {}
-    log = logging.getLogger("servo.asset")
+    log = asset_log()
     calls = Calls(project, outputs, log, os.environ, instance=instance)
     hooks = Hooks(project, log, os.environ, load=outputs.load, instance=instance)
     runner = Runner(calls, world.clock, on_error=errors.__setitem__, hooks=hooks)
@@ -218,7 +225,7 @@ def _materialize(  # noqa: PLR0913 - the options people know
 
     service = Service(world, paths, workers=workers)
     requests, waiting = Requests(service, world, paths), Waiting(service)
-    with service, instance.led_by(service):
+    with providing(project.secrets), service, instance.led_by(service):
         requests.deploy(LOCATION, project.definitions())
         key = f"materialize:{world.entropy.token_bytes(12).hex()}"
         run_id = requests.name_run(key)

@@ -114,7 +114,11 @@ from_worker = msgspec.msgpack.Decoder(FromWorker)
 
 def frame(message: ToWorker | FromWorker) -> bytes:
     """A message as bytes on the wire."""
-    data = _encoder.encode(message)
+    return framed(_encoder.encode(message))
+
+
+def framed(data: bytes) -> bytes:
+    """Bytes with their length before them."""
     return _length.pack(len(data)) + data
 
 

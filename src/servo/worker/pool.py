@@ -6,89 +6,102 @@ commit, so the pool takes a few more than it has processes when they have been s
 so many that one could wait long behind another.
 
 **Who may race.** The leader's thread calls `idle`, `assign` and `look`; the pool's own thread reads
-what processes say. Both hold the lock while they look at who does what.
+what processes say, and alone starts new ones. Both hold the lock while they look at who does what.
 
-**What dies.** A process that ends takes its execution with it and nothing else: the execution is
-reported, and a new process takes its place. An execution that is cancelled, timed out or no longer
-ours is interrupted in its process, which gets some time to clean up before it is killed; either way
-the process is replaced.
+**What dies.** A process that ends takes the execution it has begun with it and nothing else: that
+one is reported, what lay behind it goes to another process, and a new one takes its place. An
+execution that is cancelled, timed out or no longer ours is interrupted in its process, which gets
+some time to clean up before it is killed; either way the process is replaced, and whatever user
+code started is killed with it.
+
+**What a leader leaves that could not be sure of its last entry.** A grant that is durable and was
+never handed over. The next leader's state shows it: it names this pool, which neither has it nor
+has reported it. It is given back at once, and no execution id that was offered before is offered
+again: it may be that of the grant.
 """
 
 import os
 import selectors
-import signal
 import socket
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from datetime import timedelta
 
+from servo.config import WorkerSettings
 from servo.controllers.dispatch import IdleWorker
-from servo.core.events.envelope import Answer, Batch
-from servo.core.events.tasks import TaskError, TaskFinished, TaskOutcome
-from servo.core.state.rows.execution import TaskRow
+from servo.core.events.envelope import Batch
+from servo.core.events.tasks import TaskFinished, TaskOutcome
 from servo.core.state.state import State
 from servo.core.state.states import RUNNING
-from servo.errors import Invalid, ServoError, Unavailable
+from servo.errors import Invalid, ServoError
 from servo.ports.clock import Clock
 from servo.ports.entropy import Entropy
 from servo.runtime.requests import Beat
 from servo.runtime.service import Service
 from servo.runtime.workers import Assignment
-from servo.sdk.check_planning import chosen_checks
 from servo.worker.child import Child
-from servo.worker.messages import Broken, Done, FromWorker, Input, Ready, Work, frame
+from servo.worker.messages import Broken, Done, FromWorker, Ready, frame
+from servo.worker.pool_reports import Reports, as_work, died, finished, how, interrupted, lost
 from servo.worker.process import Setting
 from servo.worker.registry import Registered, forget, is_dead, registry_folder
 from servo.worker.reporting import report_of
-from servo.worker.requesting import CONFIG_LABEL
+from servo.worker.staff import Staff
 
 RECEIVE_BYTES = 1 << 18
 BACKLOG_SECONDS = 0.02
 MAX_BACKLOG = 64
 BEAT_EVERY = timedelta(seconds=1)
 GRACE = timedelta(seconds=10)
+RESERVE = timedelta(seconds=2)
 LOOK_EVERY = 0.25
 MAX_STILLBORN = 3
+MAX_PASSED_ON = 3
 SMALL = 32 * 1024
-REFUSED = "refused-"
 
 
 class Pool:
     """Processes that run user code for the leader of one workspace."""
 
     def __init__(
-        self, service: Service, setting: Setting, clock: Clock, entropy: Entropy, size: int
+        self,
+        service: Service,
+        setting: Setting,
+        clock: Clock,
+        entropy: Entropy,
+        size: int,
+        limits: WorkerSettings | None = None,
     ) -> None:
         self._service = service
         self._setting = setting
         self._clock = clock
         self._entropy = entropy
-        self._size = size
         self._lock = threading.Lock()
         self._selector = selectors.DefaultSelector()
         self._waker, self._woken = socket.socketpair()
         self._selector.register(self._woken, selectors.EVENT_READ, None)
-        self._children: list[Child] = []
+        self._staff = Staff(size, limits or WorkerSettings())
+        self._restaff = False
         self._queue: deque[Assignment] = deque()
         self._held: dict[str, Assignment] = {}
+        self._passed_on: Counter[str] = Counter()
         self._usual_seconds = 0.1
         self._spare: list[str] = []
+        self._state: State | None = None
         self._next_beat = 0.0
         self._draining = self._stopping = False
         self._stillborn = 0
-        self._unsent: deque[Batch] = deque()
         self._up = threading.Event()
         self._broken: str | None = None
         self.name = f"{socket.gethostname()}-{os.getpid()}-{entropy.token_bytes(6).hex()}"
+        self._reports = Reports(service, self.name)
         self._registered = Registered(registry_folder(), self.name, setting.address)
         self._thread = threading.Thread(target=self._listen, name="servo-pool", daemon=True)
 
     def start(self) -> None:
         """Start every process; they import the user's code while the leader takes over."""
-        for _ in range(self._size):
+        for _ in range(self._staff.size):
             self._add_child()
         self._service.watch(self.look)
         self._thread.start()
@@ -104,31 +117,40 @@ class Pool:
             raise Invalid(self._broken, remedy="fix the code and start again")
 
     def drain(self, limit: timedelta = GRACE) -> None:
-        """Take nothing more, interrupt what runs and report it, within a limit."""
+        """Take nothing more, interrupt what runs and report it, within a limit.
+
+        What has not stopped shortly before the limit is killed, so that it is reported as well.
+        """
+        now = self._clock.monotonic()
+        until = now + limit.total_seconds()
+        kill_at = until - min(RESERVE, limit / 4).total_seconds()
         with self._lock:
             self._draining = True
             waiting, self._queue = list(self._queue), deque()
-            for child in self._children:
-                child.interrupt(None, None, self._clock.monotonic())
+            for child in self._staff.children:
+                child.interrupt(None, None, kill_at)
         for assignment in waiting:
-            self._report(assignment, _interrupted(assignment))
-        until = self._clock.monotonic() + limit.total_seconds()
+            self._report(assignment, interrupted(assignment))
         pause = threading.Event()
-        while self._held and self._clock.monotonic() < until:
+        while self._held and (now := self._clock.monotonic()) < until:
+            with self._lock:
+                self._kill_overdue(now)
             pause.wait(0.02)
 
     def stop(self) -> None:
-        """End every process and wait for it; what it held is found silent by whoever leads next."""
+        """End every process and wait for it; what it held is found by whoever leads next."""
         with self._lock:
             self._draining = self._stopping = True
         self._waker.close()
         with suppress(RuntimeError):  # never started
             self._thread.join()
-        for child in self._children:
+        for child in self._staff.children:
             child.close()
         self._selector.close()
         self._woken.close()
-        if not self._held:
+        if self._held or self._reports.undelivered:
+            self._registered.abandon()
+        else:
             self._registered.release()
 
     # --- for the leader -----------------------------------------------------------------------
@@ -145,17 +167,18 @@ class Pool:
         ]
 
     def _capacity(self) -> int:
-        if self._draining or not any(child.ready for child in self._children):
+        size = self._staff.size
+        if self._draining or not self._staff.ready:
             return 0
-        backlog = int(self._size * BACKLOG_SECONDS / max(self._usual_seconds, 1e-6))
-        return self._size + min(backlog, MAX_BACKLOG)
+        backlog = int(size * BACKLOG_SECONDS / max(self._usual_seconds, 1e-6))
+        return size + min(backlog, MAX_BACKLOG)
 
     def assign(self, assignment: Assignment) -> None:
         """Take a granted execution; it runs as soon as a process is free."""
         with self._lock:
             self._spare.remove(assignment.exec_id)
             if self._draining:
-                self._submit(self._batch(_interrupted(assignment)))
+                self._reports.tell(interrupted(assignment))
                 return
             self._held[assignment.exec_id] = assignment
             self._queue.append(assignment)
@@ -165,17 +188,21 @@ class Pool:
         """Give what waits to processes that do not; the next one lies ready while one runs."""
         # A second one only while tasks are short, and if the socket takes it without waiting.
         for depth in (1, 2) if self._usual_seconds < BACKLOG_SECONDS else (1,):
-            for child in self._children:
-                if not self._queue:
-                    return
-                data = frame(as_work(self._queue[0])) if child.takes(depth) else b""
-                if data and (depth == 1 or len(data) <= SMALL):
-                    child.send(data, self._queue.popleft(), self._clock.monotonic())
+            while self._queue and (found := self._staff.match(self._queue, depth)):
+                assignment, child = found
+                data = frame(as_work(assignment))
+                if depth == 2 and len(data) > SMALL:
+                    break
+                self._queue.remove(assignment)
+                child.send(data, assignment, self._clock.monotonic())
+        if self._staff.isolating and any(map(self._staff.wants_own, self._queue)):
+            self._look_at_staff()
 
     def at_work(self) -> list[str]:
         """The assets that are being made."""
         with self._lock:
-            running = [a for child in self._children for a in list(child.running.values())[:1]]
+            children = self._staff.children
+            running = [a for child in children for a in list(child.running.values())[:1]]
         return [assignment.asset_key for assignment in running]
 
     def recover(self, state: State) -> None:
@@ -188,13 +215,16 @@ class Pool:
         dead = {name for name in {row.worker_id for row in rows} if name and is_dead(folder, name)}
         for row in rows:
             if row.worker_id in dead:
-                _ = self._service.commit(self._batch(_lost_with_its_pool(row)))
+                batch = Batch(id=f"done-{row.exec_id}", events=(lost(row),), actor=self.name)
+                _ = self._service.commit(batch)
         for name in dead:
             forget(folder, name)
 
     def look(self, state: State) -> None:
         """After an entry: let go of executions that are cancelled, or no longer ours."""
         with self._lock:
+            if state is not self._state:
+                self._meet(state)
             for assignment in list(self._held.values()):
                 row = state.tasks.rows.get((assignment.run_id, assignment.task_key))
                 if row is None or row.state is not RUNNING or row.exec_id != assignment.exec_id:
@@ -202,26 +232,44 @@ class Pool:
                 elif state.runs.rows[assignment.run_id].cancel_requested_at is not None:
                     self._let_go(assignment, TaskOutcome.CANCELLED)
 
+    def _meet(self, state: State) -> None:
+        """A new leader: give back what the last one granted and could not hand over."""
+        self._state = state
+        self._spare.clear()
+        for key in list(state.index.running):
+            row = state.tasks.rows[key]
+            known = row.exec_id in self._held or self._reports.about(row.exec_id)
+            if row.worker_id == self.name and not known:
+                self._reports.tell(lost(row))
+
     def _let_go(self, assignment: Assignment, outcome: TaskOutcome | None) -> None:
         """Stop an execution; with an outcome it is still reported."""
         if assignment in self._queue:
             self._queue.remove(assignment)
             del self._held[assignment.exec_id]
             if outcome is not None:
-                self._report(assignment, _finished(assignment, outcome))
+                self._report(assignment, finished(assignment, outcome))
             return
-        for child in self._children:
+        kill_at = self._clock.monotonic() + GRACE.total_seconds()
+        for child in self._staff.children:
             # One that lies behind another is let go when its turn comes, at a later look.
             if assignment.exec_id == child.current:
-                child.interrupt(assignment.exec_id, outcome, self._clock.monotonic())
+                child.interrupt(assignment.exec_id, outcome, kill_at)
+                self._look_at_staff()
 
     # --- from the processes -------------------------------------------------------------------
 
     def _add_child(self) -> None:
         child = Child(self._setting)
         with self._lock:
-            self._children.append(child)
+            self._staff.children.append(child)
         self._selector.register(child.socket, selectors.EVENT_READ, child)
+
+    def _look_at_staff(self) -> None:
+        """Have the pool's own thread see whether processes are to be started or let go."""
+        self._restaff = True
+        with suppress(OSError):
+            self._waker.send(b"!", socket.MSG_DONTWAIT)
 
     def _listen(self) -> None:
         try:
@@ -235,9 +283,22 @@ class Pool:
         for key, _ in self._selector.select(timeout=LOOK_EVERY):
             if key.data is not None:
                 self._read(key.data, reports)
+            else:
+                _ = self._woken.recv(RECEIVE_BYTES)
         for report in reports:
-            self._submit(report)
+            self._reports.send(report)
+        if self._restaff:
+            self._rearrange()
         self._keep_going()
+
+    def _rearrange(self) -> None:
+        with self._lock:
+            self._restaff = False
+            if self._broken is not None or self._stopping or self._draining:
+                return
+            missing = self._staff.rearrange(self._queue)
+        for _ in range(missing):
+            self._add_child()
 
     def _fail(self, why: str) -> None:
         self._broken = why
@@ -249,7 +310,7 @@ class Pool:
         except OSError:
             data = b""
         if not data:
-            self._lost(child, reports)
+            self._lost(child)
             return
         for message in child.frames.feed(data):
             self._hear(child, message, reports)
@@ -259,6 +320,7 @@ class Pool:
             with self._lock:
                 child.ready = True
                 self._feed()
+            self._restaff = True
             self._stillborn = 0
             self._up.set()
             self._service.wake()
@@ -271,47 +333,74 @@ class Pool:
         with self._lock:
             assignment, took = child.finished(done.exec_id, self._clock.monotonic())
             self._usual_seconds += 0.2 * (took - self._usual_seconds)
+            self._reports.expect(done.exec_id)  # first: neither held nor reported counts as lost
             del self._held[done.exec_id]
+            self._passed_on.pop(done.exec_id, None)
+            if self._staff.used(child):
+                self._restaff = True
             self._feed()
         return report_of(assignment, done, actor=self.name)
 
-    def _lost(self, child: Child, reports: list[Batch]) -> None:
-        """A process ended: report what it held, and start another."""
+    def _lost(self, child: Child) -> None:
+        """A process ended: report what it had begun, pass on the rest, and start another."""
         self._selector.unregister(child.socket)
+        began = child.began()
         with self._lock:
-            self._children.remove(child)
+            self._staff.children.remove(child)
             held = list(child.running.values())
-            for assignment in held:
-                del self._held[assignment.exec_id]
         code = child.ended()
-        for position, assignment in enumerate(held):
-            if child.interrupted and assignment.exec_id == child.target:
-                if child.outcome is not None:
-                    reports.append(self._batch(_finished(assignment, child.outcome)))
-            elif child.interrupted or position > 0:
-                reports.append(self._batch(_interrupted(assignment)))
-            else:
-                reports.append(self._batch(_died(assignment, code)))
-        if not child.ready and not child.interrupted:
+        for assignment in reversed(held[began:]):
+            self._never_began(child, assignment, code)
+        for assignment in held[:began]:
+            self._ended_within(child, assignment, code)
+        if not child.ready and child.stays:
             self._stillborn += 1
         if self._stillborn >= MAX_STILLBORN and self._broken is None:
-            self._fail(f"worker processes end while they import the code, with {_how(code)}")
-        if self._broken is None and not self._stopping and not self._draining:
-            self._add_child()
+            self._fail(f"worker processes end while they import the code, with {how(code)}")
+        with self._lock:
+            self._restaff = True
+            self._feed()
+
+    def _never_began(self, child: Child, assignment: Assignment, code: int) -> None:
+        """A process ended before it began this: another does it, unless nobody wants it."""
+        if child.interrupted and assignment.exec_id == child.target:
+            self._ended_within(child, assignment, code)
+            return
+        with self._lock:
+            self._passed_on[assignment.exec_id] += 1
+            goes_on = not self._draining and self._passed_on[assignment.exec_id] <= MAX_PASSED_ON
+            if goes_on:
+                self._queue.appendleft(assignment)
+        if not goes_on:
+            how_told = interrupted(assignment) if self._draining else died(assignment, code)
+            self._report(assignment, how_told)
+
+    def _ended_within(self, child: Child, assignment: Assignment, code: int) -> None:
+        """A process ended while it ran this."""
+        if child.interrupted and assignment.exec_id == child.target:
+            if child.outcome is None:
+                self._held.pop(assignment.exec_id, None)
+            else:
+                self._report(assignment, finished(assignment, child.outcome))
+        elif child.interrupted:
+            self._report(assignment, interrupted(assignment))
+        else:
+            self._report(assignment, died(assignment, code))
+
+    def _kill_overdue(self, now: float) -> None:
+        for child in self._staff.children:
+            child.kill_if_overdue(now)
 
     def _keep_going(self) -> None:
         """Beat for what runs, and kill what was asked to stop and does not."""
         now = self._clock.monotonic()
         with self._lock:
-            for child in self._children:
-                child.kill_if_overdue(now, GRACE)
+            self._kill_overdue(now)
             if now < self._next_beat:
                 return
-            unsent, self._unsent = list(self._unsent), deque()
             self._next_beat = now + BEAT_EVERY.total_seconds()
             held = list(self._held.values())
-        for batch in unsent:
-            self._submit(batch)
+        self._reports.again()
         with suppress(ServoError):
             for assignment in held:
                 self._service.beat(
@@ -325,103 +414,7 @@ class Pool:
                 )
 
     def _report(self, assignment: Assignment, report: TaskFinished) -> None:
+        # In this order: what is neither held nor reported counts as lost.
+        self._reports.tell(report)
         self._held.pop(assignment.exec_id, None)
-        self._submit(self._batch(report))
-
-    def _batch(self, report: TaskFinished) -> Batch:
-        return Batch(id=f"done-{report.exec_id}", events=(report,), actor=self.name)
-
-    def _submit(self, batch: Batch) -> None:
-        """Report; what could not be taken now is sent again, what never can be is told as that."""
-
-        def look(future: Future[Answer]) -> None:
-            if not future.cancelled() and isinstance(future.exception(), Unavailable):
-                self._unsent.append(batch)
-
-        try:
-            self._service.submit(batch).add_done_callback(look)
-        except Invalid as error:
-            if not batch.id.startswith(REFUSED):
-                self._submit(_refused(batch, error))
-        except Unavailable:
-            self._unsent.append(batch)
-        except ServoError:
-            return  # somebody else leads, finds it silent and has it repeated
-
-
-def as_work(assignment: Assignment) -> Work:
-    """What a worker is told of a granted execution."""
-    return Work(
-        exec_id=assignment.exec_id,
-        run_id=assignment.run_id,
-        task_key=assignment.task_key,
-        asset_key=assignment.asset_key,
-        also_makes=assignment.also_makes,
-        attempt=assignment.attempt,
-        attempt_id=assignment.attempt_id,
-        fencing_token=assignment.fencing_token,
-        inputs={key: Input(*pinned) for key, pinned in assignment.inputs.items()},
-        tags=assignment.labels,
-        run_config=assignment.labels.get(CONFIG_LABEL, ""),
-        operation=assignment.operation,
-        checks=chosen_checks(assignment.tags),
-    )
-
-
-def _finished(
-    assignment: Assignment, outcome: TaskOutcome, error: TaskError | None = None
-) -> TaskFinished:
-    return TaskFinished(
-        run_id=assignment.run_id,
-        task_key=assignment.task_key,
-        attempt_id=assignment.attempt_id,
-        exec_id=assignment.exec_id,
-        outcome=outcome,
-        error=error,
-        retry_after_ms=0 if outcome is TaskOutcome.INTERRUPTED else None,
-    )
-
-
-def _interrupted(assignment: Assignment) -> TaskFinished:
-    return _finished(assignment, TaskOutcome.INTERRUPTED)
-
-
-def _lost_with_its_pool(row: TaskRow) -> TaskFinished:
-    return TaskFinished(
-        run_id=row.run_id,
-        task_key=row.task_key,
-        attempt_id=row.attempt_id,
-        exec_id=row.exec_id,
-        outcome=TaskOutcome.INTERRUPTED,
-        retry_after_ms=0,
-    )
-
-
-def _died(assignment: Assignment, code: int) -> TaskFinished:
-    """What to say of an execution whose process ended by itself."""
-    error = TaskError(code="WorkerDied", message=f"the worker process ended with {_how(code)}")
-    return _finished(assignment, TaskOutcome.FAILED, error)
-
-
-def _how(code: int) -> str:
-    try:
-        return signal.Signals(-code).name if code < 0 else f"exit code {code}"
-    except ValueError:
-        return f"signal {-code}"
-
-
-def _refused(batch: Batch, why: Invalid) -> Batch:
-    """What to report instead of a report that the ledger cannot take."""
-    (*_, finished) = batch.events
-    if not isinstance(finished, TaskFinished):
-        return batch
-    error = TaskError(code="ReportRefused", message=str(why)[:1000], retriable=False)
-    failed = TaskFinished(
-        run_id=finished.run_id,
-        task_key=finished.task_key,
-        attempt_id=finished.attempt_id,
-        exec_id=finished.exec_id,
-        outcome=TaskOutcome.FAILED,
-        error=error,
-    )
-    return Batch(id=f"{REFUSED}{finished.exec_id}", events=(failed,), actor=batch.actor)
+        self._passed_on.pop(assignment.exec_id, None)

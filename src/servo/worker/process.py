@@ -1,8 +1,10 @@
 """A warm worker process: imports the user's code once and runs executions until it is told to go.
 
-    python -m servo.worker.process FD CODE
+    python -m servo.worker.process SOCKET COUNT
 
-Started by a pool and connected to it by a socket; when the pool is gone, so is the worker.
+Started by a pool and connected to it by a socket, over which it is told where everything is; when
+the pool is gone, so is the worker, with everything that user code has started. It counts in shared
+memory what it has begun (see `servo.worker.begun`).
 """
 
 import logging
@@ -22,13 +24,17 @@ import msgspec
 from servo.errors import ServoError
 from servo.ledger.paths import Paths
 from servo.runtime.system import SystemClock
-from servo.sdk.config import set_environment
+from servo.sdk.environment import set_environment
+from servo.sdk.redaction import hidden
+from servo.sdk.secrets import set_secrets
 from servo.storage.from_url import store_from_url
+from servo.worker.asset_log import asset_log
+from servo.worker.begun import Begun
 from servo.worker.calls import Calls
 from servo.worker.capture import Capture
 from servo.worker.hooking import Hooks
 from servo.worker.loader import load_project
-from servo.worker.messages import Broken, Frames, Ready, Work, frame, to_worker
+from servo.worker.messages import Broken, Frames, Ready, Work, frame, framed, to_worker
 from servo.worker.outputs import OutputStore
 from servo.worker.run_task import Runner
 
@@ -57,11 +63,12 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     pool = socket.socket(fileno=int(sys.argv[1]))
     pool.set_inheritable(False)
+    begun = _count(int(sys.argv[2]))
     os.register_at_fork(after_in_child=pool.close)
     threading.Thread(target=_die_with, args=(pool.fileno(),), daemon=True).start()
-    setting = msgspec.json.decode(sys.argv[2], type=Setting)
     try:
-        return _work_for(pool, setting)
+        setting = _told(pool)
+        return 0 if setting is None else _work_for(pool, setting, begun)
     except (Interrupted, BrokenPipeError, ConnectionResetError):
         return 0  # the pool is gone, or knows what was running and starts another process
 
@@ -70,17 +77,38 @@ class Interrupted(BaseException):
     """The pool asked for the execution to stop; not for user code to catch as an `Exception`."""
 
 
-def _work_for(pool: socket.socket, setting: Setting) -> int:
+def framed_setting(setting: Setting) -> bytes:
+    """What a worker is told first."""
+    data = msgspec.msgpack.encode(setting)
+    return framed(data)
+
+
+def _told(pool: socket.socket) -> Setting | None:
+    """Where everything is; None if the pool has hung up."""
+    frames = Frames(msgspec.msgpack.Decoder(Setting))
+    while data := pool.recv(RECEIVE_BYTES):
+        for setting in frames.feed(data):
+            return setting
+    return None
+
+
+def _count(fd: int) -> Begun:
+    begun = Begun(fd)
+    os.close(fd)
+    return begun
+
+
+def _work_for(pool: socket.socket, setting: Setting, begun: Begun) -> int:
     try:
         runner = _runner(setting)
     except ServoError as error:
-        pool.sendall(frame(Broken(message=str(error))))
+        pool.sendall(frame(Broken(message=hidden().text(str(error)))))
         return 1
     except (Exception, SystemExit) as error:  # noqa: BLE001 - user code is imported here
-        pool.sendall(frame(Broken(message=f"{type(error).__name__}: {error}")))
+        pool.sendall(frame(Broken(message=hidden().text(f"{type(error).__name__}: {error}"))))
         return 1
     pool.sendall(frame(Ready(pid=os.getpid())))
-    serve(pool, runner)
+    serve(pool, runner, begun)
     return 0
 
 
@@ -93,11 +121,13 @@ def _interrupt(*_: object) -> None:
 
 
 def _die_with(pool: int) -> None:
-    """End this process when the pool is gone, whatever user code is doing."""
+    """End this process and its group when the pool is gone, whatever user code is doing."""
     poll = select.poll()
     poll.register(pool, 0)
     while not any(events & select.POLLHUP for _, events in poll.poll()):
         pass
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
     os._exit(1)
 
 
@@ -105,11 +135,12 @@ def _runner(setting: Setting) -> Runner:
     clock = SystemClock()
     set_environment(os.environ)
     project = load_project(setting.code, Path(setting.folder))
+    set_secrets(project.secrets)
     paths = Paths(setting.tenant, setting.workspace)
     store = store_from_url(setting.store, clock=clock)
     capture = Capture(store, paths)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
-    log = logging.getLogger("servo.asset")
+    log = asset_log()
     outputs = OutputStore(store, paths)
     instance = cache(lambda: _instance(setting))
     calls = Calls(project, outputs, log, os.environ, instance=instance)
@@ -124,7 +155,7 @@ def _instance(setting: Setting) -> Any:
     return made.of_store(setting.store, tenant=tenant, workspace=workspace)
 
 
-def serve(pool: socket.socket, runner: Runner) -> None:
+def serve(pool: socket.socket, runner: Runner, begun: Begun) -> None:
     """Run what the pool sends, one after the other, until the pool hangs up."""
     frames = Frames(to_worker)
     while data := pool.recv(RECEIVE_BYTES):
@@ -132,6 +163,7 @@ def serve(pool: socket.socket, runner: Runner) -> None:
             if _asked_to_stop.is_set():
                 return  # user code swallowed it
             if isinstance(message, Work):
+                begun.one_more()
                 pool.sendall(frame(runner.run(message)))
 
 

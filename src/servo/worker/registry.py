@@ -48,6 +48,10 @@ class Registered:
             self._path.unlink()
         self._file.close()
 
+    def abandon(self) -> None:
+        """Say that this pool is dead and left something undone, for the next one to find."""
+        self._file.close()
+
 
 def at_work(folder: Path, workspace: str) -> Member | None:
     """A living pool that works for a workspace, if there is one on this machine."""

@@ -18,6 +18,7 @@ from servo.core.events.runs import (
 )
 from servo.core.ids import RunKey, TenantId, WorkspaceId, run_id
 from servo.core.plan import Plan, chunk_bytes, chunk_digest, fingerprint, split
+from servo.core.tags import priority_of
 from servo.errors import Conflict
 from servo.ledger.paths import Paths
 from servo.runtime.service import Service, World
@@ -34,6 +35,14 @@ def with_config(tags: Mapping[str, str], config: Mapping[str, Any]) -> dict[str,
     if not config:
         return dict(tags)
     return {**tags, CONFIG_LABEL: msgspec.json.encode(config).decode()}
+
+
+def _with_priority(plan: Plan, priority: int) -> Plan:
+    """A plan whose tasks go before, or after, those of other runs."""
+    if not priority:
+        return plan
+    more = (msgspec.structs.replace(t, priority=t.priority + priority) for t in plan.tasks)
+    return Plan(tasks=tuple(more))
 
 
 class Requests:
@@ -72,6 +81,7 @@ class Requests:
         self, plan: Plan, run_key: str, tags: Mapping[str, str], *, again: str | None = None
     ) -> str:
         """Ask for a run of a plan; its id. `again` names the run that it repeats."""
+        plan = _with_priority(plan, priority_of(tags, "the run"))
         made = self.name_run(run_key)
         tenant, workspace = TenantId(self._paths.tenant), WorkspaceId(self._paths.workspace)
         printed = fingerprint(tenant, workspace, plan)

@@ -5,14 +5,17 @@ from collections.abc import Callable
 
 import msgspec
 
-from servo.core.events.tasks import TaskCost, TaskError, TaskOutcome
+from servo.core.events.tasks import TaskError, TaskOutcome
 from servo.errors import ServoError
 from servo.ports.clock import Clock
+from servo.sdk.redaction import hidden
 from servo.sdk.results import Failure, RetryRequested
 from servo.worker.calls import Calls
 from servo.worker.checking import FOUND
+from servo.worker.discretion import discreet
 from servo.worker.hooking import Hooks
 from servo.worker.messages import Done, Work
+from servo.worker.metering import Meter
 
 MAX_DETAIL = 16_000
 MAX_MESSAGE = 8_000
@@ -38,7 +41,7 @@ class Runner:
 
     def run(self, work: Work) -> Done:
         """Run user code; whatever it does comes back as how the execution ended."""
-        began = self._clock.monotonic()
+        meter = Meter(self._clock)
         key = self._calls.keys.get(work.asset_key)
         raised: Exception | None = None
         try:
@@ -49,10 +52,11 @@ class Runner:
                 self._on_error(work.task_key, error)
         if self._hooks is not None and key is not None:
             self._hooks.after(work, key, done, raised)
+        done = discreet(done, hidden())
         if self._after is not None:
             self._after(work)
-        wall = round((self._clock.monotonic() - began) * 1000)
-        return msgspec.structs.replace(done, cost=TaskCost(wall_ms=wall)) if wall else done
+        cost = meter.cost()
+        return done if cost is None else msgspec.structs.replace(done, cost=cost)
 
 
 def failed(exec_id: str, error: BaseException) -> Done:
@@ -87,7 +91,8 @@ def _message(error: BaseException) -> str:
         text = f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001 - its __str__ is user code
         text = type(error).__name__
-    return text[:MAX_MESSAGE].encode(errors="replace").decode()
+    # Hidden before it is cut: half a secret would not be found.
+    return hidden().text(text)[:MAX_MESSAGE].encode(errors="replace").decode()
 
 
 def _names(error: BaseException) -> list[str]:
@@ -100,7 +105,7 @@ def _trimmed(error: BaseException) -> str:
     frames = traceback.TracebackException.from_exception(error)
     own = [frame for frame in frames.stack if "/servo/worker/" not in frame.filename]
     frames.stack = traceback.StackSummary.from_list(own)
-    text = "".join(frames.format()).encode(errors="replace").decode()
+    text = hidden().text("".join(frames.format())).encode(errors="replace").decode()
     return text if len(text) <= MAX_DETAIL else f"{text[:MAX_DETAIL]}\n…"
 
 

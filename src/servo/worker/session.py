@@ -1,10 +1,11 @@
 """A project at work: a leader, its worker processes, and the runs somebody waits for."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-from servo.config import Settings
+from servo.config import Settings, WorkerSettings, worker_settings
 from servo.core.events.assets import AssetDefinition
 from servo.core.plan import Plan
 from servo.core.state.rows.execution import RunRow, TaskRow
@@ -12,7 +13,7 @@ from servo.core.state.states import TERMINAL_RUN_STATES
 from servo.errors import Conflict
 from servo.ledger.paths import Paths
 from servo.runtime.deployment import open_world
-from servo.runtime.service import Service
+from servo.runtime.service import Service, World
 from servo.worker.pool import Pool
 from servo.worker.process import Setting
 from servo.worker.registry import at_work, registry_folder
@@ -25,14 +26,23 @@ LOOK_EVERY = 0.5
 class Session:
     """Leads a workspace with warm workers until it is closed."""
 
-    def __init__(self, setting: Setting, *, workers: int, settings: Settings | None = None) -> None:
+    def __init__(
+        self,
+        setting: Setting,
+        *,
+        workers: int,
+        settings: Settings | None = None,
+        limits: WorkerSettings | None = None,
+        world: World | None = None,
+    ) -> None:
         busy = at_work(registry_folder(), setting.address)
         if busy is not None:
             raise Conflict(
                 f"another process ({busy.pid}) is at work in this workspace",
                 remedy="wait for it to end, or stop it; what it has begun is then resumed",
             )
-        self._world = open_world(setting.store)
+        self._limits = worker_settings(os.environ) if limits is None else limits
+        self._world = open_world(setting.store) if world is None else world
         self.paths = Paths(setting.tenant, setting.workspace)
         self.service = Service(
             self._world,
@@ -44,7 +54,8 @@ class Session:
         self._waiting = Waiting(self.service)
 
     def _pool_for(self, service: Service, setting: Setting, size: int) -> Pool:
-        self.pool = Pool(service, setting, self._world.clock, self._world.entropy, size)
+        world = self._world
+        self.pool = Pool(service, setting, world.clock, world.entropy, size, self._limits)
         return self.pool
 
     def __enter__(self) -> "Session":

@@ -11,17 +11,11 @@ from hypothesis import strategies as st
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from servo.errors import Invalid
-from servo.sdk.config import (
-    Config,
-    EnvVar,
-    PermissiveConfig,
-    RunConfig,
-    build_config,
-    env_vars_in,
-    resolve_env,
-    schema_model,
-    set_environment,
-)
+from servo.sdk.config import Config, PermissiveConfig, build_config, schema_model
+from servo.sdk.environment import EnvVar, set_environment
+from servo.sdk.references import env_vars_in, resolve_env
+from servo.sdk.run_config import RunConfig
+from servo.sdk.secrets import Secret
 from servo.sdk.signature import read_signature
 
 SECRET = "hunter2-canary"  # noqa: S105 - to be looked for where it must not be
@@ -395,8 +389,9 @@ def test_plain_values_are_resolved_in_place_and_others_left_alone() -> None:
 
 
 def test_the_variables_in_a_value_can_be_listed() -> None:
-    value = [Client(token=EnvVar("A"), port=EnvVar.int("B")), {"x": (EnvVar("C"),)}]
-    assert [variable.env_var_name for variable in env_vars_in(value)] == ["A", "B", "C"]
+    value = [Client(token=EnvVar("A"), port=EnvVar.int("B")), {"x": (Secret("C"),)}]
+    told = ["EnvVar('A')", "EnvVar.int('B')", "Secret('C')"]
+    assert [repr(reference) for reference in env_vars_in(value)] == told
 
 
 # --- whole runs -----------------------------------------------------------------------------------

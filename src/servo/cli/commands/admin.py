@@ -3,6 +3,7 @@
 import click
 
 from servo.cli import admin_output
+from servo.cli.commands.limits import pool, quota
 from servo.cli.output import EXIT_CODES, emit_json, progress
 from servo.cli.republish import republish
 from servo.cli.workspace import Target, of_a_workspace
@@ -28,6 +29,10 @@ as_json = click.option("--json", "json_", is_flag=True, help="Print one JSON val
 @click.group()
 def admin() -> None:
     """Look at what is stored, check it, make it again, clear it up."""
+
+
+admin.add_command(pool)
+admin.add_command(quota)
 
 
 @admin.command("inspect")

@@ -16,6 +16,7 @@ from servo.core.keys import AssetKey, TaskOperation
 from servo.core.plan import Plan
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import RunState, TaskState
+from servo.core.tags import ISOLATION, OWN_PROCESS
 from servo.errors import Conflict, Invalid, NotFound
 from servo.projection.reader import Reader
 from servo.runtime.system import SystemClock, SystemEntropy
@@ -26,6 +27,7 @@ from servo.sdk.planning import plan_assets
 from servo.sdk.project import Project
 from servo.sdk.selection import AssetSelection
 from servo.worker.loader import load_project
+from servo.worker.parallelism import parallelism
 from servo.worker.session import Session, setting_for
 
 FAILED = 1
@@ -61,6 +63,7 @@ def _where(command: click.Command) -> click.Command:
 @click.option("--config", "config", help="Configuration: a file of JSON, or JSON itself.")
 @click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag of the run.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and do nothing.")
+@click.option("--isolate", is_flag=True, help="Run every task in a process of its own.")
 @click.option("--checks-only", is_flag=True, help="Check the latest outputs and make nothing.")
 def materialize(  # noqa: PLR0913 - the options of the command
     *,
@@ -69,6 +72,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
     config: str | None,
     tags: Sequence[str],
     dry_run: bool,
+    isolate: bool,
     checks_only: bool,
     store: str,
     tenant: str,
@@ -87,10 +91,14 @@ def materialize(  # noqa: PLR0913 - the options of the command
     project = load_project(name, folder)
     plan = _plan(project, select, checks_only=checks_only)
     given, labels = read_config(config), {**read_tags(tags), CODE_LABEL: name}
+    if isolate:
+        labels[ISOLATION] = OWN_PROCESS
     if dry_run:
         return _show_plan(plan, json_=json_)
     setting = setting_for(name, folder, _store_url(store), tenant=tenant, workspace=workspace)
-    with Session(setting, workers=at_most(workers, project.executor)) as session:
+    with Session(
+        setting, workers=parallelism(given, at_most(workers, project.executor))
+    ) as session:
         session.deploy(name, project.definitions())
         _finish_begun(session, json_=json_)
         began = SystemClock().monotonic()

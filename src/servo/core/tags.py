@@ -1,0 +1,36 @@
+"""Tags that Servo reads: of a run, and of a task."""
+
+from collections.abc import Mapping
+
+from servo.errors import Invalid
+
+ISOLATION = "servo/isolation"
+OWN_PROCESS = "process"
+PRIORITIES = ("servo/priority", "dagster/priority")
+MAX_PRIORITY = 1_000_000_000
+
+
+def is_isolated(*tags: Mapping[str, str]) -> bool:
+    """Whether the tags of a task, or those of its run, ask for a process of its own."""
+    return any(found.get(ISOLATION) == OWN_PROCESS for found in tags)
+
+
+def check_isolation(value: str | None, what: str) -> None:
+    """`Invalid` if an isolation is none that there is."""
+    if value not in (None, "", OWN_PROCESS):
+        raise Invalid(f"{what}: isolation is {value!r}", remedy=f'use "{OWN_PROCESS}", or none')
+
+
+def priority_of(tags: Mapping[str, object], what: str) -> int:
+    """The priority that tags give; 0 without one, and higher goes first."""
+    given = next((tags[name] for name in PRIORITIES if name in tags), 0)
+    try:
+        priority = int(str(given))
+    except ValueError:
+        priority = MAX_PRIORITY + 1
+    if abs(priority) > MAX_PRIORITY:
+        raise Invalid(
+            f"{what}: the priority is {given!r}",
+            remedy="use a whole number; higher goes first, and without one it is 0",
+        )
+    return priority

@@ -1,0 +1,166 @@
+"""Values that must not be seen, and texts without them.
+
+Whoever resolves a secret tells its value here, and whoever is about to let a text leave the
+process asks for it without any of them. A value is found as it is, in one line or in several, and
+as Python, JSON, URLs, hexadecimal and Base64 spell it, also in the middle of something longer that
+was encoded as a whole ("user:password"). Where two of them overlap, both are hidden.
+
+What is shorter than four characters is not hidden: it would be found in every text.
+"""
+
+import base64
+import json
+from collections.abc import Iterable, Iterator
+from urllib.parse import quote, quote_plus
+
+STARS = "***"
+MIN_CHARACTERS = 4
+MIN_LINE = 8
+MIN_ENCODED = 4
+MAX_VALUES = 1_000
+
+
+class Redaction:
+    """The values to be hidden; of very many, those that were resolved last."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, None] = {}
+        self._spellings: tuple[bytes, ...] | None = ()
+        self._longest = 0
+
+    def add(self, value: object) -> None:
+        """Hide a value from now on."""
+        text = str.__str__(value) if isinstance(value, str) else str(value)
+        if text in self._values or len(text.strip()) < MIN_CHARACTERS:
+            return
+        # A copy of the dictionary: another thread may be hiding something.
+        self._values = dict.fromkeys([*self._values, text][-MAX_VALUES:])
+        self._spellings = None
+
+    def clear(self) -> None:
+        """Forget every value."""
+        self._values, self._spellings, self._longest = {}, (), 0
+
+    def data(self, data: bytes) -> bytes:
+        """Bytes without the values."""
+        parts: list[bytes] = []
+        kept = 0
+        for start, end in _merged(_found(data, self._all())):
+            parts += (data[kept:start], STARS.encode())
+            kept = end
+        return b"".join([*parts, data[kept:]]) if parts else data
+
+    def text(self, text: str) -> str:
+        """A text without the values."""
+        if not self._values:
+            return text
+        return self.data(text.encode(errors="surrogatepass")).decode(errors="surrogatepass")
+
+    def tail(self, data: bytes, most: int) -> bytes:
+        """At most so many of the last bytes, without the values and without half a value."""
+        spellings = self._all()
+        if len(data) <= most or not spellings:
+            return self.data(data[-most:])
+        # What is cut at its beginning is not found, and lies within the length of the longest.
+        return self.data(data[-(most + self._longest) :])[self._longest :][-most:]
+
+    def longest_spelling(self) -> int:
+        """How many bytes a value may take; so many more have to be read to find one at a border."""
+        _ = self._all()
+        return self._longest
+
+    def is_hidden(self, value: object) -> bool:
+        """Whether this very value, a number for example, is to be hidden."""
+        return str(value) in self._values
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    def _all(self) -> tuple[bytes, ...]:
+        if self._spellings is None:
+            found = {s for value in self._values for s in _spellings(value)}
+            self._longest = max(map(len, found), default=0)
+            self._spellings = tuple(sorted(found))
+        return self._spellings
+
+
+def _found(data: bytes, spellings: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+    for spelling in spellings:
+        start = data.find(spelling)
+        while start >= 0:
+            yield start, start + len(spelling)
+            start = data.find(spelling, start + 1)
+
+
+def _merged(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Places in their order, those that overlap or touch as one."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(places):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _spellings(value: str) -> set[bytes]:
+    """Everything that a value can look like in a text."""
+    stripped = value.strip()
+    lines = [line.strip() for line in value.splitlines()] if len(value.splitlines()) > 1 else []
+    plain = {value, stripped, *(line for line in lines if len(line) >= MIN_LINE)}
+    written = {spelling for text in plain for spelling in _written(text)}
+    return written | _encoded(value) | _encoded(stripped)
+
+
+def _written(text: str) -> Iterator[bytes]:
+    """A text as people and programs write it into another."""
+    # Twice: JSON that is shown in the arguments of an exception is escaped once more.
+    for escaped in _escaped(text):
+        for spelled in _escaped(escaped):
+            yield spelled.encode(errors="surrogatepass")
+    data = text.encode(errors="surrogatepass")
+    for quoted in (quote(data), quote(data, safe=""), quote_plus(data)):
+        yield quoted.encode()
+        yield _lower_escapes(quoted).encode()
+
+
+def _escaped(text: str) -> set[str]:
+    # The quotes of one form are not escaped in the other, and both occur.
+    return {
+        text,
+        json.dumps(text)[1:-1],
+        json.dumps(text, ensure_ascii=False)[1:-1],
+        repr(text)[1:-1],
+        repr(f"{text}'")[1:-2],
+        repr(f"{text}'\"")[1:-4],
+        ascii(text)[1:-1],
+    }
+
+
+def _lower_escapes(quoted: str) -> str:
+    first, *rest = quoted.split("%")
+    return "%".join([first, *(part[:2].lower() + part[2:] for part in rest)])
+
+
+def _encoded(text: str) -> set[bytes]:
+    data = text.encode(errors="surrogatepass")
+    found = {data.hex().encode(), data.hex().upper().encode()}
+    found |= {line for line in base64.encodebytes(data).splitlines() if len(line) >= MIN_LINE}
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        found.add(encode(data))
+        for before in range(3):
+            # The characters that depend on this value alone, wherever in a group of three bytes
+            # it begins.
+            first = (before * 8 + 5) // 6
+            core = encode(bytes(before) + data)[first : (before + len(data)) * 8 // 6]
+            if len(core) >= MIN_ENCODED:
+                found.add(core)
+    return found
+
+
+_hidden = Redaction()
+
+
+def hidden() -> Redaction:
+    """The values that this process has resolved."""
+    return _hidden

@@ -1,0 +1,57 @@
+"""What an execution used: time, the processor, and memory.
+
+The processor time is that of this process and of those it has started and waited for. The memory is
+the most that the process ever held if this execution drove it there, and otherwise what it holds at
+the end: a warm process has a past, and the system remembers only its peak.
+"""
+
+import os
+import resource
+import sys
+from contextlib import suppress
+from functools import cache
+
+from servo.core.events.tasks import TaskCost
+from servo.ports.clock import Clock
+
+_PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Meter:
+    """Measures from when it is made."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._used, self._peak = _so_far()
+
+    def cost(self) -> TaskCost | None:
+        """What was used since; None for what took less than can be measured."""
+        wall = round((self._clock.monotonic() - self._began) * 1000)
+        used, peak = _so_far()
+        cpu = round((used - self._used) * 1000)
+        if not wall and not cpu:
+            return None
+        held = peak if peak > self._peak else _resident() or peak
+        return TaskCost(wall_ms=wall, cpu_ms=cpu, peak_memory_bytes=held)
+
+
+def _so_far() -> tuple[float, int]:
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    others = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+    return used, own.ru_maxrss * _PEAK_UNIT
+
+
+def _resident() -> int:
+    """The memory this process holds; 0 where the system does not tell."""
+    with suppress(OSError, IndexError, ValueError):
+        return int(os.pread(_own_memory(), 64, 0).split()[1]) * _PAGE
+    return 0
+
+
+@cache
+def _own_memory() -> int:
+    """Opened once, for its speed."""
+    return os.open("/proc/self/statm", os.O_RDONLY)

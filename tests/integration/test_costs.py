@@ -1,0 +1,80 @@
+"""What executions used is recorded."""
+
+from pathlib import Path
+
+from servo.core.events.tasks import TaskCost
+from servo.core.state.rows.execution import TaskCostRow
+from servo.projection.reader import Reader
+from servo.runtime.system import SystemClock
+from servo.sdk.planning import plan_assets
+from servo.storage.from_url import store_from_url
+from servo.worker.loader import load_project
+from servo.worker.metering import Meter
+from servo.worker.session import Session, setting_for
+
+CODE = """
+import subprocess
+import sys
+import time
+from servo import asset
+
+@asset
+def nothing(): ...
+
+@asset
+def sleeps():
+    time.sleep(0.3)
+
+@asset
+def computes():
+    until = time.process_time() + 0.3
+    while time.process_time() < until:
+        pass
+
+@asset
+def has_others_compute():
+    code = "import time\\nwhile time.process_time() < 0.3: pass"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+@asset(deps=[sleeps, computes, has_others_compute])
+def holds_much():
+    held = b"x" * 400_000_000
+    time.sleep(0.01)
+    return len(held)
+
+@asset(deps=[holds_much])
+def holds_little():
+    time.sleep(0.01)
+"""
+
+
+def test_time_processor_and_memory_of_an_execution_are_recorded(tmp_path: Path) -> None:
+    (tmp_path / "assets.py").write_text(CODE)
+    project = load_project("assets.py", tmp_path)
+    setting = setting_for("assets.py", tmp_path, str(tmp_path / "store"))
+    with Session(setting, workers=1) as session:
+        session.deploy("assets.py", project.definitions())
+        run = session.request(plan_assets(project, project.order), "one")
+        ended = session.wait(run, 60)
+        assert ended is not None
+        assert ended.tasks_succeeded == 6
+    reader = Reader(store_from_url(setting.store, clock=SystemClock()), session.paths)
+    rows = reader.snapshot().rows("task_costs")
+    costs = [row for row in rows if isinstance(row, TaskCostRow)]
+    found = {row.task_key.partition(":")[0]: row for row in costs}
+    assert found["sleeps"].wall_ms >= 300
+    assert found["sleeps"].cpu_ms < 200
+    assert found["computes"].cpu_ms >= 290
+    assert found["has_others_compute"].cpu_ms >= 290
+    assert found["holds_much"].peak_memory_bytes > 400_000_000
+    assert 10_000_000 < found["holds_little"].peak_memory_bytes < 400_000_000
+
+
+def test_what_cannot_be_measured_is_not_told() -> None:
+    class Still(SystemClock):
+        def monotonic(self) -> float:
+            return 0.0
+
+    costs = [Meter(Still()).cost() for _ in range(20)]
+    assert None in costs
+    assert all(cost is None or isinstance(cost, TaskCost) for cost in costs)
