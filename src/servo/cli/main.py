@@ -26,6 +26,7 @@ DEBUG = "SERVO_DEBUG"
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "admin": ("servo.cli.commands.admin:admin", "Inspect, verify, rebuild, collect."),
+        "asset": ("servo.cli.commands.assets:asset", "See what was made of an asset."),
         "check": ("servo.cli.commands.project:check", "Say what is wrong with a project."),
         "demo": ("servo.cli.commands.demo:demo", "Run an example in this terminal."),
         "init": ("servo.cli.commands.project:init", "Begin a project."),
@@ -36,7 +37,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "resume": ("servo.cli.commands.materialize:resume", "Finish runs that were begun."),
         "run": ("servo.cli.commands.runs:run", "See what ran, and stop it."),
         "status": ("servo.cli.commands.status:status", "Say how a workspace stands."),
-        "sql": ("servo.cli.commands.sql:sql", "Ask the tables of a workspace with SQL."),
+        "sql": ("servo.cli.commands.sql:sql", "Ask tables and asset data with SQL."),
     }
 )
 
