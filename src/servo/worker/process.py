@@ -103,11 +103,11 @@ def _runner(setting: Setting) -> Runner:
     project = load_project(setting.code, Path(setting.folder))
     paths = Paths(setting.tenant, setting.workspace)
     store = store_from_url(setting.store, clock=clock)
-    capture = Capture(store, paths)
+    capture = Capture(store, paths, clock)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
     log = logging.getLogger("servo.asset")
     calls = Calls(project, OutputStore(store, paths), log, os.environ)
-    return Runner(calls, clock, after=capture.keep)
+    return Runner(calls, clock, before=capture.begin, after=capture.keep)
 
 
 def serve(pool: socket.socket, runner: Runner) -> None:

@@ -25,16 +25,20 @@ class Runner:
         clock: Clock,
         *,
         on_error: Callable[[str, BaseException], None] | None = None,
+        before: Callable[[Work], None] | None = None,
         after: Callable[[Work], None] | None = None,
     ) -> None:
         self._calls = calls
         self._clock = clock
         self._on_error = on_error
+        self._before = before
         self._after = after
 
     def run(self, work: Work) -> Done:
         """Run user code; whatever it does comes back as how the execution ended."""
         began = self._clock.monotonic()
+        if self._before is not None:
+            self._before(work)
         try:
             key = self._calls.keys.get(work.asset_key)
             done = _unknown(work) if key is None else self._calls.run(work, key)
