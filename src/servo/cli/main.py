@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "asset": ("servo.cli.commands.assets:asset", "See what was made of an asset."),
         "check": ("servo.cli.commands.project:check", "Say what is wrong with a project."),
         "demo": ("servo.cli.commands.demo:demo", "Run an example in this terminal."),
+        "dev": ("servo.cli.commands.dev:dev", "Work on a project: run, watch, reload."),
         "init": ("servo.cli.commands.project:init", "Begin a project."),
         "list": ("servo.cli.commands.project:list_", "List the assets of a project."),
         "logs": ("servo.cli.commands.logs:logs", "Show what a run printed."),
@@ -95,8 +96,8 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        fail("interrupted")
+    except (click.Abort, KeyboardInterrupt) as stopped:
+        fail(str(stopped) or "interrupted")
         return INTERRUPTED
     except ServoError as error:
         fail(str(error))

@@ -75,12 +75,13 @@ class Capture:
 
     def _look(self) -> None:
         """Store what an execution has printed so far, if it is more than before."""
-        if self._current is None:
+        work = self._current
+        if work is None:
             return
         _flush()
         with self._lock:
-            work = self._current
-            if work is not None and os.fstat(self._fd).st_size > self._stored:
+            # It may have ended meanwhile, and another may have begun.
+            if self._current is work and os.fstat(self._fd).st_size > self._stored:
                 self._put(work)
 
     def _put(self, work: Work) -> None:

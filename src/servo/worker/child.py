@@ -25,6 +25,7 @@ class Child:
         self.ready = False
         self.running: dict[str, Assignment] = {}
         self.interrupted = False
+        self.retired = False
         self.target: str | None = None
         self.outcome: TaskOutcome | None = None
         self._since = 0.0
@@ -44,7 +45,8 @@ class Child:
 
     def takes(self, depth: int) -> bool:
         """Whether it can be given another execution, up to `depth` of them."""
-        return self.ready and not self.interrupted and len(self.running) < depth
+        free = self.ready and not self.interrupted and not self.retired
+        return free and len(self.running) < depth
 
     def send(self, data: bytes, assignment: Assignment, now: float) -> None:
         """Give it an execution. If it is gone, that is noticed when its socket is read."""
@@ -72,6 +74,12 @@ class Child:
         else:
             with suppress(OSError):
                 self.socket.shutdown(socket.SHUT_WR)
+
+    def retire(self) -> None:
+        """Give it nothing more, and let it end once it has done what it was given."""
+        self.retired = True
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
 
     def kill_if_overdue(self, now: float, grace: timedelta) -> None:
         """Kill it if it was asked to stop and has not."""

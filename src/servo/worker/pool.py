@@ -82,13 +82,17 @@ class Pool:
         self._up = threading.Event()
         self._broken: str | None = None
         self.name = f"{socket.gethostname()}-{os.getpid()}-{entropy.token_bytes(6).hex()}"
-        self._registered = Registered(registry_folder(), self.name, setting.address)
+        self._registered = Registered(
+            registry_folder(),
+            self.name,
+            setting.address,
+            code=setting.place if setting.stays else "",
+        )
         self._thread = threading.Thread(target=self._listen, name="servo-pool", daemon=True)
 
     def start(self) -> None:
         """Start every process; they import the user's code while the leader takes over."""
-        for _ in range(self._size):
-            self._add_child()
+        self._fill()
         self._service.watch(self.look)
         self._thread.start()
 
@@ -101,6 +105,23 @@ class Pool:
         """`Invalid` if no process can run anything any more."""
         if self._broken is not None:
             raise Invalid(self._broken, remedy="fix the code and start again")
+
+    @property
+    def broken(self) -> str | None:
+        """Why no new process can run anything, if so."""
+        return self._broken
+
+    def renew(self) -> None:
+        """Replace every process by one that imports the code as it is now.
+
+        What runs is finished by the process that runs it, and what waits goes to the new ones.
+        """
+        with self._lock:
+            self._broken, self._stillborn = None, 0
+            for child in self._children:
+                child.retire()
+        with suppress(OSError):
+            _ = self._waker.send(b"x")
 
     def drain(self, limit: timedelta = GRACE) -> None:
         """Take nothing more, interrupt what runs and report it, within a limit."""
@@ -144,7 +165,7 @@ class Pool:
         ]
 
     def _capacity(self) -> int:
-        if self._draining or not any(child.ready for child in self._children):
+        if self._draining or not any(c.ready and not c.retired for c in self._children):
             return 0
         backlog = int(self._size * BACKLOG_SECONDS / max(self._usual_seconds, 1e-6))
         return self._size + min(backlog, MAX_BACKLOG)
@@ -222,6 +243,13 @@ class Pool:
             self._children.append(child)
         self._selector.register(child.socket, selectors.EVENT_READ, child)
 
+    def _fill(self) -> None:
+        """Start as many processes as are missing, unless none could run anything."""
+        while self._broken is None and not self._stopping and not self._draining:
+            if sum(not child.retired for child in self._children) >= self._size:
+                return
+            self._add_child()
+
     def _listen(self) -> None:
         try:
             while not self._stopping:
@@ -234,8 +262,11 @@ class Pool:
         for key, _ in self._selector.select(timeout=LOOK_EVERY):
             if key.data is not None:
                 self._read(key.data, reports)
+            elif not self._stopping:
+                self._woken.recv(RECEIVE_BYTES)
         for report in reports:
             self._submit(report)
+        self._fill()
         self._keep_going()
 
     def _fail(self, why: str) -> None:
@@ -291,12 +322,10 @@ class Pool:
                 reports.append(self._batch(_interrupted(assignment)))
             else:
                 reports.append(self._batch(_died(assignment, code)))
-        if not child.ready and not child.interrupted:
+        if not child.ready and not child.interrupted and not child.retired:
             self._stillborn += 1
         if self._stillborn >= MAX_STILLBORN and self._broken is None:
             self._fail(f"worker processes end while they import the code, with {_how(code)}")
-        if self._broken is None and not self._stopping and not self._draining:
-            self._add_child()
 
     def _keep_going(self) -> None:
         """Beat for what runs, and kill what was asked to stop and does not."""

@@ -40,6 +40,15 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     store: str
     tenant: str
     workspace: str
+    stays: bool = False
+    """Whether whoever leads goes on when there is nothing to do, and takes requests of others."""
+
+    @property
+    def place(self) -> str:
+        """Which code is meant, told apart from that of the same name elsewhere."""
+        if self.code.endswith(".py"):
+            return str(Path(self.folder, self.code).resolve())
+        return f"{self.code} in {self.folder}"
 
     @property
     def address(self) -> str:

@@ -6,6 +6,7 @@ import click
 from rich.text import Text
 
 from servo.cli.commands.materialize import retry
+from servo.cli.completing import run_ids
 from servo.cli.leaving import leave
 from servo.cli.output import console, emit_json, instant
 from servo.cli.run_rows import all_runs, find, run_and_tasks
@@ -51,7 +52,7 @@ def list_(*, target: Target, limit: int, json_: bool) -> None:
 
 
 @run.command("show", short_help="One run and its tasks.")
-@click.argument("run_id")
+@click.argument("run_id", shell_complete=run_ids)
 @click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
 @of_a_workspace
 def show(*, target: Target, run_id: str, json_: bool) -> None:
@@ -76,7 +77,7 @@ def show(*, target: Target, run_id: str, json_: bool) -> None:
 
 
 @run.command("cancel", short_help="Stop a run.")
-@click.argument("run_id")
+@click.argument("run_id", shell_complete=run_ids)
 @click.option("--reason", default="", help="Why, for whoever asks later.")
 @of_a_workspace
 def cancel(*, target: Target, run_id: str, reason: str) -> None:
