@@ -43,7 +43,10 @@ def open_host(code: Code, where: Where, workers: int) -> Generator[Host]:
     )
     with stopped_by_sigterm(), _host(setting, code, workers) as host:
         host.deploy(code.name, code.project.definitions())
-        yield host
+        try:
+            yield host
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(host.interrupt()) from None
 
 
 def _host(setting: Setting, code: Code, workers: int) -> Host:

@@ -46,10 +46,7 @@ def wait_for(host: Host, run_id: str, *, shown: bool) -> Ended:
     began = clock.monotonic()
     stderr = console(stderr=True)
     seen = shown and stderr.is_terminal
-    try:
-        run = _watch(host, run_id, stderr) if seen else host.wait(run_id)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(host.interrupt()) from None
+    run = _watch(host, run_id, stderr) if seen else host.wait(run_id)
     seconds = clock.monotonic() - began
     return Ended(run=run, tasks=host.tasks(run_id), seconds=seconds)
 
