@@ -4,8 +4,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from textwrap import dedent
+from threading import Timer
 
 LIMIT = 60
 CODE = """
@@ -50,13 +52,21 @@ def test_what_runs_is_followed_until_it_ends(tmp_path: Path) -> None:
     with start(tmp_path, "materialize") as running:
         wait_for(tmp_path, ".servo/default/default/manifests/**/*.json")
         with start(tmp_path, "logs", "-f") as following, start(tmp_path, "logs", "-f") as left:
+            all_of_them = (running, following, left)
+            overdue = Timer(LIMIT, kill, [all_of_them])
+            overdue.start()
             try:
-                watch(tmp_path, running, following, left)
+                watch(tmp_path, *all_of_them)
             finally:
-                for process in (running, following, left):
-                    process.kill()
+                overdue.cancel()
+                kill(all_of_them)
     stored = list((tmp_path / ".servo/default/default/logs").rglob("*.txt"))
     assert [path.read_text() for path in stored] == ["begun\ndone\n"]
+
+
+def kill(processes: Iterable[Started]) -> None:
+    for process in processes:
+        process.kill()
 
 
 def watch(folder: Path, running: Started, following: Started, left: Started) -> None:

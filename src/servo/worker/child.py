@@ -4,7 +4,8 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 import msgspec
@@ -13,6 +14,16 @@ from servo.core.events.tasks import TaskOutcome
 from servo.runtime.workers import Assignment
 from servo.worker.messages import Frames, from_worker
 from servo.worker.process import Setting
+
+
+@contextmanager
+def _without_ctrl_c() -> Generator[None]:
+    """What is started meanwhile never sees Ctrl-C: also not before it says that it ignores it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Child:
@@ -31,7 +42,7 @@ class Child:
         self._since = 0.0
         self._asked_at: float | None = None
         command = [sys.executable, "-m", "servo.worker.process", str(theirs.fileno())]
-        with theirs:
+        with theirs, _without_ctrl_c():
             self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 [*command, msgspec.json.encode(setting).decode()],
                 pass_fds=(theirs.fileno(),),

@@ -59,6 +59,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 def main() -> int:
     """Serve the pool on the other end of the socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pool's to handle
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by who started us
     signal.signal(signal.SIGTERM, _interrupt)
     pool = socket.socket(fileno=int(sys.argv[1]))
     pool.set_inheritable(False)
