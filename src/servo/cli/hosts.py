@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 
 from servo.cli.code import find_code
-from servo.cli.workspace import Where
+from servo.cli.workspace import Target, Where
 from servo.sdk.project import Project
 from servo.worker.examine import fingerprint, watched_files
 from servo.worker.guest import Guest
 from servo.worker.loader import load_project
 from servo.worker.process import Setting
-from servo.worker.registry import at_work, registry_folder
+from servo.worker.registry import Member, at_work, registry_folder
 from servo.worker.session import Session, setting_for
 
 Host = Session | Guest
@@ -54,6 +54,14 @@ def _host(setting: Setting, code: Code, workers: int) -> Host:
     if busy is None:
         return Session(setting, workers=workers)
     return Guest(setting, busy, fingerprint(watched_files(code.name, code.folder)))
+
+
+def who_works_in(target: Target) -> Member | None:
+    """The process of this machine that is at work in a workspace, if one is."""
+    paths = target.paths
+    where = Where(store=target.url, tenant=paths.tenant, workspace=paths.workspace)
+    setting = setting_for("", Path.cwd(), where.url, tenant=where.tenant, workspace=where.workspace)
+    return at_work(registry_folder(), setting.address)
 
 
 @contextmanager
