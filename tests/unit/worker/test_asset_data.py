@@ -13,18 +13,18 @@ from servo.worker.naming import find_asset
 KEYS = {"orders", "shop/orders", "shop/daily", "left/same", "right/same"}
 
 
-@pytest.mark.parametrize(
-    ("value", "rows"),
-    [
-        ([{"a": 1, "b": "x"}, {"a": 2}], [{"a": 1, "b": "x"}, {"a": 2, "b": None}]),
-        ({"a": [1, 2], "b": {"c": 1}}, [{"a": [1, 2], "b": {"c": 1}}]),
-        ([1, None, 3], [{"value": 1}, {"value": None}, {"value": 3}]),
-        ([], []),
-        ([{}, {}], [{"value": None}, {"value": None}]),
-        (7, [{"value": 7}]),
-        (None, [{"value": None}]),
-    ],
-)
+PLAIN: list[tuple[Any, list[dict[str, Any]]]] = [
+    ([{"a": 1, "b": "x"}, {"a": 2}], [{"a": 1, "b": "x"}, {"a": 2, "b": None}]),
+    ({"a": [1, 2], "b": {"c": 1}}, [{"a": [1, 2], "b": {"c": 1}}]),
+    ([1, None, 3], [{"value": 1}, {"value": None}, {"value": 3}]),
+    ([], []),
+    ([{}, {}], [{"value": None}, {"value": None}]),
+    (7, [{"value": 7}]),
+    (None, [{"value": None}]),
+]
+
+
+@pytest.mark.parametrize(("value", "rows"), PLAIN)
 def test_plain_values_have_a_form_as_a_table(value: Any, rows: list[dict[str, Any]]) -> None:
     assert as_table("k", "json", json.dumps(value).encode()).to_pylist() == rows
 
