@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from checks import commands, examples, prose, reference
+from checks import cli_page, commands, examples, prose, reference
 from checks.markdown import Docs
 
 ROOT = Path(__file__).parents[1]
@@ -25,6 +25,7 @@ CHECKS: dict[str, Check] = {
     "bugs": reference.bugs,
     "verbs": reference.verbs,
     "commands": commands.commands,
+    "cli_reference": cli_page.reference,
     "exit_codes": commands.exit_codes,
     "command_lines": commands.command_lines,
     "names": prose.names,
@@ -43,10 +44,15 @@ def main() -> int:
     parser.add_argument("--root", type=Path, default=ROOT)
     parser.add_argument("--only", action="append", choices=CHECKS)
     parser.add_argument("--list", action="store_true", help="name the checks")
+    parser.add_argument("--write", action="store_true", help="write what is written from the code")
     options = parser.parse_args()
     if options.list:
         print(*CHECKS)
         return 0
+    if options.write:
+        path = options.root / "docs" / cli_page.PAGE
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(cli_page.page())
     docs = Docs(options.root.resolve())
     problems = 0
     for name in options.only or CHECKS:

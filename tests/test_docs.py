@@ -83,6 +83,9 @@ LIES: dict[str, list[Lie]] = {
         Lie(CLI, "| `--as-of` |", "| `--back-to` |", "servo sql does not describe --as-of"),
         Lie(CLI, "| `--as-of` |", "| `--back-to` |", "servo sql has no option --back-to"),
     ],
+    "cli_reference": [
+        Lie("docs/reference/cli.md", "## servo admin gc", "## servo admin tidy", "--write"),
+    ],
     "exit_codes": [Lie(CLI, "| 7 | `Corrupt` |", "| 8 | `Corrupt` |", "'Corrupt': '7'")],
     "command_lines": [
         Lie(CLI, "servo sql --as-of 1234", "servo ask --as-of 1234", "is no command"),

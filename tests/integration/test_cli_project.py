@@ -1,8 +1,10 @@
 """The command line as a newcomer meets it: an empty folder, one file, and mistakes."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -35,6 +37,8 @@ def test_a_new_project_runs_as_it_is(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, ""), done
     assert "SUCCEEDED" in done.stdout
     assert "2 succeeded" in done.stdout
+    assert "orders   61 B" in done.stdout
+    assert "revenue  1 B" in done.stdout
     (run,) = asked(tmp_path, "run", "list")
     shown = asked(tmp_path, "run", "show", run["run_id"][:12])
     assert {task["asset_key"] for task in shown["tasks"]} == {"orders", "revenue"}
@@ -121,6 +125,7 @@ def test_a_run_that_fails_says_what_failed_and_exits_with_1(tmp_path: Path) -> N
     assert "broken ZeroDivisionError: division by zero" in done.stdout
     assert "odd ValueError: [/] [red]no markup[/red]" in done.stdout
     (run,) = asked(tmp_path, "run", "list")
+    assert f"`servo run retry {run['run_id']}`" in done.stderr
     assert "[red]no markup[/red]" in servo(tmp_path, "run", "show", run["run_id"]).stdout
 
 
@@ -223,3 +228,33 @@ def test_what_is_held_back_is_listed_and_decided(tmp_path: Path) -> None:
     }
     (row,) = asked(tmp_path, "sql", "select last_materialization_id from assets")
     assert row["last_materialization_id"] == newer["materialization_id"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_says_so_once_and_is_resumed(
+    tmp_path: Path, how: signal.Signals
+) -> None:
+    code = """
+        import time
+        from pathlib import Path
+        from servo import asset
+
+        @asset
+        def slow():
+            Path("began").touch()
+            time.sleep(0 if Path("go").exists() else 60)
+        """
+    (tmp_path / "assets.py").write_text(dedent(code))
+    command = [sys.executable, "-m", "servo.cli.main", "materialize"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
+        until = time.monotonic() + LIMIT
+        while not (tmp_path / "began").exists():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        running.send_signal(how)
+        _, told = running.communicate(timeout=LIMIT)
+    assert running.returncode == 130
+    assert told == "error: interrupted; `servo resume` goes on from here\n"
+    (tmp_path / "go").touch()
+    (resumed,) = asked(tmp_path, "resume")
+    assert resumed["run"]["state"] == "SUCCEEDED"

@@ -126,8 +126,8 @@ def test_an_error_is_one_line_that_ends_with_the_remedy(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == (
-        f"error: there is no store in {tmp_path / 'nowhere'}; name one with --store or "
-        "$SERVO_STORE, or make one with `servo demo`\n"
+        f"error: there is no store in {tmp_path / 'nowhere'}; make one with `servo materialize`, "
+        "or name it with --store or $SERVO_STORE\n"
     )
     assert not (tmp_path / "nowhere").exists()
 

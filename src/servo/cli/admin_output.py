@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from servo.cli.output import console, instant, number, plural, size
+from servo.cli.tables import facts, grid
 from servo.cli.workspace import Target
 from servo.core.manifest import Manifest
 from servo.ports.object_store import ObjectMeta
@@ -35,7 +35,7 @@ def show_inspection(found: Inspection, target: Target) -> None:
 
 
 def _facts(found: Inspection) -> Table:
-    table = _plain()
+    table = facts()
     hot = found.last_entry - found.archived_entries
     table.add_row("ledger", f"{plural(found.last_entry, 'entry', 'entries')}, {number(hot)} hot")
     if found.newest is None:
@@ -60,21 +60,21 @@ def _version(newest: Version, behind: int) -> dict[str, str]:
 
 
 def _tables(found: Inspection) -> Table:
-    table = _grid("table", "files", "unmerged", "active rows", "closed rows", "size")
-    for facts in sorted(found.tables, key=lambda facts: facts.bytes, reverse=True):
+    table = grid("table", "files", "unmerged", "active rows", "closed rows", "size", left=1)
+    for held in sorted(found.tables, key=lambda held: held.bytes, reverse=True):
         table.add_row(
-            facts.table,
-            number(facts.files),
-            number(facts.unmerged),
-            number(facts.active_rows),
-            number(facts.closed_rows),
-            size(facts.bytes),
+            held.table,
+            number(held.files),
+            number(held.unmerged),
+            number(held.active_rows),
+            number(held.closed_rows),
+            size(held.bytes),
         )
     return table
 
 
 def _stored(found: Inspection) -> Table:
-    table = _grid("stored", "objects", "size", "newest")
+    table = grid("stored", "objects", "size", "newest", left=1)
     for stored in found.stored:
         newest = "–" if stored.newest is None else instant(stored.newest)
         table.add_row(stored.kind, number(stored.objects), size(stored.bytes), newest)
@@ -86,7 +86,7 @@ def _stored(found: Inspection) -> Table:
 
 def show_report(report: Report) -> None:
     out = console()
-    table = _plain()
+    table = facts()
     table.add_row("ledger", plural(report.entries, "entry", "entries"))
     table.add_row("manifests", plural(report.manifests, "version"))
     table.add_row("files", f"{number(report.files)}, {size(report.bytes)}")
@@ -132,7 +132,7 @@ def show_published(made: Manifest) -> None:
 
 
 def _show_diffs(out: Console, found: Comparison) -> None:
-    table = _grid("table", "row", "column", "published", "rebuilt", left=5)
+    table = grid("table", "row", "column", "published", "rebuilt")
     for diff in found.differences:
         _add_diff(table, diff)
     out.print(table)
@@ -180,21 +180,3 @@ def show_collected(report: GcReport, plans: Sequence[ObjectMeta], *, dry_run: bo
         out.print(f"archived {plural(report.packed, 'entry', 'entries')}, deleted {hot}")
     for problem in report.problems:
         out.print(Text.assemble(("problem: ", "red"), problem))
-
-
-# --- shapes ---------------------------------------------------------------------------------------
-
-
-def _plain() -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="cyan")
-    table.add_column()
-    return table
-
-
-def _grid(*names: str, left: int = 1) -> Table:
-    """A table whose columns after the first `left` are numbers."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for place, name in enumerate(names):
-        table.add_column(name, justify="left" if place < left else "right")
-    return table

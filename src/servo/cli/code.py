@@ -20,6 +20,6 @@ def find_code(given: str | None, folder: Path) -> str:
     if not found:
         raise NotFound(
             "no Python file here defines assets",
-            remedy="name one, or begin with a file assets.py that decorates functions with @asset",
+            remedy="begin with `servo init`, which writes an assets.py, or name a file that does",
         )
     raise Invalid(f"several files may define assets: {', '.join(found)}", remedy="name one of them")

@@ -21,13 +21,19 @@ from servo.cli.output import BUG, INTERRUPTED, exit_code, fail
 from servo.errors import ServoError
 
 DEBUG = "SERVO_DEBUG"
+PROGRAM = "servo"
+COMPLETE = "_SERVO_COMPLETE"
+"""What the script of `servo completion` sets when the shell wants to know how to go on."""
 
 # Each command: where it is, and what `servo --help` says of it, which must not import it.
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "admin": ("servo.cli.commands.admin:admin", "Inspect, verify, rebuild, collect, limit."),
+        "asset": ("servo.cli.commands.assets:asset", "See what was made of an asset."),
         "check": ("servo.cli.commands.project:check", "Say what is wrong with a project."),
+        "completion": ("servo.cli.commands.completion:completion", "Complete in your shell."),
         "demo": ("servo.cli.commands.demo:demo", "Run an example in this terminal."),
+        "dev": ("servo.cli.commands.dev:dev", "Work on a project: run, watch, reload."),
         "init": ("servo.cli.commands.project:init", "Begin a project."),
         "list": ("servo.cli.commands.project:list_", "List the assets of a project."),
         "logs": ("servo.cli.commands.logs:logs", "Show what a run printed."),
@@ -36,7 +42,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "resume": ("servo.cli.commands.materialize:resume", "Finish runs that were begun."),
         "run": ("servo.cli.commands.runs:run", "See what ran, and stop it."),
         "status": ("servo.cli.commands.status:status", "Say how a workspace stands."),
-        "sql": ("servo.cli.commands.sql:sql", "Ask the tables of a workspace with SQL."),
+        "sql": ("servo.cli.commands.sql:sql", "Ask tables and asset data with SQL."),
     }
 )
 
@@ -73,6 +79,9 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit with its code."""
+    if asked := os.environ.get(COMPLETE):
+        shells = import_module("click.shell_completion")
+        sys.exit(shells.shell_complete(cli, {}, PROGRAM, COMPLETE, asked))
     try:
         code = run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
@@ -87,15 +96,15 @@ def run(arguments: Sequence[str]) -> int:
     """Run a command; its exit code."""
     # Not `cli.main`, which has ideas of its own about pipes that close and keys that interrupt.
     try:
-        with cli.make_context("servo", list(arguments)) as context:
+        with cli.make_context(PROGRAM, list(arguments)) as context:
             result = cli.invoke(context)
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        fail("interrupted")
+    except (click.Abort, KeyboardInterrupt) as stopped:
+        fail(str(stopped) or "interrupted")
         return INTERRUPTED
     except ServoError as error:
         fail(str(error))

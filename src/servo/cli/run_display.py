@@ -1,13 +1,21 @@
 """How a run looks while it goes on, and what is said when it is over."""
 
+from collections.abc import Sequence
+from datetime import datetime
 from importlib import import_module
+from typing import Any
 
+import msgspec
+from rich.table import Table
 from rich.text import Text
 
-from servo.cli.output import console, plural
+from servo.cli.hosts import Host
+from servo.cli.output import console, number, plural, size
+from servo.cli.tables import facts
+from servo.core.state.rows.assets import MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import RunState, TaskState
-from servo.worker.session import Session
+from servo.runtime.system import SystemClock
 
 _WORDS = (
     ("succeeded", "tasks_succeeded", "green"),
@@ -16,53 +24,143 @@ _WORDS = (
     ("cancelled", "tasks_cancelled", "yellow"),
 )
 _STYLE = {RunState.SUCCEEDED: "bold green", RunState.FAILED: "bold red"}
+_ASKABLE = ("parquet", "json", "text")
 MAX_FAILURES = 10
-MAX_NAMES = 4
+MAX_OUTPUTS = 10
+MAX_RUNNING = 8
+MAX_TASKS = 2_000
 LOOK_EVERY = 0.1
 
 
-def wait_for(session: Session, run_id: str, *, shown: bool) -> RunRow:
-    """Wait for the end of a run, with a bar where somebody is looking; its last row."""
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that is over, and how long it was waited for."""
+
+    run: RunRow
+    tasks: list[TaskRow]
+    seconds: float
+
+
+def wait_for(host: Host, run_id: str, *, shown: bool) -> Ended:
+    """Wait for the end of a run, with a live table where somebody is looking."""
+    clock = SystemClock()
+    began = clock.monotonic()
     stderr = console(stderr=True)
-    if not shown or not stderr.is_terminal:
-        return session.wait(run_id)
-    rich = import_module("rich.progress")
+    seen = shown and stderr.is_terminal
+    run = _watch(host, run_id, stderr) if seen else host.wait(run_id)
+    seconds = clock.monotonic() - began
+    return Ended(run=run, tasks=host.tasks(run_id), seconds=seconds)
+
+
+# --- while it goes on -----------------------------------------------------------------------------
+
+
+def _watch(host: Host, run_id: str, stderr: Any) -> RunRow:
+    progress, live = import_module("rich.progress"), import_module("rich.live")
     columns = (
-        rich.BarColumn(bar_width=32),
-        rich.MofNCompleteColumn(),
-        rich.TimeElapsedColumn(),
-        rich.TextColumn("{task.description}", style="cyan"),
+        progress.BarColumn(bar_width=32),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
     )
-    with rich.Progress(*columns, console=stderr, transient=True) as bars:
-        bar = bars.add_task("", total=None)
-        while (ended := session.wait(run_id, LOOK_EVERY)) is None:
-            row = session.row(run_id)
+    bars = progress.Progress(*columns, console=stderr)
+    bar = bars.add_task("", total=None)
+    group = import_module("rich.console").Group
+    with live.Live(bars, console=stderr, transient=True, refresh_per_second=10) as screen:
+        while (ended := host.wait(run_id, LOOK_EVERY)) is None:
+            row = host.row(run_id)
             if row is not None:
-                names = ", ".join(sorted(session.pool.at_work())[:MAX_NAMES])
-                bars.update(bar, completed=_over(row), total=row.task_count, description=names)
+                bars.update(bar, completed=_over(row), total=row.task_count)
+                screen.update(group(_now(host, row), bars))
     return ended
+
+
+def _now(host: Host, run: RunRow) -> Table:
+    """What is being done, what waits to be done again, and what failed."""
+    table = facts()
+    now = SystemClock().now()
+    tasks = host.tasks(run.run_id) if run.task_count <= MAX_TASKS else host.running()
+    mine = [task for task in tasks if task.run_id == run.run_id]
+    by_state = {state: [t for t in mine if t.state is state] for state in TaskState}
+    for task in by_state[TaskState.FAILED][:MAX_RUNNING]:
+        table.add_row(task.asset_key, Text(f"failed: {_first_line(task.error_message)}", "red"))
+    for task in by_state[TaskState.RETRY_WAIT][:MAX_RUNNING]:
+        table.add_row(
+            task.asset_key, Text(f"again soon: {_first_line(task.error_message)}", "yellow")
+        )
+    running = by_state[TaskState.RUNNING]
+    for task in running[:MAX_RUNNING]:
+        again = f", attempt {task.attempt}" if task.attempt > 1 else ""
+        table.add_row(task.asset_key, f"running {_since(task.started_at, now)}{again}")
+    if len(running) > MAX_RUNNING:
+        table.add_row("", f"and {number(len(running) - MAX_RUNNING)} more")
+    return table
+
+
+def _since(when: datetime | None, now: datetime) -> str:
+    return "" if when is None else f"{max((now - when).total_seconds(), 0):.0f} s"
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]
 
 
 def _over(row: RunRow) -> int:
     return row.tasks_succeeded + row.tasks_failed + row.tasks_skipped + row.tasks_cancelled
 
 
-def summary(run: RunRow, tasks: list[TaskRow], seconds: float) -> None:
-    """What became of a run: one line, and one for each task that failed."""
-    out = console()
+# --- when it is over ------------------------------------------------------------------------------
+
+
+def outcome(run: RunRow, seconds: float) -> Text:
+    """What became of a run, in one line."""
     said = [
-        Text(f"{getattr(run, field)} {word}", style)
+        Text(f"{number(getattr(run, field))} {word}", style)
         for word, field, style in _WORDS
         if getattr(run, field)
     ]
     told = Text(", ").join(said) if said else Text("nothing to do")
     state = (run.state.value, _STYLE.get(run.state, "bold yellow"))
-    out.print(Text.assemble(state, f" {run.run_id}: ", told, f" in {seconds:.2f} s"))
-    failed = [task for task in tasks if task.state is TaskState.FAILED]
+    return Text.assemble(state, f" {run.run_id}: ", told, f" in {seconds:.2f} s")
+
+
+def summary(ended: Ended, made: Sequence[MaterializationRow] = ()) -> None:
+    """What became of a run, what it made, what failed, and what to do next."""
+    out = console()
+    out.print(outcome(ended.run, ended.seconds))
+    _show_made(made)
+    failed = [task for task in ended.tasks if task.state is TaskState.FAILED]
     for task in failed[:MAX_FAILURES]:
         out.print(Text.assemble("  ", (task.asset_key, "red"), f" {task.error_message}"))
     if len(failed) > MAX_FAILURES:
-        out.print(f"  and {plural(len(failed) - MAX_FAILURES, 'more')}")
-    if failed:
-        said = f"servo logs {run.run_id}, servo run show, and servo run retry once it is mended"
-        console(stderr=True).print(Text(said, "dim"))
+        out.print(f"  and {number(len(failed) - MAX_FAILURES)} more")
+    _show_next(ended.run, made)
+
+
+def _show_made(made: Sequence[MaterializationRow]) -> None:
+    known = [row for row in made if row.byte_size is not None or row.row_count is not None]
+    if not known:
+        return
+    out = console()
+    table = facts()
+    for row in sorted(known, key=lambda row: row.created_seq)[:MAX_OUTPUTS]:
+        rows = "" if row.row_count is None else f"{plural(row.row_count, 'row')}, "
+        held = "" if row.promoted else ", held back: see `servo quarantine list`"
+        table.add_row(f"  {row.asset_key}", f"{rows}{size(row.byte_size or 0)}{held}")
+    out.print(table)
+    if len(known) > MAX_OUTPUTS:
+        total = sum(row.byte_size or 0 for row in known)
+        rest = number(len(known) - MAX_OUTPUTS)
+        out.print(f"  and {rest} more, {size(total)} in all")
+
+
+def _show_next(run: RunRow, made: Sequence[MaterializationRow]) -> None:
+    """What people do next, where people look."""
+    stderr = console(stderr=True)
+    if run.state in (RunState.FAILED, RunState.TIMED_OUT):
+        said = f"next: `servo logs {run.run_id}` for what it printed; mend it; "
+        stderr.print(Text(f"{said}`servo run retry {run.run_id}` does what is left", "dim"))
+    elif made and stderr.is_terminal:
+        askable = [row for row in made if row.output_format in _ASKABLE]
+        last = max(askable or made, key=lambda row: row.created_seq).asset_key
+        name = last if last.isidentifier() else f'"{last}"'
+        asking = f" or `servo sql 'from data.{name}'`" if askable else ""
+        stderr.print(Text(f"next: look with `servo asset show {last}`{asking}", "dim"))

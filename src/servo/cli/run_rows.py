@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from servo.cli.output import plural
+from servo.core.state.rows.assets import MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TaskState
 from servo.errors import Conflict, NotFound
@@ -20,6 +21,13 @@ def run_and_tasks(snapshot: Snapshot, run_id: str) -> tuple[RunRow, list[TaskRow
     rows = [task for task in snapshot.rows("tasks") if isinstance(task, TaskRow)]
     mine = [task for task in rows if task.run_id == row.run_id]
     return row, sorted(mine, key=lambda task: (task.state is not TaskState.FAILED, task.task_key))
+
+
+def outputs_of(snapshot: Snapshot, run_id: str) -> list[MaterializationRow]:
+    """What a run made, in the order it did."""
+    rows = snapshot.rows("materializations")
+    made = [row for row in rows if isinstance(row, MaterializationRow) and row.run_id == run_id]
+    return sorted(made, key=lambda row: row.created_seq)
 
 
 def find(rows: Iterable[RunRow], run_id: str) -> RunRow:

@@ -33,8 +33,25 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock
 
 
-def of_a_workspace(command: Command) -> Command:
-    """Give a command the options that name a workspace, as its argument `target`."""
+class Where(msgspec.Struct, frozen=True, kw_only=True):
+    """What names a workspace, which need not exist yet."""
+
+    store: str
+    tenant: str
+    workspace: str
+
+    @property
+    def url(self) -> str:
+        """The store, wherever it is looked at from."""
+        return self.store if "://" in self.store else str(Path(self.store).expanduser().absolute())
+
+    def open(self) -> Target:
+        """The workspace; `NotFound` if its store is a folder that is not there."""
+        return open_target(self.store, self.tenant, self.workspace)
+
+
+def at_a_workspace(command: Command) -> Command:
+    """Give a command the options that name a workspace, as its argument `where`."""
 
     @click.option(
         "--store",
@@ -49,7 +66,18 @@ def of_a_workspace(command: Command) -> Command:
     )
     @wraps(command)
     def wrapped(*, store: str, tenant: str, workspace: str, **rest: Any) -> Any:
-        return command(target=open_target(store, tenant, workspace), **rest)
+        return command(where=Where(store=store, tenant=tenant, workspace=workspace), **rest)
+
+    return wrapped
+
+
+def of_a_workspace(command: Command) -> Command:
+    """Give a command the workspace that its options name, as its argument `target`."""
+
+    @at_a_workspace
+    @wraps(command)
+    def wrapped(*, where: Where, **rest: Any) -> Any:
+        return command(target=where.open(), **rest)
 
     return wrapped
 
@@ -61,7 +89,7 @@ def open_target(url: str, tenant: str, workspace: str) -> Target:
     if "://" not in folder and not Path(folder).expanduser().is_dir():
         raise NotFound(
             f"there is no store in {folder}",
-            remedy="name one with --store or $SERVO_STORE, or make one with `servo demo`",
+            remedy="make one with `servo materialize`, or name it with --store or $SERVO_STORE",
         )
     clock = SystemClock()
     return Target(url=url, store=store_from_url(url, clock=clock), paths=paths, clock=clock)

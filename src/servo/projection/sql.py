@@ -3,19 +3,23 @@
 Every table of the projection is a view of its name, merged: one row per key, the newest. A table
 is read when a query scans it and not before, so a question about runs does not fetch the tasks.
 
+What is stored of assets is in the schema `data`, under the key of each or, where no other key ends
+alike, its last part: data."shop/orders" or data.orders. Only what the text names is read.
+
 Nothing can be changed and nothing outside can be reached: one statement that reads, no files, no
 network, no extensions, no variables of this process, and no setting that would allow any of it.
 """
 
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from servo.core.state.tables import TABLES
-from servo.errors import Invalid, ServoError
+from servo.errors import Conflict, Invalid, NotFound, ServoError
 from servo.projection.arrow import ArrowColumn, ArrowTable, pa
 from servo.projection.reader import Snapshot
 from servo.projection.schema import schema
@@ -26,6 +30,9 @@ _CONFIG = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }
+DATA = "data"
+_NAMED = re.compile(r'(?i)\b"?data"?\s*\.\s*(?:"((?:[^"]|"")+)"|([a-z_]\w*))')
+_ABSENT = re.compile(r"Table with name (.+?) does not exist")
 _READING = frozenset({"SELECT", "EXPLAIN"})
 
 
@@ -36,17 +43,31 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[tuple[Any, ...]]
 
 
-def query(snapshot: Snapshot, sql: str) -> Answer:
+class DataSource(Protocol):
+    """What is stored of assets."""
+
+    def names(self) -> list[str]:
+        """Every asset that is known."""
+        ...
+
+    def table(self, name: str) -> ArrowTable:
+        """The data of the asset that is called this; an error that says why there is none."""
+        ...
+
+
+def query(snapshot: Snapshot, sql: str, data: DataSource | None = None) -> Answer:
     """Run one statement that reads; `Invalid` with DuckDB's words if it cannot be run."""
     with _connection() as connection:
         views = {name: _View(snapshot, name) for name in TABLES}
         for name, view in views.items():
             connection.register(name, view)
+        missing = _add_data(connection, sql, data) if data is not None else {}
         try:
             table = connection.sql(_statement(connection, sql)).to_arrow_table()
         except _errors() as error:
             # DuckDB wraps what a view raised into its own words: the cause says more.
-            raise _first_failure(views) or _refused(error) from None
+            known = _first_failure(views) or _absent(error, missing, data)
+            raise known or _refused(error) from None
         return Answer(columns=tuple(table.column_names), rows=_rows(table))
 
 
@@ -71,6 +92,44 @@ class _View:
             self.failure = error
             raise
         return self._table.__arrow_c_stream__(requested_schema)
+
+
+def _add_data(connection: Any, sql: str, data: DataSource) -> dict[str, ServoError]:
+    """A view for all data that the text may mean; why there is none, where there is none.
+
+    The text may mention more than it reads, in a string or as a column: what cannot be had is told
+    only if the statement then fails for the want of it.
+    """
+    found = dict.fromkeys(whole.replace('""', '"') or part for whole, part in _NAMED.findall(sql))
+    missing: dict[str, ServoError] = {}
+    _ = connection.execute(f"CREATE SCHEMA {DATA}") if found else None
+    for place, name in enumerate(found):
+        try:
+            connection.register(f"{DATA}_{place}", data.table(name))
+        except (NotFound, Conflict, Invalid) as error:
+            missing[name.lower()] = error
+            continue
+        quoted = name.replace('"', '""')
+        view = f'CREATE OR REPLACE VIEW {DATA}."{quoted}" AS FROM temp.{DATA}_{place}'
+        _ = connection.execute(view)
+    return missing
+
+
+def _absent(
+    error: Exception, missing: dict[str, ServoError], data: DataSource | None
+) -> ServoError | None:
+    """Why a table that a statement names is not there, if it was meant to be an asset's."""
+    named = _ABSENT.search(str(error))
+    if named is None or data is None:
+        return None
+    name = named[1]
+    if name.lower() in missing:
+        return missing[name.lower()]
+    known = [key for key in data.names() if name in (key, key.rpartition("/")[2])]
+    if not known:
+        return None
+    plain = f"{DATA}.{name}" if name.isidentifier() else f'{DATA}."{name}"'
+    return NotFound(f"there is no table {name}", remedy=f"the data of the asset is {plain}")
 
 
 @contextmanager

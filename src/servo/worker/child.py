@@ -12,7 +12,8 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from servo.core.events.tasks import TaskOutcome
@@ -24,6 +25,16 @@ from servo.worker.process import Setting, framed_setting
 LEAVE_SECONDS = 2.0
 LOOK_SECONDS = 0.005
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def _without_ctrl_c() -> Generator[None]:
+    """What is started meanwhile never sees Ctrl-C: also not before it says that it ignores it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Child:
@@ -45,7 +56,7 @@ class Child:
         count = new_count()
         self._begun = Begun(count)
         command = [sys.executable, "-m", "servo.worker.process"]
-        with theirs:
+        with theirs, _without_ctrl_c():
             self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 [*command, str(theirs.fileno()), str(count)],
                 pass_fds=(theirs.fileno(), count),

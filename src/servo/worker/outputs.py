@@ -108,6 +108,13 @@ class OutputStore:
 
     def load(self, uri: str) -> Any:
         """The value of a committed output; `Corrupt` if its bytes are not those committed."""
+        codec, data = self.read(uri)
+        if codec.startswith(tables.PREFIX):
+            return tables.decode_table(data, codec.removeprefix(tables.PREFIX))
+        return codecs.decode(codec, data)
+
+    def read(self, uri: str) -> tuple[str, bytes]:
+        """The codec and the bytes of a committed output."""
         marker = self._marker(uri)
         if marker.value is not None:
             data = base64.b64decode(marker.value)
@@ -118,9 +125,7 @@ class OutputStore:
                 f"the output {uri} is damaged",
                 remedy="materialize the asset again, or restore the object from a backup",
             )
-        if marker.codec.startswith(tables.PREFIX):
-            return tables.decode_table(data, marker.codec.removeprefix(tables.PREFIX))
-        return codecs.decode(marker.codec, data)
+        return marker.codec, data
 
     def stored_at(self, uri: str) -> datetime:
         """When an output was committed, by the clock of the store."""

@@ -96,7 +96,12 @@ class Pool:
         self._broken: str | None = None
         self.name = f"{socket.gethostname()}-{os.getpid()}-{entropy.token_bytes(6).hex()}"
         self._reports = Reports(service, self.name)
-        self._registered = Registered(registry_folder(), self.name, setting.address)
+        self._registered = Registered(
+            registry_folder(),
+            self.name,
+            setting.address,
+            code=setting.place if setting.stays else "",
+        )
         self._thread = threading.Thread(target=self._listen, name="servo-pool", daemon=True)
 
     def start(self) -> None:
@@ -115,6 +120,22 @@ class Pool:
         """`Invalid` if no process can run anything any more."""
         if self._broken is not None:
             raise Invalid(self._broken, remedy="fix the code and start again")
+
+    @property
+    def broken(self) -> str | None:
+        """Why no new process can run anything, if so."""
+        return self._broken
+
+    def renew(self) -> None:
+        """Replace every process by one that imports the code as it is now.
+
+        What runs is finished by the process that runs it, and what waits goes to the new ones.
+        """
+        with self._lock:
+            self._broken, self._stillborn = None, 0
+            for child in self._staff.children:
+                child.leave()
+        self._look_at_staff()
 
     def drain(self, limit: timedelta = GRACE) -> None:
         """Take nothing more, interrupt what runs and report it, within a limit.

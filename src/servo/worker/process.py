@@ -50,6 +50,15 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     store: str
     tenant: str
     workspace: str
+    stays: bool = False
+    """Whether whoever leads goes on when there is nothing to do, and takes requests of others."""
+
+    @property
+    def place(self) -> str:
+        """Which code is meant, told apart from that of the same name elsewhere."""
+        if self.code.endswith(".py"):
+            return str(Path(self.folder, self.code).resolve())
+        return f"{self.code} in {self.folder}"
 
     @property
     def address(self) -> str:
@@ -60,6 +69,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 def main() -> int:
     """Serve the pool on the other end of the socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pool's to handle
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by who started us
     signal.signal(signal.SIGTERM, _interrupt)
     pool = socket.socket(fileno=int(sys.argv[1]))
     pool.set_inheritable(False)
@@ -138,14 +148,14 @@ def _runner(setting: Setting) -> Runner:
     set_secrets(project.secrets)
     paths = Paths(setting.tenant, setting.workspace)
     store = store_from_url(setting.store, clock=clock)
-    capture = Capture(store, paths)
+    capture = Capture(store, paths, clock)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
     log = asset_log()
     outputs = OutputStore(store, paths)
     instance = cache(lambda: _instance(setting))
     calls = Calls(project, outputs, log, os.environ, instance=instance)
     hooks = Hooks(project, log, os.environ, load=outputs.load, instance=instance)
-    return Runner(calls, clock, hooks=hooks, after=capture.keep)
+    return Runner(calls, clock, hooks=hooks, before=capture.begin, after=capture.keep)
 
 
 def _instance(setting: Setting) -> Any:

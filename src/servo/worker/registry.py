@@ -4,6 +4,9 @@ A pool holds a lock on a file of its own as long as its process lives, and the o
 go of it however the process ends. Whoever leads next can therefore tell at once, and not after a
 lease of minutes, that what a dead pool was doing is lost; and whoever starts can tell that somebody
 is at work already. A file that is missing tells nothing: the pool may be on another machine.
+
+A pool that stays (see `servo dev`) says which code it has, so that others can ask it for runs; and,
+in a file beside its own, which state of that code it has imported.
 """
 
 import fcntl
@@ -16,6 +19,7 @@ from typing import IO
 import msgspec
 
 _SUFFIX = ".pool"
+_LOADED = ".loaded"
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +27,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
     pid: int
     workspace: str
+    name: str = ""
+    code: str = ""
 
 
 def registry_folder() -> Path:
@@ -34,16 +40,19 @@ def registry_folder() -> Path:
 class Registered:
     """A pool's place in the registry, held until the process ends or it is given up."""
 
-    def __init__(self, folder: Path, name: str, workspace: str) -> None:
+    def __init__(self, folder: Path, name: str, workspace: str, *, code: str = "") -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path = folder / f"{name}{_SUFFIX}"
         self._file: IO[bytes] = self._path.open("wb")
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self._file.write(msgspec.json.encode(Member(pid=os.getpid(), workspace=workspace)))
+        member = Member(pid=os.getpid(), workspace=workspace, name=name, code=code)
+        self._file.write(msgspec.json.encode(member))
         self._file.flush()
 
     def release(self) -> None:
         """Say that this pool is gone for good and left nothing undone."""
+        with suppress(FileNotFoundError):
+            self._path.with_suffix(_LOADED).unlink()
         with suppress(FileNotFoundError):
             self._path.unlink()
         self._file.close()
@@ -62,6 +71,22 @@ def at_work(folder: Path, workspace: str) -> Member | None:
     return None
 
 
+def tell_loaded(folder: Path, name: str, fingerprint: str) -> None:
+    """Say which state of the code a pool has imported."""
+    path = folder / f"{name}{_LOADED}"
+    draft = path.with_suffix(".draft")
+    _ = draft.write_text(fingerprint)
+    _ = draft.replace(path)
+
+
+def loaded_by(folder: Path, name: str) -> str:
+    """Which state of the code a pool has imported; empty if it does not say."""
+    try:
+        return (folder / f"{name}{_LOADED}").read_text()
+    except FileNotFoundError:
+        return ""
+
+
 def is_dead(folder: Path, name: str) -> bool:
     """Whether the pool of this name was on this machine and its process has ended."""
     path = folder / f"{name}{_SUFFIX}"
@@ -70,8 +95,9 @@ def is_dead(folder: Path, name: str) -> bool:
 
 def forget(folder: Path, name: str) -> None:
     """Remove a dead pool, once what it was doing is taken care of."""
-    with suppress(FileNotFoundError):
-        (folder / f"{name}{_SUFFIX}").unlink()
+    for suffix in (_SUFFIX, _LOADED):
+        with suppress(FileNotFoundError):
+            (folder / f"{name}{suffix}").unlink()
 
 
 def _read(path: Path) -> Member | None:

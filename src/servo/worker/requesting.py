@@ -21,6 +21,7 @@ from servo.core.plan import Plan, chunk_bytes, chunk_digest, fingerprint, split
 from servo.core.tags import priority_of
 from servo.errors import Conflict
 from servo.ledger.paths import Paths
+from servo.ports.object_store import ObjectStore
 from servo.runtime.service import Service, World
 
 CONFIG_LABEL = "servo/run_config"
@@ -43,6 +44,47 @@ def _with_priority(plan: Plan, priority: int) -> Plan:
         return plan
     more = (msgspec.structs.replace(t, priority=t.priority + priority) for t in plan.tasks)
     return Plan(tasks=tuple(more))
+
+
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that somebody wants; `again` names the run that it repeats."""
+
+    plan: Plan
+    run_key: str
+    tags: Mapping[str, str]
+    again: str | None = None
+
+
+def run_events(
+    store: ObjectStore, paths: Paths, salt: bytes, request: RunRequest
+) -> tuple[RunRequested, PlanCreated]:
+    """What asks for a run; a large plan is stored first."""
+    tenant, workspace = TenantId(paths.tenant), WorkspaceId(paths.workspace)
+    made = run_id(salt, tenant, workspace, RunKey(request.run_key))
+    plan = _with_priority(request.plan, priority_of(request.tags, "the run"))
+    printed = fingerprint(tenant, workspace, plan)
+    requested = RunRequested(
+        run_id=made,
+        run_key=request.run_key,
+        request_fingerprint=printed,
+        labels=dict(request.tags),
+        source=ManualSource() if request.again is None else RerunSource(run_id=request.again),
+        parent_run_id=request.again,
+    )
+    return requested, _created(store, paths, requested, plan)
+
+
+def _created(store: ObjectStore, paths: Paths, requested: RunRequested, plan: Plan) -> PlanCreated:
+    made, printed = requested.run_id, requested.request_fingerprint
+    if len(plan.tasks) <= INLINE_TASKS:
+        return PlanCreated(run_id=made, fingerprint=printed, tasks=plan.tasks)
+    segments: list[PlanSegment] = []
+    for chunk in split(plan, TASKS_PER_SEGMENT):
+        data = chunk_bytes(chunk)
+        digest = chunk_digest(data)
+        store.put(paths.plan(digest), data)
+        segments.append(PlanSegment(digest=digest, count=len(chunk.tasks)))
+    return PlanCreated(run_id=made, fingerprint=printed, segments=tuple(segments))
 
 
 class Requests:
@@ -73,39 +115,20 @@ class Requests:
 
     def name_run(self, run_key: str) -> str:
         """The id of the run with this key."""
-        salt = bytes.fromhex(self._service.engine.maintenance.manifest.identity)
         tenant, workspace = TenantId(self._paths.tenant), WorkspaceId(self._paths.workspace)
-        return run_id(salt, tenant, workspace, RunKey(run_key))
+        return run_id(self._salt(), tenant, workspace, RunKey(run_key))
 
     def run(
         self, plan: Plan, run_key: str, tags: Mapping[str, str], *, again: str | None = None
     ) -> str:
         """Ask for a run of a plan; its id. `again` names the run that it repeats."""
-        plan = _with_priority(plan, priority_of(tags, "the run"))
-        made = self.name_run(run_key)
-        tenant, workspace = TenantId(self._paths.tenant), WorkspaceId(self._paths.workspace)
-        printed = fingerprint(tenant, workspace, plan)
-        requested = RunRequested(
-            run_id=made,
-            run_key=run_key,
-            request_fingerprint=printed,
-            labels=dict(tags),
-            source=ManualSource() if again is None else RerunSource(run_id=again),
-            parent_run_id=again,
-        )
-        _ = self._commit(requested, self._created(made, plan, printed))
-        return made
+        request = RunRequest(plan=plan, run_key=run_key, tags=tags, again=again)
+        events = run_events(self._world.store, self._paths, self._salt(), request)
+        _ = self._commit(*events)
+        return events[0].run_id
 
-    def _created(self, made: str, plan: Plan, printed: str) -> PlanCreated:
-        if len(plan.tasks) <= INLINE_TASKS:
-            return PlanCreated(run_id=made, fingerprint=printed, tasks=plan.tasks)
-        segments: list[PlanSegment] = []
-        for chunk in split(plan, TASKS_PER_SEGMENT):
-            data = chunk_bytes(chunk)
-            digest = chunk_digest(data)
-            self._world.store.put(self._paths.plan(digest), data)
-            segments.append(PlanSegment(digest=digest, count=len(chunk.tasks)))
-        return PlanCreated(run_id=made, fingerprint=printed, segments=tuple(segments))
+    def _salt(self) -> bytes:
+        return bytes.fromhex(self._service.engine.maintenance.manifest.identity)
 
     def cancel(self, run: str, by: str) -> None:
         """Ask for a run to be stopped."""

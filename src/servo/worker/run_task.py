@@ -31,12 +31,14 @@ class Runner:
         *,
         on_error: Callable[[str, BaseException], None] | None = None,
         hooks: Hooks | None = None,
+        before: Callable[[Work], None] | None = None,
         after: Callable[[Work], None] | None = None,
     ) -> None:
         self._calls = calls
         self._clock = clock
         self._on_error = on_error
         self._hooks = hooks
+        self._before = before
         self._after = after
 
     def run(self, work: Work) -> Done:
@@ -44,6 +46,8 @@ class Runner:
         meter = Meter(self._clock)
         key = self._calls.keys.get(work.asset_key)
         raised: Exception | None = None
+        if self._before is not None:
+            self._before(work)
         try:
             done = _unknown(work) if key is None else self._calls.run(work, key)
         except Exception as error:  # noqa: BLE001 - user code raises what it likes

@@ -129,6 +129,16 @@ class Session:
         """A run as it stands."""
         return self.service.engine.state.runs.rows.get(run)
 
+    def running(self) -> list[TaskRow]:
+        """The tasks that are being done."""
+        state = self.service.engine.state
+        return [state.tasks.rows[key] for key in list(state.index.running)]
+
+    def interrupt(self) -> str:
+        """Stop what runs, to be gone on with later; how, for whoever stopped it."""
+        self.pool.drain()
+        return "interrupted; `servo resume` goes on from here"
+
     def tasks(self, run: str) -> list[TaskRow]:
         """The tasks of a run, as they stand."""
         state = self.service.engine.state
@@ -136,7 +146,20 @@ class Session:
 
 
 def setting_for(
-    code: str, folder: Path, store: str, *, tenant: str = "default", workspace: str = "default"
+    code: str,
+    folder: Path,
+    store: str,
+    *,
+    tenant: str = "default",
+    workspace: str = "default",
+    stays: bool = False,
 ) -> Setting:
     """Where the workers of a project find everything."""
-    return Setting(code=code, folder=str(folder), store=store, tenant=tenant, workspace=workspace)
+    return Setting(
+        code=code,
+        folder=str(folder),
+        store=store,
+        tenant=tenant,
+        workspace=workspace,
+        stays=stays,
+    )

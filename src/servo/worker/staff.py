@@ -28,7 +28,7 @@ class Staff:
     @property
     def ready(self) -> bool:
         """Whether any process can be given anything."""
-        return any(child.ready for child in self.children)
+        return any(child.ready and child.stays for child in self.children)
 
     def wants_own(self, assignment: Assignment) -> bool:
         """Whether an execution wants a process of its own."""

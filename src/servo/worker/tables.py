@@ -71,8 +71,7 @@ def to_arrow(value: Any, kind: str) -> Any:
 
 def decode_table(data: bytes, kind: str) -> Any:
     """A stored table, as the library it came from knows it; DuckDB's come back as Arrow."""
-    pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
-    table = parquet.ParquetFile(pyarrow.BufferReader(data)).read()
+    table = arrow_table(data)
     match kind:
         case "polars":
             return import_module("polars").from_arrow(table)
@@ -80,6 +79,12 @@ def decode_table(data: bytes, kind: str) -> Any:
             return table.to_pandas()
         case _:
             return table
+
+
+def arrow_table(data: bytes) -> Any:
+    """A stored table, as Arrow."""
+    pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    return parquet.ParquetFile(pyarrow.BufferReader(data)).read()
 
 
 def as_asked(value: Any, hint: Any) -> Any:

@@ -1,42 +1,128 @@
-"""`servo logs`: what the executions of a run printed."""
+"""`servo logs`: what the executions of a run printed, when they have or while they do."""
 
 import sys
+import threading
 
 import click
 
+from servo.cli.completing import asset_keys, run_ids
 from servo.cli.output import console
+from servo.cli.run_rows import all_runs, find
 from servo.cli.workspace import Target, of_a_workspace
 from servo.core.state.rows.execution import RunRow
+from servo.core.state.states import TERMINAL_RUN_STATES
 from servo.errors import NotFound
 from servo.ledger.paths import unquoted
+from servo.ports.object_store import ObjectMeta
 from servo.projection.reader import Reader
+
+LOOK_EVERY = 0.3
+OVERLAP = 4096
 
 
 @click.command("logs")
-@click.argument("run_id", required=False)
-@click.argument("asset", required=False)
+@click.argument("run_id", required=False, shell_complete=run_ids)
+@click.argument("asset", required=False, shell_complete=asset_keys)
+@click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
 @of_a_workspace
-def logs(*, target: Target, run_id: str | None, asset: str | None) -> None:
+def logs(*, target: Target, run_id: str | None, asset: str | None, follow: bool) -> None:
     """Print what the executions of a run printed: the newest run, or RUN_ID, or one ASSET of it."""
-    run = _run(target, run_id)
-    prefix = target.paths.logs_of(run.run_id)
-    found = 0
-    for meta in target.store.list_after(prefix):
-        task, attempt, _ = meta.key.removeprefix(prefix).split("/")
-        if asset is not None and unquoted(task).rpartition(":")[0] != asset:
-            continue
-        found += 1
-        console(stderr=True).print(f"── {unquoted(task)}, attempt {int(attempt)}", style="bold")
-        sys.stdout.write(target.store.get(meta.key).data.decode(errors="replace"))
-        sys.stdout.flush()
-    if not found:
+    reader = Reader(target.store, target.paths)
+    try:
+        run = _await_run(reader, run_id) if follow else _run(reader, run_id)
+        printer = Printer(target, run.run_id, asset)
+        if follow:
+            _follow(reader, run, printer)
+        else:
+            printer.look()
+    except KeyboardInterrupt:
+        if not follow:
+            raise
+        return
+    if not printer.found:
         console(stderr=True).print(f"{run.run_id} printed nothing")
 
 
-def _run(target: Target, run_id: str | None) -> RunRow:
-    rows = Reader(target.store, target.paths).snapshot().rows("runs")
-    runs = [row for row in rows if isinstance(row, RunRow)]
-    chosen = [row for row in runs if run_id is None or row.run_id.startswith(run_id)]
-    if not chosen:
-        raise NotFound(f"there is no run {run_id or 'yet'}", remedy="see `servo run list`")
-    return max(chosen, key=lambda row: row.created_at)
+class Printer:
+    """Prints what is new in the logs of one run."""
+
+    def __init__(self, target: Target, run_id: str, asset: str | None) -> None:
+        self._store = target.store
+        self._prefix = target.paths.logs_of(run_id)
+        self._asset = asset
+        self._seen: dict[str, str] = {}
+        self._printed: dict[str, bytes] = {}
+        self._last: str | None = None
+
+    @property
+    def found(self) -> bool:
+        """Whether anything was printed."""
+        return bool(self._seen)
+
+    def look(self) -> None:
+        """Print what was stored since the last look."""
+        for meta in self._store.list_after(self._prefix):
+            if self._seen.get(meta.key) != meta.version and self._is_wanted(meta):
+                self._seen[meta.key] = meta.version
+                self._print(meta)
+
+    def _is_wanted(self, meta: ObjectMeta) -> bool:
+        task = unquoted(meta.key.removeprefix(self._prefix).split("/")[0])
+        return self._asset is None or task.rpartition(":")[0] == self._asset
+
+    def _print(self, meta: ObjectMeta) -> None:
+        data = self._store.get(meta.key).data
+        fresh = _behind(self._printed.get(meta.key, b""), data)
+        self._printed[meta.key] = data
+        if not fresh:
+            return
+        if meta.key != self._last:
+            self._last = meta.key
+            task, attempt, _ = meta.key.removeprefix(self._prefix).split("/")
+            said = f"── {unquoted(task)}, attempt {int(attempt)}"
+            console(stderr=True).print(said, style="bold")
+        sys.stdout.write(fresh.decode(errors="replace"))
+        sys.stdout.flush()
+
+
+def _behind(before: bytes, now: bytes) -> bytes:
+    """What came after `before`, the beginning of which may be gone: long logs keep their end."""
+    if now.startswith(before):
+        return now[len(before) :]
+    place = now.rfind(before[-OVERLAP:])
+    return now if place < 0 else now[place + min(OVERLAP, len(before)) :]
+
+
+def _follow(reader: Reader, run: RunRow, printer: Printer) -> None:
+    """Print until the run has ended, and once more, because it ends after it printed."""
+    pause = threading.Event()
+    while run.state not in TERMINAL_RUN_STATES:
+        printer.look()
+        pause.wait(LOOK_EVERY)
+        run = _run(reader, run.run_id)
+    printer.look()
+
+
+def _await_run(reader: Reader, run_id: str | None) -> RunRow:
+    """The run that is named; the newest, or the first there will be."""
+    if run_id is not None:
+        return _run(reader, run_id)
+    pause = threading.Event()
+    said = False
+    while True:
+        try:
+            return _run(reader, None)
+        except NotFound:
+            if not said:
+                console(stderr=True).print("waiting for a run", style="dim")
+            said = True
+            pause.wait(LOOK_EVERY)
+
+
+def _run(reader: Reader, run_id: str | None) -> RunRow:
+    rows = reader.read(all_runs)
+    if run_id is not None:
+        return find(rows, run_id)
+    if not rows:
+        raise NotFound("there is no run yet", remedy="`servo materialize` makes one")
+    return rows[0]

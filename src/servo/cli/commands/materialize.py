@@ -1,4 +1,4 @@
-"""`servo materialize` and `servo resume`: make assets, and finish what was begun."""
+"""`servo materialize`, `servo resume`, `servo run retry`: make assets, finish what was begun."""
 
 import json
 from collections.abc import Sequence
@@ -6,77 +6,69 @@ from pathlib import Path
 from typing import Any, cast
 
 import click
+from msgspec.structs import replace
 
-from servo.cli.code import find_code
+from servo.cli.completing import run_ids
+from servo.cli.hosts import Host, open_host, read_code
 from servo.cli.output import console, emit_json, plural
-from servo.cli.run_display import summary, wait_for
-from servo.cli.run_rows import run_and_tasks
-from servo.cli.workspace import DEFAULT_STORE, open_target
+from servo.cli.run_display import Ended, summary, wait_for
+from servo.cli.run_rows import outputs_of, run_and_tasks
+from servo.cli.workspace import Command, Where, at_a_workspace
 from servo.core.keys import AssetKey, TaskOperation
 from servo.core.plan import Plan
-from servo.core.state.rows.execution import RunRow, TaskRow
+from servo.core.state.rows.execution import TaskRow
 from servo.core.state.states import RunState, TaskState
 from servo.core.tags import ISOLATION, OWN_PROCESS
 from servo.errors import Conflict, Invalid, NotFound
 from servo.projection.reader import Reader
-from servo.runtime.system import SystemClock, SystemEntropy
+from servo.runtime.system import SystemEntropy
 from servo.sdk.check_planning import checks_of_assets, chosen_checks
 from servo.sdk.config import RunConfig
-from servo.sdk.executors import at_most
+from servo.sdk.jobs import AssetJob
 from servo.sdk.planning import plan_assets
 from servo.sdk.project import Project
 from servo.sdk.selection import AssetSelection
-from servo.worker.loader import load_project
+from servo.worker.hooking import JOB_LABEL
 from servo.worker.parallelism import parallelism
-from servo.worker.session import Session, setting_for
+from servo.worker.session import Session
 
 FAILED = 1
 CODE_LABEL = "servo/code"
 
 
-def _where(command: click.Command) -> click.Command:
-    for option in (
-        click.option(
-            "--store",
-            envvar="SERVO_STORE",
-            default=DEFAULT_STORE,
-            show_default=True,
-            help="Folder or URL of the store; also $SERVO_STORE.",
-        ),
-        click.option("--tenant", default="default", show_default=True, help="Name of the tenant."),
-        click.option(
-            "--workspace", default="default", show_default=True, help="Name of the workspace."
-        ),
-        click.option(
-            "--workers", type=click.IntRange(1), default=2, show_default=True, help="Processes."
-        ),
-        click.option("--json", "json_", is_flag=True, help="Print one JSON value."),
-    ):
-        command = option(command)
-    return command
+def with_workers(command: Command) -> Command:
+    """Give a command the option that says how many processes run user code."""
+    return click.option(
+        "--workers", type=click.IntRange(1), default=2, show_default=True, help="Processes."
+    )(command)
 
 
-@_where
+_json = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
+
+
 @click.command("materialize")
 @click.argument("code", required=False)
 @click.argument("select", nargs=-1)
 @click.option("--config", "config", help="Configuration: a file of JSON, or JSON itself.")
 @click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag of the run.")
+@click.option("--job", help="Make what this job selects, as it says.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and do nothing.")
 @click.option("--isolate", is_flag=True, help="Run every task in a process of its own.")
 @click.option("--checks-only", is_flag=True, help="Check the latest outputs and make nothing.")
+@with_workers
+@_json
+@at_a_workspace
 def materialize(  # noqa: PLR0913 - the options of the command
     *,
     code: str | None,
     select: Sequence[str],
     config: str | None,
     tags: Sequence[str],
+    job: str | None,
     dry_run: bool,
     isolate: bool,
     checks_only: bool,
-    store: str,
-    tenant: str,
-    workspace: str,
+    where: Where,
     workers: int,
     json_: bool,
 ) -> int:
@@ -84,87 +76,100 @@ def materialize(  # noqa: PLR0913 - the options of the command
 
     SELECT is a key, or an expression such as 'group:"raw" and not key:"tmp*"' or 'orders+'.
 
-    Runs that were begun in this workspace and have not ended are finished first.
+    Runs that were begun in this workspace and have not ended are finished first. While `servo dev`
+    is at work there, it does the work.
     """
-    folder = Path.cwd()
-    name = find_code(code, folder)
-    project = load_project(name, folder)
-    plan = _plan(project, select, checks_only=checks_only)
-    given, labels = read_config(config), {**read_tags(tags), CODE_LABEL: name}
+    found, project = read_code(code)
+    given, labels = read_config(config), {**read_tags(tags), CODE_LABEL: found.name}
     if isolate:
         labels[ISOLATION] = OWN_PROCESS
+    chosen = None
+    if job is not None:
+        named = _job(project, job, select)
+        chosen, given = named.keys(project), given or named.run_config()
+        labels = {**named.tags, **named.run_tags, JOB_LABEL: job, **labels}
+        if named.executor_def is not None:
+            found = replace(found, executor=named.executor_def)
+    plan = _plan(project, chosen or _chosen(project, select), checks_only=checks_only)
     if dry_run:
         return _show_plan(plan, json_=json_)
-    setting = setting_for(name, folder, _store_url(store), tenant=tenant, workspace=workspace)
-    with Session(
-        setting, workers=parallelism(given, at_most(workers, project.executor))
-    ) as session:
-        session.deploy(name, project.definitions())
-        _finish_begun(session, json_=json_)
-        began = SystemClock().monotonic()
+    del project
+    with open_host(found, where, parallelism(given, workers)) as host:
+        if isinstance(host, Session):
+            for ended in _finish_begun(host, json_=json_):
+                _ = tell(ended, where, json_=False) if not json_ else None
         key = f"materialize:{SystemEntropy().token_bytes(12).hex()}"
-        run_id = session.request(plan, key, tags=labels, config=given)
-        run = _wait(session, run_id, json_=json_)
-        return _tell(session, run, SystemClock().monotonic() - began, json_=json_)
+        run_id = host.request(plan, key, tags=labels, config=given)
+        ended = wait_for(host, run_id, shown=not json_)
+    return tell(ended, where, json_=json_)
 
 
-@_where
 @click.command("resume")
 @click.argument("code", required=False)
-def resume(
-    *, code: str | None, store: str, tenant: str, workspace: str, workers: int, json_: bool
-) -> int:
+@with_workers
+@_json
+@at_a_workspace
+def resume(*, code: str | None, where: Where, workers: int, json_: bool) -> int:
     """Finish the runs that were begun and have not ended."""
-    folder = Path.cwd()
-    name = find_code(code, folder)
-    project = load_project(name, folder)
-    setting = setting_for(name, folder, _store_url(store), tenant=tenant, workspace=workspace)
-    with Session(setting, workers=at_most(workers, project.executor)) as session:
-        session.deploy(name, project.definitions())
-        codes = _finish_begun(session, json_=json_)
-        if not codes and not json_:
-            console().print("nothing to resume: every run has ended")
-        return max(codes, default=0)
+    found, _ = read_code(code)
+    with open_host(found, where, workers) as host:
+        ended = _finish_begun(host, json_=json_)
+    if json_:
+        emit_json([{"run": one.run, "tasks": one.tasks} for one in ended])
+        return max((_exit_code(one) for one in ended), default=0)
+    if not ended:
+        console().print("nothing to resume: every run has ended")
+    return max((tell(one, where, json_=False) for one in ended), default=0)
 
 
-@_where
 @click.command("retry", short_help="Do again what a run left undone.")
-@click.argument("run_id")
+@click.argument("run_id", shell_complete=run_ids)
 @click.argument("code", required=False)
 @click.option("--all", "all_", is_flag=True, help="Everything, also what succeeded.")
-def retry(  # noqa: PLR0913 - the options of the command
-    *,
-    run_id: str,
-    code: str | None,
-    all_: bool,
-    store: str,
-    tenant: str,
-    workspace: str,
-    workers: int,
-    json_: bool,
+@with_workers
+@_json
+@at_a_workspace
+def retry(
+    *, run_id: str, code: str | None, all_: bool, where: Where, workers: int, json_: bool
 ) -> int:
     """Make again what a run failed, skipped or was stopped before, in a new run with its tags."""
-    target = open_target(store, tenant, workspace)
+    target = where.open()
     run, tasks = run_and_tasks(Reader(target.store, target.paths).snapshot(), run_id)
     left = [task for task in tasks if all_ or task.state is not TaskState.SUCCEEDED]
     if not left:
         raise Conflict(f"every task of {run.run_id} succeeded", remedy="use --all to repeat them")
-    folder = Path.cwd()
-    name = find_code(code or run.labels.get(CODE_LABEL), folder)
-    project = load_project(name, folder)
+    found, project = read_code(code or run.labels.get(CODE_LABEL))
     plan = _again(project, left)
-    setting = setting_for(name, folder, _store_url(store), tenant=tenant, workspace=workspace)
-    with Session(setting, workers=at_most(workers, project.executor)) as session:
-        session.deploy(name, project.definitions())
-        began = SystemClock().monotonic()
+    del project
+    with open_host(found, where, workers) as host:
         key = f"retry:{run.run_id}:{SystemEntropy().token_bytes(8).hex()}"
-        ended = _wait(session, session.repeat(run, plan, key), json_=json_)
-        return _tell(session, ended, SystemClock().monotonic() - began, json_=json_)
+        ended = wait_for(host, host.repeat(run, plan, key), shown=not json_)
+    return tell(ended, where, json_=json_)
 
 
-def assets_of(task: TaskRow) -> list[AssetKey]:
-    """The assets that a task makes."""
-    return [AssetKey.parse(key) for key in (task.asset_key, *task.also_makes)]
+def _finish_begun(host: Host, *, json_: bool) -> list[Ended]:
+    """Wait for every run that was begun earlier."""
+    ended: list[Ended] = []
+    for run in host.open_runs():
+        if not json_:
+            console(stderr=True).print(f"resuming {run.run_id}")
+        ended.append(wait_for(host, run.run_id, shown=not json_))
+    return ended
+
+
+def tell(ended: Ended, where: Where, *, json_: bool) -> int:
+    """Say what became of a run; the exit code of the command that asked for it."""
+    if json_:
+        emit_json({"run": ended.run, "tasks": ended.tasks})
+        return _exit_code(ended)
+    target = where.open()
+    reader = Reader(target.store, target.paths)
+    summary(ended, reader.read(lambda snapshot: outputs_of(snapshot, ended.run.run_id)))
+    return _exit_code(ended)
+
+
+def _exit_code(ended: Ended) -> int:
+    return 0 if ended.run.state is RunState.SUCCEEDED else FAILED
 
 
 def read_config(given: str | None) -> dict[str, Any]:
@@ -192,18 +197,22 @@ def read_tags(given: Sequence[str]) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
-def _store_url(store: str) -> str:
-    return store if "://" in store else str(Path(store).expanduser().absolute())
-
-
 def _chosen(project: Project, select: Sequence[str]) -> list[AssetKey]:
     if not select:
         return project.order
     return AssetSelection.from_coercible(list(select)).resolve(project)
 
 
-def _plan(project: Project, select: Sequence[str], *, checks_only: bool) -> Plan:
-    chosen = _chosen(project, select)
+def _job(project: Project, name: str, select: Sequence[str]) -> AssetJob:
+    """The job of this name; it says itself what it makes."""
+    if select:
+        raise Invalid(
+            f"--job {name} comes with a selection", remedy="give one of the two; a job selects"
+        )
+    return project.job(name)
+
+
+def _plan(project: Project, chosen: list[AssetKey], *, checks_only: bool) -> Plan:
     if not checks_only:
         return plan_assets(project, chosen)
     plan = plan_assets(project, [], checks=checks_of_assets(project, chosen))
@@ -218,7 +227,7 @@ def _plan(project: Project, select: Sequence[str], *, checks_only: bool) -> Plan
 def _again(project: Project, left: Sequence[TaskRow]) -> Plan:
     """The plan that does tasks again: assets that were made, and checks that ran alone."""
     alone = [task for task in left if task.operation is TaskOperation.CHECK]
-    made = [AssetKey.parse(task.asset_key) for task in left if task not in alone]
+    made = [key for task in left if task not in alone for key in _assets_of(task)]
     if not alone:
         return plan_assets(project, made)
     named = {name for task in alone for name in chosen_checks(task.tags) or ()}
@@ -233,6 +242,11 @@ def _again(project: Project, left: Sequence[TaskRow]) -> Plan:
     return plan_assets(project, made, checks=checks)
 
 
+def _assets_of(task: TaskRow) -> list[AssetKey]:
+    """The assets that a task makes."""
+    return [AssetKey.parse(key) for key in (task.asset_key, *task.also_makes)]
+
+
 def _show_plan(plan: Plan, *, json_: bool) -> int:
     if json_:
         emit_json([{"asset": task.asset_key, "upstream": task.upstream} for task in plan.tasks])
@@ -242,33 +256,3 @@ def _show_plan(plan: Plan, *, json_: bool) -> int:
     for task in plan.tasks:
         out.print(f"  {task.asset_key}")
     return 0
-
-
-def _finish_begun(session: Session, *, json_: bool) -> list[int]:
-    """Wait for every run that was begun earlier; the exit code of each."""
-    codes: list[int] = []
-    for run in session.open_runs():
-        if not json_:
-            console(stderr=True).print(f"resuming {run.run_id}")
-        began = SystemClock().monotonic()
-        ended = _wait(session, run.run_id, json_=json_)
-        codes.append(_tell(session, ended, SystemClock().monotonic() - began, json_=json_))
-    return codes
-
-
-def _wait(session: Session, run_id: str, *, json_: bool) -> RunRow:
-    try:
-        return wait_for(session, run_id, shown=not json_)
-    except KeyboardInterrupt:
-        session.pool.drain()
-        console(stderr=True).print("interrupted; `servo resume` goes on from here")
-        raise
-
-
-def _tell(session: Session, run: RunRow, seconds: float, *, json_: bool) -> int:
-    tasks = session.tasks(run.run_id)
-    if json_:
-        emit_json({"run": run, "tasks": tasks})
-    else:
-        summary(run, tasks, seconds)
-    return 0 if run.state is RunState.SUCCEEDED else FAILED

@@ -3,11 +3,10 @@
 from pathlib import Path
 
 import click
-from rich import box
-from rich.table import Table
 
 from servo.cli.code import find_code
 from servo.cli.output import console, emit_json, plural
+from servo.cli.tables import grid
 from servo.errors import Conflict
 from servo.worker.loader import load_project
 
@@ -39,9 +38,7 @@ def list_(*, code: str | None, json_: bool) -> None:
     if json_:
         emit_json(project.definitions())
         return
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for column in ("asset", "made from", "group", "description"):
-        table.add_column(column)
+    table = grid("asset", "made from", "group", "description", whole=1)
     for made in project.definitions():
         first = made.description.partition("\n")[0]
         table.add_row(made.asset_key, ", ".join(made.upstream), made.group, first)

@@ -1,11 +1,10 @@
 """`servo quarantine`: outputs that a blocking check held back."""
 
 import click
-from rich import box
-from rich.table import Table
 
 from servo.cli.leaving import leave
 from servo.cli.output import console, emit_json, instant
+from servo.cli.tables import grid
 from servo.cli.workspace import Target, of_a_workspace
 from servo.core.events.assets import QuarantineDecided
 from servo.core.events.tasks import Gate
@@ -28,9 +27,7 @@ def list_(*, target: Target, json_: bool) -> None:
     if json_:
         emit_json(rows)
         return
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for column in ("output", "asset", "run", "made"):
-        table.add_column(column, no_wrap=True)
+    table = grid("output", "asset", "run", "made", whole=4)
     for row in rows:
         table.add_row(row.materialization_id, row.asset_key, row.run_id, instant(row.created_at))
     console().print(table if rows else "nothing is held back")

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 import click
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
 from servo.cli.commands.materialize import retry
+from servo.cli.completing import run_ids
 from servo.cli.leaving import leave
 from servo.cli.output import console, emit_json, instant
 from servo.cli.run_rows import all_runs, find, run_and_tasks
+from servo.cli.tables import grid
 from servo.cli.workspace import Target, of_a_workspace
 from servo.core.events.runs import RunCancelRequested
 from servo.core.state.rows.execution import RunRow
@@ -44,7 +44,7 @@ def list_(*, target: Target, limit: int, json_: bool) -> None:
     if json_:
         emit_json(rows)
         return
-    table = _table("run", "state", "tasks", "began", "took")
+    table = grid("run", "state", "tasks", "began", "took", whole=2)
     for row in rows:
         began = instant(row.created_at)
         table.add_row(row.run_id, coloured(row.state), _counts(row), began, _took(row))
@@ -52,7 +52,7 @@ def list_(*, target: Target, limit: int, json_: bool) -> None:
 
 
 @run.command("show", short_help="One run and its tasks.")
-@click.argument("run_id")
+@click.argument("run_id", shell_complete=run_ids)
 @click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
 @of_a_workspace
 def show(*, target: Target, run_id: str, json_: bool) -> None:
@@ -64,7 +64,7 @@ def show(*, target: Target, run_id: str, json_: bool) -> None:
         return
     out = console()
     out.print(Text.assemble((row.run_id, "bold"), " ", coloured(row.state), f" {_counts(row)}"))
-    table = _table("task", "state", "attempts", "reason", "error")
+    table = grid("task", "state", "attempts", "reason", "error", whole=2)
     for task in tasks:
         table.add_row(
             task.task_key,
@@ -77,7 +77,7 @@ def show(*, target: Target, run_id: str, json_: bool) -> None:
 
 
 @run.command("cancel", short_help="Stop a run.")
-@click.argument("run_id")
+@click.argument("run_id", shell_complete=run_ids)
 @click.option("--reason", default="", help="Why, for whoever asks later.")
 @of_a_workspace
 def cancel(*, target: Target, run_id: str, reason: str) -> None:
@@ -94,13 +94,6 @@ run.add_command(retry)
 
 
 # --- words ----------------------------------------------------------------------------------------
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, no_wrap=column in columns[:2])
-    return table
 
 
 def coloured(state: RunState | TaskState) -> Text:

@@ -9,19 +9,21 @@ from typing import Any
 
 import click
 import msgspec
-from rich import box
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from servo.cli.output import console, emit_json, instant, number, plural, progress
+from servo.cli.tables import grid
 from servo.cli.workspace import Target, of_a_workspace
 from servo.errors import Invalid
 from servo.projection.reader import Reader, Snapshot
 from servo.projection.replay import AsOf
 from servo.projection.sql import Answer, query
 from servo.projection.time_travel import snapshot_at
+from servo.worker.asset_data import AssetData
+from servo.worker.outputs import OutputStore
 
 _FORMATS = click.Choice(["table", "csv", "json"])
 
@@ -38,6 +40,8 @@ def sql(*, target: Target, statement: str, format_: str, as_of: str | None) -> N
     STATEMENT is one SELECT, or - to read it from standard input. "show tables" lists the tables,
     "describe runs" the columns of one. Maps are asked as labels['team'], nested values as
     source->>'$.kind'.
+
+    What was stored of an asset is data."shop/orders", or data.orders if no other key ends alike.
     """
     text = sys.stdin.read() if statement == "-" else statement
     answer, snapshot = _ask(target, text) if as_of is None else _ask_past(target, text, as_of)
@@ -52,7 +56,7 @@ def sql(*, target: Target, statement: str, format_: str, as_of: str | None) -> N
 
 def _ask(target: Target, text: str) -> tuple[Answer, Snapshot]:
     reader = Reader(target.store, target.paths)
-    return reader.read(lambda snapshot: (query(snapshot, text), snapshot))
+    return reader.read(lambda snapshot: (_answer(target, snapshot, text), snapshot))
 
 
 def _ask_past(target: Target, text: str, as_of: str) -> tuple[Answer, Snapshot]:
@@ -63,7 +67,11 @@ def _ask_past(target: Target, text: str, as_of: str) -> tuple[Answer, Snapshot]:
             bar("replaying the ledger", seq, moment if isinstance(moment, int) else seq)
 
         snapshot = snapshot_at(target.store, target.paths, moment, progress=step)
-    return query(snapshot, text), snapshot
+    return _answer(target, snapshot, text), snapshot
+
+
+def _answer(target: Target, snapshot: Snapshot, text: str) -> Answer:
+    return query(snapshot, text, AssetData(snapshot, OutputStore(target.store, target.paths)))
 
 
 def parse_moment(text: str) -> AsOf:
@@ -102,7 +110,7 @@ def _print_table(answer: Answer, snapshot: Snapshot) -> None:
 
 
 def _table(answer: Answer) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    table = grid()
     for place, name in enumerate(answer.columns):
         numbers = any(_is_number(row[place]) for row in islice(answer.rows, 20))
         table.add_column(name, justify="right" if numbers else "left", no_wrap=True)

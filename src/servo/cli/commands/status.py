@@ -5,6 +5,7 @@ from collections import Counter
 import click
 
 from servo.cli.commands.runs import coloured
+from servo.cli.hosts import who_works_in
 from servo.cli.output import console, emit_json, instant, plural
 from servo.cli.run_rows import all_runs
 from servo.cli.workspace import Target, of_a_workspace
@@ -25,6 +26,7 @@ def status(*, target: Target, json_: bool) -> None:
     runs = all_runs(snapshot)
     open_runs = [run for run in runs if run.state not in TERMINAL_RUN_STATES]
     failing = sorted(row.asset_key for row in assets if row.consecutive_failures)
+    busy = who_works_in(target)
     missing = sorted(row.asset_key for row in assets if row.last_materialization_id is None)
     if json_:
         told = {
@@ -35,6 +37,7 @@ def status(*, target: Target, json_: bool) -> None:
             "missing": missing,
             "runs": dict(Counter(run.state.value for run in runs)),
             "open_runs": [run.run_id for run in open_runs],
+            "at_work": None if busy is None else busy.pid,
         }
         emit_json(told)
         return
@@ -44,7 +47,10 @@ def status(*, target: Target, json_: bool) -> None:
     for word, names in (("failing", failing), ("never made", missing)):
         if names:
             out.print(f"{word}: {', '.join(names[:10])}{' …' if len(names) > 10 else ''}")
+    if busy is not None:
+        out.print(f"at work: process {busy.pid}{f' with {busy.code}' if busy.code else ''}")
     if open_runs:
-        out.print(f"not ended: {plural(len(open_runs), 'run')}; `servo resume` goes on with them")
+        rest = "" if busy is not None else "; `servo resume` goes on with them"
+        out.print(f"not ended: {plural(len(open_runs), 'run')}{rest}")
     for run in runs[:NEWEST]:
         out.print(f"{instant(run.created_at)} {run.run_id} ", coloured(run.state), sep="")

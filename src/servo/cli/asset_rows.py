@@ -1,0 +1,94 @@
+"""Assets and what was made of them, as published."""
+
+from enum import StrEnum
+
+import msgspec
+
+from servo.core.events.tasks import Gate, TaskOutcome
+from servo.core.state.rows.assets import AssetRow, CheckResultRow, MaterializationRow
+from servo.core.state.rows.execution import TaskRow
+from servo.projection.reader import Snapshot
+from servo.worker.naming import find_asset
+
+
+class Verdict(StrEnum):
+    """What became of an output."""
+
+    LATEST = "latest"
+    PROMOTED = "promoted"
+    WARNED = "promoted with a warning"
+    HELD = "quarantined"
+    REJECTED = "rejected"
+    WIPED = "wiped"
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """An asset, its latest output and what was checked of it."""
+
+    asset: AssetRow
+    downstream: list[str]
+    latest: MaterializationRow | None
+    checks: list[CheckResultRow]
+
+
+def known_of(snapshot: Snapshot, name: str) -> Known:
+    """What is known of the asset that is called this."""
+    assets = _assets(snapshot)
+    row = assets[find_asset(assets, name)]
+    made = [
+        made
+        for made in outputs_of(snapshot, row.asset_key)
+        if made.materialization_id == row.last_materialization_id
+    ]
+    return Known(
+        asset=row,
+        downstream=sorted(
+            key
+            for key, other in assets.items()
+            if other.defined and row.asset_key in other.upstream
+        ),
+        latest=made[0] if made else None,
+        checks=_checks(snapshot, row),
+    )
+
+
+def history_of(snapshot: Snapshot, name: str) -> tuple[AssetRow, list[MaterializationRow], int]:
+    """An asset, all that was made of it, newest first, and how many successes came too late."""
+    assets = _assets(snapshot)
+    row = assets[find_asset(assets, name)]
+    tasks = [task for task in snapshot.rows("tasks") if isinstance(task, TaskRow)]
+    mine = [task for task in tasks if task.asset_key == row.asset_key]
+    late = sum(task.late_outcome is TaskOutcome.SUCCEEDED for task in mine)
+    return row, outputs_of(snapshot, row.asset_key), late
+
+
+def outputs_of(snapshot: Snapshot, asset_key: str) -> list[MaterializationRow]:
+    """Everything that was made of an asset, newest first."""
+    rows = snapshot.rows("materializations")
+    made = [row for row in rows if isinstance(row, MaterializationRow)]
+    mine = [row for row in made if row.asset_key == asset_key]
+    return sorted(mine, key=lambda row: row.created_seq, reverse=True)
+
+
+def verdict(asset: AssetRow, made: MaterializationRow) -> Verdict:
+    """What became of an output of an asset."""
+    if made.materialization_id == asset.last_materialization_id:
+        return Verdict.LATEST
+    if not made.promoted:
+        return Verdict.HELD if made.decided_at is None else Verdict.REJECTED
+    if asset.last_materialization_id is None:
+        return Verdict.WIPED
+    return Verdict.WARNED if made.gating_decision is Gate.WARNED else Verdict.PROMOTED
+
+
+def _assets(snapshot: Snapshot) -> dict[str, AssetRow]:
+    rows = snapshot.rows("assets")
+    return {row.asset_key: row for row in rows if isinstance(row, AssetRow)}
+
+
+def _checks(snapshot: Snapshot, asset: AssetRow) -> list[CheckResultRow]:
+    """What every check said when it ran last."""
+    rows = [row for row in snapshot.rows("check_results") if isinstance(row, CheckResultRow)]
+    mine = [row for row in rows if row.asset_key == asset.asset_key]
+    newest = {row.check_name: row for row in sorted(mine, key=lambda row: row.evaluated_at)}
+    return [newest[name] for name in sorted(newest)]

@@ -1,0 +1,41 @@
+"""What the shell completes beyond commands and options: asset keys and run ids.
+
+Completion must never complain and hardly ever wait: where there is no workspace, or its store
+cannot be read, there is nothing to complete.
+"""
+
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+MOST = 100
+
+
+def asset_keys(context: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Keys of assets that begin with what was typed."""
+    del param
+    keys = sorted(row.asset_key for row in _rows(context, "assets"))
+    return [CompletionItem(key) for key in keys if key.startswith(typed)][:MOST]
+
+
+def run_ids(context: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Ids of runs that begin with what was typed, newest first, with their states."""
+    del param
+    rows = sorted(_rows(context, "runs"), key=lambda row: row.created_at, reverse=True)
+    found = [row for row in rows if row.run_id.startswith(typed)]
+    return [CompletionItem(row.run_id, help=row.state.value) for row in found[:MOST]]
+
+
+def _rows(context: click.Context, table: str) -> list[Any]:
+    given = context.params
+    with suppress(Exception):
+        workspace = import_module("servo.cli.workspace")
+        store = given.get("store") or workspace.DEFAULT_STORE
+        names = (given.get(name) or "default" for name in ("tenant", "workspace"))
+        target = workspace.open_target(store, *names)
+        reader = import_module("servo.projection.reader").Reader(target.store, target.paths)
+        return list(reader.snapshot().rows(table))
+    return []

@@ -1,0 +1,84 @@
+"""Who makes what a command asks for: this process, or one that is at work already."""
+
+import signal
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from servo.cli.code import find_code
+from servo.cli.workspace import Target, Where
+from servo.core.events.assets import AssetDefinition
+from servo.sdk.executors import ExecutorDefinition, at_most
+from servo.sdk.project import Project
+from servo.worker.examine import fingerprint, watched_files
+from servo.worker.guest import Guest
+from servo.worker.loader import load_project
+from servo.worker.process import Setting
+from servo.worker.registry import Member, at_work, registry_folder
+from servo.worker.session import Session, setting_for
+
+Host = Session | Guest
+
+
+class Code(msgspec.Struct, frozen=True, kw_only=True):
+    """The code that a command is about, and what a workspace is told of it.
+
+    Without the project itself, which is large and needed no more once there is a plan.
+    """
+
+    name: str
+    folder: Path
+    definitions: tuple[AssetDefinition, ...]
+    executor: ExecutorDefinition | None
+
+
+def read_code(given: str | None) -> tuple[Code, Project]:
+    """Find and import the code that is named, or the only one it can be."""
+    folder = Path.cwd()
+    name = find_code(given, folder)
+    project = load_project(name, folder)
+    code = Code(
+        name=name, folder=folder, definitions=project.definitions(), executor=project.executor
+    )
+    return code, project
+
+
+@contextmanager
+def open_host(code: Code, where: Where, workers: int) -> Generator[Host]:
+    """Lead the workspace, or have it done by a process that does; both know what is defined."""
+    setting = setting_for(
+        code.name, code.folder, where.url, tenant=where.tenant, workspace=where.workspace
+    )
+    with stopped_by_sigterm(), _host(setting, code, workers) as host:
+        host.deploy(code.name, code.definitions)
+        try:
+            yield host
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(host.interrupt()) from None
+
+
+def _host(setting: Setting, code: Code, workers: int) -> Host:
+    busy = at_work(registry_folder(), setting.address)
+    if busy is None:
+        return Session(setting, workers=at_most(workers, code.executor))
+    return Guest(setting, busy, fingerprint(watched_files(code.name, code.folder)))
+
+
+def who_works_in(target: Target) -> Member | None:
+    """The process of this machine that is at work in a workspace, if one is."""
+    paths = target.paths
+    where = Where(store=target.url, tenant=paths.tenant, workspace=paths.workspace)
+    setting = setting_for("", Path.cwd(), where.url, tenant=where.tenant, workspace=where.workspace)
+    return at_work(registry_folder(), setting.address)
+
+
+@contextmanager
+def stopped_by_sigterm() -> Generator[None]:
+    """Have SIGTERM do what Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,74 @@
+"""What happens in a workspace, told line by line as it does."""
+
+from collections.abc import Callable
+
+from rich.text import Text
+
+from servo.cli.run_display import outcome
+from servo.core.state.rows.execution import RunRow, TaskRow
+from servo.core.state.state import State
+from servo.core.state.states import TERMINAL_RUN_STATES, TaskState
+
+Say = Callable[[Text], None]
+
+_TOLD = frozenset({TaskState.FAILED, TaskState.RETRY_WAIT})
+
+
+class Narrator:
+    """Tells what changed since it looked last: runs that begin and end, tasks that fail."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self._seq = -1
+        self._open: set[str] = set()
+        self._over: set[str] = set()
+        self._failures: dict[tuple[str, str], int] = {}
+
+    def begin(self, state: State) -> int:
+        """What is over already is not told; how many runs go on from where they were left."""
+        for run in list(state.runs.rows.values()):
+            if run.state in TERMINAL_RUN_STATES:
+                self._over.add(run.run_id)
+            else:
+                self._open.add(run.run_id)
+                left = run.task_count - run.tasks_succeeded
+                self._say(Text(f"resuming {run.run_id}: {left} of {_tasks(run.task_count)} left"))
+        return len(self._open)
+
+    def look(self, state: State) -> None:
+        """Tell what is new. The state may change meanwhile: what is missed now is seen next."""
+        if state.seq == self._seq:
+            return
+        self._seq = state.seq
+        for run in list(state.runs.rows.values()):
+            if run.run_id not in self._over:
+                self._tell(run, state)
+
+    def _tell(self, run: RunRow, state: State) -> None:
+        if run.run_id not in self._open:
+            self._open.add(run.run_id)
+            self._say(Text(f"{run.run_id} began: {_tasks(run.task_count)}"))
+        for name in list(state.index.run_tasks.get(run.run_id, ())):
+            task = state.tasks.rows.get((run.run_id, name))
+            if task is not None and task.state in _TOLD:
+                self._tell_failure(task)
+        if run.state in TERMINAL_RUN_STATES:
+            self._open.discard(run.run_id)
+            self._over.add(run.run_id)
+            took = (run.finished_at or run.transitioned_at) - run.created_at
+            self._say(outcome(run, took.total_seconds()))
+
+    def _tell_failure(self, task: TaskRow) -> None:
+        key = (task.run_id, task.task_key)
+        if self._failures.get(key, 0) >= task.attempt:
+            return
+        self._failures[key] = task.attempt
+        why = task.error_message.partition("\n")[0] or task.error_code
+        told = Text.assemble((task.asset_key, "red"), f" failed: {why}")
+        if task.state is TaskState.RETRY_WAIT:
+            told.append(f" (attempt {task.attempt} of {task.max_attempts}, will be tried again)")
+        self._say(told)
+
+
+def _tasks(count: int) -> str:
+    return "1 task" if count == 1 else f"{count:,} tasks"

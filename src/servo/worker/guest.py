@@ -1,0 +1,209 @@
+"""Asking another process of this machine, which leads the workspace and stays, for runs.
+
+The request goes through the inbox of the workspace, where the leader finds it, and the run is
+followed as it is published. The plan is made here and the work is done there, so both must have
+the same code: the same file, and the same state of it.
+
+**What can go wrong.** The leader may end before it has read the request, or before the run has
+ended: then nothing is lost, whoever leads next goes on, and the guest says so. It may refuse the
+request: then the batch is among the dead letters, under the name the guest gave it.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
+
+from servo.core.events.assets import AssetDefinition
+from servo.core.events.codec import encode_batch
+from servo.core.events.envelope import Batch
+from servo.core.ids import ulid
+from servo.core.plan import Plan
+from servo.core.state.rows.execution import RunRow, TaskRow
+from servo.core.state.rows.system import DeadLetterRow
+from servo.core.state.states import TERMINAL_RUN_STATES, TaskState
+from servo.errors import Conflict, NotFound, Unavailable
+from servo.ledger.paths import Paths
+from servo.projection.reader import Reader, Snapshot
+from servo.runtime.system import SystemClock, SystemEntropy
+from servo.storage.from_url import store_from_url
+from servo.worker.process import Setting
+from servo.worker.registry import Member, at_work, loaded_by, registry_folder
+from servo.worker.requesting import RunRequest, run_events, with_config
+
+LOOK_EVERY = 0.15
+RELOADED_WITHIN = 20.0
+
+
+class Guest:
+    """Has another process make what is asked for here."""
+
+    def __init__(self, setting: Setting, host: Member, fingerprint: str) -> None:
+        _check_code(setting, host)
+        self.paths = Paths(setting.tenant, setting.workspace)
+        self._setting = setting
+        self._host = host
+        self._fingerprint = fingerprint
+        self._clock = SystemClock()
+        self._entropy = SystemEntropy()
+        self._store = store_from_url(setting.store, clock=self._clock)
+        self._reader = Reader(self._store, self.paths)
+        self._pause = threading.Event()
+        self._sent: dict[str, tuple[str, str]] = {}
+        self._version = -1
+        self._rows: dict[str, RunRow] = {}
+
+    def __enter__(self) -> "Guest":
+        """Wait until the other process has the code that is here."""
+        until = self._clock.monotonic() + RELOADED_WITHIN
+        while loaded_by(registry_folder(), self._host.name) != self._fingerprint:
+            self._check_host()
+            if self._clock.monotonic() > until:
+                raise Conflict(
+                    f"process {self._host.pid} has not loaded {self._setting.code} as it is now",
+                    remedy="see in its terminal what is wrong with the code",
+                )
+            self._pause.wait(LOOK_EVERY)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is to be closed: the work is elsewhere."""
+
+    # --- what can be asked of it --------------------------------------------------------------
+
+    def deploy(self, location: str, assets: Sequence[AssetDefinition]) -> None:
+        """Nothing: the other process has the same code, and has told what it defines."""
+        del location, assets
+
+    def request(
+        self,
+        plan: Plan,
+        run_key: str,
+        *,
+        tags: Mapping[str, str] | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Ask for a run of a plan; its id."""
+        labels = with_config(tags or {}, config or {})
+        return self._leave(RunRequest(plan=plan, run_key=run_key, tags=labels))
+
+    def repeat(self, run: RunRow, plan: Plan, run_key: str) -> str:
+        """Ask for a run that repeats what another left undone, with its tags; its id."""
+        return self._leave(
+            RunRequest(plan=plan, run_key=run_key, tags=run.labels, again=run.run_id)
+        )
+
+    def open_runs(self) -> list[RunRow]:
+        """Runs that were asked for and have not ended, oldest first."""
+        self._look()
+        found = [row for row in self._rows.values() if row.state not in TERMINAL_RUN_STATES]
+        return sorted(found, key=lambda row: row.created_at)
+
+    @overload
+    def wait(self, run: str) -> RunRow: ...
+    @overload
+    def wait(self, run: str, timeout: float) -> RunRow | None: ...
+
+    def wait(self, run: str, timeout: float | None = None) -> RunRow | None:
+        """Until a run has ended, or for so many seconds; its last row, None if it goes on."""
+        until = None if timeout is None else self._clock.monotonic() + timeout
+        while True:
+            self._look()
+            row = self._rows.get(run)
+            if row is not None and row.state in TERMINAL_RUN_STATES:
+                return row
+            if row is None:
+                self._check_taken(run)
+            self._check_host()
+            if until is not None and self._clock.monotonic() >= until:
+                return None
+            self._pause.wait(LOOK_EVERY)
+
+    def row(self, run: str) -> RunRow | None:
+        """A run as it stands."""
+        return self._rows.get(run)
+
+    def tasks(self, run: str) -> list[TaskRow]:
+        """The tasks of a run, as they stand."""
+        return self._reader.read(lambda snapshot: _tasks(snapshot, run))
+
+    def running(self) -> list[TaskRow]:
+        """The tasks that are being done."""
+        rows = self._reader.read(lambda snapshot: snapshot.rows("tasks"))
+        tasks = [row for row in rows if isinstance(row, TaskRow)]
+        return [task for task in tasks if task.state is TaskState.RUNNING]
+
+    def interrupt(self) -> str:
+        """Stop following; the run goes on."""
+        return (
+            f"interrupted; what was asked for goes on in process {self._host.pid}: "
+            "follow it with `servo logs -f`, stop it with `servo run cancel`"
+        )
+
+    # --- between the two ----------------------------------------------------------------------
+
+    def _leave(self, request: RunRequest) -> str:
+        identity = bytes.fromhex(self._reader.snapshot().manifest.identity)
+        events = run_events(self._store, self.paths, identity, request)
+        now = self._clock.now()
+        name = ulid(now, self._entropy.token_bytes(10))
+        batch = Batch(id=f"request-{name}", events=events, actor="user", sent_at=now)
+        key = self.paths.inbox_item(name)
+        self._store.create(key, encode_batch(batch))
+        self._sent[events[0].run_id] = (batch.id, key)
+        return events[0].run_id
+
+    def _look(self) -> None:
+        """See what was published since."""
+        snapshot = self._reader.snapshot()
+        if snapshot.manifest.v == self._version:
+            return
+        rows = self._reader.read(lambda newest: newest.rows("runs"))
+        self._rows = {row.run_id: row for row in rows if isinstance(row, RunRow)}
+        self._version = snapshot.manifest.v
+
+    def _check_taken(self, run: str) -> None:
+        """`Conflict` if the leader took the request and refused it."""
+        if run not in self._sent:
+            return
+        batch, key = self._sent[run]
+        try:
+            _ = self._store.get(key)
+        except NotFound:
+            pass
+        else:
+            return
+        rows = self._reader.read(lambda snapshot: snapshot.rows("dead_letter"))
+        for row in rows:
+            if isinstance(row, DeadLetterRow) and row.batch_id == batch:
+                raise Conflict(
+                    f"the workspace refused: {row.reason}: {row.error}",
+                    remedy="correct the request and ask again",
+                )
+
+    def _check_host(self) -> None:
+        found = at_work(registry_folder(), self._setting.address)
+        if found is None or found.name != self._host.name:
+            raise Unavailable(
+                f"process {self._host.pid}, which was to do the work, has ended",
+                remedy="`servo resume` goes on with what was asked for",
+            )
+
+
+def _check_code(setting: Setting, host: Member) -> None:
+    """`Conflict` if the other process does not stay, or has other code."""
+    if not host.code:
+        raise Conflict(
+            f"another process ({host.pid}) is at work in this workspace",
+            remedy="wait for it to end, or stop it; what it has begun is then resumed",
+        )
+    if host.code != setting.place:
+        raise Conflict(
+            f"`servo dev` (process {host.pid}) works with {host.code} in this workspace, "
+            f"and {setting.place} was asked for",
+            remedy="name that code, stop that process, or use another --store or --workspace",
+        )
+
+
+def _tasks(snapshot: Snapshot, run: str) -> list[TaskRow]:
+    rows = [row for row in snapshot.rows("tasks") if isinstance(row, TaskRow)]
+    return [row for row in rows if row.run_id == run]

@@ -1,0 +1,32 @@
+"""Which asset somebody means by what they typed."""
+
+from collections.abc import Collection
+from difflib import get_close_matches
+
+from servo.errors import Conflict, NotFound
+
+
+def find_asset(keys: Collection[str], text: str) -> str:
+    """The key that `text` is, spells with dots, or is the last part of.
+
+    `NotFound` names the closest ones there are, `Conflict` all that it could be.
+    """
+    for spelled in (text, text.replace(".", "/")):
+        if spelled in keys:
+            return spelled
+    ending = [key for key in keys if key.rpartition("/")[2] == text]
+    if len(ending) == 1:
+        return ending[0]
+    if ending:
+        raise Conflict(
+            f"{text!r} is the last part of {len(ending)} assets: {', '.join(sorted(ending))}",
+            remedy="write the whole key",
+        )
+    names = {**{key.rpartition("/")[2]: key for key in keys}, **{key: key for key in keys}}
+    close = dict.fromkeys(names[name] for name in get_close_matches(text, names, n=3))
+    raise NotFound(
+        f"there is no asset {text!r}",
+        remedy=f"did you mean {' or '.join(close)}?"
+        if close
+        else "see `servo list` for what is defined and `servo status` for what was made",
+    )

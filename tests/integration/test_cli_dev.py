@@ -1,0 +1,208 @@
+"""`servo dev`: real processes, real edits, and other terminals that ask."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+LIMIT = 60
+CODE = """
+import time
+from pathlib import Path
+from servo import asset
+import tools
+
+@asset
+def first():
+    return tools.VALUE
+
+@asset
+def slow(first):
+    Path("began").touch()
+    while not Path("go").exists():
+        time.sleep(0.05)
+    return tools.VALUE
+"""
+
+
+class Dev:
+    """A `servo dev` that runs, and what it has said."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process = process
+        self.lines: list[str] = []
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        self.lines.extend(iter(self.process.stdout.readline, ""))
+
+    def said(self, words: str, times: int = 1) -> str:
+        """Wait until a line with these words was said so often; the last of them."""
+        until = time.monotonic() + LIMIT
+        while time.monotonic() < until:
+            found = [line for line in list(self.lines) if words in line]
+            if len(found) >= times:
+                return found[-1]
+            assert self.process.poll() is None, self.lines
+            time.sleep(0.05)
+        raise AssertionError(words, self.lines)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> int:
+        self.process.send_signal(how)
+        code = self.process.wait(LIMIT)
+        self._reading.join(LIMIT)
+        return code
+
+
+@contextmanager
+def dev(folder: Path, *arguments: str) -> Generator[Dev]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "servo.cli.main", "dev", *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        started = Dev(process)
+        try:
+            yield started
+        finally:
+            if process.poll() is None:
+                process.kill()
+            _ = process.wait(LIMIT)
+            started.lines.append("")
+
+
+def servo(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "servo.cli.main", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+
+
+def asked(folder: Path, *arguments: str) -> Any:
+    done = servo(folder, *arguments, "--json")
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+def project(folder: Path, value: int = 1) -> Path:
+    (folder / "assets.py").write_text(CODE)
+    (folder / "tools.py").write_text(f"VALUE = {value}\n")
+    return folder
+
+
+def test_edits_are_followed_and_broken_ones_change_nothing(tmp_path: Path) -> None:
+    (project(tmp_path) / "go").touch()
+    with dev(tmp_path) as running:
+        running.said("2 assets")
+        assert asked(tmp_path, "materialize")["run"]["state"] == "SUCCEEDED"
+        assert asked(tmp_path, "sql", "from data.slow") == [{"value": 1}]
+        running.said("SUCCEEDED")
+        assert asked(tmp_path, "status")["at_work"] == running.process.pid
+
+        # A module that the project imports; asked for at once, it is what is here that runs.
+        (tmp_path / "tools.py").write_text("VALUE = 2\n")
+        assert asked(tmp_path, "materialize")["run"]["state"] == "SUCCEEDED"
+        assert asked(tmp_path, "sql", "from data.slow") == [{"value": 2}]
+        running.said("loaded assets.py: 2 assets")
+
+        (tmp_path / "tools.py").write_text("VALUE = (\n")
+        assert "tools.py:1" in running.said("not loaded")
+        wrong = servo(tmp_path, "materialize")
+        assert (wrong.returncode, "tools.py:1" in wrong.stderr) == (2, True), wrong
+
+        (tmp_path / "tools.py").write_text("VALUE = 3\n")
+        with (tmp_path / "assets.py").open("a") as code:
+            code.write("\n@asset\ndef third(slow):\n    raise ValueError('not yet')\n")
+        running.said("new: third")
+        failed = servo(tmp_path, "materialize")
+        assert (failed.returncode, "third ValueError: not yet" in failed.stdout) == (1, True)
+        running.said("third failed: ValueError: not yet")
+        (run,) = [row for row in asked(tmp_path, "run", "list") if row["state"] == "FAILED"]
+        again = asked(tmp_path, "run", "retry", run["run_id"])
+        assert [task["asset_key"] for task in again["tasks"]] == ["third"]
+
+        (tmp_path / "other.py").write_text("from servo import asset\n@asset\ndef x(): ...\n")
+        other = servo(tmp_path, "materialize", "other.py")
+        assert other.returncode == 4
+        assert str(tmp_path / "assets.py") in other.stderr
+        assert "other.py was asked for" in other.stderr
+        assert running.stop() == 0
+    assert "ended" in "".join(running.lines)
+
+
+def test_what_runs_is_finished_with_the_code_it_began_with(tmp_path: Path) -> None:
+    project(tmp_path)
+    with dev(tmp_path) as running:
+        running.said("2 assets")
+        with subprocess.Popen(
+            [sys.executable, "-m", "servo.cli.main", "materialize", "--json"],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as asking:
+            wait_for(tmp_path / "began")
+            (tmp_path / "tools.py").write_text("VALUE = 2\n")
+            running.said("loaded")
+            assert asked(tmp_path, "materialize", "assets.py", "first")["run"]["tasks_succeeded"]
+            assert asking.poll() is None
+            (tmp_path / "go").touch()
+            out, _ = asking.communicate(timeout=LIMIT)
+        assert json.loads(out)["run"]["state"] == "SUCCEEDED"
+        assert [task["attempt"] for task in json.loads(out)["tasks"]] == [1, 1]
+        assert asked(tmp_path, "sql", "from data.slow") == [{"value": 1}]
+        assert asked(tmp_path, "sql", "from data.first") == [{"value": 2}]
+        assert running.stop(signal.SIGTERM) == 0
+
+
+def test_what_was_begun_is_gone_on_with(tmp_path: Path) -> None:
+    project(tmp_path)
+    with dev(tmp_path) as running:
+        running.said("2 assets")
+        with subprocess.Popen(
+            [sys.executable, "-m", "servo.cli.main", "materialize"],
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as asking:
+            wait_for(tmp_path / "began")
+            assert running.stop() == 0
+            _, told = asking.communicate(timeout=LIMIT)
+        assert asking.returncode == 6
+        assert "servo resume" in told
+    assert "1 run not ended" in "".join(running.lines)
+    with dev(tmp_path) as running:
+        running.said("resuming run_")
+        (tmp_path / "go").touch()
+        running.said("SUCCEEDED")
+        assert running.stop() == 0
+
+
+def test_code_that_is_broken_from_the_beginning_is_told_and_nothing_starts(tmp_path: Path) -> None:
+    (tmp_path / "assets.py").write_text("from servo import asset\n1 / 0\n")
+    done = servo(tmp_path, "dev")
+    assert done.returncode == 2
+    assert "ZeroDivisionError" in done.stderr
+    assert "assets.py:2" in done.stderr
+    assert not (tmp_path / ".servo").exists()
+
+
+def wait_for(path: Path) -> None:
+    until = time.monotonic() + LIMIT
+    while not path.exists():
+        assert time.monotonic() < until
+        time.sleep(0.05)
