@@ -7,6 +7,7 @@ from typing import Any, overload
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.assets_definition import AssetsDefinition, Behaviour
+from servo.sdk.partition_mapping import BackfillPolicy
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import Signature, read_signature
 from servo.sdk.specs import AssetDep, AssetIn, AssetSpec, prefix_parts, to_deps, to_key
@@ -50,6 +51,7 @@ def _define(  # noqa: PLR0913 - the options people know
     kinds: Iterable[str] | None = None,
     group_name: str | None = None,
     partitions_def: Any = None,
+    backfill_policy: BackfillPolicy | None = None,
     automation_condition: Any = None,
     freshness_policy: Any = None,
     code_version: str | None = None,
@@ -92,6 +94,7 @@ def _define(  # noqa: PLR0913 - the options people know
         io_manager_key=io_manager_key or "",
         required_resource_keys=frozenset(required_resource_keys or ()),
         op_tags=op_tags or {},
+        backfill_policy=backfill_policy,
         output_required=output_required,
         quarantine=quarantine,
     )
@@ -119,8 +122,12 @@ def _all_deps(
             f"asset {own}: ins names {', '.join(strangers)}, which is no parameter",
             remedy="name parameters of the function in ins, and other assets in deps",
         )
-    loaded = [AssetDep(ins.get(name, AssetIn()).key_for(name)) for name in signature.inputs]
+    loaded = [_loaded(ins.get(name, AssetIn()), name) for name in signature.inputs]
     return [*loaded, *to_deps(deps, what=f"asset {own}")]
+
+
+def _loaded(given: AssetIn, name: str) -> AssetDep:
+    return AssetDep(given.key_for(name), given.partition_mapping)
 
 
 def _duration(value: timedelta | float | None, what: str) -> timedelta | None:

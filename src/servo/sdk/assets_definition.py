@@ -8,6 +8,7 @@ import msgspec
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
+from servo.sdk.partition_mapping import BackfillPolicy
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import Signature
 from servo.sdk.specs import AssetSpec
@@ -23,6 +24,7 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     io_manager_key: str = ""
     required_resource_keys: frozenset[str] = frozenset()
     op_tags: Mapping[str, str] = {}
+    backfill_policy: BackfillPolicy | None = None
     hooks: tuple[Any, ...] = ()
     output_required: bool = True
     quarantine: bool = False

@@ -54,7 +54,7 @@ class PartitionsDefinition:
 
     def __repr__(self) -> str:
         shown = [
-            f"{name}={value!r}"
+            f"{name}={str(value) if isinstance(value, datetime) else value!r}"
             for name, value in msgspec.structs.asdict(self._fields).items()
             if value not in (None, (), 0)
         ]

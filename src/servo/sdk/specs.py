@@ -7,6 +7,10 @@ import msgspec
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
+from servo.sdk.automation import AutomationCondition
+from servo.sdk.freshness import checked_policy
+from servo.sdk.partition_mapping import checked_mapping
+from servo.sdk.partitions_definition import PartitionsDefinition
 
 
 def to_key(value: Any, *, what: str = "asset key") -> AssetKey:
@@ -34,6 +38,7 @@ class AssetDep(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "asset", to_key(self.asset, what="AssetDep"))
+        _ = checked_mapping(self.partition_mapping, what=f"AssetDep {self.asset}")
 
     @property
     def asset_key(self) -> AssetKey:
@@ -75,6 +80,7 @@ class AssetSpec(msgspec.Struct, frozen=True, dict=True):
         set_field(self, "owners", tuple(self.owners or ()))
         set_field(self, "tags", check_tags(self.tags or {}, what=f"asset {key}"))
         set_field(self, "metadata", dict(self.metadata or {}))
+        _check_values(self)
 
     def replace_attributes(self, **changes: Any) -> "AssetSpec":
         """The same spec with some fields set anew."""
@@ -100,6 +106,24 @@ class AssetSpec(msgspec.Struct, frozen=True, dict=True):
         )
 
 
+def _check_values(spec: AssetSpec) -> None:
+    what = f"asset {spec.key}"
+    if spec.partitions_def is not None and not isinstance(
+        spec.partitions_def, PartitionsDefinition
+    ):
+        raise Invalid(
+            f"{what}: partitions_def is {spec.partitions_def!r}",
+            remedy="use a definition such as DailyPartitionsDefinition(start_date=…)",
+        )
+    condition = spec.automation_condition
+    if condition is not None and not isinstance(condition, AutomationCondition):
+        raise Invalid(
+            f"{what}: automation_condition is {condition!r}",
+            remedy="use AutomationCondition.eager() or another",
+        )
+    _ = checked_policy(spec.freshness_policy, what=what)
+
+
 class AssetIn(msgspec.Struct, frozen=True):
     """How a parameter of an asset's function is filled."""
 
@@ -109,6 +133,9 @@ class AssetIn(msgspec.Struct, frozen=True):
     input_manager_key: str | None = None
     partition_mapping: Any = None
     dagster_type: Any = None
+
+    def __post_init__(self) -> None:
+        _ = checked_mapping(self.partition_mapping, what="AssetIn")
 
     def key_for(self, name: str) -> AssetKey:
         """The asset that fills the parameter `name`."""

@@ -40,8 +40,8 @@ class TimeWindow(NamedTuple):
 
     @property
     def duration(self) -> timedelta:
-        """How long it is."""
-        return self.end - self.start
+        """How long it is, also where clocks change in it."""
+        return self.end.astimezone(UTC) - self.start.astimezone(UTC)
 
 
 class ScheduleType(Enum):
@@ -151,7 +151,11 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
     def time_windows(self, current_time: datetime | None = None) -> list[TimeWindow]:
         """The window of every partition there is at a time, in order."""
         ticks = self._ticks(self._limit(current_time))
-        return [TimeWindow(a, b) for a, b in pairwise(ticks) if not self._excluded(a)]
+        return [self._local(a, b) for a, b in pairwise(ticks) if not self._excluded(a)]
+
+    def _local(self, start: datetime, end: datetime) -> TimeWindow:
+        zone = ZoneInfo(self.timezone)
+        return TimeWindow(start.astimezone(zone), end.astimezone(zone))
 
     def _limit(self, current_time: datetime | None) -> datetime:
         """The instant at which the last window has ended."""
@@ -193,7 +197,7 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
             window = self.time_window_for_partition_key(partition_key)
         except Invalid:
             return False
-        return window.end <= self._limit(current_time)
+        return window.end.astimezone(UTC) <= self._limit(current_time)
 
     def key_at(self, start: datetime) -> str:
         """The key of the window that begins at an instant."""
@@ -208,7 +212,7 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
             if start is not None and self.key_at(start) == partition_key:
                 end = self._cron().next_after(start)
                 if end is not None and not self._excluded(start):
-                    return TimeWindow(start, end)
+                    return self._local(start, end)
         example = self.key_at(self._cron().next_after(self._fields.start - _SECOND) or self.start)
         raise Invalid(
             f"{partition_key!r} is no key of {self!r}", remedy=f"write it like {example!r}"
@@ -216,8 +220,8 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
 
     def get_partition_keys_in_time_window(self, time_window: TimeWindow) -> list[str]:
         """The keys of the windows that begin in a window."""
-        after = max(time_window.start, self._fields.start) - _SECOND
-        ticks = self._cron().ticks_between(after, time_window.end - _SECOND, _MANY)
+        after = max(time_window.start.astimezone(UTC), self._fields.start) - _SECOND
+        ticks = self._cron().ticks_between(after, time_window.end.astimezone(UTC) - _SECOND, _MANY)
         return [self.key_at(tick) for tick in ticks if not self._excluded(tick)]
 
     def get_partition_key_range_for_time_window(self, time_window: TimeWindow) -> PartitionKeyRange:
@@ -246,9 +250,7 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
     def typed_value(self, key: str) -> Scalar:
         """The day, or the instant at which the window begins."""
         start = self.time_window_for_partition_key(key).start
-        if self.value_type() is ValueType.DATE:
-            return start.astimezone(ZoneInfo(self.timezone)).date()
-        return start
+        return start.date() if self.value_type() is ValueType.DATE else start
 
     def value_type(self) -> ValueType:
         """A day if keys are written as one, otherwise an instant."""
