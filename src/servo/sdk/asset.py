@@ -61,6 +61,8 @@ def _define(  # noqa: PLR0913 - the options people know
     op_tags: Mapping[str, str] | None = None,
     io_manager_key: str | None = None,
     required_resource_keys: Iterable[str] | None = None,
+    resource_defs: Mapping[str, Any] | None = None,
+    config_schema: Any = None,
     output_required: bool = True,
     quarantine: bool = False,
     **unknown: Any,
@@ -95,6 +97,8 @@ def _define(  # noqa: PLR0913 - the options people know
         required_resource_keys=frozenset(required_resource_keys or ()),
         op_tags=op_tags or {},
         backfill_policy=backfill_policy,
+        resource_defs=resource_defs or {},
+        config_schema=config_schema,
         output_required=output_required,
         quarantine=quarantine,
     )

@@ -25,6 +25,8 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     required_resource_keys: frozenset[str] = frozenset()
     op_tags: Mapping[str, str] = {}
     backfill_policy: BackfillPolicy | None = None
+    resource_defs: Mapping[str, Any] = {}
+    config_schema: Any = None
     hooks: tuple[Any, ...] = ()
     output_required: bool = True
     quarantine: bool = False

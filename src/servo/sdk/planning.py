@@ -20,7 +20,9 @@ def plan_assets(project: Project, keys: Iterable[AssetKey]) -> Plan:
 
 def _refuse_partitioned(project: Project, keys: Sequence[AssetKey]) -> None:
     """Partitions can be declared and not yet made; an asset is never made as if it had none."""
-    divided = [key.to_user_string() for key in keys if project.specs[key].partitions_def is not None]
+    divided = [
+        key.to_user_string() for key in keys if project.specs[key].partitions_def is not None
+    ]
     if divided:
         raise Invalid(
             f"partitions cannot be made yet, and these assets have them: {', '.join(divided)}",

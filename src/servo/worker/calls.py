@@ -13,7 +13,7 @@ import msgspec
 from servo.core.events.tasks import Gate, Output, TaskError, TaskOutcome
 from servo.core.keys import AssetKey
 from servo.sdk.assets_definition import AssetsDefinition
-from servo.sdk.config import RunConfig, build_config
+from servo.sdk.config import RunConfig, build_config, schema_model
 from servo.sdk.context import AssetExecutionContext, Execution, Logger
 from servo.sdk.io_context import InputContext, OutputContext, Stored
 from servo.sdk.io_manager import check_io_manager
@@ -146,10 +146,13 @@ class Calls:
     ) -> dict[str, Any]:
         """The configuration of the run for this asset, as its function takes it."""
         given = config.for_op(key.canonical(), key.to_python_identifier(), maker.name)
-        if not given and not maker.signature.config:
+        schema = maker.behaviour.config_schema
+        if not given and not maker.signature.config and schema is None:
             return {}
         where = f"asset {key}"
-        context.op_config = build_config(None, given, where=where, environ=self._environ)
+        model = schema_model(schema, where)
+        found = build_config(model, given, where=where, environ=self._environ)
+        context.op_config = found if model is None else found.model_dump()
         if not maker.signature.config:
             return {}
         wanted = maker.signature.config_type
