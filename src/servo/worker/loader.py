@@ -10,13 +10,21 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+from servo.dagster.scan import check_supported
+from servo.dagster.stand_in import stand_in
 from servo.errors import Invalid, NotFound
 from servo.sdk.definitions import Definitions, assets_of, checks_of
 from servo.sdk.project import Project
 
 
-def load_project(target: str, folder: Path) -> Project:
-    """The project that `target` defines, read from `folder`."""
+def load_project(target: str, folder: Path, *, as_dagster: bool = False) -> Project:
+    """The project that `target` defines, read from `folder`.
+
+    With `as_dagster` what it imports as `dagster` is `servo.dagster`, from now on in this process.
+    """
+    if as_dagster:
+        check_supported(target, folder)
+        stand_in()
     return project_of(load_module(target, folder))
 
 
@@ -63,9 +71,12 @@ def _import_file(path: Path, target: str) -> ModuleType:
 
 
 def _broken(target: str, error: BaseException) -> Invalid:
+    missing = error.name if isinstance(error, ModuleNotFoundError) else ""
     return Invalid(
         f"{target} cannot be imported: {type(error).__name__}: {error}{_place(error)}",
-        remedy="fix the code at that line",
+        remedy="use --as-dagster, or import servo.dagster as dg"
+        if missing == "dagster"
+        else "fix the code at that line",
     )
 
 

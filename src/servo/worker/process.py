@@ -40,6 +40,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     store: str
     tenant: str
     workspace: str
+    as_dagster: bool = False
 
     @property
     def address(self) -> str:
@@ -100,7 +101,7 @@ def _die_with(pool: int) -> None:
 def _runner(setting: Setting) -> Runner:
     clock = SystemClock()
     set_environment(os.environ)
-    project = load_project(setting.code, Path(setting.folder))
+    project = load_project(setting.code, Path(setting.folder), as_dagster=setting.as_dagster)
     paths = Paths(setting.tenant, setting.workspace)
     store = store_from_url(setting.store, clock=clock)
     capture = Capture(store, paths)

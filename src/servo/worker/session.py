@@ -125,7 +125,20 @@ class Session:
 
 
 def setting_for(
-    code: str, folder: Path, store: str, *, tenant: str = "default", workspace: str = "default"
+    code: str,
+    folder: Path,
+    store: str,
+    *,
+    tenant: str = "default",
+    workspace: str = "default",
+    as_dagster: bool = False,
 ) -> Setting:
     """Where the workers of a project find everything."""
-    return Setting(code=code, folder=str(folder), store=store, tenant=tenant, workspace=workspace)
+    return Setting(
+        code=code,
+        folder=str(folder),
+        store=store,
+        tenant=tenant,
+        workspace=workspace,
+        as_dagster=as_dagster,
+    )

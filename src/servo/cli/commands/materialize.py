@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import click
 
-from servo.cli.code import find_code
+from servo.cli.code import as_dagster_option, find_code
 from servo.cli.output import console, emit_json, plural
 from servo.cli.run_display import summary, wait_for
 from servo.cli.run_rows import run_and_tasks
@@ -47,6 +47,7 @@ def _where(command: click.Command) -> click.Command:
             "--workers", type=click.IntRange(1), default=2, show_default=True, help="Processes."
         ),
         click.option("--json", "json_", is_flag=True, help="Print one JSON value."),
+        as_dagster_option,
     ):
         command = option(command)
     return command
@@ -71,6 +72,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
     workspace: str,
     workers: int,
     json_: bool,
+    as_dagster: bool,
 ) -> int:
     """Make the assets of CODE, a file or a module, or those of them that are SELECTed.
 
@@ -80,12 +82,19 @@ def materialize(  # noqa: PLR0913 - the options of the command
     """
     folder = Path.cwd()
     name = find_code(code, folder)
-    project = load_project(name, folder)
+    project = load_project(name, folder, as_dagster=as_dagster)
     plan = plan_assets(project, _chosen(project, select))
     given, labels = read_config(config), {**read_tags(tags), CODE_LABEL: name}
     if dry_run:
         return _show_plan(plan, json_=json_)
-    setting = setting_for(name, folder, _store_url(store), tenant=tenant, workspace=workspace)
+    setting = setting_for(
+        name,
+        folder,
+        _store_url(store),
+        tenant=tenant,
+        workspace=workspace,
+        as_dagster=as_dagster,
+    )
     with Session(setting, workers=workers) as session:
         session.deploy(name, project.definitions())
         _finish_begun(session, json_=json_)
@@ -99,14 +108,28 @@ def materialize(  # noqa: PLR0913 - the options of the command
 @_where
 @click.command("resume")
 @click.argument("code", required=False)
-def resume(
-    *, code: str | None, store: str, tenant: str, workspace: str, workers: int, json_: bool
+def resume(  # noqa: PLR0913 - the options of the command
+    *,
+    code: str | None,
+    store: str,
+    tenant: str,
+    workspace: str,
+    workers: int,
+    json_: bool,
+    as_dagster: bool,
 ) -> int:
     """Finish the runs that were begun and have not ended."""
     folder = Path.cwd()
     name = find_code(code, folder)
-    project = load_project(name, folder)
-    setting = setting_for(name, folder, _store_url(store), tenant=tenant, workspace=workspace)
+    project = load_project(name, folder, as_dagster=as_dagster)
+    setting = setting_for(
+        name,
+        folder,
+        _store_url(store),
+        tenant=tenant,
+        workspace=workspace,
+        as_dagster=as_dagster,
+    )
     with Session(setting, workers=workers) as session:
         session.deploy(name, project.definitions())
         codes = _finish_begun(session, json_=json_)
@@ -130,6 +153,7 @@ def retry(  # noqa: PLR0913 - the options of the command
     workspace: str,
     workers: int,
     json_: bool,
+    as_dagster: bool,
 ) -> int:
     """Make again what a run failed, skipped or was stopped before, in a new run with its tags."""
     target = open_target(store, tenant, workspace)
@@ -139,9 +163,16 @@ def retry(  # noqa: PLR0913 - the options of the command
         raise Conflict(f"every task of {run.run_id} succeeded", remedy="use --all to repeat them")
     folder = Path.cwd()
     name = find_code(code or run.labels.get(CODE_LABEL), folder)
-    project = load_project(name, folder)
+    project = load_project(name, folder, as_dagster=as_dagster)
     plan = plan_assets(project, [AssetKey.parse(task.asset_key) for task in left])
-    setting = setting_for(name, folder, _store_url(store), tenant=tenant, workspace=workspace)
+    setting = setting_for(
+        name,
+        folder,
+        _store_url(store),
+        tenant=tenant,
+        workspace=workspace,
+        as_dagster=as_dagster,
+    )
     with Session(setting, workers=workers) as session:
         session.deploy(name, project.definitions())
         began = SystemClock().monotonic()
