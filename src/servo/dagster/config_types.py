@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 import msgspec
+from pydantic import create_model
 
 from servo.errors import Invalid
 from servo.sdk.config import PermissiveConfig, schema_model
@@ -83,8 +84,9 @@ def Shape(fields: Mapping[str, Any], **names: Any) -> Any:  # noqa: N802 - a typ
 def Permissive(fields: Mapping[str, Any] | None = None, description: str | None = None) -> Any:  # noqa: N802 - a type to its users
     """An object with these fields and any others."""
     del description
-    known = schema_model(fields or {}, "Permissive")
-    return type("Permissive", (PermissiveConfig, known), {})  # pyright: ignore[reportArgumentType] - a model
+    known: Any = schema_model(fields or {}, "Permissive")
+    typed = {name: (field.annotation, field) for name, field in known.model_fields.items()}
+    return create_model("Permissive", __base__=PermissiveConfig, **typed)
 
 
 def Selector(fields: Mapping[str, Any], description: str | None = None) -> Any:  # noqa: N802 - a type to its users

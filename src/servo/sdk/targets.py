@@ -1,5 +1,6 @@
 """What a schedule or a sensor makes: a job, or a selection of assets."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -7,6 +8,8 @@ import msgspec
 
 from servo.errors import Invalid
 from servo.sdk.signature import Signature, read_signature
+
+_NAME = re.compile(r"[A-Za-z0-9_]+")
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +66,6 @@ def called(
 def default_name(name: str | None, fallback: str | None, what: str) -> str:
     """The name of a definition: its own, or one made from its target."""
     found: Any = name or fallback
-    if not isinstance(found, str) or not found.isidentifier():
+    if not isinstance(found, str) or not _NAME.fullmatch(found):
         raise Invalid(f"the name of a {what} is {found!r}", remedy="use letters, digits and '_'")
     return found
