@@ -6,10 +6,10 @@ where a type is and not enforced: the check of a value is an `@asset_check`.
 
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
-from pydantic import create_model
+from pydantic import PlainValidator, TypeAdapter, create_model
 
 from servo.errors import Invalid
 from servo.sdk.config import PermissiveConfig, schema_model
@@ -85,15 +85,24 @@ def Permissive(fields: Mapping[str, Any] | None = None, description: str | None 
     """An object with these fields and any others."""
     del description
     known: Any = schema_model(fields or {}, "Permissive")
-    typed = {name: (field.annotation, field) for name, field in known.model_fields.items()}
+    typed: dict[str, Any] = {
+        name: (field.annotation, field) for name, field in known.model_fields.items()
+    }
     return create_model("Permissive", __base__=PermissiveConfig, **typed)
 
 
 def Selector(fields: Mapping[str, Any], description: str | None = None) -> Any:  # noqa: N802 - a type to its users
-    """An object with exactly one of these fields; whichever it is, the others are none."""
+    """An object with exactly one of these fields."""
     del description
-    optional = {name: Field(Noneable(kind), default_value=None) for name, kind in fields.items()}
-    return schema_model(optional, "Selector")
+    readers = {name: TypeAdapter[Any](to_type(kind)) for name, kind in fields.items()}
+
+    def chosen(value: Any) -> dict[str, Any]:
+        given = dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else {}
+        if len(given) != 1 or not set(given) <= set(readers):
+            raise ValueError(f"give exactly one of {', '.join(readers)}")
+        return {name: readers[name].validate_python(inner) for name, inner in given.items()}
+
+    return Annotated[Any, PlainValidator(chosen)]
 
 
 def ScalarUnion(scalar_type: Any, non_scalar_schema: Any, **names: Any) -> Any:  # noqa: N802 - a type to its users
