@@ -1,14 +1,21 @@
 """What an asset's function may return besides a value."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 
 from servo.core.keys import AssetKey
 from servo.sdk.specs import to_key
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 
 class DataVersion(msgspec.Struct, frozen=True):
