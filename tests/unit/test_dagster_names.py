@@ -111,6 +111,8 @@ def test_policies_become_conditions() -> None:
         "((eager & ~run_in_progress())"
         " | cron_tick_passed(cron_schedule='@daily', cron_timezone='UTC').since(handled))"
     )
+    spec = dg.AssetSpec("orders", automation_condition=policy)
+    assert spec.automation_condition == condition
     left = policy.without_rules(rule.skip_on_run_in_progress())
     assert left == dg.AutoMaterializePolicy.eager().with_rules(rule.materialize_on_cron("@daily"))
     with pytest.raises(Invalid, match="the policy has no rule"):

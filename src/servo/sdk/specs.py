@@ -116,6 +116,9 @@ def _check_values(spec: AssetSpec) -> None:
             remedy="use a definition such as DailyPartitionsDefinition(start_date=…)",
         )
     condition = spec.automation_condition
+    if hasattr(condition, "to_automation_condition"):  # an older spelling of one
+        condition = condition.to_automation_condition()
+        msgspec.structs.force_setattr(spec, "automation_condition", condition)
     if condition is not None and not isinstance(condition, AutomationCondition):
         raise Invalid(
             f"{what}: automation_condition is {condition!r}",
