@@ -32,16 +32,24 @@ def test_everything_that_servo_exports_is_there_as_it_is() -> None:
         assert getattr(dg, name) is getattr(servo, name)
 
 
+class Instance:
+    @staticmethod
+    def ephemeral() -> "Instance":
+        return Instance()
+
+
 def test_what_servo_exports_later_is_there_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servo, "__all__", [*servo.__all__, "BrandNew", "ServoInstance"])
     monkeypatch.setattr(servo, "BrandNew", "new", raising=False)
-    monkeypatch.setattr(servo, "ServoInstance", "instance", raising=False)
+    monkeypatch.setattr(servo, "ServoInstance", Instance, raising=False)
     monkeypatch.delitem(vars(dagster), "DagsterInstance", raising=False)
     assert dg.BrandNew == "new"
-    assert dg.DagsterInstance == "instance"
+    assert dg.DagsterInstance is Instance
+    with dg.instance_for_test() as instance:
+        assert isinstance(instance, Instance)
     assert {"BrandNew", "DagsterInstance"} <= set(dg.__all__)
-    for name in ("BrandNew", "DagsterInstance"):
-        monkeypatch.delitem(vars(dagster), name)
+    for name in ("BrandNew", "DagsterInstance", "instance_for_test"):
+        _ = dagster.__dict__.pop(name, None)
 
 
 def test_no_name_is_both_there_and_not() -> None:
@@ -99,6 +107,19 @@ def test_older_options_of_an_asset_are_understood() -> None:
     assert orders.behaviour.resource_defs == {"orders_io_manager": manager}
     with pytest.raises(Invalid, match="auto_materialize_policy is 'eager'"):
         dg.asset(auto_materialize_policy="eager")(orders.fn)
+
+
+def test_specs_can_be_mapped() -> None:
+    @dg.asset
+    def orders() -> int:
+        return 1
+
+    def grouped(spec: servo.AssetSpec) -> servo.AssetSpec:
+        return spec.replace_attributes(group_name="g")
+
+    changed = dg.map_asset_specs(grouped, [orders, dg.AssetSpec("outside")])
+    assert [spec.group_name for spec in (*changed[0].specs, changed[1])] == ["g", "g"]
+    assert changed[0]() == 1
 
 
 def test_policies_become_conditions() -> None:

@@ -10,7 +10,7 @@ from servo.dagster.auto_materialize import AutoMaterializePolicy
 from servo.dagster.config_types import Nothing
 from servo.errors import Invalid
 from servo.sdk.assets_definition import AssetsDefinition
-from servo.sdk.specs import AssetIn
+from servo.sdk.specs import AssetIn, AssetSpec
 
 Fn = Callable[..., Any]
 
@@ -67,6 +67,16 @@ def _without_nothing(given: dict[str, Any]) -> dict[str, Any]:
         given["deps"] = [*(given.get("deps") or ()), *(ins[n].key_for(n) for n in unread)]
         given["ins"] = {name: found for name, found in ins.items() if name not in unread}
     return given
+
+
+def map_asset_specs(func: Callable[[AssetSpec], AssetSpec], iterable: Iterable[Any]) -> list[Any]:
+    """The same assets, each described as `func` says."""
+    return [
+        item.with_specs(tuple(func(spec) for spec in item.specs))
+        if isinstance(item, AssetsDefinition)
+        else func(item)
+        for item in iterable
+    ]
 
 
 def with_resources(

@@ -1,6 +1,9 @@
 """Small things that older files use."""
 
 import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,6 +31,13 @@ class SupersessionWarning(FutureWarning):
 def get_dagster_logger(name: str | None = None) -> logging.Logger:
     """A logger whose lines are captured with those of the asset that runs."""
     return logging.getLogger(f"{LOGGER}.{name}" if name else LOGGER)
+
+
+@contextmanager
+def instance_for_test(**options: Any) -> Generator[Any]:
+    """An instance in memory, for as long as a block runs; it needs no options."""
+    del options
+    yield import_module("servo").ServoInstance.ephemeral()
 
 
 def make_values_resource(**kwargs: Any) -> ResourceDefinition:

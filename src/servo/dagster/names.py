@@ -11,6 +11,7 @@ LOCAL = MappingProxyType(
     {
         "asset": "servo.dagster.assets",
         "multi_asset": "servo.dagster.assets",
+        "map_asset_specs": "servo.dagster.assets",
         "with_resources": "servo.dagster.assets",
         "AutoMaterializePolicy": "servo.dagster.auto_materialize",
         "AutoMaterializeRule": "servo.dagster.auto_materialize",
@@ -46,6 +47,7 @@ LOCAL = MappingProxyType(
         "PreviewWarning": "servo.dagster.legacy",
         "SupersessionWarning": "servo.dagster.legacy",
         "get_dagster_logger": "servo.dagster.legacy",
+        "instance_for_test": "servo.dagster.legacy",
         "make_values_resource": "servo.dagster.legacy",
         "definitions": "servo.dagster.loading",
         "load_definitions_from_current_module": "servo.dagster.loading",
@@ -57,6 +59,9 @@ LOCAL = MappingProxyType(
     }
 )
 """Names that are defined for Dagster's sake only."""
+
+NEEDED = MappingProxyType({"multi_asset": "multi_asset", "instance_for_test": "ServoInstance"})
+"""What `servo` must export for one of these to be there."""
 
 RENAMED = MappingProxyType(
     {
@@ -153,8 +158,8 @@ NOT_SUPPORTED = MappingProxyType(
         ),
         "the ledger is read as tables; use `servo sql`": (
             "AssetRecordsFilter DagsterEvent DagsterEventType DagsterRun EventLogEntry "
-            "EventLogRecord EventRecordsFilter EventRecordsResult RunRecord "
-            "RunShardedEventsCursor RunStatusChangeRecordsFilter RunsFilter"
+            "EventLogRecord EventRecordsResult RunRecord RunShardedEventsCursor "
+            "RunStatusChangeRecordsFilter"
         ),
         "use a Python type as the annotation, and an @asset_check": (
             "DagsterTypeCheckDidNotPass DagsterTypeCheckError DagsterTypeLoader "
@@ -211,7 +216,7 @@ def supported() -> set[str]:
 
 def _is_there(name: str, known: set[str]) -> bool:
     """Whether a name that wraps one of `servo` has something to wrap."""
-    return name != "multi_asset" or name in known
+    return name not in NEEDED or NEEDED[name] in known
 
 
 def place_of(name: str) -> str | None:
