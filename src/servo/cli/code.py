@@ -2,7 +2,13 @@
 
 from pathlib import Path
 
+import click
+
 from servo.errors import Invalid, NotFound
+
+as_dagster_option = click.option(
+    "--as-dagster", is_flag=True, help="Run a file that says `import dagster`, by standing in."
+)
 
 USUAL = ("assets.py", "definitions.py", "pipeline.py")
 

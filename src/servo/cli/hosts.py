@@ -32,15 +32,20 @@ class Code(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path
     definitions: tuple[AssetDefinition, ...]
     executor: ExecutorDefinition | None
+    as_dagster: bool = False
 
 
-def read_code(given: str | None) -> tuple[Code, Project]:
+def read_code(given: str | None, *, as_dagster: bool = False) -> tuple[Code, Project]:
     """Find and import the code that is named, or the only one it can be."""
     folder = Path.cwd()
     name = find_code(given, folder)
-    project = load_project(name, folder)
+    project = load_project(name, folder, as_dagster=as_dagster)
     code = Code(
-        name=name, folder=folder, definitions=project.definitions(), executor=project.executor
+        name=name,
+        folder=folder,
+        definitions=project.definitions(),
+        executor=project.executor,
+        as_dagster=as_dagster,
     )
     return code, project
 
@@ -49,7 +54,12 @@ def read_code(given: str | None) -> tuple[Code, Project]:
 def open_host(code: Code, where: Where, workers: int) -> Generator[Host]:
     """Lead the workspace, or have it done by a process that does; both know what is defined."""
     setting = setting_for(
-        code.name, code.folder, where.url, tenant=where.tenant, workspace=where.workspace
+        code.name,
+        code.folder,
+        where.url,
+        tenant=where.tenant,
+        workspace=where.workspace,
+        as_dagster=code.as_dagster,
     )
     with stopped_by_sigterm(), _host(setting, code, workers) as host:
         host.deploy(code.name, code.definitions)

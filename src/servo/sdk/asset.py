@@ -11,6 +11,7 @@ from servo.sdk.assets_definition import AssetsDefinition, Behaviour
 from servo.sdk.check_gating import CheckPolicy, to_policy
 from servo.sdk.checks import AssetCheckSpec
 from servo.sdk.hooks import check_hooks
+from servo.sdk.partition_mapping import BackfillPolicy
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import Signature, read_signature
 from servo.sdk.specs import AssetDep, AssetIn, AssetSpec, prefix_parts, to_deps, to_key
@@ -54,6 +55,7 @@ def _define(  # noqa: PLR0913 - the options people know
     kinds: Iterable[str] | None = None,
     group_name: str | None = None,
     partitions_def: Any = None,
+    backfill_policy: BackfillPolicy | None = None,
     automation_condition: Any = None,
     freshness_policy: Any = None,
     code_version: str | None = None,
@@ -63,6 +65,8 @@ def _define(  # noqa: PLR0913 - the options people know
     op_tags: Mapping[str, str] | None = None,
     io_manager_key: str | None = None,
     required_resource_keys: Iterable[str] | None = None,
+    resource_defs: Mapping[str, Any] | None = None,
+    config_schema: Any = None,
     output_required: bool = True,
     quarantine: bool = False,
     hooks: Iterable[Any] | None = None,
@@ -101,6 +105,9 @@ def _define(  # noqa: PLR0913 - the options people know
         io_manager_key=io_manager_key or "",
         required_resource_keys=frozenset(required_resource_keys or ()),
         op_tags=op_tags or {},
+        backfill_policy=backfill_policy,
+        resource_defs=resource_defs or {},
+        config_schema=config_schema,
         output_required=output_required,
         quarantine=quarantine,
         hooks=check_hooks(hooks, what=f"asset {what}"),
@@ -139,7 +146,11 @@ def loaded_deps(what: str, signature: Signature, ins: Mapping[str, AssetIn]) -> 
             f"{what}: ins names {', '.join(strangers)}, which is no parameter",
             remedy="name parameters of the function in ins, and other assets in deps",
         )
-    return [AssetDep(ins.get(name, AssetIn()).key_for(name)) for name in signature.inputs]
+    return [_loaded(ins.get(name, AssetIn()), name) for name in signature.inputs]
+
+
+def _loaded(given: AssetIn, name: str) -> AssetDep:
+    return AssetDep(given.key_for(name), given.partition_mapping)
 
 
 def duration(value: timedelta | float | None, what: str) -> timedelta | None:

@@ -13,6 +13,7 @@ from servo.core.keys import AssetKey, TaskOperation
 from servo.errors import Invalid
 from servo.sdk.check_gating import CheckPolicy
 from servo.sdk.checks import AssetCheckSpec
+from servo.sdk.partition_mapping import BackfillPolicy
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import Signature
 from servo.sdk.specs import AssetSpec
@@ -44,6 +45,9 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     output_names: tuple[str, ...] = ()
     io_manager_keys: tuple[str, ...] = ()
     isolation: str = ""
+    backfill_policy: BackfillPolicy | None = None
+    resource_defs: Mapping[str, Any] = {}
+    config_schema: Any = None
     check_specs: tuple[AssetCheckSpec, ...] = ()
     check_policy: CheckPolicy = CheckPolicy.AS_DECLARED
 

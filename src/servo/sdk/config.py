@@ -245,12 +245,14 @@ def schema_model(schema: Any, where: str) -> type[BaseModel] | None:
         raise _unknown_schema(schema, where)
     given = cast("Mapping[str, Any]", schema)
     fields: dict[str, Any] = {
-        name: (_schema_type(kind, within(where, name)), ...) for name, kind in given.items()
+        name: (_schema_type(kind, within(where, name)), getattr(kind, "__servo_default__", ...))
+        for name, kind in given.items()
     }
     return create_model("ConfigSchema", __base__=Config, **fields)
 
 
 def _schema_type(kind: Any, where: str) -> Any:
+    kind = getattr(kind, "__servo_type__", kind)
     if isinstance(kind, Mapping):
         return schema_model(kind, where)
     if isinstance(kind, list):

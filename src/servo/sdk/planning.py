@@ -4,7 +4,7 @@ One task for each function: the assets it makes, or those of them that were chos
 together. A task comes after those that make what its assets depend on.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from servo.core.ids import TaskKeyStr
 from servo.core.keys import AssetKey, task_key_text
@@ -22,12 +22,27 @@ def plan_assets(project: Project, keys: Iterable[AssetKey], *, checks: Chosen = 
 
     `checks` are those to run, also of assets that are not made; None for those of the assets.
     """
-    together = _by_function(project, project.executable(list(keys)))
+    chosen = project.executable(list(keys))
+    _refuse_partitioned(project, chosen)
+    together = _by_function(project, chosen)
     tasks = {
         key: task_of(project.makers[group[0]], group[0]) for group in together for key in group
     }
     made = [_spec(project, group, tasks, checks) for group in together]
     return normalize([*made, *check_tasks(project, tasks, checks)])
+
+
+def _refuse_partitioned(project: Project, keys: Sequence[AssetKey]) -> None:
+    """Partitions can be declared and not yet made; an asset is never made as if it had none."""
+    divided = [
+        key.to_user_string() for key in keys if project.specs[key].partitions_def is not None
+    ]
+    if divided:
+        raise Invalid(
+            f"partitions cannot be made yet, and these assets have them: {', '.join(divided)}",
+            remedy="select the others, such as "
+            + " and ".join(f'not key:"{name}"' for name in divided[:3]),
+        )
 
 
 def _by_function(project: Project, chosen: list[AssetKey]) -> list[list[AssetKey]]:

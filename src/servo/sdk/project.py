@@ -82,6 +82,17 @@ class Project:
             self.specs[spec.key] = spec
             if isinstance(item, AssetsDefinition):
                 self.makers[spec.key] = item
+        if isinstance(item, AssetsDefinition):
+            self._bring(item)
+
+    def _bring(self, maker: AssetsDefinition) -> None:
+        """Add the resources that come with an asset."""
+        for name, resource in maker.behaviour.resource_defs.items():
+            if self.resources.setdefault(name, resource) is not resource:
+                raise Invalid(
+                    f"{maker.name} ({maker.where}) brings another resource {name!r} than there is",
+                    remedy="give one of the two another name",
+                )
 
     def _places(self, key: AssetKey, item: AssetsDefinition | AssetSpec) -> str:
         both = (self.makers.get(key), item)

@@ -1,12 +1,21 @@
 """What an asset's function may return besides a value."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 
 from servo.core.keys import AssetKey
 from servo.sdk.specs import to_key
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 
 class DataVersion(msgspec.Struct, frozen=True):
@@ -15,7 +24,7 @@ class DataVersion(msgspec.Struct, frozen=True):
     value: str
 
 
-class MaterializeResult(msgspec.Struct, frozen=True, kw_only=True):
+class MaterializeResult(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """The asset was made, and here is what to know about it. `value` is stored if given."""
 
     asset_key: Any = None
@@ -31,7 +40,7 @@ class MaterializeResult(msgspec.Struct, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "asset_key", key)
 
 
-class Output(msgspec.Struct, frozen=True):
+class Output(msgspec.Struct, Generic[T], frozen=True):
     """A value to store, and what to know about it."""
 
     value: Any

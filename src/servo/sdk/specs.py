@@ -8,6 +8,10 @@ import msgspec
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
+from servo.sdk.automation import AutomationCondition
+from servo.sdk.freshness import checked_policy
+from servo.sdk.partition_mapping import checked_mapping
+from servo.sdk.partitions_definition import PartitionsDefinition
 
 IO_MANAGER_KEY = "dagster/io_manager_key"
 """The metadata that names the IO manager of an asset which has no code."""
@@ -38,6 +42,7 @@ class AssetDep(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "asset", to_key(self.asset, what="AssetDep"))
+        _ = checked_mapping(self.partition_mapping, what=f"AssetDep {self.asset}")
 
     @property
     def asset_key(self) -> AssetKey:
@@ -83,6 +88,7 @@ class AssetSpec(msgspec.Struct, frozen=True, dict=True):
         tags = check_tags(self.tags, what=f"asset {key}") if self.tags else _NOTHING
         set_field(self, "tags", tags)
         set_field(self, "metadata", dict(self.metadata) if self.metadata else _NOTHING)
+        _check_values(self)
 
     def replace_attributes(self, **changes: Any) -> "AssetSpec":
         """The same spec with some fields set anew."""
@@ -108,6 +114,27 @@ class AssetSpec(msgspec.Struct, frozen=True, dict=True):
         )
 
 
+def _check_values(spec: AssetSpec) -> None:
+    what = f"asset {spec.key}"
+    if spec.partitions_def is not None and not isinstance(
+        spec.partitions_def, PartitionsDefinition
+    ):
+        raise Invalid(
+            f"{what}: partitions_def is {spec.partitions_def!r}",
+            remedy="use a definition such as DailyPartitionsDefinition(start_date=…)",
+        )
+    condition = spec.automation_condition
+    if hasattr(condition, "to_automation_condition"):  # an older spelling of one
+        condition = condition.to_automation_condition()
+        msgspec.structs.force_setattr(spec, "automation_condition", condition)
+    if condition is not None and not isinstance(condition, AutomationCondition):
+        raise Invalid(
+            f"{what}: automation_condition is {condition!r}",
+            remedy="use AutomationCondition.eager() or another",
+        )
+    _ = checked_policy(spec.freshness_policy, what=what)
+
+
 class AssetIn(msgspec.Struct, frozen=True):
     """How a parameter of an asset's function is filled."""
 
@@ -117,6 +144,9 @@ class AssetIn(msgspec.Struct, frozen=True):
     input_manager_key: str | None = None
     partition_mapping: Any = None
     dagster_type: Any = None
+
+    def __post_init__(self) -> None:
+        _ = checked_mapping(self.partition_mapping, what="AssetIn")
 
     def key_for(self, name: str) -> AssetKey:
         """The asset that fills the parameter `name`."""

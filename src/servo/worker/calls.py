@@ -13,7 +13,7 @@ import msgspec
 from servo.core.keys import AssetKey, TaskOperation
 from servo.runtime.system import SystemClock
 from servo.sdk.assets_definition import AssetsDefinition
-from servo.sdk.config import RunConfig, build_config
+from servo.sdk.config import RunConfig, build_config, schema_model
 from servo.sdk.context import AssetExecutionContext, Execution, Logger
 from servo.sdk.project import Project
 from servo.sdk.resources import InitResourceContext, Resources, open_resources
@@ -158,10 +158,13 @@ class Calls:
         """The configuration of the run for this asset, as its function takes it."""
         key, signature = call.chosen[0], call.maker.signature
         given = config.for_op(key.canonical(), key.to_python_identifier(), call.maker.name)
-        if not given and not signature.config:
+        schema = call.maker.behaviour.config_schema
+        if not given and not signature.config and schema is None:
             return {}
         where = f"asset {key}"
-        call.context.op_config = build_config(None, given, where=where, environ=self._environ)
+        model = schema_model(schema, where)
+        found = build_config(model, given, where=where, environ=self._environ)
+        call.context.op_config = found if model is None else found.model_dump()
         if not signature.config:
             return {}
         made = build_config(signature.config_type, given, where=where, environ=self._environ)

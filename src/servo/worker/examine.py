@@ -19,6 +19,7 @@ from servo.errors import Invalid, ServoError
 from servo.sdk.config import set_environment
 from servo.worker.loader import load_project
 
+AS_DAGSTER = "as-dagster"
 _OTHERS = frozenset({"site-packages", "dist-packages", "__pycache__"})
 
 
@@ -62,10 +63,13 @@ def fingerprint(files: tuple[str, ...]) -> str:
     return sha256(msgspec.json.encode(stamps)).hexdigest()
 
 
-def start_examining(code: str, folder: Path) -> "subprocess.Popen[bytes]":
+def start_examining(
+    code: str, folder: Path, *, as_dagster: bool = False
+) -> "subprocess.Popen[bytes]":
     """Begin to look; `finished` says what was found once the process has ended."""
+    more = [AS_DAGSTER] if as_dagster else []
     return subprocess.Popen(  # noqa: S603 - our own interpreter and module
-        [sys.executable, "-m", "servo.worker.examine", code, str(folder)],
+        [sys.executable, "-m", "servo.worker.examine", code, str(folder), *more],
         stdout=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
         cwd=folder,
@@ -83,9 +87,9 @@ def finished(looking: "subprocess.Popen[bytes]", code: str) -> Examined:
         return Examined(error=f"{code} cannot be imported: {how}; see what it printed above")
 
 
-def examine(code: str, folder: Path) -> Examined:
+def examine(code: str, folder: Path, *, as_dagster: bool = False) -> Examined:
     """What a project is; `Invalid` with the place of what is wrong with it."""
-    found = finished(start_examining(code, folder), code)
+    found = finished(start_examining(code, folder, as_dagster=as_dagster), code)
     if found.error:
         what, _, remedy = found.error.rpartition("; ")
         raise Invalid(what, remedy=remedy)
@@ -94,12 +98,12 @@ def examine(code: str, folder: Path) -> Examined:
 
 def main() -> None:
     """Look, and print what was found where user code cannot print between it."""
-    code, folder = sys.argv[1], Path(sys.argv[2])
+    code, folder, as_dagster = sys.argv[1], Path(sys.argv[2]), AS_DAGSTER in sys.argv[3:]
     answer = os.dup(1)
     os.dup2(2, 1)
     set_environment(os.environ)
     try:
-        definitions = load_project(code, folder).definitions()
+        definitions = load_project(code, folder, as_dagster=as_dagster).definitions()
         found = Examined(files=watched_files(code, folder), definitions=definitions)
     except ServoError as error:
         found = Examined(files=watched_files(code, folder, error), error=str(error))

@@ -15,18 +15,7 @@ from servo.core.state.states import RunState
 from servo.errors import Invalid
 from servo.sdk.metadata import MetadataValue, decode_metadata
 from servo.sdk.results import DataVersion
-
-
-class RunStatus(Enum):
-    """How a run stands."""
-
-    QUEUED = "QUEUED"
-    STARTED = "STARTED"
-    SUCCESS = "SUCCESS"
-    FAILURE = "FAILURE"
-    CANCELING = "CANCELING"
-    CANCELED = "CANCELED"
-
+from servo.sdk.run_requests import RunStatus
 
 _STATUS = {
     RunState.PENDING: RunStatus.QUEUED,

@@ -1,7 +1,8 @@
 """Finding the assets in a file or a module.
 
 A target is a path (`pipeline.py`, `jobs/`) or a dotted name (`shop.assets`). A file is imported
-under its own name with its folder first on the path, as Python would run it.
+under its own name with its folder first on the path, as Python would run it; one in a package under
+its full name, so that what it imports from there is found.
 """
 
 import importlib
@@ -10,14 +11,22 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+from servo.dagster.scan import check_supported
+from servo.dagster.stand_in import stand_in
 from servo.errors import Invalid, NotFound
 from servo.sdk.definitions import Definitions
 from servo.sdk.gathering import assets_of, checks_of, jobs_of
 from servo.sdk.project import Project
 
 
-def load_project(target: str, folder: Path) -> Project:
-    """The project that `target` defines, read from `folder`."""
+def load_project(target: str, folder: Path, *, as_dagster: bool = False) -> Project:
+    """The project that `target` defines, read from `folder`.
+
+    With `as_dagster` what it imports as `dagster` is `servo.dagster`, from now on in this process.
+    """
+    if as_dagster:
+        check_supported(target, folder)
+        stand_in()
     return project_of(load_module(target, folder))
 
 
@@ -49,24 +58,40 @@ def _import_file(path: Path, target: str) -> ModuleType:
     parent = str(path.parent.resolve())
     if parent not in sys.path:
         sys.path.insert(0, parent)
-    name = path.stem
+    name = _name_of(path.resolve())
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise Invalid(f"{target} is no Python file", remedy="name a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
     try:
+        if package := name.rpartition(".")[0]:
+            _ = importlib.import_module(package)
+        sys.modules[name] = module
         spec.loader.exec_module(module)
     except Exception as error:
-        del sys.modules[name]
+        _ = sys.modules.pop(name, None)
         raise _broken(target, error) from error
     return module
 
 
+def _name_of(path: Path) -> str:
+    """The name of a file's module: in a package that of the package too, found from its root."""
+    parts, root = [path.stem], path.parent
+    while (root / "__init__.py").is_file():
+        parts.insert(0, root.name)
+        root = root.parent
+    if len(parts) > 1 and str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    return ".".join(parts)
+
+
 def _broken(target: str, error: BaseException) -> Invalid:
+    missing = error.name if isinstance(error, ModuleNotFoundError) else ""
     return Invalid(
         f"{target} cannot be imported: {type(error).__name__}: {error}{_place(error)}",
-        remedy="fix the code at that line",
+        remedy="use --as-dagster, or import servo.dagster as dg"
+        if missing == "dagster"
+        else "fix the code at that line",
     )
 
 

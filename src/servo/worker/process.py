@@ -50,6 +50,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     store: str
     tenant: str
     workspace: str
+    as_dagster: bool = False
     stays: bool = False
     """Whether whoever leads goes on when there is nothing to do, and takes requests of others."""
 
@@ -144,7 +145,7 @@ def _die_with(pool: int) -> None:
 def _runner(setting: Setting) -> Runner:
     clock = SystemClock()
     set_environment(os.environ)
-    project = load_project(setting.code, Path(setting.folder))
+    project = load_project(setting.code, Path(setting.folder), as_dagster=setting.as_dagster)
     set_secrets(project.secrets)
     paths = Paths(setting.tenant, setting.workspace)
     store = store_from_url(setting.store, clock=clock)

@@ -81,7 +81,7 @@ def _items(maker: AssetsDefinition, chosen: Sequence[AssetKey], returned: Any) -
     if _is_several(returned):
         return cast("tuple[Any, ...]", returned)
     if len(maker.specs) == 1 or isinstance(returned, _RESULTS):
-        return (returned,)
+        return (cast("Any", returned),)
     if returned is None and not maker.behaviour.returns_values:
         return ()
     return _by_position(maker, chosen, returned)
@@ -110,23 +110,14 @@ def _read(
 ) -> Iterator[Told]:
     """One thing that was returned or yielded."""
     if isinstance(item, Output):
-        key = _named(maker, item)
-        found = Made(
-            key=key,
-            value=item.value,
-            metadata=dict(item.metadata or {}),
-            version=item.data_version,
-        )
+        output = cast("Output[Any]", item)
+        found = _made(_named(maker, output), output)
     elif isinstance(item, MaterializeResult):
-        key = _keyed(maker, item)
-        for result in item.check_results:
-            yield result if result.asset_key else msgspec.structs.replace(result, asset_key=key)
-        found = Made(
-            key=key,
-            value=item.value,
-            metadata=dict(item.metadata or {}),
-            version=item.data_version,
-        )
+        result = cast("MaterializeResult[Any]", item)
+        key = _keyed(maker, result)
+        for check in result.check_results:
+            yield check if check.asset_key else msgspec.structs.replace(check, asset_key=key)
+        found = _made(key, result)
     elif isinstance(item, AssetCheckResult | AssetMaterialization | Skip):
         yield item
         return
@@ -149,7 +140,12 @@ def _read(
     yield found
 
 
-def _named(maker: AssetsDefinition, output: Output) -> AssetKey:
+def _made(key: AssetKey, told: "Output[Any] | MaterializeResult[Any]") -> Made:
+    metadata = dict(told.metadata or {})
+    return Made(key=key, value=told.value, metadata=metadata, version=told.data_version)
+
+
+def _named(maker: AssetsDefinition, output: "Output[Any]") -> AssetKey:
     """The asset that an output of this name is of."""
     if len(maker.specs) == 1:
         return maker.key
@@ -163,7 +159,7 @@ def _named(maker: AssetsDefinition, output: Output) -> AssetKey:
     return key
 
 
-def _keyed(maker: AssetsDefinition, result: MaterializeResult) -> AssetKey:
+def _keyed(maker: AssetsDefinition, result: "MaterializeResult[Any]") -> AssetKey:
     """The asset that a result is about."""
     if result.asset_key is None:
         if len(maker.specs) == 1:

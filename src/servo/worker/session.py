@@ -145,7 +145,7 @@ class Session:
         return [state.tasks.rows[run, name] for name in list(state.index.run_tasks.get(run, ()))]
 
 
-def setting_for(
+def setting_for(  # noqa: PLR0913 - all that a worker is told
     code: str,
     folder: Path,
     store: str,
@@ -153,6 +153,7 @@ def setting_for(
     tenant: str = "default",
     workspace: str = "default",
     stays: bool = False,
+    as_dagster: bool = False,
 ) -> Setting:
     """Where the workers of a project find everything."""
     return Setting(
@@ -162,4 +163,5 @@ def setting_for(
         tenant=tenant,
         workspace=workspace,
         stays=stays,
+        as_dagster=as_dagster,
     )

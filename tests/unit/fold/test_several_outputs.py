@@ -4,7 +4,7 @@ import pytest
 
 from servo.core.events.assets import AssetReported
 from servo.core.events.envelope import Status
-from servo.core.events.tasks import Gate, Output, TaskOutcome
+from servo.core.events.tasks import Gate, Output, TaskError, TaskOutcome
 from servo.core.keys import TaskOperation
 from servo.core.retry import RetryPolicy
 from servo.testing.builders import Story
@@ -107,3 +107,11 @@ def test_what_somebody_else_made_becomes_the_latest() -> None:
     assert story.state.partitions.rows["ns/a", "p"].last_materialization_id == "r1"
     again = story.tell(event)
     assert (again.status, again.reason.split(":")[0]) == (Status.CONFLICT, "known_materialization")
+
+
+def test_a_task_that_skips_itself_says_why() -> None:
+    story = Story()
+    story.plan({"a": ()})
+    story.start("a")
+    story.finish("a", TaskOutcome.SKIPPED, error=TaskError(code="Skipped", message="no news"))
+    assert (story.task("a").error_code, story.task("a").error_message) == ("Skipped", "no news")

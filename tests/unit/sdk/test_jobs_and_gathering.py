@@ -1,6 +1,7 @@
 """Jobs, and gathering what modules and packages define."""
 
 import sys
+from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,7 +12,9 @@ from servo import (
     AssetKey,
     AssetsDefinition,
     AssetSpec,
+    AutomationCondition,
     Definitions,
+    FreshnessPolicy,
     SourceAsset,
     asset,
     asset_check,
@@ -104,20 +107,21 @@ def test_dependencies_go_with_a_prefix() -> None:
 
 def test_what_is_said_of_all_counts_for_those_that_do_not_say_it() -> None:
     module = ModuleType("some")
-    own = asset(name="own", automation_condition="mine")(lambda: None)
+    own = asset(name="own", automation_condition=AutomationCondition.eager())(lambda: None)
     vars(module).update(own=own, other=raw, spec=AssetSpec("outside"))
+    fresh = FreshnessPolicy.time_window(fail_window=timedelta(hours=1))
     loaded = load_assets_from_modules(
         [module],
-        automation_condition="theirs",
-        freshness_policy="fresh",
+        automation_condition=AutomationCondition.on_missing(),
+        freshness_policy=fresh,
         source_key_prefix="ext",
         key_prefix="in",
     )
     specs = {s.key.canonical(): s for item in loaded for s in _specs(item)}
     assert set(specs) == {"in/own", "in/raw", "ext/outside"}
-    assert specs["in/own"].automation_condition == "mine"
-    assert specs["in/raw"].automation_condition == "theirs"
-    assert specs["in/raw"].freshness_policy == "fresh"
+    assert specs["in/own"].automation_condition == AutomationCondition.eager()
+    assert specs["in/raw"].automation_condition == AutomationCondition.on_missing()
+    assert specs["in/raw"].freshness_policy == fresh
     with pytest.raises(Invalid, match="no option colour"):
         load_assets_from_modules([module], colour=1)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from servo.cli.code import find_code
+from servo.cli.code import as_dagster_option, find_code
 from servo.cli.commands.materialize import with_workers
 from servo.cli.hosts import stopped_by_sigterm
 from servo.cli.narrator import Narrator
@@ -39,8 +39,9 @@ INBOX_OF_A_BUCKET = timedelta(seconds=1)
 @click.command("dev")
 @click.argument("code", required=False)
 @with_workers
+@as_dagster_option
 @at_a_workspace
-def dev(*, code: str | None, where: Where, workers: int) -> None:
+def dev(*, code: str | None, where: Where, workers: int, as_dagster: bool) -> None:
     """Work on CODE, a file or a module: run what is asked for, and follow every edit.
 
     Ask for runs in another terminal with `servo materialize`. Ctrl-C ends it; what runs then is
@@ -51,9 +52,15 @@ def dev(*, code: str | None, where: Where, workers: int) -> None:
     folder = Path.cwd()
     name = find_code(code, folder)
     setting = setting_for(
-        name, folder, where.url, tenant=where.tenant, workspace=where.workspace, stays=True
+        name,
+        folder,
+        where.url,
+        tenant=where.tenant,
+        workspace=where.workspace,
+        stays=True,
+        as_dagster=as_dagster,
     )
-    found = examine(name, folder)
+    found = examine(name, folder, as_dagster=as_dagster)
     bucket = "://" in where.url and not where.url.startswith("file://")
     settings = Settings(inbox_every=INBOX_OF_A_BUCKET if bucket else INBOX_OF_A_FOLDER)
     with stopped_by_sigterm(), Session(setting, workers=workers, settings=settings) as session:
@@ -138,7 +145,10 @@ class Development:
             if seen == self._seen:
                 return
             self._seen = seen
-            self._looking = start_examining(self._setting.code, Path(self._setting.folder))
+            setting = self._setting
+            self._looking = start_examining(
+                setting.code, Path(setting.folder), as_dagster=setting.as_dagster
+            )
         elif self._looking.poll() is not None:
             looked, self._looking = self._looking, None
             self._reload(finished(looked, self._setting.code))

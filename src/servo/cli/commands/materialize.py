@@ -8,6 +8,7 @@ from typing import Any, cast
 import click
 from msgspec.structs import replace
 
+from servo.cli.code import as_dagster_option
 from servo.cli.completing import run_ids
 from servo.cli.hosts import Host, open_host, read_code
 from servo.cli.output import console, emit_json, plural
@@ -56,6 +57,7 @@ _json = click.option("--json", "json_", is_flag=True, help="Print one JSON value
 @click.option("--isolate", is_flag=True, help="Run every task in a process of its own.")
 @click.option("--checks-only", is_flag=True, help="Check the latest outputs and make nothing.")
 @with_workers
+@as_dagster_option
 @_json
 @at_a_workspace
 def materialize(  # noqa: PLR0913 - the options of the command
@@ -70,6 +72,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
     checks_only: bool,
     where: Where,
     workers: int,
+    as_dagster: bool,
     json_: bool,
 ) -> int:
     """Make the assets of CODE, a file or a module, or those of them that are SELECTed.
@@ -79,7 +82,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
     Runs that were begun in this workspace and have not ended are finished first. While `servo dev`
     is at work there, it does the work.
     """
-    found, project = read_code(code)
+    found, project = read_code(code, as_dagster=as_dagster)
     given, labels = read_config(config), {**read_tags(tags), CODE_LABEL: found.name}
     if isolate:
         labels[ISOLATION] = OWN_PROCESS
@@ -107,11 +110,12 @@ def materialize(  # noqa: PLR0913 - the options of the command
 @click.command("resume")
 @click.argument("code", required=False)
 @with_workers
+@as_dagster_option
 @_json
 @at_a_workspace
-def resume(*, code: str | None, where: Where, workers: int, json_: bool) -> int:
+def resume(*, code: str | None, where: Where, workers: int, as_dagster: bool, json_: bool) -> int:
     """Finish the runs that were begun and have not ended."""
-    found, _ = read_code(code)
+    found, _ = read_code(code, as_dagster=as_dagster)
     with open_host(found, where, workers) as host:
         ended = _finish_begun(host, json_=json_)
     if json_:
@@ -127,10 +131,18 @@ def resume(*, code: str | None, where: Where, workers: int, json_: bool) -> int:
 @click.argument("code", required=False)
 @click.option("--all", "all_", is_flag=True, help="Everything, also what succeeded.")
 @with_workers
+@as_dagster_option
 @_json
 @at_a_workspace
-def retry(
-    *, run_id: str, code: str | None, all_: bool, where: Where, workers: int, json_: bool
+def retry(  # noqa: PLR0913 - the options of the command
+    *,
+    run_id: str,
+    code: str | None,
+    all_: bool,
+    where: Where,
+    workers: int,
+    as_dagster: bool,
+    json_: bool,
 ) -> int:
     """Make again what a run failed, skipped or was stopped before, in a new run with its tags."""
     target = where.open()
@@ -138,7 +150,7 @@ def retry(
     left = [task for task in tasks if all_ or task.state is not TaskState.SUCCEEDED]
     if not left:
         raise Conflict(f"every task of {run.run_id} succeeded", remedy="use --all to repeat them")
-    found, project = read_code(code or run.labels.get(CODE_LABEL))
+    found, project = read_code(code or run.labels.get(CODE_LABEL), as_dagster=as_dagster)
     plan = _again(project, left)
     del project
     with open_host(found, where, workers) as host:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from servo.cli.code import find_code
+from servo.cli.code import as_dagster_option, find_code
 from servo.cli.output import console, emit_json, plural
 from servo.cli.tables import grid
 from servo.errors import Conflict
@@ -31,10 +31,11 @@ def revenue(orders):
 @click.command("list")
 @click.argument("code", required=False)
 @click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
-def list_(*, code: str | None, json_: bool) -> None:
+@as_dagster_option
+def list_(*, code: str | None, json_: bool, as_dagster: bool) -> None:
     """List the assets of CODE, a file or a module, in an order they can be made in."""
     folder = Path.cwd()
-    project = load_project(find_code(code, folder), folder)
+    project = load_project(find_code(code, folder), folder, as_dagster=as_dagster)
     if json_:
         emit_json(project.definitions())
         return
@@ -47,11 +48,12 @@ def list_(*, code: str | None, json_: bool) -> None:
 
 @click.command("check")
 @click.argument("code", required=False)
-def check(*, code: str | None) -> None:
+@as_dagster_option
+def check(*, code: str | None, as_dagster: bool) -> None:
     """Load CODE, a file or a module, and say what is wrong with it by file and line."""
     folder = Path.cwd()
     name = find_code(code, folder)
-    project = load_project(name, folder)
+    project = load_project(name, folder, as_dagster=as_dagster)
     console().print(f"{name}: {plural(len(project.specs), 'asset')}, nothing wrong")
 
 

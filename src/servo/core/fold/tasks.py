@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from servo.core.events.envelope import Event
 from servo.core.events.tasks import TaskFinished, TaskOutcome, TaskStarted
 from servo.core.fold.assets import promote, record_attempt, record_cost
-from servo.core.fold.attempts import attempt_lost, cancel_reason
+from servo.core.fold.attempts import NO_ERROR, attempt_lost, cancel_reason
 from servo.core.fold.context import Ctx, Rejected, Repeated
 from servo.core.fold.latest import check_outputs
 from servo.core.fold.limits import CANCEL_GRACE, MAX_DOUBLINGS, MIN_HEARTBEAT_TIMEOUT_MS, span
@@ -141,10 +141,22 @@ def _on_finished(state: State, event: TaskFinished, ctx: Ctx) -> None:
     elif event.outcome is TaskOutcome.SKIPPED:
         record_attempt(state, row, event.outcome)
         skipped = ended(state, row, SKIPPED, TransitionReason.EXECUTION_SKIPPED)
-        end_tasks(state, run, [replace(skipped, outcome=event.outcome, reported=True)], ctx)
+        end_tasks(state, run, [_told_why(skipped, event)], ctx)
     else:
         attempt_lost(state, run, row, ctx, kind=FAILURES[event.outcome], report=event)
     ctx.data["task_state"] = state.tasks.rows[row.run_id, row.task_key].state
+
+
+def _told_why(row: TaskRow, event: TaskFinished) -> TaskRow:
+    """A task that its own code skipped, with the reason it gave."""
+    why = event.error or NO_ERROR
+    return replace(
+        row,
+        outcome=event.outcome,
+        reported=True,
+        error_code=why.code,
+        error_message=why.message,
+    )
 
 
 def _succeeded(state: State, run: RunRow, row: TaskRow, event: TaskFinished, ctx: Ctx) -> None:

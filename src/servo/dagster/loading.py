@@ -1,0 +1,169 @@
+"""Gathering the definitions of modules, packages and folders, as newer projects do.
+
+@dg.definitions
+def defs():
+    return dg.load_from_defs_folder(path_within_project=Path(__file__).parent)
+"""
+
+import importlib
+import inspect
+import pkgutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+from servo.errors import Invalid, NotFound
+from servo.sdk.assets_definition import AssetsDefinition
+from servo.sdk.checks import AssetChecksDefinition
+from servo.sdk.definitions import Definitions
+from servo.sdk.jobs import AssetJob
+from servo.sdk.schedules import PartitionedSchedule, ScheduleDefinition
+from servo.sdk.sensors import AutomationConditionSensorDefinition, SensorDefinition
+from servo.sdk.specs import AssetSpec
+
+
+class CalledDefinitions(Definitions):
+    """What a function decorated with `@definitions` returned; calling it returns it again."""
+
+    def __call__(self, *context: Any) -> Definitions:
+        """What the function returned."""
+        del context
+        return self
+
+
+def definitions(fn: Callable[..., Any]) -> CalledDefinitions:
+    """Make the decorated function the definitions that it returns."""
+    if inspect.signature(fn).parameters:
+        raise Invalid(
+            f"{fn.__name__} takes a context, and there are no components",
+            remedy="take no parameter",
+        )
+    made = fn()
+    if not isinstance(made, Definitions):
+        raise Invalid(f"{fn.__name__} returned {made!r}", remedy="return Definitions(…)")
+    called = CalledDefinitions.__new__(CalledDefinitions)
+    vars(called).update(vars(made))
+    return called
+
+
+def load_definitions_from_modules(
+    modules: Iterable[ModuleType], resources: Mapping[str, Any] | None = None, **options: Any
+) -> Definitions:
+    """What stands at the top of several modules, each once."""
+    return _gathered(list(modules), resources, options)
+
+
+def load_definitions_from_module(
+    module: ModuleType, resources: Mapping[str, Any] | None = None, **options: Any
+) -> Definitions:
+    """What stands at the top of a module."""
+    return _gathered([module], resources, options)
+
+
+def load_definitions_from_current_module(
+    resources: Mapping[str, Any] | None = None, **options: Any
+) -> Definitions:
+    """What stands at the top of the module that calls this, so far."""
+    frame = inspect.currentframe()
+    caller = frame.f_back.f_globals["__name__"] if frame is not None and frame.f_back else ""
+    return _gathered([sys.modules[caller]], resources, options)
+
+
+def load_definitions_from_package_module(
+    package_module: ModuleType, resources: Mapping[str, Any] | None = None, **options: Any
+) -> Definitions:
+    """What stands at the top of the modules of a package."""
+    return _gathered(list(_walked(package_module)), resources, options)
+
+
+def load_definitions_from_package_name(
+    package_name: str, resources: Mapping[str, Any] | None = None, **options: Any
+) -> Definitions:
+    """What stands at the top of the modules of a package."""
+    package = importlib.import_module(package_name)
+    return load_definitions_from_package_module(package, resources, **options)
+
+
+def load_from_defs_folder(
+    *, path_within_project: Any = None, project_root: Any = None, defs_folder: Any = None
+) -> Definitions:
+    """What the Python files of a project's folder `defs` define.
+
+    `path_within_project` is any place inside the package, as `Path(__file__).parent`.
+    """
+    given = defs_folder or path_within_project or project_root
+    if given is None:
+        raise Invalid("load_from_defs_folder: no folder", remedy="pass path_within_project=…")
+    folder = _defs_folder(Path(given).resolve())
+    files = sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
+    return _gathered([_imported(path) for path in files], None, {})
+
+
+def _defs_folder(start: Path) -> Path:
+    """The folder `defs` in a folder, in one of its packages, or around it."""
+    if start.name == "defs" and start.is_dir():
+        return start
+    for place in (start, *start.parents):
+        if (place / "defs").is_dir():
+            return place / "defs"
+        if not (place / "__init__.py").exists():
+            break
+    found = sorted([*start.glob("*/defs"), *start.glob("src/*/defs")])
+    if len(found) == 1:
+        return found[0]
+    raise NotFound(f"there is no folder defs in {start}", remedy="create it, or name the package")
+
+
+def _imported(path: Path) -> ModuleType:
+    """The module of a file, under the name that the rest of the project imports it by."""
+    parts, root = [path.stem], path.parent
+    while (root / "__init__.py").exists():
+        parts.insert(0, root.name)
+        root = root.parent
+    if parts[-1] == "__init__":
+        parts.pop()
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    return importlib.import_module(".".join(parts) or path.stem)
+
+
+def _walked(package: ModuleType) -> Iterator[ModuleType]:
+    yield package
+    for found in pkgutil.walk_packages(getattr(package, "__path__", ()), f"{package.__name__}."):
+        yield importlib.import_module(found.name)
+
+
+def _gathered(
+    modules: Sequence[ModuleType], resources: Mapping[str, Any] | None, options: Mapping[str, Any]
+) -> Definitions:
+    accepted = {"executor", "loggers"}
+    if unknown := sorted(set(options) - accepted):
+        raise Invalid(f"there is no option {', '.join(unknown)}", remedy="leave it out")
+    found = list(_found(modules))
+
+    def of(*kinds: type[Any]) -> list[Any]:
+        return [item for item in found if isinstance(item, kinds)]
+
+    own = Definitions(
+        of(AssetsDefinition, AssetSpec),
+        resources=resources,
+        jobs=[item for item in found if isinstance(item, AssetJob)],
+        schedules=of(ScheduleDefinition, PartitionedSchedule),
+        sensors=of(SensorDefinition, AutomationConditionSensorDefinition),
+        asset_checks=of(AssetChecksDefinition),
+    )
+    return Definitions.merge(own, *of(Definitions))
+
+
+def _found(modules: Sequence[ModuleType]) -> Iterator[Any]:
+    """What stands at the top of modules, itself or in a list, each once."""
+    seen: set[int] = set()
+    for module in modules:
+        for value in list(vars(module).values()):
+            several = isinstance(value, list | tuple)
+            for item in cast("Sequence[Any]", value) if several else (value,):
+                if id(item) not in seen:
+                    seen.add(id(item))
+                    yield item

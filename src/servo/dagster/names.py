@@ -1,0 +1,239 @@
+"""Which of Dagster's names there are, and why the others are not.
+
+What `servo` exports is not listed: it is here as soon as it is there.
+"""
+
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+LOCAL = MappingProxyType(
+    {
+        "asset": "servo.dagster.assets",
+        "multi_asset": "servo.dagster.assets",
+        "map_asset_specs": "servo.dagster.assets",
+        "with_resources": "servo.dagster.assets",
+        "AutoMaterializePolicy": "servo.dagster.auto_materialize",
+        "AutoMaterializeRule": "servo.dagster.auto_materialize",
+        "Any": "servo.dagster.config_types",
+        "Array": "servo.dagster.config_types",
+        "Bool": "servo.dagster.config_types",
+        "BoolSource": "servo.dagster.config_types",
+        "DagsterType": "servo.dagster.config_types",
+        "Dict": "servo.dagster.config_types",
+        "Enum": "servo.dagster.config_types",
+        "EnumValue": "servo.dagster.config_types",
+        "Field": "servo.dagster.config_types",
+        "Float": "servo.dagster.config_types",
+        "Int": "servo.dagster.config_types",
+        "IntSource": "servo.dagster.config_types",
+        "List": "servo.dagster.config_types",
+        "Map": "servo.dagster.config_types",
+        "Noneable": "servo.dagster.config_types",
+        "Nothing": "servo.dagster.config_types",
+        "Optional": "servo.dagster.config_types",
+        "Permissive": "servo.dagster.config_types",
+        "PythonObjectDagsterType": "servo.dagster.config_types",
+        "ScalarUnion": "servo.dagster.config_types",
+        "Selector": "servo.dagster.config_types",
+        "Set": "servo.dagster.config_types",
+        "Shape": "servo.dagster.config_types",
+        "String": "servo.dagster.config_types",
+        "StringSource": "servo.dagster.config_types",
+        "Tuple": "servo.dagster.config_types",
+        "TypeCheck": "servo.dagster.config_types",
+        "BetaWarning": "servo.dagster.legacy",
+        "ExperimentalWarning": "servo.dagster.legacy",
+        "PreviewWarning": "servo.dagster.legacy",
+        "SupersessionWarning": "servo.dagster.legacy",
+        "get_dagster_logger": "servo.dagster.legacy",
+        "instance_for_test": "servo.dagster.legacy",
+        "make_values_resource": "servo.dagster.legacy",
+        "definitions": "servo.dagster.loading",
+        "load_definitions_from_current_module": "servo.dagster.loading",
+        "load_definitions_from_module": "servo.dagster.loading",
+        "load_definitions_from_modules": "servo.dagster.loading",
+        "load_definitions_from_package_module": "servo.dagster.loading",
+        "load_definitions_from_package_name": "servo.dagster.loading",
+        "load_from_defs_folder": "servo.dagster.loading",
+    }
+)
+"""Names that are defined for Dagster's sake only."""
+
+NEEDED = MappingProxyType({"multi_asset": "multi_asset", "instance_for_test": "ServoInstance"})
+"""What `servo` must export for one of these to be there."""
+
+RENAMED = MappingProxyType(
+    {
+        "AssetCheckExecutionContext": "AssetExecutionContext",
+        "DagsterInstance": "ServoInstance",
+        "DagsterRunStatus": "RunStatus",
+        "MultiAssetSensorEvaluationContext": "SensorEvaluationContext",
+        "OpExecutionContext": "AssetExecutionContext",
+        "RunFailureSensorContext": "RunStatusSensorContext",
+        "ScheduleExecutionContext": "ScheduleEvaluationContext",
+        "SensorExecutionContext": "SensorEvaluationContext",
+        "build_op_context": "build_asset_context",
+    }
+)
+"""Names of what `servo` exports under another name."""
+
+ELSEWHERE = MappingProxyType(
+    {
+        "DagsterError": "servo.errors:ServoError",
+        "DagsterInvalidConfigDefinitionError": "servo.errors:Invalid",
+        "DagsterInvalidConfigError": "servo.errors:Invalid",
+        "DagsterInvalidDefinitionError": "servo.errors:Invalid",
+        "DagsterInvalidInvocationError": "servo.errors:Invalid",
+        "DagsterInvalidSubsetError": "servo.errors:Invalid",
+        "DagsterInvariantViolationError": "servo.errors:Invalid",
+        "DagsterRunNotFoundError": "servo.errors:NotFound",
+        "DagsterUnknownPartitionError": "servo.errors:NotFound",
+        "DagsterUnknownResourceError": "servo.sdk.resources:UnknownResource",
+        "DagsterExecutionStepExecutionError": "servo.worker.materialize:MaterializationFailed",
+        "DagsterUserCodeExecutionError": "servo.worker.materialize:MaterializationFailed",
+        "ExecuteInProcessResult": "servo.worker.materialize:MaterializedRun",
+        "DagsterLogManager": "logging:Logger",
+        "ConfigurableIOManagerFactory": "servo.sdk.io_manager",
+        "IOManagerDefinition": "servo.sdk.io_manager",
+        "InMemoryIOManager": "servo.sdk.io_manager",
+        "InputManager": "servo.sdk.io_manager",
+        "ResourceDefinition": "servo.sdk.resources",
+        "ResourceDependency": "servo.sdk.resources",
+        "fs_io_manager": "servo.worker.filesystem_io",
+        "BoolMetadataValue": "servo.sdk.metadata",
+        "DagsterAssetMetadataValue": "servo.sdk.metadata:AssetMetadataValue",
+        "DagsterJobMetadataValue": "servo.sdk.metadata:JobMetadataValue",
+        "DagsterRunMetadataValue": "servo.sdk.metadata:RunMetadataValue",
+        "FloatMetadataValue": "servo.sdk.metadata",
+        "IntMetadataValue": "servo.sdk.metadata",
+        "JsonMetadataValue": "servo.sdk.metadata",
+        "MarkdownMetadataValue": "servo.sdk.metadata",
+        "NotebookMetadataValue": "servo.sdk.metadata",
+        "NullMetadataValue": "servo.sdk.metadata",
+        "PathMetadataValue": "servo.sdk.metadata",
+        "PythonArtifactMetadataValue": "servo.sdk.metadata",
+        "TableColumnConstraints": "servo.sdk.metadata",
+        "TableColumnLineageMetadataValue": "servo.sdk.metadata",
+        "TableConstraints": "servo.sdk.metadata",
+        "TableMetadataValue": "servo.sdk.metadata",
+        "TableSchemaMetadataValue": "servo.sdk.metadata",
+        "TextMetadataValue": "servo.sdk.metadata",
+        "TimestampMetadataValue": "servo.sdk.metadata",
+        "UrlMetadataValue": "servo.sdk.metadata",
+    }
+)
+"""Names of what Servo has and `servo` does not export."""
+
+NOT_SUPPORTED = MappingProxyType(
+    {
+        "there are assets and no ops; write the function as an @asset": (
+            "ConfigMapping DependencyDefinition DynamicOut DynamicOutput GraphDefinition GraphIn "
+            "GraphOut In InputMapping JobDefinition MultiDependencyDefinition NodeInvocation "
+            "OpDefinition Out OutputMapping PendingNodeInvocation config_mapping graph graph_asset "
+            "graph_multi_asset job op solid pipeline"
+        ),
+        "use Definitions": (
+            "RepositoryData RepositoryDefinition create_repository_using_definitions_args "
+            "repository"
+        ),
+        "use define_asset_job and Config instead of configured jobs": (
+            "PartitionedConfig configured config_from_files config_from_pkg_resources "
+            "config_from_yaml_strings daily_partitioned_config dynamic_partitioned_config "
+            "hourly_partitioned_config monthly_partitioned_config partitioned_config "
+            "static_partitioned_config validate_run_config weekly_partitioned_config"
+        ),
+        "components are written in Python here; use assets and load_from_defs_folder": (
+            "Component ComponentLoadContext ComponentTree ComponentTypeSpec DefinitionsComponent "
+            "DefsFolderComponent FunctionComponent Model PythonScriptComponent ResolutionContext "
+            "Resolvable ResolvedAssetCheckSpec ResolvedAssetKey ResolvedAssetSpec Resolver "
+            "Scaffolder SqlComponent StateBackedComponent TemplatedSqlComponent UvRunComponent "
+            "build_component_defs build_defs_for_component component_instance load_defs "
+            "scaffold_component scaffold_with template_var"
+        ),
+        "what an asset logs is captured as it is; use context.log": (
+            "InitLoggerContext JsonLogFormatter LoggerDefinition build_init_logger_context "
+            "colored_console_logger default_loggers default_system_loggers json_console_logger "
+            "logger"
+        ),
+        "the ledger is read as tables; use `servo sql`": (
+            "AssetRecordsFilter DagsterEvent DagsterEventType DagsterRun EventLogEntry "
+            "EventLogRecord EventRecordsResult RunRecord RunShardedEventsCursor "
+            "RunStatusChangeRecordsFilter"
+        ),
+        "use a Python type as the annotation, and an @asset_check": (
+            "DagsterTypeCheckDidNotPass DagsterTypeCheckError DagsterTypeLoader "
+            "DagsterTypeLoaderContext TypeCheckContext check_dagster_type dagster_type_loader "
+            "make_python_type_usable_as_dagster_type usable_as_dagster_type"
+        ),
+        "runs are launched by the workers of a workspace": (
+            "DefaultRunLauncher Executor ExecutorRequirement InitExecutorContext "
+            "JobExecutionResult QueuedRunCoordinator ReexecutionOptions StepExecutionContext "
+            "StepLauncher StepRunRef SubmitRunContext build_reconstructable_job execute_job "
+            "reconstructable run_step_from_ref"
+        ),
+        "not yet": (
+            "EvaluateAutomationConditionsResult LegacyFreshnessPolicy apply_freshness_policy "
+            "build_column_schema_change_checks build_last_update_freshness_checks "
+            "build_metadata_bounds_checks build_multi_asset_sensor_context "
+            "build_run_status_sensor_context build_sensor_for_freshness_checks "
+            "build_time_partition_freshness_checks evaluate_automation_conditions "
+            "make_email_on_run_failure_sensor multi_observable_source_asset"
+        ),
+        "bring an IOManager of your own": (
+            "FileHandle InputManagerDefinition LocalFileHandle UPathIOManager "
+            "custom_path_fs_io_manager input_manager local_file_manager"
+        ),
+        "it is a part of Dagster's own machinery": (
+            "AnchorBasedFilePathMapping CodeLocationSelector FilePathMapping "
+            "AssetAttributesModel AssetCheckEvaluation AssetJobKey AssetPartitionStatus "
+            "AutomationContext AutomationResult CodeReferencesMetadataValue DataProvenance "
+            "ExpectationResult IAttachDifferentObjectToOpContext Injected JobSelector "
+            "LocalFileCodeReference MetadataEntry PaginatedResults Partition RepositorySelector "
+            "UrlCodeReference deserialize_value link_code_references_to_git migrate_io_storage "
+            "raise_execution_interrupts serialize_value with_source_code_references"
+        ),
+    }
+)
+"""Names that are not supported, by what to do instead."""
+
+_REASONS = {name: why for why, names in NOT_SUPPORTED.items() for name in names.split()}
+
+
+def exported() -> set[str]:
+    """What `servo` exports."""
+    # By name: what `servo` exports comes from layers above this one, when it is asked for.
+    top: Any = import_module("servo")
+    return set(top.__all__) - {"__version__"}
+
+
+def supported() -> set[str]:
+    """Every name that can be used."""
+    known = exported()
+    renamed = {name for name, target in RENAMED.items() if target in known}
+    return known | renamed | set(ELSEWHERE) | {name for name in LOCAL if _is_there(name, known)}
+
+
+def _is_there(name: str, known: set[str]) -> bool:
+    """Whether a name that wraps one of `servo` has something to wrap."""
+    return name not in NEEDED or NEEDED[name] in known
+
+
+def place_of(name: str) -> str | None:
+    """Where a name is defined: a module, with the name there if it is another."""
+    known = exported()
+    if name in LOCAL and _is_there(name, known):
+        return LOCAL[name]
+    if name in known:
+        return "servo"
+    if name in ELSEWHERE:
+        return ELSEWHERE[name]
+    target = RENAMED.get(name)
+    return f"servo:{target}" if target in known else None
+
+
+def reason_against(name: str) -> str:
+    """Why a name cannot be used, if Dagster has it."""
+    if name in RENAMED:
+        return "not yet"
+    return _REASONS.get(name, "")

@@ -1,0 +1,28 @@
+"""What time it is, for definitions that are asked without being told.
+
+Nothing here reads a clock. Who runs the code says which one counts, once for the process; whatever
+decides anything passes the time in.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from servo.errors import Invalid
+
+_provided: list[Callable[[], datetime]] = []
+
+
+def set_now(now: Callable[[], datetime]) -> None:
+    """Say what tells the time; once for the process, before users' code runs."""
+    _provided[:] = [now]
+
+
+def present(given: datetime | None) -> datetime:
+    """The time that was given, or else the one it is."""
+    if given is None:
+        if not _provided:
+            raise Invalid("nobody says what time it is", remedy="pass current_time=…")
+        return _provided[0]()
+    if given.tzinfo is None:
+        raise Invalid(f"{given} has no time zone", remedy="pass an aware datetime in UTC")
+    return given

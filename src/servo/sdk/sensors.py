@@ -1,0 +1,253 @@
+"""Sensors: what is to be made when something happened.
+
+    @sensor(target="orders", minimum_interval_seconds=60)
+    def new_files(context):
+        ...
+        return SensorResult(run_requests=[RunRequest(run_key=name)], cursor=name)
+
+A sensor's function is asked again and again, told where it stood (`context.cursor`), and answers
+with runs to be made or why there are none. It is run by a worker, never by the leader.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from servo.core.keys import AssetKey
+from servo.errors import Invalid
+from servo.sdk.resources import Resources, Silence
+from servo.sdk.run_requests import DefaultSensorStatus, RunStatus, SensorResult, collected
+from servo.sdk.signature import Signature
+from servo.sdk.specs import check_tags, to_key
+from servo.sdk.targets import Target, called, default_name, evaluated_by, one_target
+
+Fn = Callable[..., Any]
+
+MINIMUM_INTERVAL_S = 30
+
+
+class SensorEvaluationContext:
+    """What a sensor's function is told, and where it says how far it came."""
+
+    __servo_context__ = True
+
+    def __init__(
+        self,
+        *,
+        cursor: str | None = None,
+        last_run_key: str | None = None,
+        sensor_name: str = "",
+        instance: Any = None,
+        resources: Any = None,
+        log: Any = None,
+    ) -> None:
+        self.cursor = cursor
+        self.last_run_key = last_run_key
+        self.sensor_name = sensor_name
+        self.instance = instance
+        self.resources = resources if resources is not None else Resources()
+        self.log = log or Silence()
+
+    def update_cursor(self, cursor: str | None) -> None:
+        """Say where the next evaluation goes on."""
+        value: Any = cursor
+        if value is not None and not isinstance(value, str):
+            raise Invalid(f"the cursor is {cursor!r}", remedy="use a text, such as json.dumps(…)")
+        self.cursor = cursor
+
+
+class RunStatusSensorContext(SensorEvaluationContext):
+    """What a sensor of runs is told: the run, and what happened to it."""
+
+    def __init__(self, *, run: Any = None, event: Any = None, **options: Any) -> None:
+        super().__init__(**options)
+        self.run = run
+        self.event = event
+
+    @property
+    def failure_event(self) -> Any:
+        """What happened to the run, if it failed."""
+        return self.event
+
+
+class SensorDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """A function that is asked whether something is to be made."""
+
+    name: str = ""
+    evaluation_fn: Fn
+    job_name: str | None = None
+    job: Any = None
+    jobs: Sequence[Any] | None = None
+    target: Any = None
+    asset_selection: Any = None
+    minimum_interval_seconds: int | None = None
+    description: str | None = None
+    default_status: DefaultSensorStatus = DefaultSensorStatus.STOPPED
+    required_resource_keys: Sequence[str] | frozenset[str] | set[str] | None = None
+    tags: Mapping[str, str] | None = None
+    metadata: Mapping[str, Any] | None = None
+    owners: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        set_field = msgspec.structs.force_setattr
+        name = default_name(self.name, getattr(self.evaluation_fn, "__name__", None), "sensor")
+        set_field(self, "name", name)
+        set_field(self, "tags", check_tags(self.tags or {}, what=f"sensor {name}"))
+        seconds: Any = self.minimum_interval_seconds
+        if seconds is not None and (not isinstance(seconds, int | float) or seconds < 0):
+            raise Invalid(
+                f"sensor {name}: minimum_interval_seconds is {seconds!r}",
+                remedy="use seconds, 0 or more",
+            )
+        _ = self.targets(), self.signature()
+
+    def targets(self) -> tuple[Target, ...]:
+        """What it may ask for; several jobs if it says which in every request."""
+        what = f"sensor {self.name}"
+        chosen = self.target if self.target is not None else self.asset_selection
+        if self.jobs:
+            _ = one_target(what, job_name=self.job_name, job=self.job, target=chosen)
+            found = [one_target(what, job=job) for job in self.jobs]
+        else:
+            found = [one_target(what, job_name=self.job_name, job=self.job, target=chosen)]
+        return tuple(target for target in found if target is not None)
+
+    def signature(self) -> Signature:
+        """What its function asks for."""
+        return evaluated_by(self.evaluation_fn, f"sensor {self.name}")
+
+    def evaluate(self, context: SensorEvaluationContext) -> SensorResult:
+        """What it asks for, or why nothing, and where it stands then."""
+        before = context.cursor
+        found = collected(self(context), what=f"sensor {self.name}")
+        if found.cursor is None and context.cursor != before:
+            return msgspec.structs.replace(found, cursor=context.cursor)
+        return found
+
+    def __call__(self, context: Any = None, event: Any = None, **resources: Any) -> Any:
+        """Call the function itself, as a test does."""
+        held = Resources(resources) if resources else getattr(context, "resources", Resources())
+        return called(self.evaluation_fn, self.signature(), (context, event), held)
+
+
+class AssetSensorDefinition(SensorDefinition, frozen=True, kw_only=True):
+    """A sensor that is asked whenever an asset was made; its function takes the event too."""
+
+    asset_key: AssetKey
+
+    def signature(self) -> Signature:
+        """What its function asks for: a context, the event, and resources."""
+        return evaluated_by(self.evaluation_fn, f"sensor {self.name}", events=1)
+
+
+class MultiAssetSensorDefinition(SensorDefinition, frozen=True, kw_only=True):
+    """A sensor that looks at what was made of several assets."""
+
+    monitored_assets: Any
+
+
+class RunStatusSensorDefinition(SensorDefinition, frozen=True, kw_only=True):
+    """A sensor that is asked whenever a run comes to stand so."""
+
+    run_status: RunStatus
+    monitored_jobs: Sequence[Any] | None = None
+    monitor_all_code_locations: bool = False
+
+
+class AutomationConditionSensorDefinition(msgspec.Struct, frozen=True):
+    """Asks for the assets of a selection whose automation conditions are true."""
+
+    name: str
+    target: Any
+    minimum_interval_seconds: int | None = None
+    run_tags: Mapping[str, str] | None = None
+    default_status: DefaultSensorStatus = DefaultSensorStatus.STOPPED
+    description: str | None = None
+    metadata: Mapping[str, Any] | None = None
+    use_user_code_server: bool = False
+    emit_backfills: bool = True
+
+    def __post_init__(self) -> None:
+        _ = default_name(self.name, None, "sensor")
+        if self.target is None:
+            raise Invalid(f"sensor {self.name} has no target", remedy='use target="*" for all')
+        tags = check_tags(self.run_tags or {}, what=f"sensor {self.name}")
+        msgspec.structs.force_setattr(self, "run_tags", tags)
+
+
+def sensor(fn: Fn | None = None, /, *, name: str | None = None, **options: Any) -> Any:
+    """Make the decorated function a sensor. The options are those of `SensorDefinition`."""
+    return _decorator(fn, SensorDefinition, name, options)
+
+
+def asset_sensor(
+    asset_key: Any, *, name: str | None = None, **options: Any
+) -> Callable[[Fn], AssetSensorDefinition]:
+    """Make the decorated function a sensor of an asset: `def made(context, asset_event)`."""
+    given = {"asset_key": to_key(asset_key, what="asset_sensor"), **options}
+    return _decorator(None, AssetSensorDefinition, name, given)
+
+
+def multi_asset_sensor(
+    monitored_assets: Any, *, name: str | None = None, **options: Any
+) -> Callable[[Fn], MultiAssetSensorDefinition]:
+    """Make the decorated function a sensor of several assets."""
+    given = {"monitored_assets": monitored_assets, **_renamed(options)}
+    return _decorator(None, MultiAssetSensorDefinition, name, given)
+
+
+def run_status_sensor(
+    run_status: RunStatus, *, name: str | None = None, **options: Any
+) -> Callable[[Fn], RunStatusSensorDefinition]:
+    """Make the decorated function a sensor of runs that come to stand so."""
+    status: Any = run_status
+    if not isinstance(status, RunStatus):
+        raise Invalid(f"run_status is {status!r}", remedy="use RunStatus.FAILURE or another")
+    given = {"run_status": status, **_renamed(options)}
+    return _decorator(None, RunStatusSensorDefinition, name, given)
+
+
+def run_failure_sensor(fn: Fn | None = None, /, *, name: str | None = None, **options: Any) -> Any:
+    """Make the decorated function a sensor of runs that fail."""
+    given = {"run_status": RunStatus.FAILURE, **_renamed(options)}
+    return _decorator(fn, RunStatusSensorDefinition, name, given)
+
+
+def build_sensor_context(
+    instance: Any = None,
+    cursor: str | None = None,
+    resources: Mapping[str, Any] | None = None,
+    sensor_name: str | None = None,
+    **rest: Any,
+) -> SensorEvaluationContext:
+    """A context to call a sensor's function with, in a test."""
+    return SensorEvaluationContext(
+        cursor=cursor,
+        last_run_key=rest.get("last_run_key"),
+        sensor_name=sensor_name or "",
+        instance=instance,
+        resources=Resources(resources),
+    )
+
+
+def _decorator(fn: Fn | None, kind: Any, name: str | None, options: Mapping[str, Any]) -> Any:
+    def define(function: Fn) -> Any:
+        given = {"description": (function.__doc__ or "").strip() or None, **options}
+        made = name or getattr(function, "__name__", "")
+        try:
+            return kind(name=made, evaluation_fn=function, **given)
+        except TypeError as error:
+            raise Invalid(f"sensor {made}: {error}", remedy="see `help(servo.sensor)`") from None
+
+    return define if fn is None else define(fn)
+
+
+def _renamed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options with the names that only sensors of several things give them."""
+    given = dict(options)
+    for old, new in (("request_job", "job"), ("request_jobs", "jobs"), ("job_selection", "")):
+        if old in given:
+            value = given.pop(old)
+            given[new or "monitored_jobs"] = value
+    return given

@@ -1,0 +1,37 @@
+"""Freshness policies are checked when they are written."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import servo
+from servo.errors import Invalid
+from servo.sdk.freshness import FreshnessPolicy
+
+HOUR = timedelta(hours=1)
+
+
+def test_policies_are_values() -> None:
+    window = FreshnessPolicy.time_window(fail_window=2 * HOUR, warn_window=HOUR)
+    assert window == FreshnessPolicy.time_window(2 * HOUR, HOUR)
+    assert window != FreshnessPolicy.time_window(2 * HOUR)
+    deadline = FreshnessPolicy.cron("0 9 * * *", HOUR, timezone="Europe/Berlin")
+    assert servo.AssetSpec("a", freshness_policy=deadline).freshness_policy == deadline
+
+
+@pytest.mark.parametrize(
+    ("make", "wrong"),
+    [
+        (lambda: FreshnessPolicy.time_window(HOUR, HOUR), "warn before it fails"),
+        (lambda: FreshnessPolicy.time_window(timedelta(seconds=5)), "a minute or more"),
+        (lambda: FreshnessPolicy.time_window(3600), "fail_window is 3600"),  # pyright: ignore[reportArgumentType] - that is the point
+        (lambda: FreshnessPolicy.cron("bad", HOUR), "cron expression"),
+        (lambda: servo.AssetSpec("a", freshness_policy=HOUR), "asset a: the freshness policy is"),
+        (lambda: servo.AssetSpec("a", freshness_policy=FreshnessPolicy()), "time_window"),
+    ],
+)
+def test_what_cannot_be_is_refused(make: Callable[[], Any], wrong: str) -> None:
+    with pytest.raises(Invalid, match=wrong):
+        _ = make()

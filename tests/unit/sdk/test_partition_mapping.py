@@ -1,0 +1,76 @@
+"""Mappings between partitions, and how many one run makes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import servo
+from servo.errors import Invalid
+from servo.sdk.partition_mapping import (
+    AllPartitionMapping,
+    BackfillPolicy,
+    DimensionPartitionMapping,
+    IdentityPartitionMapping,
+    MultiPartitionMapping,
+    PartitionMapping,
+    SpecificPartitionsPartitionMapping,
+    StaticPartitionMapping,
+    TimeWindowPartitionMapping,
+)
+
+
+def test_mappings_are_values() -> None:
+    assert TimeWindowPartitionMapping(start_offset=-1) == TimeWindowPartitionMapping(-1, 0)
+    assert TimeWindowPartitionMapping() != TimeWindowPartitionMapping(-1)
+    assert IdentityPartitionMapping() != AllPartitionMapping()
+    assert SpecificPartitionsPartitionMapping(["a"]).partition_keys == ("a",)
+    written = StaticPartitionMapping({"a": "x", "b": {"y"}})
+    assert written == StaticPartitionMapping({"a": ["x"], "b": ["y"]})
+    assert hash(written) == hash(StaticPartitionMapping({"a": ["x"], "b": ["y"]}))
+    assert AllPartitionMapping().description == "All partitions."
+
+
+def test_a_mapping_goes_with_the_dependency() -> None:
+    yesterday = TimeWindowPartitionMapping(start_offset=-1, end_offset=-1)
+
+    @servo.asset(
+        ins={"events": servo.AssetIn(partition_mapping=yesterday)},
+        deps=[servo.AssetDep("other", partition_mapping=AllPartitionMapping())],
+    )
+    def report(events: int) -> None: ...
+
+    kept = {dep.asset_key.name: dep.partition_mapping for dep in report.specs[0].deps}
+    assert kept == {"events": yesterday, "other": AllPartitionMapping()}
+
+
+def test_people_may_write_their_own() -> None:
+    class Odd(PartitionMapping, frozen=True):
+        """Every second one."""
+
+    assert servo.AssetDep("a", partition_mapping=Odd()).partition_mapping == Odd()
+
+
+def test_a_policy_says_how_many() -> None:
+    assert BackfillPolicy.single_run().max_partitions_per_run is None
+    assert BackfillPolicy.multi_run() == BackfillPolicy(1)
+    assert BackfillPolicy.multi_run(max_partitions_per_run=10) == BackfillPolicy(10)
+
+
+@pytest.mark.parametrize(
+    ("make", "wrong"),
+    [
+        (lambda: BackfillPolicy.multi_run(0), "max_partitions_per_run is 0"),
+        (lambda: TimeWindowPartitionMapping(start_offset=0.5), "start_offset is 0.5"),  # pyright: ignore[reportArgumentType] - that is the point
+        (lambda: SpecificPartitionsPartitionMapping([]), "there is no key"),
+        (lambda: StaticPartitionMapping(["a"]), "is given"),  # pyright: ignore[reportArgumentType] - that is the point
+        (lambda: StaticPartitionMapping({"a": [1]}), "1 is no key"),
+        (lambda: MultiPartitionMapping({"a": AllPartitionMapping()}), "the dimension a maps by"),  # pyright: ignore[reportArgumentType] - that is the point
+        (lambda: DimensionPartitionMapping("a", "all"), "the partition mapping is 'all'"),  # pyright: ignore[reportArgumentType] - that is the point
+        (lambda: servo.AssetDep("a", partition_mapping="all"), "AssetDep a: the partition mapping"),
+        (lambda: servo.AssetIn(partition_mapping=all), "AssetIn: the partition mapping"),
+    ],
+)
+def test_what_cannot_be_is_refused(make: Callable[[], Any], wrong: str) -> None:
+    with pytest.raises(Invalid, match=wrong):
+        _ = make()
