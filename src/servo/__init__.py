@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         RetryRequested,
         Skip,
     )
+    from servo.sdk.retention import Retention
     from servo.sdk.retries import Backoff, Jitter, RetryPolicy
     from servo.sdk.selection import AssetSelection
     from servo.sdk.specs import AssetDep, AssetIn, AssetSpec
@@ -118,6 +119,7 @@ __all__ = [
     "OutputContext",
     "PermissiveConfig",
     "ResourceParam",
+    "Retention",
     "RetryPolicy",
     "RetryRequested",
     "RunConfig",
@@ -191,6 +193,7 @@ _PLACES = {
     "OutputContext": "servo.sdk.io_context",
     "PermissiveConfig": "servo.sdk.config",
     "ResourceParam": "servo.sdk.resources",
+    "Retention": "servo.sdk.retention",
     "RetryPolicy": "servo.sdk.retries",
     "RetryRequested": "servo.sdk.results",
     "RunConfig": "servo.sdk.config",

@@ -7,6 +7,7 @@ from typing import Any, overload
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.assets_definition import AssetsDefinition, Behaviour
+from servo.sdk.retention import Retention
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import Signature, read_signature
 from servo.sdk.specs import AssetDep, AssetIn, AssetSpec, prefix_parts, to_deps, to_key
@@ -61,6 +62,7 @@ def _define(  # noqa: PLR0913 - the options people know
     required_resource_keys: Iterable[str] | None = None,
     output_required: bool = True,
     quarantine: bool = False,
+    retention: Retention | None = None,
     **unknown: Any,
 ) -> AssetsDefinition:
     what = name or getattr(fn, "__name__", "asset")
@@ -84,6 +86,7 @@ def _define(  # noqa: PLR0913 - the options people know
         tags=tags or {},
         kinds=kinds or (),
         partitions_def=partitions_def,
+        retention=retention,
     )
     behaviour = Behaviour(
         retry_policy=retry_policy,

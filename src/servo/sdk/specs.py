@@ -7,6 +7,7 @@ import msgspec
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
+from servo.sdk.retention import check_retention
 
 IO_MANAGER_KEY = "dagster/io_manager_key"
 """The metadata that names the IO manager of an asset which has no code."""
@@ -68,6 +69,7 @@ class AssetSpec(msgspec.Struct, frozen=True, dict=True):
     tags: Mapping[str, str] = {}
     kinds: Iterable[str] = ()
     partitions_def: Any = None
+    retention: Any = None
 
     def __post_init__(self) -> None:
         set_field = msgspec.structs.force_setattr
@@ -78,6 +80,7 @@ class AssetSpec(msgspec.Struct, frozen=True, dict=True):
         set_field(self, "owners", tuple(self.owners or ()))
         set_field(self, "tags", check_tags(self.tags or {}, what=f"asset {key}"))
         set_field(self, "metadata", dict(self.metadata or {}))
+        set_field(self, "retention", check_retention(self.retention, what=f"asset {key}"))
 
     def replace_attributes(self, **changes: Any) -> "AssetSpec":
         """The same spec with some fields set anew."""
