@@ -171,10 +171,17 @@ def show_collected(report: GcReport, plans: Sequence[ObjectMeta], *, dry_run: bo
     parts = [
         plural(report.manifests, "manifest"),
         plural(report.files, "file"),
+        *([plural(report.outputs, "output")] if report.outputs else []),
         *([plural(len(plans), "plan")] if plans else []),
     ]
     verb = "would delete" if dry_run else "deleted"
     out.print(f"{verb} {', '.join(parts)} ({size(freed)})", style="bold" if dry_run else "green")
+    if report.expired:
+        count = plural(len(report.expired), "output")
+        told = (
+            "would expire" if dry_run else "no longer kept; the data goes once the ledger says so"
+        )
+        out.print(f"{count} {told}")
     if report.packed or report.entries:
         hot = plural(report.entries, "hot copy", "hot copies")
         out.print(f"archived {plural(report.packed, 'entry', 'entries')}, deleted {hot}")

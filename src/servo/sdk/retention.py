@@ -41,7 +41,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
         if age is not None and not 1 <= age // _MILLISECOND <= MOST_AGE_MS:
             raise Invalid(
                 f"Retention: age is {age}",
-                remedy="give more than nothing; leave age out to count versions alone",
+                remedy="give more than nothing and at most 1000 years, or count versions alone",
             )
 
     @property
