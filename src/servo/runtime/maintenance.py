@@ -228,7 +228,11 @@ class Maintenance:
                 self._collected_at = self.manifest.v
 
     def _start_outputs(self, state: State, now: datetime) -> None:
-        """Look through the outputs, unless nothing can have become of them since the last time."""
+        """Look through the outputs, unless nothing can have become of them since the last time.
+
+        What is too young to go may go later, so a workspace where nothing happens any more is
+        looked through for a while, and then left alone.
+        """
         claims, current = claims_of(state), self.manifest
         ageing = any(rule.age is not None for rule in claims.rules.values())
         if self._outputs_at == current.v and not ageing:
@@ -249,7 +253,7 @@ class Maintenance:
                 self._next_outputs = now + RETRY_AFTER
             elif report.more:
                 self._next_outputs = now
-            else:
+            elif now - self.manifest.ts > self._settings.gc_min_age:
                 self._outputs_at = self.manifest.v
 
 
