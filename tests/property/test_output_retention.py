@@ -1,6 +1,7 @@
 """What retention keeps, on generated histories of one asset."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,17 +18,17 @@ NOTHING = timedelta(0)
 
 
 def made(
-    seq: int, *, partition: str | None = None, gate: Gate = Gate.PROMOTED, **fields: object
+    seq: int, *, partition: str | None = None, gate: Gate = Gate.PROMOTED, **fields: Any
 ) -> Version:
     """A materialization of entry `seq`, that many hours after the start."""
     promoted = gate is not Gate.QUARANTINED
-    values: dict[str, object] = {"promoted": promoted, "gate": gate, **fields}
+    values: dict[str, Any] = {"promoted": promoted, "gate": gate, **fields}
     return Version(
         materialization_id=f"m{seq}{partition or ''}",
         partition_key=partition,
         created_at=START + seq * HOUR,
         created_seq=seq,
-        **values,  # pyright: ignore[reportArgumentType] - fields of the struct
+        **values,
     )
 
 

@@ -33,12 +33,12 @@ LARGE = "x" * 100_000  # more than a marker holds, so that an output is two obje
 class Workspace(StoredStory):
     """A workspace in which executions store outputs."""
 
-    def __init__(self, store: ObjectStore | None = None, **retention: int) -> None:
+    def __init__(self, store: ObjectStore | None = None, **retention: Any) -> None:
         super().__init__(store)
         self.outputs = OutputStore(self.store, self.paths)
         self.deploy(**retention)
 
-    def deploy(self, *keys: str, **retention: int) -> None:
+    def deploy(self, *keys: str, **retention: Any) -> None:
         """Define ns/a with this retention, or these assets."""
         assets = tuple(AssetDefinition(asset_key=key, **retention) for key in keys or ("ns/a",))
         name = f"d{self.state.seq}"
@@ -328,7 +328,7 @@ class Dying(MemoryStore):
 class Mortal(Workspace):
     """A workspace in a store whose user can be killed."""
 
-    def __init__(self, **retention: int) -> None:
+    def __init__(self, **retention: Any) -> None:
         self.mortal = Dying()
         super().__init__(self.mortal, **retention)
         self.clock = self.mortal.clock

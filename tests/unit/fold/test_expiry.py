@@ -1,5 +1,7 @@
 """Outputs that are no longer kept, and the rules that say so."""
 
+from typing import Any
+
 import pytest
 
 from servo.core.events.assets import (
@@ -19,13 +21,13 @@ from servo.testing.builders import Story, dump
 DAY = "day=d:2026-01-01"
 
 
-def made(story: Story, name: str, **fields: object) -> None:
+def made(story: Story, name: str, **fields: Any) -> None:
     """One more output of ns/a."""
     partition = fields.pop("partition", None)
     story.plan({"a": ()}, f"run-{name}", partition=partition)
     story.start("a", f"run-{name}", f"exec-{name}")
-    values: dict[str, object] = {"uri": f"acme/prod/assets/ns/a/{name}/", **fields}
-    output = Output(materialization_id=name, **values)  # pyright: ignore[reportArgumentType] - fields
+    values: dict[str, Any] = {"uri": f"acme/prod/assets/ns/a/{name}/", **fields}
+    output = Output(materialization_id=name, **values)
     story.finish("a", run_id=f"run-{name}", output=output)
 
 
@@ -119,8 +121,8 @@ def test_rows_that_left_memory_are_asked_for() -> None:
 # --- definitions ----------------------------------------------------------------------------------
 
 
-def deployed(story: Story, **fields: int | None) -> object:
-    asset = AssetDefinition(asset_key="ns/a", **fields)  # pyright: ignore[reportArgumentType] - fields
+def deployed(story: Story, **fields: Any) -> object:
+    asset = AssetDefinition(asset_key="ns/a", **fields)
     answer = story.tell(DefinitionsDeployed(deployment_id=f"d{story.state.seq}", assets=(asset,)))
     return answer.reason or answer.status
 

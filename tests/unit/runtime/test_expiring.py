@@ -1,6 +1,7 @@
 """A leader lets outputs expire: first in the ledger, then in the store, whenever it dies."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ class Store(MemoryStore):
 class Workspace:
     """A store, a leader that can be replaced, and executions that store outputs of ns/a."""
 
-    def __init__(self, **retention: int) -> None:
+    def __init__(self, **retention: Any) -> None:
         self.clock = ManualClock()
         self.store = Store(self.clock)
         self.paths = Paths("acme", "prod")
@@ -61,13 +62,17 @@ class Workspace:
         self.leader = HandLeader(self.store, settings=SETTINGS, clock=self.clock, seed=self.seed)
         return self.leader
 
-    def begin(self, name: str) -> dict[str, str]:
+    def begin(self, name: str) -> dict[str, Any]:
         run_id = f"run-{name}"
         plan = PlanCreated(run_id=run_id, fingerprint="p", tasks=specs({"a": ()}))
         asked = RunRequested(run_id=run_id, run_key=run_id, request_fingerprint="f")
         self.tell(asked, plan)
         row = self.leader.engine.state.tasks.rows[run_id, task_key("a")]
-        held = {"run_id": run_id, "task_key": row.task_key, "attempt_id": row.attempt_id}
+        held: dict[str, Any] = {
+            "run_id": run_id,
+            "task_key": row.task_key,
+            "attempt_id": row.attempt_id,
+        }
         self.tell(TaskStarted(**held, exec_id=name))
         _ = self.outputs.save("ns/a", name, name)
         return {**held, "exec_id": name}
