@@ -11,7 +11,7 @@ from servo.config import Settings
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed, OutputsExpired
 from servo.core.events.codec import encode_batch
 from servo.core.events.dispatch import LeaseExpired
-from servo.core.events.tasks import TaskOutcome
+from servo.core.events.tasks import Output, TaskOutcome
 from servo.core.manifest import encode, next_claim
 from servo.core.retry import RetryPolicy
 from servo.errors import Fenced, NotFound
@@ -36,6 +36,7 @@ class Workspace(StoredStory):
     def __init__(self, store: ObjectStore | None = None, **retention: Any) -> None:
         super().__init__(store)
         self.outputs = OutputStore(self.store, self.paths)
+        self.saved: dict[str, Output] = {}
         self.deploy(**retention)
 
     def deploy(self, *keys: str, **retention: Any) -> None:
@@ -50,13 +51,13 @@ class Workspace(StoredStory):
         self.start("a", f"run-{name}", name)
         self.save(name)
 
-    def save(self, name: str) -> str:
-        return self.outputs.save("ns/a", name, f"{name}{LARGE}").uri
+    def save(self, name: str) -> None:
+        self.saved[name] = self.outputs.save("ns/a", name, f"{name}{LARGE}")
 
     def end(self, name: str, **fields: Any) -> None:
         """Let the execution report its output."""
-        output = self.outputs.save("ns/a", name, f"{name}{LARGE}")
-        self.finish("a", run_id=f"run-{name}", output=replace(output, **fields))
+        output = replace(self.saved[name], **fields)
+        self.finish("a", run_id=f"run-{name}", output=output)
 
     def make(self, *names: str) -> None:
         """Materialize ns/a once for each name, an hour apart, and publish."""
@@ -249,6 +250,7 @@ def test_what_is_accepted_while_a_round_goes_on_stays() -> None:
     while workspace.step(collector).more:
         pass
     assert workspace.stored() == ["slow"]
+    assert workspace.loads("slow")
 
 
 @pytest.mark.parametrize("where", ["inbox", "parked"])
@@ -285,7 +287,7 @@ def test_outputs_of_one_execution_for_several_assets_are_all_accepted() -> None:
     """Only the first is named like its execution."""
     workspace = Workspace()
     workspace.begin("both", also_makes=("ns/b",))
-    first = workspace.outputs.save("ns/a", "both", f"both{LARGE}")
+    first = workspace.saved["both"]
     second = workspace.outputs.save("ns/b", "both", LARGE)
     second = replace(second, materialization_id="both-1", asset_key="ns/b")
     workspace.finish("a", run_id="run-both", outputs=(first, second))

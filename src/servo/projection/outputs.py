@@ -242,22 +242,24 @@ class OutputCollector:
             least_age=self._settings.gc_min_age,
             handed_since=claims.handed_since,
         )
+        recent: dict[str, list[MaterializationRow]] = {}
+        for row in claims.unpublished:
+            recent.setdefault(row.asset_key, []).append(row)
         return [
             name
             for asset_key, rule in claims.rules.items()
-            for name in expired(self._versions(asset_key, claims), rule, bounds)
+            for name in expired(self._versions(asset_key, recent.get(asset_key, ())), rule, bounds)
         ]
 
-    def _versions(self, asset_key: str, claims: Claims) -> Iterable[Version]:
+    def _versions(self, asset_key: str, recent: Iterable[MaterializationRow]) -> Iterable[Version]:
         """The materializations of an asset as they are now: memory is newer than any file."""
         newest: dict[str, tuple[int, Version]] = {}
         for found in self._files.values():
             for name, (row_version, version) in found.versions.get(asset_key, {}).items():
                 if name not in newest or newest[name][0] <= row_version:
                     newest[name] = row_version, version
-        for row in claims.unpublished:
-            if row.asset_key == asset_key:
-                newest[row.materialization_id] = row.row_version, self._version(row)
+        for row in recent:
+            newest[row.materialization_id] = row.row_version, self._version(row)
         return [version for _, version in newest.values()]
 
     def _version(self, row: MaterializationRow) -> Version:
