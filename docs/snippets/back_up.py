@@ -4,9 +4,9 @@ import shutil
 from pathlib import Path
 
 # A manifest names files that exist, and stands on entries that exist; an entry leaves the ledger
-# only after it is in the archive, and names plans that were stored before it. So the copy of each
-# folder holds at least what the folders copied before it need.
-ORDER = ("manifests", "state", "ledger", "ledger-archive", "plans", "inbox")
+# only after it is in the archive, and names plans and outputs that were stored before it. So the
+# copy of each folder holds at least what the folders copied before it need.
+ORDER = ("manifests", "state", "ledger", "ledger-archive", "plans", "inbox", "assets")
 
 source, target = Path(".servo/default/default"), Path("backup/default/default")
 for folder in ORDER:

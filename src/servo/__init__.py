@@ -115,6 +115,7 @@ if TYPE_CHECKING:
         RetryRequested,
         Skip,
     )
+    from servo.sdk.retention import Retention
     from servo.sdk.retries import Backoff, Jitter, RetryPolicy
     from servo.sdk.run_config import RunConfig
     from servo.sdk.run_requests import (
@@ -271,6 +272,7 @@ __all__ = [
     "PipesTempFileContextInjector",
     "PipesTempFileMessageReader",
     "ResourceParam",
+    "Retention",
     "RetryPolicy",
     "RetryRequested",
     "RunConfig",
@@ -434,6 +436,7 @@ _PLACES = {
     "PipesTempFileContextInjector": "servo.worker.pipes.transport",
     "PipesTempFileMessageReader": "servo.worker.pipes.transport",
     "ResourceParam": "servo.sdk.resources",
+    "Retention": "servo.sdk.retention",
     "RetryPolicy": "servo.sdk.retries",
     "RetryRequested": "servo.sdk.results",
     "RunConfig": "servo.sdk.run_config",

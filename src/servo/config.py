@@ -26,6 +26,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     close_rows_per_publish: int = 20_000
     gc_every: timedelta = timedelta(minutes=10)
     gc_min_age: timedelta = timedelta(hours=24)
+    outputs_every: timedelta = timedelta(hours=1)
     archive_after: timedelta = timedelta(days=7)
     entries_per_segment: int = 2_000
     keep_all_for: timedelta = timedelta(hours=24)

@@ -20,6 +20,7 @@ from servo.core.events.assets import (
     CheckEvaluated,
     DefinitionsDeployed,
     DynamicPartitionsChanged,
+    OutputsExpired,
     QuarantineDecided,
 )
 from servo.core.events.backfills import (
@@ -368,11 +369,37 @@ def several_outputs() -> Story:
     return story
 
 
+def retention() -> Story:
+    """Assets that keep some of their data, and outputs that expire or must not."""
+    story = Story()
+    assets = (
+        AssetDefinition(asset_key="ns/a", retention_versions=2, retention_age_ms=86_400_000),
+        AssetDefinition(asset_key="ns/b", retention_versions=1),
+    )
+    story.tell(DefinitionsDeployed(deployment_id="d1", assets=assets))
+    for number in range(4):
+        story.plan({"a": ()}, f"run_{number}", partition="day=d:2026-01-01")
+        story.start("a", f"run_{number}", f"exec-{number}")
+        gate = Gate.QUARANTINED if number == 1 else Gate.PROMOTED
+        output = Output(materialization_id=f"m{number}", uri=f"mem/{number}/", gate=gate)
+        story.finish("a", run_id=f"run_{number}", output=output)
+        story.wait(days=1)
+    story.tell(OutputsExpired(materialization_ids=("m0", "m3")))
+    story.tell(OutputsExpired(materialization_ids=("m0", "m1")))
+    story.tell(OutputsExpired(materialization_ids=("m0",)))
+    story.tell(QuarantineDecided(materialization_id="m1", approved=False, decided_by="ada"))
+    story.wait(days=1)
+    story.tell(OutputsExpired(materialization_ids=("m0", "m1")))
+    story.tell(DefinitionsDeployed(deployment_id="d2", assets=assets[1:]))
+    return story
+
+
 STORIES: dict[str, Callable[[], Story]] = {
     "execution": execution,
     "automation": automation,
     "endings": endings,
     "several_outputs": several_outputs,
+    "retention": retention,
 }
 
 

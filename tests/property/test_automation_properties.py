@@ -23,6 +23,7 @@ from servo.core.events.assets import (
     CheckEvaluated,
     DefinitionsDeployed,
     DynamicPartitionsChanged,
+    OutputsExpired,
     QuarantineDecided,
 )
 from servo.core.events.backfills import (
@@ -252,7 +253,7 @@ def advance(story: Story, run_id: str, outcome: TaskOutcome, gate: Gate) -> tupl
     for key in state.index.run_tasks[run_id]:
         row = state.tasks.rows[run_id, key]
         if (run_id, key) in state.index.running:
-            made = Output(materialization_id=row.exec_id, gate=gate)
+            made = Output(materialization_id=row.exec_id, uri="mem", gate=gate)
             return (
                 TaskFinished(
                     run_id=run_id,
@@ -289,10 +290,10 @@ def tasks_of(story: Story, run_id: str) -> tuple[TaskSpec, ...]:
 
 def asset_move(story: Story, draw: DataObject) -> tuple[Event, ...]:
     name = draw.draw(st.sampled_from(["ns/a", "ns/b"]))
-    match draw.draw(st.integers(0, 7)):
+    match draw.draw(st.integers(0, 8)):
         case 0:
-            version = f"v{draw.draw(few)}"
-            defined = AssetDefinition(asset_key=name, code_version=version)
+            version, kept = f"v{draw.draw(few)}", draw.draw(st.none() | few)
+            defined = AssetDefinition(asset_key=name, code_version=version, retention_versions=kept)
             return (DefinitionsDeployed(deployment_id="d", assets=(defined,)),)
         case 1:
             keys = draw.draw(st.sampled_from([(), DAYS[:1]]))
@@ -305,10 +306,18 @@ def asset_move(story: Story, draw: DataObject) -> tuple[Event, ...]:
         case 4:
             return check(story, draw)
         case _:
-            made = story.state.materializations.values()
-            held = [row.materialization_id for row in made if not row.promoted] or ["none"]
-            chosen, yes = draw.draw(st.sampled_from(held)), draw.draw(st.booleans())
-            return (QuarantineDecided(materialization_id=chosen, approved=yes),)
+            return output_move(story, draw)
+
+
+def output_move(story: Story, draw: DataObject) -> tuple[Event, ...]:
+    """Let outputs expire, or decide about one that is held back."""
+    made = story.state.materializations.rows
+    if draw.draw(few) == 0:
+        gone = draw.draw(st.lists(st.sampled_from(list(made) or ["none"]), max_size=2))
+        return (OutputsExpired(materialization_ids=tuple(gone)),)
+    held = [name for name, row in made.items() if not row.promoted] or ["none"]
+    chosen, yes = draw.draw(st.sampled_from(held)), draw.draw(st.booleans())
+    return (QuarantineDecided(materialization_id=chosen, approved=yes),)
 
 
 def check(story: Story, draw: DataObject) -> tuple[Event, ...]:

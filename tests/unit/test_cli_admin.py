@@ -17,14 +17,18 @@ from servo import __version__
 from servo.cli.commands.sql import parse_moment
 from servo.cli.main import COMMANDS, run
 from servo.cli.output import EXIT_CODES, exit_code, plural, size
+from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
 from servo.core.events.runs import PlanSegmentExpanded
+from servo.core.events.tasks import TaskOutcome
 from servo.core.manifest import encode, next_claim
 from servo.errors import Internal, Invalid, ServoError, Unavailable
 from servo.projection.pins import Pin, pin
 from servo.projection.verify import verify
 from servo.storage.local import LocalStore
 from servo.testing.builders import START, specs
+from servo.testing.leader import HandLeader
 from servo.testing.workspaces import StoredStory
+from servo.worker.outputs import OutputStore
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -366,6 +370,45 @@ def test_gc_clears_up_an_old_workspace(servo: Run, told: StoredStory, tmp_path: 
     assert lines[22] == f"archived {seq} entries, deleted {seq} hot copies"
     assert servo("admin", "verify")[0] == 0
     assert f"{seq} entries, 0 hot" in servo("admin", "inspect")[1]
+
+
+def test_gc_announces_what_is_no_longer_kept_and_deletes_it_when_the_ledger_knows(
+    servo: Run, told: StoredStory, tmp_path: Path
+) -> None:
+    asset = AssetDefinition(asset_key="ns/kept", retention_versions=1)
+    _ = told.tell(DefinitionsDeployed(deployment_id="d", assets=(asset,)))
+    outputs = OutputStore(told.store, told.paths)
+    for name in ("k1", "k2", "left-behind"):
+        _ = told.plan({"kept": []}, run_id=name)
+        _ = told.start("kept", name, name)
+        output = outputs.save("ns/kept", name, name)
+        outcome = TaskOutcome.SKIPPED if name == "left-behind" else TaskOutcome.SUCCEEDED
+        _ = told.finish("kept", outcome, name, output=output)
+    _ = told.publish()
+    age(tmp_path / "store", days=2)
+    said = servo("admin", "gc", "--dry-run")[1]
+    assert "would delete 4 manifests, 0 files, 1 output" in said
+    assert "1 output would expire" in said
+    assert not told.objects(told.paths.inbox_prefix)
+    code, out, _ = servo("admin", "gc")
+    assert code == 0
+    assert "deleted 4 manifests, 0 files, 1 output" in out
+    assert "1 output is no longer kept; the data goes once the ledger says so" in out
+    assert kept_of(told) == ["k1", "k2"]
+    _ = servo("admin", "gc")
+    assert len(told.objects(told.paths.inbox_prefix)) == 1  # the same is said once
+    engine = HandLeader(told.store).engine
+    assert engine.step()
+    engine.finish()
+    assert not told.objects(told.paths.inbox_prefix)
+    age(tmp_path / "store", days=2)
+    report = json.loads(servo("admin", "gc", "--json")[1])["report"]
+    assert (report["outputs"], report["expired"]) == (1, [])
+    assert kept_of(told) == ["k2"]
+
+
+def kept_of(story: StoredStory) -> list[str]:
+    return [key.split("/")[-2] for key in story.objects(story.paths.assets_prefix)]
 
 
 def test_inspect_shows_pins(servo: Run, told: StoredStory) -> None:

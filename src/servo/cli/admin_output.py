@@ -171,10 +171,16 @@ def show_collected(report: GcReport, plans: Sequence[ObjectMeta], *, dry_run: bo
     parts = [
         plural(report.manifests, "manifest"),
         plural(report.files, "file"),
+        *([plural(report.outputs, "output")] if report.outputs else []),
         *([plural(len(plans), "plan")] if plans else []),
     ]
     verb = "would delete" if dry_run else "deleted"
     out.print(f"{verb} {', '.join(parts)} ({size(freed)})", style="bold" if dry_run else "green")
+    if report.expired:
+        verb = "is" if len(report.expired) == 1 else "are"
+        kept = f"{verb} no longer kept; the data goes once the ledger says so"
+        count = plural(len(report.expired), "output")
+        out.print(f"{count} {'would expire' if dry_run else kept}")
     if report.packed or report.entries:
         hot = plural(report.entries, "hot copy", "hot copies")
         out.print(f"archived {plural(report.packed, 'entry', 'entries')}, deleted {hot}")

@@ -16,6 +16,10 @@ from servo.core.keys import AssetKey
 from servo.errors import Invalid
 
 DOMAIN = "orchestration"
+MARKER = "_commit.json"
+"""The file that makes an output count."""
+DATA = "data."
+"""How the names of an output's other files begin."""
 
 _NUMBERED = re.compile(r"(?:^|/)([0-9]{20})\.json$")
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
@@ -94,6 +98,12 @@ class Paths(msgspec.Struct, frozen=True):
         parts = AssetKey.parse(asset_key).parts
         return f"{self.root}assets/{'/'.join(parts)}/{_file(exec_id)}/"
 
+    def output_of(self, key: str) -> str | None:
+        """The folder of the output that an object belongs to; None if it belongs to none."""
+        folder, _, name = key.rpartition("/")
+        ours = folder.startswith(self.assets_prefix)
+        return f"{folder}/" if ours and (name == MARKER or name.startswith(DATA)) else None
+
     @property
     def lease(self) -> str:
         return f"{self.root}leases/{DOMAIN}.json"
@@ -112,6 +122,11 @@ class Paths(msgspec.Struct, frozen=True):
     @property
     def logs_prefix(self) -> str:
         return f"{self.root}logs/"
+
+
+def execution_of(folder: str) -> str:
+    """The execution that wrote the output in this folder."""
+    return folder.rstrip("/").rpartition("/")[2]
 
 
 def seq_of(key: str) -> int:

@@ -22,7 +22,8 @@ repeated. **A crash** between two deletes leaves garbage for the next round: man
 that one which is there has its files.
 
 The ledger is only packed (see `servo.ledger.archive`); what plans name belongs to the ledger and
-is not collected here (see `servo.projection.orphans`).
+is not collected here (see `servo.projection.orphans`). Outputs are, but not by this module (see
+`servo.projection.outputs`).
 """
 
 import sys
@@ -51,8 +52,9 @@ KEYS_PER_DELETE = 20
 class GcReport(msgspec.Struct, frozen=True, kw_only=True):
     """What was done. `more` says that the round is not over: call again soon.
 
-    `manifests`, `files` and `pins` count what was deleted and `entries` the hot copies of archived
-    ledger entries; `packed` counts entries that were archived.
+    `manifests`, `files`, `pins` and `outputs` count what was deleted and `entries` the hot copies
+    of archived ledger entries; `packed` counts entries that were archived. `expired` are outputs
+    that are no longer kept and that the ledger has to know of before their data goes.
     """
 
     manifests: int = 0
@@ -60,6 +62,8 @@ class GcReport(msgspec.Struct, frozen=True, kw_only=True):
     pins: int = 0
     entries: int = 0
     packed: int = 0
+    outputs: int = 0
+    expired: tuple[str, ...] = ()
     bytes: int = 0
     deleted: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
@@ -72,6 +76,8 @@ class GcReport(msgspec.Struct, frozen=True, kw_only=True):
             pins=self.pins + other.pins,
             entries=self.entries + other.entries,
             packed=self.packed + other.packed,
+            outputs=self.outputs + other.outputs,
+            expired=self.expired + other.expired,
             bytes=self.bytes + other.bytes,
             deleted=self.deleted + other.deleted,
             problems=tuple(dict.fromkeys(self.problems + other.problems)),
@@ -134,7 +140,7 @@ class Collector:
     # --- what is there ----------------------------------------------------------------------
 
     def _look(self, current: Manifest, in_flight: Collection[str], now: datetime) -> _View:
-        newest = self._still_ours(current)
+        newest = still_ours(self._manifests, current)
         after = self._paths.manifest(newest.v - 1)
         prefix = self._paths.manifest_prefix
         self._time.note(self._store.list_after(prefix, after=after, limit=1))
@@ -156,16 +162,6 @@ class Collector:
             expired_pins=tuple(pin.id for pin in pins if pin.expires <= present),
             protected=frozenset(referenced(newest)).union(in_flight, referenced(current)),
         )
-
-    def _still_ours(self, current: Manifest) -> Manifest:
-        """The newest manifest; `Fenced` if somebody else's: what they have in flight is theirs."""
-        newest = self._manifests.latest(known=current)
-        if newest is None or newest.owner != current.owner:
-            raise Fenced(
-                "another leader has claimed the workspace",
-                remedy="nothing was deleted; let that leader collect",
-            )
-        return newest
 
     def _old_manifests(self, present: datetime) -> Iterator[ObjectMeta]:
         """Manifests by number, as far as any is too old to be kept with all others."""
@@ -272,6 +268,17 @@ class Collector:
     def _delete(self, key: str) -> None:
         if not self.dry_run:
             self._store.delete(key)
+
+
+def still_ours(manifests: ManifestStore, current: Manifest) -> Manifest:
+    """The newest manifest; `Fenced` if somebody else's: what they have in flight is theirs."""
+    newest = manifests.latest(known=current)
+    if newest is None or newest.owner != current.owner:
+        raise Fenced(
+            "another leader has claimed the workspace",
+            remedy="nothing was deleted; let that leader collect",
+        )
+    return newest
 
 
 def collect(  # noqa: PLR0913 - one operation, whose parts mean nothing apart

@@ -132,6 +132,7 @@ class Engine:
         self._perform_effects()
         self._show_beats(now)
         self.maintenance.step(self.state, self.clock.now())
+        self._take_proposals()
         return committed
 
     def next_due(self) -> datetime | None:
@@ -442,6 +443,16 @@ class Engine:
                 Request(batch=batch, raw=encode_batch(batch), reply=_nobody, trigger=False)
             )
         self.feed.forget()
+
+    def _take_proposals(self) -> None:
+        """Bring what the background found into the next entry."""
+        while self.maintenance.proposals:
+            self._proposed += 1
+            name = f"{self._owner[:16]}-{self.state.seq}-{self._proposed}"
+            batch = Batch(id=name, events=(self.maintenance.proposals.pop(0),), actor=CONTROLLER)
+            self.inbox.put(
+                Request(batch=batch, raw=encode_batch(batch), reply=_nobody, trigger=False)
+            )
 
     def finish(self) -> None:
         """Commit what waits and publish what is not yet published, before leaving."""

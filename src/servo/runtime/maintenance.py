@@ -1,4 +1,4 @@
-"""What a leader does besides committing: publish, merge, collect, archive.
+"""What a leader does besides committing: publish, merge, collect, archive, expire.
 
 One job at a time runs beside the loop, on immutable values and the store. The loop captures what
 changed, hands it over, goes on, and takes the result when it is there. The leader is the only
@@ -7,6 +7,9 @@ manifest is always the successor of the last one published here.
 
 A publish that certainly did not happen is tried again with everything that changed since. One
 whose outcome is unknown ends the term: the next leader reads what is there.
+
+What expires is left in `proposals`, for the loop to bring into the ledger. Its data goes in a later
+round, which finds by what is published that nothing names it any more.
 """
 
 from collections.abc import Callable
@@ -15,6 +18,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from servo.config import Settings
+from servo.core.events.envelope import Event
 from servo.core.manifest import Manifest, l0_files
 from servo.core.state.state import State
 from servo.errors import NotFound, Unavailable
@@ -25,6 +29,7 @@ from servo.projection.gc import Collector, GcReport
 from servo.projection.hydration import Hydrator
 from servo.projection.manifest_store import ManifestStore
 from servo.projection.merge import MergeResult
+from servo.projection.outputs import OutputCollector, claims_of, expiry_events
 from servo.projection.publisher import Capture, Publisher
 from servo.projection.tiering import MergePlan
 from servo.runtime.ports import Ports
@@ -44,7 +49,7 @@ class Maintenance:
         self.hydrator = Hydrator(ports.store, paths, leadership.manifest, cold=cold)
         self.manifest: Manifest = leadership.manifest
         self.behind = False
-        self.problems: tuple[str, ...] = ()
+        self.proposals: list[Event] = []
         self._ports = ports
         self._settings = settings
         self._epoch = leadership.epoch
@@ -52,6 +57,7 @@ class Maintenance:
         self._publisher = Publisher(ports.store, paths, ports.entropy, cold=cold)
         self._manifests = ManifestStore(ports.store, paths)
         self._collector = Collector(ports.store, paths, settings)
+        self._outputs = OutputCollector(ports.store, paths, settings)
         self._merged: list[MergeResult] = []
         self._merge: MergePlan | None = None
         self._looked_at = 0
@@ -62,6 +68,14 @@ class Maintenance:
         self._next_hint = now
         self._next_collection = now + settings.gc_every
         self._collected_at = 0
+        self._problems: dict[str, tuple[str, ...]] = {}
+        self._next_outputs = now + settings.outputs_every
+        self._outputs_at = 0
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What kept the last rounds of collecting from doing all they should."""
+        return tuple(problem for found in self._problems.values() for problem in found)
 
     def step(self, state: State, now: datetime) -> None:
         """Take what has ended and start what is due."""
@@ -110,6 +124,9 @@ class Maintenance:
         if now >= self._next_collection and self._collected_at != self.manifest.v:
             self._next_collection = now + self._settings.gc_every
             self._start_collection(now)
+        elif now >= self._next_outputs:
+            self._next_outputs = now + self._settings.outputs_every
+            self._start_outputs(state, now)
 
     def _begin(self, work: Callable[[], Any], done: Callable[[State, Job, datetime], None]) -> None:
         self._on_done = done
@@ -204,11 +221,40 @@ class Maintenance:
         del state
         with suppress(Unavailable, NotFound):
             report: GcReport = job.result()
-            self.problems = report.problems
+            self._problems["files"] = report.problems
             if report.more:
                 self._next_collection = now
             else:
                 self._collected_at = self.manifest.v
+
+    def _start_outputs(self, state: State, now: datetime) -> None:
+        """Look through the outputs, unless nothing can have become of them since the last time.
+
+        What is too young to go may go later, so a workspace where nothing happens any more is
+        looked through for a while, and then left alone.
+        """
+        claims, current = claims_of(state), self.manifest
+        ageing = any(rule.age is not None for rule in claims.rules.values())
+        if self._outputs_at == current.v and not ageing:
+            return
+
+        def work() -> GcReport:
+            return self._outputs.step(current=current, claims=claims, now=now)
+
+        self._begin(work, self._outputs_done)
+
+    def _outputs_done(self, state: State, job: Job, now: datetime) -> None:
+        del state
+        with suppress(Unavailable, NotFound):
+            report: GcReport = job.result()
+            self._problems["outputs"] = report.problems
+            self.proposals += expiry_events(report.expired)
+            if report.expired:
+                self._next_outputs = now + RETRY_AFTER
+            elif report.more:
+                self._next_outputs = now
+            elif now - self.manifest.ts > self._settings.gc_min_age:
+                self._outputs_at = self.manifest.v
 
 
 class _Awaited:

@@ -12,6 +12,7 @@ from servo.sdk.check_gating import CheckPolicy, to_policy
 from servo.sdk.checks import AssetCheckSpec
 from servo.sdk.hooks import check_hooks
 from servo.sdk.partition_mapping import BackfillPolicy
+from servo.sdk.retention import Retention
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import Signature, read_signature
 from servo.sdk.specs import AssetDep, AssetIn, AssetSpec, prefix_parts, to_deps, to_key
@@ -73,6 +74,7 @@ def _define(  # noqa: PLR0913 - the options people know
     check_specs: Sequence[AssetCheckSpec] | None = None,
     check_policy: CheckPolicy | str | None = None,
     isolation: str | None = None,
+    retention: Retention | None = None,
     **unknown: Any,
 ) -> AssetsDefinition:
     what = name or getattr(fn, "__name__", "asset")
@@ -97,6 +99,7 @@ def _define(  # noqa: PLR0913 - the options people know
         tags=tags or {},
         kinds=kinds or (),
         partitions_def=partitions_def,
+        retention=retention,
     )
     behaviour = Behaviour(
         retry_policy=retry_policy,

@@ -46,6 +46,7 @@ class AssetOut(msgspec.Struct, frozen=True, kw_only=True):
     owners: Sequence[str] = ()
     tags: Mapping[str, str] = {}
     kinds: Iterable[str] = ()
+    retention: Any = None
 
     @staticmethod
     def from_spec(spec: AssetSpec, **options: Any) -> "AssetOut":

@@ -39,6 +39,8 @@ class Project:
         self.specs: dict[AssetKey, AssetSpec] = {}
         for item in assets:
             self._add(item)
+        for key, maker in self.makers.items():
+            self._check_retention(key, maker)
         self.inputs = {
             key: self._inputs(maker.specs[0].key, maker) for key, maker in self.makers.items()
         }
@@ -93,6 +95,20 @@ class Project:
                     f"{maker.name} ({maker.where}) brings another resource {name!r} than there is",
                     remedy="give one of the two another name",
                 )
+
+    def _check_retention(self, key: AssetKey, maker: AssetsDefinition) -> None:
+        manager = maker.io_manager_key(key) or ("io_manager" if self._stores_all else "")
+        if self.specs[key].retention is not None and manager:
+            raise Invalid(
+                f"asset {key} ({maker.where}) has a retention, and the IO manager {manager!r} "
+                "stores it",
+                remedy="remove the retention: what an IO manager stores only it can delete",
+            )
+
+    @property
+    def _stores_all(self) -> bool:
+        """Whether an IO manager stores every asset that names no other."""
+        return "io_manager" in self.resources
 
     def _places(self, key: AssetKey, item: AssetsDefinition | AssetSpec) -> str:
         both = (self.makers.get(key), item)
@@ -155,6 +171,8 @@ class Project:
             tags=dict(spec.tags),
             owners=tuple(spec.owners),
             kinds=tuple(spec.kinds),
+            retention_versions=spec.retention.versions if spec.retention else None,
+            retention_age_ms=spec.retention.age_ms if spec.retention else None,
         )
 
     def executable(self, keys: Sequence[AssetKey]) -> list[AssetKey]:

@@ -12,6 +12,7 @@ from servo.sdk.automation import AutomationCondition
 from servo.sdk.freshness import checked_policy
 from servo.sdk.partition_mapping import checked_mapping
 from servo.sdk.partitions_definition import PartitionsDefinition
+from servo.sdk.retention import check_retention
 
 IO_MANAGER_KEY = "dagster/io_manager_key"
 """The metadata that names the IO manager of an asset which has no code."""
@@ -77,6 +78,7 @@ class AssetSpec(msgspec.Struct, frozen=True, dict=True):
     tags: Mapping[str, str] = {}
     kinds: Iterable[str] = ()
     partitions_def: Any = None
+    retention: Any = None
 
     def __post_init__(self) -> None:
         set_field = msgspec.structs.force_setattr
@@ -88,6 +90,7 @@ class AssetSpec(msgspec.Struct, frozen=True, dict=True):
         tags = check_tags(self.tags, what=f"asset {key}") if self.tags else _NOTHING
         set_field(self, "tags", tags)
         set_field(self, "metadata", dict(self.metadata) if self.metadata else _NOTHING)
+        set_field(self, "retention", check_retention(self.retention, what=f"asset {key}"))
         _check_values(self)
 
     def replace_attributes(self, **changes: Any) -> "AssetSpec":

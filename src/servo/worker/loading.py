@@ -25,16 +25,34 @@ def load_asset(
 ) -> Any:
     """The value of an asset: the latest, or the latest at an instant or after a ledger entry.
 
-    What a blocking check held back is never loaded; what an IO manager stored is the manager's.
+    What a blocking check held back is never loaded; what an IO manager stored is the manager's; and
+    what the asset's retention no longer keeps is `NotFound`, with when it expired.
     """
     name = to_key(key).canonical()
     paths = Paths(tenant, workspace)
     opened = store_from_url(store, clock=SystemClock())
-    made = _latest(Reader(opened, paths), name, as_of)
+    reader = Reader(opened, paths)
+    made = _latest(reader, name, as_of)
     if made is None:
         when = "" if as_of is None else f" as of {as_of}"
         raise NotFound(f"{name} has not been made{when}", remedy="materialize it first")
+    _check_kept(made if as_of is None else _as_it_is(reader, made))
     return OutputStore(opened, paths).load(made.output_uri) if made.output_uri else None
+
+
+def _as_it_is(reader: Reader, made: MaterializationRow) -> MaterializationRow:
+    """What is known of an output today: the past does not know that its data expired."""
+    rows = reader.snapshot().rows("materializations")
+    found = [row for row in rows if isinstance(row, MaterializationRow)]
+    return next((row for row in found if row.materialization_id == made.materialization_id), made)
+
+
+def _check_kept(made: MaterializationRow) -> None:
+    if made.expired_at is not None:
+        raise NotFound(
+            f"the data of {made.asset_key} made at {made.created_at} expired at {made.expired_at}",
+            remedy="load a newer version; a longer retention of the asset keeps more of them",
+        )
 
 
 def _latest(reader: Reader, name: str, as_of: AsOf | None) -> MaterializationRow | None:

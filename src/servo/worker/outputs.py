@@ -17,12 +17,11 @@ from msgspec.structs import replace
 
 from servo.core.events.tasks import Output
 from servo.errors import Conflict, Corrupt
-from servo.ledger.paths import Paths
+from servo.ledger.paths import DATA, MARKER, Paths
 from servo.ports.object_store import ObjectStore
 from servo.worker import codecs, tables
 
 INLINE_BYTES = 64 * 1024
-MARKER = "_commit.json"
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,12 +63,12 @@ class OutputStore:
             return self._save_table(asset_key, exec_id, tables.encode_table(value, kind))
         codec, data = codecs.encode(value)
         inline = len(data) <= INLINE_BYTES
-        name = "" if inline else f"data.{codec}"
+        name = "" if inline else f"{DATA}{codec}"
         return self._save(asset_key, exec_id, codec, data, name)
 
     def _save_table(self, asset_key: str, exec_id: str, table: tables.Encoded) -> Output:
         codec = f"{tables.PREFIX}{table.kind}"
-        output = self._save(asset_key, exec_id, codec, table.data, "data.parquet")
+        output = self._save(asset_key, exec_id, codec, table.data, f"{DATA}parquet")
         return replace(
             output, format="parquet", row_count=table.rows, schema_hash=table.schema_hash
         )

@@ -1,5 +1,7 @@
 """A task that makes several assets, and assets that others make."""
 
+from typing import Any
+
 import pytest
 
 from servo.core.events.assets import AssetReported
@@ -12,7 +14,7 @@ from servo.testing.builders import Story
 ONCE = RetryPolicy(max_attempts=1, max_infra_retries=0)
 
 
-def several(**changes: object) -> Story:
+def several(**changes: Any) -> Story:
     """A run with one task that makes ns/a, ns/b and ns/c, and is running."""
     story = Story()
     story.plan({"a": ()}, also_makes=("ns/b", "ns/c"), retry=ONCE, **changes)

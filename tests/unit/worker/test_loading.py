@@ -5,9 +5,13 @@ from pathlib import Path
 import pytest
 
 from servo import AssetsDefinition, asset, load_asset, materialize
+from servo.core.events.assets import OutputsExpired
+from servo.core.events.envelope import Batch
+from servo.core.state.rows.assets import MaterializationRow
 from servo.errors import NotFound
 from servo.ledger.paths import Paths
 from servo.projection.reader import Reader
+from servo.runtime.deployment import open_service
 from servo.runtime.system import SystemClock
 from servo.storage.from_url import store_from_url
 
@@ -39,3 +43,25 @@ def test_what_returned_nothing_is_none(tmp_path: Path) -> None:
 
     materialize([quiet], store=str(tmp_path))
     assert load_asset(quiet, store=str(tmp_path)) is None
+
+
+def test_what_expired_says_so_whether_its_data_is_gone_yet_or_not(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    for value in (1, 2):
+        materialize([orders_of(value)], store=folder)
+    store = store_from_url(folder, clock=SystemClock())
+    rows = Reader(store, Paths("default", "default")).snapshot().rows("materializations")
+    made = sorted(
+        (row for row in rows if isinstance(row, MaterializationRow)),
+        key=lambda row: row.created_seq,
+    )
+    first = made[0]
+    assert load_asset("shop/orders", store=folder, as_of=first.created_seq) == 1
+    event = OutputsExpired(materialization_ids=(first.materialization_id,))
+    with open_service(folder) as service:
+        assert service.commit(Batch(id="expire", events=(event,))).applied
+    for _ in ("the data is there", "it is not"):
+        with pytest.raises(NotFound, match=r"shop/orders made at .* expired at .*; load a newer"):
+            load_asset("shop/orders", store=folder, as_of=first.created_seq)
+        store.delete(f"{first.output_uri}_commit.json")
+    assert load_asset("shop/orders", store=folder) == 2

@@ -1,5 +1,8 @@
 """`servo admin`: look at what is stored, check it, make it again, clear it up."""
 
+from collections.abc import Sequence
+from hashlib import sha256
+
 import click
 
 from servo.cli import admin_output
@@ -8,6 +11,8 @@ from servo.cli.output import EXIT_CODES, emit_json, progress
 from servo.cli.republish import republish
 from servo.cli.workspace import Target, of_a_workspace
 from servo.config import Settings
+from servo.core.events.codec import encode_batch
+from servo.core.events.envelope import Batch
 from servo.core.manifest import Manifest
 from servo.errors import Conflict, Corrupt, Invalid, NotFound
 from servo.ports.object_store import ObjectMeta
@@ -15,6 +20,7 @@ from servo.projection.gc import collect
 from servo.projection.inspection import inspect
 from servo.projection.manifest_store import ManifestStore
 from servo.projection.orphans import delete_plans, orphaned_plans
+from servo.projection.outputs import collect_outputs, expiry_events
 from servo.projection.row_diff import Comparison, compare
 from servo.projection.store_time import StoreTime
 from servo.projection.verify import Part, verify
@@ -138,24 +144,40 @@ def _agreed(comparison: Comparison, *, yes: bool, json_: bool) -> bool:
 def gc_(*, target: Target, dry_run: bool, plans: bool, json_: bool) -> int:
     """Delete what no kept version of the projection needs, and archive old ledger entries.
 
-    A leader does this by itself. Ledger entries are never lost: they move into the archive.
+    Also the data of assets that their retention no longer keeps, and what killed executions left
+    behind. A leader does this by itself. Ledger entries are never lost: they move into the archive.
     """
     settings = Settings()
+    current, now = _newest(target), target.clock.now()
     report = collect(
         target.store,
         target.paths,
-        current=_newest(target),
+        current=current,
         in_flight=(),
-        now=target.clock.now(),
+        now=now,
         settings=settings,
         dry_run=dry_run,
     )
+    report += collect_outputs(
+        target.store, target.paths, current=current, now=now, settings=settings, dry_run=dry_run
+    )
+    if not dry_run:
+        _announce_expired(target, report.expired)
     orphans = _collect_plans(target, settings, dry_run=dry_run) if plans else []
     if json_:
         emit_json({"report": report, "plans": [meta.key for meta in orphans], "dry_run": dry_run})
     else:
         admin_output.show_collected(report, orphans, dry_run=dry_run)
     return FOUND_PROBLEMS if report.problems else 0
+
+
+def _announce_expired(target: Target, names: Sequence[str]) -> None:
+    """Leave what expires in the inbox, for whoever leads: nothing goes before the ledger knows."""
+    for event in expiry_events(names):
+        digest = sha256("\n".join(event.materialization_ids).encode()).hexdigest()
+        name = f"expired-{digest[:32]}"
+        batch = Batch(id=name, events=(event,), actor="admin")
+        _ = target.store.put(target.paths.inbox_item(name), encode_batch(batch))
 
 
 def _collect_plans(target: Target, settings: Settings, *, dry_run: bool) -> list[ObjectMeta]:

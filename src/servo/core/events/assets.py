@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from servo.core.events.envelope import Event, Kind
-from servo.core.wire import Id, MaybeId
+from servo.core.wire import Id, Int64, MaybeId
 
 
 class Severity(StrEnum):
@@ -18,7 +18,11 @@ class Severity(StrEnum):
 
 
 class AssetDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a deployment says of one asset."""
+    """What a deployment says of one asset.
+
+    Its data is kept if it is one of the last `retention_versions` of its partition or younger than
+    `retention_age_ms`; all of it, if neither is said.
+    """
 
     asset_key: MaybeId
     group: str = ""
@@ -31,6 +35,8 @@ class AssetDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     kinds: tuple[str, ...] = ()
     freshness_policy: str = ""
     automation_condition: str = ""
+    retention_versions: Int64 | None = None
+    retention_age_ms: Int64 | None = None
 
 
 class DefinitionsDeployed(Event, frozen=True, kw_only=True, tag="DefinitionsDeployed"):
@@ -107,6 +113,13 @@ class AssetReported(Event, frozen=True, kw_only=True, tag="AssetReported"):
     metadata: str = ""
     run_id: MaybeId = ""
     task_key: MaybeId = ""
+
+
+class OutputsExpired(Event, frozen=True, kw_only=True, tag="OutputsExpired"):
+    """The data of these outputs is no longer kept. It is deleted once this is durable."""
+
+    v: Literal[1] = 1
+    materialization_ids: tuple[Id, ...]
 
 
 class AssetWiped(Event, frozen=True, kw_only=True, tag="AssetWiped"):

@@ -14,6 +14,7 @@ from servo.core.events.assets import (
     CheckEvaluated,
     DefinitionsDeployed,
     DynamicPartitionsChanged,
+    OutputsExpired,
     QuarantineDecided,
 )
 from servo.core.events.backfills import BackfillChunkPlanned, BackfillCreated, BackfillStateChanged
@@ -101,6 +102,7 @@ KnownEvent = (
     | QuarantineDecided
     | AssetObserved
     | AssetReported
+    | OutputsExpired
     | AssetWiped
     | DynamicPartitionsChanged
     | ParkedBatchExpired

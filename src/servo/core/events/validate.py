@@ -61,6 +61,7 @@ _FIELDS: Mapping[str, Check] = {
     "backfill_id": _text,
     "client_request_id": _text,
     "materialization_id": _OPTIONAL_TEXT,
+    "materialization_ids": _text,
     "asset_key": _OPTIONAL_TEXT,
     "partition_key": _text,
     "check_name": _text,

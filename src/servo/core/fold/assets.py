@@ -16,11 +16,12 @@ from servo.core.events.assets import (
     CheckEvaluated,
     DefinitionsDeployed,
     DynamicPartitionsChanged,
+    OutputsExpired,
     QuarantineDecided,
 )
 from servo.core.events.envelope import Event
 from servo.core.events.tasks import Gate
-from servo.core.fold.bounds import instant
+from servo.core.fold.bounds import instant, number
 from servo.core.fold.context import Ctx, Rejected
 from servo.core.fold.latest import (
     asset_of,
@@ -33,6 +34,7 @@ from servo.core.fold.latest import (
     record_cost,
     release,
 )
+from servo.core.retention import MOST_AGE_MS
 from servo.core.state.rows.assets import CheckResultRow, DynamicPartitionRow, MaterializationRow
 from servo.core.state.state import State
 
@@ -74,10 +76,16 @@ def _define(state: State, event: DefinitionsDeployed, definition: AssetDefinitio
         kinds=definition.kinds,
         freshness_policy=definition.freshness_policy,
         automation_condition=definition.automation_condition,
+        retention_versions=_at_least_one(definition.retention_versions, "retention_versions"),
+        retention_age_ms=_at_least_one(definition.retention_age_ms, "retention_age_ms"),
     )
     if new != old:
         new = replace(new, deployment_id=event.deployment_id, row_version=state.seq)
         state.assets.put(definition.asset_key, new)
+
+
+def _at_least_one(value: int | None, what: str) -> int | None:
+    return None if value is None else number(value, what, least=1, most=MOST_AGE_MS)
 
 
 def _on_partitions_changed(state: State, event: DynamicPartitionsChanged, ctx: Ctx) -> None:
@@ -187,6 +195,33 @@ def _on_reported(state: State, event: AssetReported, ctx: Ctx) -> None:
     put_made(state, made)
 
 
+def _on_expired(state: State, event: OutputsExpired, ctx: Ctx) -> None:
+    """Note that data is no longer kept; what must be there takes the whole event with it."""
+    del ctx
+    for name in event.materialization_ids:
+        row = state.materializations.rows.get(name)
+        if row is None:
+            raise Rejected("unknown_materialization")
+        if row.expired_at is None:
+            _check_dispensable(state, row)
+            gone = replace(row, expired_at=state.ts, row_version=state.seq)
+            state.materializations.put(name, gone)
+
+
+def _check_dispensable(state: State, row: MaterializationRow) -> None:
+    """Refuse to let go of what somebody is still to decide about, or would be handed next."""
+    if row.gating_decision is Gate.QUARANTINED and row.decided_at is None:
+        raise Rejected("in_quarantine: nobody has decided about the output", conflict=True)
+    if not row.output_uri:
+        raise Rejected("no_data: nothing of the output is stored here")
+    latest = [state.assets.rows[row.asset_key].last_materialization_id]
+    if row.partition_key is not None:
+        partition = state.partitions.rows[row.asset_key, row.partition_key]
+        latest.append(partition.last_materialization_id)
+    if row.materialization_id in latest:
+        raise Rejected("latest_output: it is the latest of its asset or partition", conflict=True)
+
+
 def _on_wiped(state: State, event: AssetWiped, ctx: Ctx) -> None:
     del ctx
     asset = state.assets.rows.get(event.asset_key)
@@ -220,6 +255,10 @@ def _needs_output(event: QuarantineDecided | AssetReported) -> Iterable[tuple[st
     return (("materializations", event.materialization_id),)
 
 
+def _needs_outputs(event: OutputsExpired) -> Iterable[tuple[str, object]]:
+    return [("materializations", name) for name in event.materialization_ids]
+
+
 Rule = Callable[[State, Any, Ctx], None]
 RULES: Mapping[type[Event], Rule] = {
     DefinitionsDeployed: _on_deployed,
@@ -227,6 +266,7 @@ RULES: Mapping[type[Event], Rule] = {
     QuarantineDecided: _on_quarantine_decided,
     AssetObserved: _on_observed,
     AssetReported: _on_reported,
+    OutputsExpired: _on_expired,
     AssetWiped: _on_wiped,
     DynamicPartitionsChanged: _on_partitions_changed,
 }
@@ -234,4 +274,5 @@ NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
     CheckEvaluated: _needs_check,
     QuarantineDecided: _needs_output,
     AssetReported: _needs_output,
+    OutputsExpired: _needs_outputs,
 }

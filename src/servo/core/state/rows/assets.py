@@ -28,6 +28,8 @@ class AssetRow(Row, frozen=True, kw_only=True):
     kinds: tuple[str, ...] = ()
     freshness_policy: str = ""
     automation_condition: str = ""
+    retention_versions: int | None = None
+    retention_age_ms: int | None = None
     last_materialization_id: str | None = None
     last_materialization_at: datetime | None = None
     last_materialization_seq: int | None = None
@@ -72,6 +74,8 @@ class DynamicPartitionRow(Row, frozen=True, kw_only=True):
 
 
 class MaterializationRow(Row, frozen=True, kw_only=True):
+    """`expired_at` is when its data was no longer kept: from then on it may be gone."""
+
     materialization_id: str
     asset_key: str
     partition_key: str | None = None
@@ -95,6 +99,7 @@ class MaterializationRow(Row, frozen=True, kw_only=True):
     metadata: str = ""
     created_at: datetime
     created_seq: int
+    expired_at: datetime | None = None
 
 
 class CheckResultRow(Row, frozen=True, kw_only=True):

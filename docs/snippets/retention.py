@@ -1,0 +1,14 @@
+"""An asset whose old versions are deleted: the last three stay, and those of the last month."""
+
+from datetime import timedelta
+
+from servo import Retention, asset
+
+
+@asset(retention=Retention(versions=3, age=timedelta(days=30)))
+def orders() -> list[int]:
+    """Made every night, and large."""
+    return [1, 2, 3]
+
+
+print(orders(), orders.specs[0].retention)

@@ -1,0 +1,60 @@
+"""How long the data of an asset is kept, as people write it."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from servo.core.retention import MOST_AGE_MS
+from servo.errors import Invalid
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    """Keep the last `versions` of an asset, and everything younger than `age`.
+
+    Each partition has versions of its own. With both, data is kept if either says so. The latest
+    version is always kept.
+    """
+
+    versions: int | None = None
+    age: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        versions: Any = self.versions
+        age: Any = self.age
+        if versions is None and age is None:
+            raise Invalid(
+                "Retention() says nothing",
+                remedy="give versions=3 or age=timedelta(days=30); without retention all is kept",
+            )
+        if versions is not None and (type(versions) is not int or not 1 <= versions <= MOST_AGE_MS):
+            raise Invalid(
+                f"Retention: versions is {versions!r}",
+                remedy="give a whole number, 1 or more: the latest version is always kept",
+            )
+        if age is not None and not isinstance(age, timedelta):
+            raise Invalid(
+                f"Retention: age is {age!r}", remedy="give a timedelta, as age=timedelta(days=30)"
+            )
+        if age is not None and not 1 <= age // _MILLISECOND <= MOST_AGE_MS:
+            raise Invalid(
+                f"Retention: age is {age}",
+                remedy="give more than nothing and at most 1000 years, or count versions alone",
+            )
+
+    @property
+    def age_ms(self) -> int | None:
+        """The age in milliseconds, as definitions hold it."""
+        return None if self.age is None else self.age // _MILLISECOND
+
+
+def check_retention(value: Any, *, what: str) -> Retention | None:
+    """`value` if it is a retention, or none."""
+    if value is None or isinstance(value, Retention):
+        return value
+    raise Invalid(
+        f"{what}: retention is {value!r}",
+        remedy="write retention=servo.Retention(versions=3), or age=timedelta(days=30) in it",
+    )
