@@ -26,7 +26,7 @@ from servo.worker.capture import Capture
 from servo.worker.loader import load_project
 from servo.worker.messages import Broken, Frames, Ready, Work, frame, to_worker
 from servo.worker.outputs import OutputStore
-from servo.worker.run_task import Runner
+from servo.worker.run_task import Runner, print_error
 
 RECEIVE_BYTES = 1 << 16
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
@@ -107,7 +107,7 @@ def _runner(setting: Setting) -> Runner:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
     log = logging.getLogger("servo.asset")
     calls = Calls(project, OutputStore(store, paths), log, os.environ)
-    return Runner(calls, clock, after=capture.keep)
+    return Runner(calls, clock, on_error=print_error, after=capture.keep)
 
 
 def serve(pool: socket.socket, runner: Runner) -> None:
