@@ -93,7 +93,7 @@ def _fault(span: str) -> str:
         known = column[2] in column_types(TABLES[column[1]])
         return "" if known else f"there is no column {span}"
     if _CLASS.fullmatch(span):
-        known = span in _classes() or hasattr(builtins, span)
+        known = span in _classes() or span in _texts() or hasattr(builtins, span)
         return "" if known else f"there is no class {span}"
     return "" if not _WORD.fullmatch(span) or span in _words() else f"nothing is called {span}"
 
@@ -110,9 +110,28 @@ def _classes() -> dict[str, set[str]]:
     for tree in _trees("src"):
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
-                methods = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
-                found.setdefault(node.name, set()).update(methods)
+                found.setdefault(node.name, set()).update(_members(node))
     return found
+
+
+def _members(node: ast.ClassDef) -> Iterator[str]:
+    """Methods, and what is assigned in the body: fields, members of a closed set."""
+    for item in node.body:
+        if isinstance(item, ast.FunctionDef):
+            yield item.name
+        targets = item.targets if isinstance(item, ast.Assign) else ()
+        yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+@cache
+def _texts() -> set[str]:
+    """Every text that stands in the sources by itself, such as the code of an error."""
+    nodes = (node for tree in _trees("src") for node in ast.walk(tree))
+    return {
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
 
 
 @cache
