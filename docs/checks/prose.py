@@ -25,7 +25,10 @@ _RECORD = re.compile(r"(\d{4})-[a-z-]+\.md")
 
 
 def links(docs: Docs) -> Iterator[str]:
-    """Every link within the repository leads to a file, and to a heading if it names one."""
+    """Every link in the repository leads to a file, and to a heading if it names one.
+
+    Every page of the guide is linked from the first page.
+    """
     for document in docs:
         for link in document.links():
             target, _, anchor = link.partition("#")
@@ -36,6 +39,16 @@ def links(docs: Docs) -> Iterator[str]:
                 yield f"{document.name}: {link} leads nowhere"
             elif anchor and anchor not in Document(path, link).anchors():
                 yield f"{document.name}: {link} names no heading"
+    yield from _unlisted(docs)
+
+
+def _unlisted(docs: Docs) -> Iterator[str]:
+    """Pages of the guide that nobody finds from the first one."""
+    contents = docs["README.md"]
+    listed = {f"docs/{link}" for link in contents.links()}
+    for name in docs.documents:
+        if name.startswith("docs/guide/") and name not in listed:
+            yield f"{contents.name} does not list {name}"
 
 
 def _elsewhere(docs: Docs, path: Path) -> Path:
