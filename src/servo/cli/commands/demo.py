@@ -63,6 +63,7 @@ class _Play:
         self._paths = Paths("default", "default")
         self._clock = SystemClock()
         self._root = folder / ".servo"
+        self._stored = self._root / "default" / "default"
         self._root.mkdir(exist_ok=True)
         self._store = store_from_url(str(self._root), clock=self._clock)
         self._reader = Reader(self._store, self._paths)
@@ -163,7 +164,7 @@ class _Play:
         self._title("What was made is Parquet, for DuckDB and everything else")
         uri = self._query("select last_output_uri from assets where asset_key = 'customer_value'")
         file = self._root / str(uri.rows[0][0]) / "data.parquet"
-        self._out.print(Text(f"   {file}", style="dim"), soft_wrap=True)
+        self._out.print(Text(f"   …/{file.relative_to(self._stored)}", style="dim"), soft_wrap=True)
         with import_module("duckdb").connect() as db:
             relation = db.sql("select * from read_parquet($1)", params=[str(file)])
             self._show(Answer(columns=tuple(relation.columns), rows=relation.fetchall()))
@@ -172,11 +173,10 @@ class _Play:
     def where_to_look(self) -> None:
         """What to try next."""
         self._title("Look around")
-        stored = self._root / "default" / "default"
         for path, what in (
             (self._folder / CODE, "the project: change it and run it"),
-            (stored / "ledger", "what happened, as JSON"),
-            (stored / "assets", "what was made, every version"),
+            (self._stored / "ledger", "what happened, as JSON"),
+            (self._stored / "assets", "what was made, every version"),
         ):
             line = Text.assemble((f"   {path!s:<42}", "bold"), f" {what}")
             self._out.print(line, soft_wrap=True)
