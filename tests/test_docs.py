@@ -60,6 +60,8 @@ LIES: dict[str, list[Lie]] = {
         Lie(TABLES, "`seq`, `batch_index`.", "`seq`.", "ledger_index has the key `seq`, `batch"),
         Lie(TABLES, "| `row_version` |", "| `version` |", "does not describe row_version"),
         Lie(TABLES, "| `RETRY_WAIT` |", "| `WAIT` |", "does not describe RETRY_WAIT"),
+        Lie(RECIPES, "| `quotas` |", "| `limits` |", "The tables does not describe quotas"),
+        Lie(RECIPES, "| `quotas` |", "| `limits` |", "describes limits, which does not exist"),
     ],
     "objects": [
         Lie(LEDGER, "| `stall` |", "| `stalled` |", "does not describe stall"),

@@ -64,6 +64,18 @@ def test_the_demo_kills_and_recovers_and_keeps_bad_data_out_and_can_be_played_ag
     assert asked(tmp_path, "select count(*) from runs where state = 'SUCCEEDED'") == [(4,)]
 
 
+def test_a_demo_whose_command_is_refused_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "duckdb.py").write_text("raise ImportError('not today')\n")
+    assert run(["demo", "shop"]) == 6
+    told = capsys.readouterr()
+    assert "not today" in told.out
+    assert "`servo materialize` ended with 2" in told.err
+
+
 def test_a_project_that_somebody_changed_is_not_written_over(tmp_path: Path) -> None:
     write_shop(tmp_path)
     write_shop(tmp_path)

@@ -92,6 +92,9 @@ class _Play:
         try:
             self._kill_a_worker(running)
             self._until(running, lambda: self._is_busy(KILL_ALL_AFTER, at_work=1))
+            if running.ended:  # refused, or quicker than we are
+                self._tell_output(running, "materialize")
+                return
         finally:
             running.kill()
         self._say("kill -9 of all the rest    the leader and the workers", "bold red")
@@ -196,9 +199,12 @@ class _Play:
         self._command(f"servo {name}")
         running = Process(self._folder, name)
         try:
-            code, lines = running.output()
+            self._tell_output(running, name)
         finally:
             running.kill()
+
+    def _tell_output(self, running: Process, name: str) -> None:
+        code, lines = running.output()
         for line in lines:
             self._out.print(Text(f"   {line}"), soft_wrap=True)
         if code:
