@@ -91,7 +91,7 @@ class _Play:
         running = Process(self._folder, "materialize", "--config", PACED)
         try:
             self._kill_a_worker(running)
-            self._until(running, lambda: self._is_busy(KILL_ALL_AFTER, at_work=1))
+            self._until(running, self._can_be_killed)
             if running.ended:  # refused, or quicker than we are
                 self._tell_output(running, "materialize")
                 return
@@ -153,7 +153,7 @@ class _Play:
         self._say("A blocking check looked at the new payments before anybody could use them:")
         self._ask(
             "select check_name, passed, message from check_results\n"
-            "order by evaluated_at desc limit 2"
+            "where asset_key = 'payments' order by evaluated_at desc limit 2"
         )
         self._say("The new version is held back, and the last good one stays in use:")
         self._ask(
@@ -230,6 +230,12 @@ class _Play:
         return states.count(TaskState.SUCCEEDED) >= done and (
             states.count(TaskState.RUNNING) >= at_work
         )
+
+    def _can_be_killed(self) -> bool:
+        """Whether enough is done, and what was lost with the worker made up for."""
+        lost = [task for task in self._tasks() if task.user_failures]
+        made_up = all(task.state is TaskState.SUCCEEDED for task in lost)
+        return made_up and self._is_busy(KILL_ALL_AFTER, at_work=1)
 
     def _has_lost(self) -> bool:
         return any(task.user_failures for task in self._tasks())
