@@ -79,7 +79,7 @@ ui: ## Build the web app
 docs: setup ## Build the documentation and run its snippets
 	$(BIN)/python docs/build.py
 
-demo: setup ## Run the demonstration project
+demo: setup ## Run a small shop in servo-demo: kill a worker, kill everything, resume, SQL
 	$(BIN)/servo demo
 
 # uv comes from PATH or from the environment it may have been installed into.
@@ -97,5 +97,5 @@ lock: ## Write requirements/*.txt anew from pyproject.toml; UPGRADE=1 takes newe
 
 clean: ## Remove everything that was built, .venv too
 	rm -rf .venv dist build htmlcov .coverage .coverage.* .hypothesis .pytest_cache .ruff_cache \
-		.import_linter_cache
+		.import_linter_cache servo-demo
 	find $(wildcard src tests benchmarks docs) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -33,6 +33,8 @@ CLI = "docs/guide/cli.md"
 DEVELOPMENT = "docs/guide/development.md"
 INDEX = "docs/adr/README.md"
 CONCEPTS = "docs/guide/concepts.md"
+RECIPES = "docs/guide/sql.md"
+CONTENTS = "docs/README.md"
 JSON_RECORD = "docs/adr/0013-one-canonical-json-without-floats.md"
 BATCH_RECORD = "docs/adr/0017-batches-are-the-unit-of-atomicity.md"
 
@@ -58,6 +60,8 @@ LIES: dict[str, list[Lie]] = {
         Lie(TABLES, "`seq`, `batch_index`.", "`seq`.", "ledger_index has the key `seq`, `batch"),
         Lie(TABLES, "| `row_version` |", "| `version` |", "does not describe row_version"),
         Lie(TABLES, "| `RETRY_WAIT` |", "| `WAIT` |", "does not describe RETRY_WAIT"),
+        Lie(RECIPES, "| `quotas` |", "| `limits` |", "The tables does not describe quotas"),
+        Lie(RECIPES, "| `quotas` |", "| `limits` |", "describes limits, which does not exist"),
     ],
     "objects": [
         Lie(LEDGER, "| `stall` |", "| `stalled` |", "does not describe stall"),
@@ -102,6 +106,7 @@ LIES: dict[str, list[Lie]] = {
     "links": [
         Lie(INDEX, "(0002-order", "(0002-disorder", "leads nowhere"),
         Lie(CONCEPTS, "(../format/laws.md)", "(../format/laws.md#physics)", "names no heading"),
+        Lie(CONTENTS, "(guide/sql.md)", "(guide/io.md)", "does not list docs/guide/sql.md"),
     ],
     "decisions": [
         Lie(INDEX, "| 7 | ", "| 77 | ", "decision 7 is Accepted"),
@@ -110,7 +115,10 @@ LIES: dict[str, list[Lie]] = {
         Lie(JSON_RECORD, "## Context", "## Why", "has not"),
         Lie(BATCH_RECORD, "Accepted.", "Liked.", "none of"),
     ],
-    "sql": [Lie(TABLES, "from runs group by", "from walks group by", "walks does not exist")],
+    "sql": [
+        Lie(TABLES, "from runs group by", "from walks group by", "walks does not exist"),
+        Lie(RECIPES, "where cancel_requested_at is not", "where run_id is", "finds nothing"),
+    ],
     "stored": [
         Lie(LEDGER, '{"sha256":"3', '{"sha256":"4', "bytes do not match their hash"),
         Lie(MANIFEST, "<!-- example: manifest -->", "", "does not say of what it is one"),

@@ -25,7 +25,10 @@ _RECORD = re.compile(r"(\d{4})-[a-z-]+\.md")
 
 
 def links(docs: Docs) -> Iterator[str]:
-    """Every link within the repository leads to a file, and to a heading if it names one."""
+    """Every link in the repository leads to a file, and to a heading if it names one.
+
+    Every page of the guide is linked from the first page.
+    """
     for document in docs:
         for link in document.links():
             target, _, anchor = link.partition("#")
@@ -36,6 +39,16 @@ def links(docs: Docs) -> Iterator[str]:
                 yield f"{document.name}: {link} leads nowhere"
             elif anchor and anchor not in Document(path, link).anchors():
                 yield f"{document.name}: {link} names no heading"
+    yield from _unlisted(docs)
+
+
+def _unlisted(docs: Docs) -> Iterator[str]:
+    """Pages of the guide that nobody finds from the first one."""
+    contents = docs["README.md"]
+    listed = {f"docs/{link}" for link in contents.links()}
+    for name in docs.documents:
+        if name.startswith("docs/guide/") and name not in listed:
+            yield f"{contents.name} does not list {name}"
 
 
 def _elsewhere(docs: Docs, path: Path) -> Path:
@@ -93,7 +106,7 @@ def _fault(span: str) -> str:
         known = column[2] in column_types(TABLES[column[1]])
         return "" if known else f"there is no column {span}"
     if _CLASS.fullmatch(span):
-        known = span in _classes() or hasattr(builtins, span)
+        known = span in _classes() or span in _texts() or hasattr(builtins, span)
         return "" if known else f"there is no class {span}"
     return "" if not _WORD.fullmatch(span) or span in _words() else f"nothing is called {span}"
 
@@ -110,9 +123,28 @@ def _classes() -> dict[str, set[str]]:
     for tree in _trees("src"):
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
-                methods = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
-                found.setdefault(node.name, set()).update(methods)
+                found.setdefault(node.name, set()).update(_members(node))
     return found
+
+
+def _members(node: ast.ClassDef) -> Iterator[str]:
+    """Methods, and what is assigned in the body: fields, members of a closed set."""
+    for item in node.body:
+        if isinstance(item, ast.FunctionDef):
+            yield item.name
+        targets = item.targets if isinstance(item, ast.Assign) else ()
+        yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+@cache
+def _texts() -> set[str]:
+    """Every text that stands in the sources by itself, such as the code of an error."""
+    nodes = (node for tree in _trees("src") for node in ast.walk(tree))
+    return {
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
 
 
 @cache

@@ -83,6 +83,15 @@ def tables(docs: Docs) -> Iterator[str]:
         keys = ", ".join(f"`{key}`" for key in spec.key)
         if f"Primary key: {keys}. Residency: {spec.residency}.\n" not in section.text:
             yield f"{page.name}: {spec.name} has the key {keys} and the residency {spec.residency}"
+    yield from _overview(docs)
+
+
+def _overview(docs: Docs) -> Iterator[str]:
+    """Every table stands in the short list of the guide."""
+    page = docs["guide/sql.md"]
+    rows = page.section("The tables").rows()
+    listed = {name: "" for row in rows for name in re.findall(r"`(\w+)`", row[0])}
+    yield from _compare(page, "The tables", dict.fromkeys(TABLES, ""), listed)
 
 
 def objects(docs: Docs) -> Iterator[str]:

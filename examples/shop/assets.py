@@ -1,74 +1,157 @@
-"""A small shop: raw tables, cleaned ones, and what people ask of them, with DuckDB.
+"""A small shop: files of customers, orders and payments, cleaned and joined with DuckDB.
 
 servo materialize
 servo materialize assets.py '+customer_value'
 servo materialize --checks-only
-servo sql 'select asset_key, check_name, passed, message from check_results'
+servo sql "select asset_key, check_name, passed, message from check_results"
 """
+
+import time
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
-from servo import AssetExecutionContext, asset, checks
+from servo import (
+    AssetCheckResult,
+    AssetExecutionContext,
+    ConfigurableResource,
+    Definitions,
+    RetryPolicy,
+    asset,
+    asset_check,
+    checks,
+    load_asset_checks_from_current_module,
+    load_assets_from_current_module,
+)
+
+RETRY = RetryPolicy(max_retries=2, delay=0.2)
 
 
-@asset(group_name="raw", kinds={"python"})
-def raw_customers() -> pa.Table:
+class Duck(ConfigurableResource):
+    """DuckDB. Every query takes `pace` seconds longer, for whoever wants to watch or to disturb."""
+
+    folder: str = str(Path(__file__).parent / "data")
+    pace: float = 0
+
+    def read(self, name: str) -> pa.Table:
+        """A file of the shop."""
+        return self.ask(f"from read_csv('{self.folder}/{name}.csv')")
+
+    def ask(self, sql: str, **tables: pa.Table) -> pa.Table:
+        """The answer to a question about tables."""
+        time.sleep(self.pace)
+        with duckdb.connect() as db:
+            for name, table in tables.items():
+                db.register(name, table)
+            return db.sql(sql).to_arrow_table()
+
+
+# --- as they come ---------------------------------------------------------------------------------
+
+
+@asset(group_name="raw", kinds={"csv"}, retry_policy=RETRY)
+def raw_customers(duck: Duck) -> pa.Table:
     """Who buys."""
-    return pa.table({"id": [1, 2, 3], "name": ["ada", "bob", "cyd"]})
+    return duck.read("customers")
 
 
-@asset(group_name="raw", kinds={"python"})
-def raw_orders() -> pa.Table:
+@asset(group_name="raw", kinds={"csv"}, retry_policy=RETRY)
+def raw_orders(duck: Duck) -> pa.Table:
     """What was ordered; one line came twice, and one has no customer."""
-    return pa.table(
-        {
-            "id": [10, 11, 11, 12, 13],
-            "customer_id": [1, 2, 2, 1, None],
-            "cents": [350, 1200, 1200, 99, 500],
-        }
-    )
+    return duck.read("orders")
 
 
-@asset(group_name="clean", kinds={"duckdb"})
-def orders(context: AssetExecutionContext, raw_orders: pa.Table) -> pa.Table:
-    """Every order once, with a customer and an amount."""
-    with duckdb.connect() as db:
-        db.register("raw_orders", raw_orders)
-        clean = db.sql(
-            """
-            select distinct id, customer_id, cents / 100.0 as amount
-            from raw_orders where customer_id is not null order by id
-            """
-        ).to_arrow_table()
+@asset(group_name="raw", kinds={"csv"}, retry_policy=RETRY)
+def raw_payments(duck: Duck) -> pa.Table:
+    """What was paid, in cents."""
+    return duck.read("payments")
+
+
+# --- cleaned --------------------------------------------------------------------------------------
+
+
+@asset(group_name="clean", kinds={"duckdb"}, retry_policy=RETRY)
+def customers(duck: Duck, raw_customers: pa.Table) -> pa.Table:
+    """Everybody by the name they go by."""
+    sql = "select id as customer_id, first_name || ' ' || last_name as name from raw"
+    return duck.ask(sql, raw=raw_customers)
+
+
+@asset(group_name="clean", kinds={"duckdb"}, retry_policy=RETRY)
+def orders(context: AssetExecutionContext, duck: Duck, raw_orders: pa.Table) -> pa.Table:
+    """Every order once, with a customer."""
+    sql = """
+        select distinct id as order_id, customer_id, ordered_on, status
+        from raw where customer_id is not null order by order_id
+    """
+    clean = duck.ask(sql, raw=raw_orders)
     context.add_output_metadata({"dropped": raw_orders.num_rows - clean.num_rows})
     return clean
 
 
-@asset(group_name="marts", kinds={"duckdb"})
-def customer_value(orders: pa.Table, raw_customers: pa.Table) -> pa.Table:
-    """What each customer has spent."""
-    with duckdb.connect() as db:
-        db.register("orders", orders)
-        db.register("customers", raw_customers)
-        return db.sql(
-            """
-            select name, count(orders.id) as orders, coalesce(sum(amount), 0) as spent
-            from customers left join orders on customers.id = customer_id
-            group by name order by spent desc
-            """
-        ).to_arrow_table()
+@asset(group_name="clean", kinds={"duckdb"}, retry_policy=RETRY, quarantine=True)
+def payments(duck: Duck, raw_payments: pa.Table) -> pa.Table:
+    """What was paid. If a check refuses it, the last good one stays in use."""
+    sql = "select id as payment_id, order_id, method, cents / 100 as amount from raw"
+    return duck.ask(sql, raw=raw_payments)
+
+
+@asset_check(asset=payments, blocking=True)
+def nobody_pays_less_than_nothing(duck: Duck, payments: pa.Table) -> AssetCheckResult:
+    """A payment below zero is a mistake of whoever sent the file."""
+    wrong = duck.ask("select payment_id, amount from payments where amount < 0", payments=payments)
+    found = ", ".join(
+        f"payment {row['payment_id']} is {row['amount']}" for row in wrong.to_pylist()
+    )
+    return AssetCheckResult(passed=not found, description=found or "every amount is above zero")
+
+
+# --- what people ask ------------------------------------------------------------------------------
+
+
+@asset(group_name="marts", kinds={"duckdb"}, retry_policy=RETRY)
+def order_totals(duck: Duck, orders: pa.Table, payments: pa.Table) -> pa.Table:
+    """What each order came to."""
+    sql = """
+        select order_id, customer_id, ordered_on, coalesce(sum(amount), 0) as total
+        from orders left join payments using (order_id) group by all order by order_id
+    """
+    return duck.ask(sql, orders=orders, payments=payments)
+
+
+@asset(group_name="marts", kinds={"duckdb"}, retry_policy=RETRY)
+def customer_value(duck: Duck, customers: pa.Table, order_totals: pa.Table) -> pa.Table:
+    """What each customer has spent, the best first."""
+    sql = """
+        select name, count(order_id) as orders, coalesce(sum(total), 0) as spent
+        from customers left join order_totals using (customer_id)
+        group by name order by spent desc, name
+    """
+    return duck.ask(sql, customers=customers, order_totals=order_totals)
+
+
+@asset(group_name="marts", kinds={"duckdb"}, retry_policy=RETRY)
+def revenue_by_day(duck: Duck, order_totals: pa.Table) -> pa.Table:
+    """What each day brought."""
+    sql = "select ordered_on, sum(total) as revenue from totals group by all order by all"
+    return duck.ask(sql, totals=order_totals)
 
 
 shop_checks = [
-    checks.row_count(orders, min=1, when="before", blocking=True),
     checks.unique(raw_orders, "id", severity="WARN"),
-    checks.unique(orders, "id", blocking=True),
-    checks.not_null(orders, ["id", "customer_id", "amount"], blocking=True),
-    checks.schema(orders, {"id": int, "customer_id": int, "amount": float}),
+    checks.row_count(orders, min=1, when="before", blocking=True),
+    checks.unique(orders, "order_id", blocking=True),
+    checks.not_null(orders, ["order_id", "customer_id"], blocking=True),
     checks.sql(
         customer_value,
-        "select abs(sum(spent) - (select sum(amount) from orders)) < 0.01 from customer_value",
+        "select abs(sum(spent) - (select sum(total) from order_totals)) < 0.01 from customer_value",
         name="nothing_is_lost",
     ),
 ]
+
+defs = Definitions(
+    assets=load_assets_from_current_module(),
+    asset_checks=load_asset_checks_from_current_module(),
+    resources={"duck": Duck()},
+)

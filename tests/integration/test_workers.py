@@ -256,6 +256,24 @@ def test_what_an_execution_prints_is_kept_by_attempt(tmp_path: Path) -> None:
         assert line in text
 
 
+def test_what_an_execution_raises_is_kept_with_what_it_prints(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path,
+        """
+        @asset
+        def broken():
+            print("so far so good")
+            raise ValueError("no header")
+        """,
+    )
+    with project.session() as session:
+        assert project.run(session).tasks_failed == 1
+    (kept,) = (tmp_path / "store").rglob("*.txt")
+    first, *_, last = kept.read_text().splitlines()
+    assert (first, last) == ("so far so good", "ValueError: no header")
+    assert "servo/worker" not in kept.read_text()
+
+
 def test_a_second_session_in_a_workspace_is_told_that_somebody_is_at_work(tmp_path: Path) -> None:
     project = Project(tmp_path, "@asset\ndef a(): ...\n")
     with project.session() as session:

@@ -67,6 +67,16 @@ def test_instants_are_utc_maps_are_dicts_and_lists_are_lists() -> None:
     assert when.utcoffset() == UTC.utcoffset(None)
 
 
+def test_differences_of_instants_are_timedeltas() -> None:
+    found = answer(
+        "select timestamptz '2026-02-01 00:00:01.5Z' - timestamptz '2026-01-30 00:00:00Z', "
+        "interval 1 month, -interval 2 seconds, null::interval"
+    )
+    assert found == [
+        (timedelta(days=2, seconds=1.5), timedelta(days=30), timedelta(seconds=-2), None)
+    ]
+
+
 def test_tables_join_and_join_themselves() -> None:
     found = answer(
         "select t.task_key, u.task_key from tasks t join dep_satisfaction d "

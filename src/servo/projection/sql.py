@@ -13,6 +13,7 @@ network, no extensions, no variables of this process, and no setting that would 
 import re
 from collections.abc import Generator
 from contextlib import contextmanager
+from datetime import timedelta
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -37,7 +38,10 @@ _READING = frozenset({"SELECT", "EXPLAIN"})
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a query returned. Instants are aware, in UTC; maps are dicts; lists are lists."""
+    """What a query returned.
+
+    Instants are aware, in UTC; differences of them are timedeltas; maps are dicts, lists lists.
+    """
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -183,4 +187,13 @@ def _values(column: ArrowColumn) -> list[Any]:
     values: list[Any] = column.to_pylist()
     if pa.types.is_map(column.type):
         return [None if value is None else dict(value) for value in values]
+    if pa.types.is_interval(column.type):
+        return [None if value is None else _difference(value) for value in values]
     return values
+
+
+def _difference(interval: Any) -> timedelta:
+    """What DuckDB counts in months, days and the rest; a month is thirty days, as it is there."""
+    return timedelta(
+        days=30 * interval.months + interval.days, microseconds=interval.nanoseconds // 1000
+    )

@@ -36,7 +36,7 @@ from servo.worker.hooking import Hooks
 from servo.worker.loader import load_project
 from servo.worker.messages import Broken, Frames, Ready, Work, frame, framed, to_worker
 from servo.worker.outputs import OutputStore
-from servo.worker.run_task import Runner
+from servo.worker.run_task import Runner, print_error
 
 RECEIVE_BYTES = 1 << 16
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
@@ -156,7 +156,14 @@ def _runner(setting: Setting) -> Runner:
     instance = cache(lambda: _instance(setting))
     calls = Calls(project, outputs, log, os.environ, instance=instance)
     hooks = Hooks(project, log, os.environ, load=outputs.load, instance=instance)
-    return Runner(calls, clock, hooks=hooks, before=capture.begin, after=capture.keep)
+    return Runner(
+        calls,
+        clock,
+        on_error=print_error,
+        hooks=hooks,
+        before=capture.begin,
+        after=capture.keep,
+    )
 
 
 def _instance(setting: Setting) -> Any:

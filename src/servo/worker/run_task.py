@@ -1,5 +1,6 @@
 """One execution, from the grant to how it ended."""
 
+import sys
 import traceback
 from collections.abc import Callable
 
@@ -87,6 +88,12 @@ def failed(exec_id: str, error: BaseException) -> Done:
         retry_after_ms=retry_after,
         checks=getattr(error, FOUND, ()),
     )
+
+
+def print_error(task_key: str, error: BaseException) -> None:
+    """Put what user code raised where what it printed goes: people look there first."""
+    del task_key
+    sys.stderr.write(_trimmed(error))
 
 
 def _message(error: BaseException) -> str:

@@ -1,232 +1,307 @@
-"""`servo demo`: a run, a kill, a recovery, and what the bucket says about it."""
+"""`servo demo`: a shop at work, a worker killed, everything killed, a bad file, and SQL.
 
-import multiprocessing
-import os
-import signal
-import tempfile
+Everything in it is real: the commands are the ones people type, in processes of their own, and the
+processes are killed from outside. What is told about the run is read from the store afterwards.
+"""
+
 import threading
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
+from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
-from servo.cli.demo_leader import FLAKY, demo_service, lead_for_ever
-from servo.core.events.codec import encode_batch
-from servo.core.events.envelope import Batch
-from servo.core.events.runs import PlanCreated, RunRequested
-from servo.core.ids import TaskKeyStr, ulid
-from servo.core.plan import TaskSpec, normalize
-from servo.core.retry import RetryPolicy
-from servo.core.state.states import TERMINAL_RUN_STATES
+from servo.cli.demo_processes import Process, kill
+from servo.cli.demo_shop import BAD_PAYMENT, CODE, PAYMENTS, spoil_payments, write_shop
+from servo.cli.output import console, plural, progress
+from servo.core.state.rows.execution import RunRow, TaskRow
+from servo.core.state.states import TaskState
 from servo.errors import NotFound, Unavailable
 from servo.ledger.paths import Paths
-from servo.projection.reader import Reader, Snapshot
-from servo.projection.sql import query
-from servo.runtime.system import SystemClock, SystemEntropy
+from servo.projection.reader import Reader
+from servo.projection.sql import Answer, query
+from servo.projection.time_travel import snapshot_at
+from servo.runtime.system import SystemClock
 from servo.storage.from_url import store_from_url
 
-WORKSPACE = "demo"
-PACE = 0.4
-SOURCES = ("orders", "customers", "payments", "products", "regions", "returns")
-LEASE_MS = 5_000
+PACE = 0.5
+PACED = f'{{"resources": {{"duck": {{"config": {{"pace": {PACE}}}}}}}}}'
 PATIENCE_S = 90
-RETRY = RetryPolicy(delay_ms=1_000)
+LOOK_EVERY = 0.1
+KILL_A_WORKER_AFTER = 1
+KILLS = 3
+NOTICED_S = 1.0
+KILL_ALL_AFTER = 5
+WIDTH = 80
 
 
 @click.command()
-@click.option("--store", default=".servo", show_default=True, help="The folder or bucket to use.")
-def demo(store: str) -> None:
-    """Play a small workspace through the real engine: a run, a kill -9, a recovery, SQL."""
-    console = Console()
-    play = _Play(console, store)
-    play.tell(f"A workspace is a folder: [bold]{store}/default/{WORKSPACE}[/]. There is no server.")
-    run_id = play.request()
-    play.tell(
-        f"Asked for run [bold]{run_id}[/] of {len(_tasks())} tasks, by leaving a file in the inbox."
-    )
-    play.lead_and_die(run_id)
-    play.recover(run_id)
-    play.show(run_id)
-    play.where_to_look(run_id)
-
-
-def _tasks() -> tuple[TaskSpec, ...]:
-    """Six sources, each cleaned, joined in pairs, and one report on top."""
-    raw = {f"{name}_raw": () for name in SOURCES}
-    clean = {f"{name}_clean": (f"{name}_raw",) for name in SOURCES}
-    pairs = list(zip(SOURCES, (*SOURCES[1:], SOURCES[0]), strict=True))
-    joined = {f"{a}_{b}": (f"{a}_clean", f"{b}_clean") for a, b in pairs}
-    report = {"report": tuple(joined)}
-    graph: dict[str, tuple[str, ...]] = {**raw, **clean, **joined, **report}
-    return normalize(
-        TaskSpec(
-            task_key=_key(name),
-            asset_key=f"demo/{name}",
-            upstream=tuple(_key(above) for above in upstream),
-            heartbeat_timeout_ms=LEASE_MS,
-            retry=RETRY,
-        )
-        for name, upstream in graph.items()
-    ).tasks
-
-
-def _key(name: str) -> TaskKeyStr:
-    return TaskKeyStr(f"demo/{name}:materialize")
+@click.argument("folder", default="servo-demo", type=click.Path(path_type=Path, file_okay=False))
+def demo(folder: Path) -> None:
+    """Run a small shop in FOLDER: kill a worker, kill everything, resume, refuse bad data."""
+    write_shop(folder)
+    play = _Play(folder)
+    play.introduce()
+    play.run_and_kill()
+    play.resume()
+    play.refuse_bad_data()
+    play.show_the_result()
+    play.where_to_look()
 
 
 class _Play:
     """The acts of the demo."""
 
-    def __init__(self, console: Console, url: str) -> None:
-        self._console = console
-        self._url = url
-        self._paths = Paths("default", WORKSPACE)
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._paths = Paths("default", "default")
         self._clock = SystemClock()
-        self._entropy = SystemEntropy()
-        Path(url).mkdir(parents=True, exist_ok=True)
-        self._store = store_from_url(url, clock=self._clock)
+        self._root = folder / ".servo"
+        self._stored = self._root / "default" / "default"
+        self._root.mkdir(exist_ok=True)
+        self._store = store_from_url(str(self._root), clock=self._clock)
         self._reader = Reader(self._store, self._paths)
+        self._earlier = {run.run_id for run in self._runs()}
+        self._out = _console()
         self._moment = threading.Event()
+        self._run_id = ""
+        self._seen: tuple[int, list[TaskRow]] = (0, [])
         self._act = 0
 
-    def tell(self, text: str) -> None:
-        self._act += 1
-        self._console.print(f"[cyan]{self._act}.[/] {text}", soft_wrap=True, markup=True)
+    # --- acts ---------------------------------------------------------------------------------
 
-    def request(self) -> str:
-        """Ask for a run without talking to anybody: drop a batch into the inbox."""
-        name = ulid(self._clock.now(), self._entropy.token_bytes(10))
-        run_id = f"run_{name.lower()}"
-        request = RunRequested(run_id=run_id, run_key=f"demo:{name}", request_fingerprint="demo")
-        plan = PlanCreated(run_id=run_id, fingerprint="demo", tasks=_tasks())
-        data = encode_batch(Batch(id=f"demo-{name}", events=(request, plan), actor="demo"))
-        self._store.create(self._paths.inbox_item(name), data)
-        return run_id
-
-    def lead_and_die(self, run_id: str) -> None:
-        """Let a process lead, and kill it in the middle of the run."""
-        with tempfile.TemporaryDirectory() as folder:
-            ready = Path(folder) / "ready"
-            context = multiprocessing.get_context("spawn")
-            arguments = (self._url, WORKSPACE, PACE, str(ready))
-            child = context.Process(target=lead_for_ever, args=arguments, daemon=True)
-            child.start()
-            self._wait_until(lambda: self._succeeded(run_id) >= len(SOURCES), "the run to begin")
-            os.kill(child.pid or 0, signal.SIGKILL)
-            child.join()
-        done = self._succeeded(run_id)
-        self.tell(
-            f"A leader started, ran tasks with four workers, and was killed with "
-            f"[bold red]kill -9[/] after at least {done} of {len(_tasks())} tasks."
+    def introduce(self) -> None:
+        """What there is before anything runs."""
+        self._title("A project is a file of Python, and its only database is a folder")
+        self._say(
+            f"{self._folder / CODE} makes nine tables of a small shop with DuckDB. There is no "
+            f"server and no database: all state goes to {self._root}."
         )
 
-    def recover(self, run_id: str) -> None:
-        """Take over and finish what the dead leader left."""
-        self.tell(
-            "Another leader takes over from what is in the bucket. What the dead one was running "
-            f"is given up when its lease of {LEASE_MS // 1000} s runs out, and tried again."
-        )
-        total = len(_tasks())
-        columns = (TextColumn("   tasks done"), BarColumn(), MofNCompleteColumn())
-        with (
-            demo_service(self._url, self._paths, PACE),
-            Progress(*columns, console=self._console) as progress,
-        ):
-            bar = progress.add_task("tasks", total=total)
-
-            def over() -> bool:
-                progress.update(bar, completed=self._succeeded(run_id))
-                return self._run_state(run_id) in TERMINAL_RUN_STATES
-
-            self._wait_until(over, "the run to end")
-            progress.update(bar, completed=self._succeeded(run_id))
-
-    def show(self, run_id: str) -> None:
-        """Ask the projections with SQL."""
-        self.tell(f"The run is [bold green]{self._run_state(run_id)}[/]. In SQL, from Parquet:")
-        where = f"WHERE run_id = '{run_id}'"
-        self._query(
-            "attempts per task and what became of them",
-            f"SELECT attempt, infra_losses AS workers_lost, user_failures AS failures, "
-            f"state, count(*) AS tasks FROM tasks {where} GROUP BY ALL ORDER BY ALL",
-        )
-        self._query(
-            "tasks that needed more than one attempt",
-            f"SELECT task_key, attempt, user_failures AS failures, infra_losses AS workers_lost "
-            f"FROM tasks {where} AND attempt > 1 ORDER BY task_key LIMIT 6",
-        )
-        self._query(
-            "leaders of this workspace, by epoch",
-            "SELECT epoch, min(seq) AS first_entry, max(seq) AS last_entry, "
-            "sum(event_count) AS events FROM ledger_index GROUP BY epoch "
-            "ORDER BY epoch DESC LIMIT 3",
-        )
-
-    def where_to_look(self, run_id: str) -> None:
-        """What to try next."""
-        options = f"--store {self._url} --workspace {WORKSPACE}"
-        self.tell("Look around:")
-        for line in (
-            f"ls {self._url}/default/{WORKSPACE}/*/orchestration",
-            f"servo sql {options} \"SELECT * FROM runs WHERE run_id = '{run_id}'\"",
-            f"servo admin inspect {options}",
-            f"servo admin verify {options}",
-        ):
-            self._console.print(
-                f"   [green]{line}[/]", soft_wrap=True, highlight=False, markup=True
-            )
-        self._console.print(f"   (the task that failed once is {FLAKY})", highlight=False)
-
-    # --- reading ----------------------------------------------------------------------------
-
-    def _query(self, title: str, sql: str) -> None:
-        answer = query(self._reader.snapshot(), sql)
-        table = Table(title=title, title_justify="left", title_style="italic")
-        for column in answer.columns:
-            table.add_column(column)
-        for row in answer.rows:
-            table.add_row(*(str(value) for value in row))
-        self._console.print(table)
-
-    def _snapshot(self) -> Snapshot | None:
+    def run_and_kill(self) -> None:
+        """Run it, kill a worker, then kill everything."""
+        self._title("A run, and kill -9")
+        self._command(f"servo materialize          (each table takes {PACE} s longer, to watch)")
+        running = Process(self._folder, "materialize", "--config", PACED)
         try:
-            return self._reader.snapshot()
-        except NotFound:
-            return None
+            self._kill_a_worker(running)
+            self._until(running, self._can_be_killed)
+            if running.ended:  # refused, or quicker than we are
+                self._tell_output(running, "materialize")
+                return
+        finally:
+            running.kill()
+        self._say("kill -9 of all the rest    the leader and the workers", "bold red")
+        self._tell_what_is_left()
 
-    def _succeeded(self, run_id: str) -> int:
-        snapshot = self._snapshot()
-        rows = (
-            []
-            if snapshot is None
-            else query(
-                snapshot,
-                f"SELECT tasks_succeeded FROM runs WHERE run_id = '{run_id}'",
-            ).rows
+    def _kill_a_worker(self, running: Process) -> None:
+        """Kill one in the middle of a task; the first may have been between two."""
+        for _ in range(KILLS):
+            self._until(running, lambda: self._is_busy(KILL_A_WORKER_AFTER, at_work=2))
+            for victim in running.workers()[:1]:
+                kill(victim)
+                self._say(f"kill -9 {victim}    one of its two workers", "bold red")
+            noticed = self._clock.monotonic() + NOTICED_S
+            self._until(
+                running, lambda until=noticed: self._has_lost() or self._clock.monotonic() > until
+            )
+            if running.ended or self._has_lost():
+                return
+
+    def _tell_what_is_left(self) -> None:
+        """What the ledger says of the run, whatever was published of it."""
+        tasks = snapshot_at(self._store, self._paths, self._clock.now()).rows("tasks")
+        mine = [t for t in tasks if isinstance(t, TaskRow) and t.run_id == self._run_id]
+        groups = {"finished": "green", "running then": "red", "not begun": "dim"}
+        for (what, style), chosen in zip(
+            groups.items(),
+            (
+                [t for t in mine if t.state is TaskState.SUCCEEDED],
+                [t for t in mine if t.state is TaskState.RUNNING],
+                [t for t in mine if t.state not in (TaskState.SUCCEEDED, TaskState.RUNNING)],
+            ),
+            strict=True,
+        ):
+            names = ", ".join(sorted(t.asset_key for t in chosen)) or "nothing"
+            self._out.print(Text.assemble(f"   {what:<13}", (names, style)))
+
+    def resume(self) -> None:
+        """Finish what was begun."""
+        self._title("Another process goes on where it was")
+        self._run_command("resume")
+        self._say("What ran more than once, from the table of tasks:")
+        self._ask(
+            "select asset_key, attempt as attempts, user_failures as lost_with_its_worker,\n"
+            "  infra_losses as lost_with_everything\n"
+            f"from tasks where run_id = '{self._run_id}' and attempt > 1 order by 1"
         )
-        return int(rows[0][0]) if rows else 0
+        once = sum(task.attempt == 1 for task in self._tasks())
+        self._say(f"The other {plural(once, 'task')} ran once: what is finished is not done again.")
 
-    def _run_state(self, run_id: str) -> str:
-        snapshot = self._snapshot()
-        rows = (
-            []
-            if snapshot is None
-            else query(
-                snapshot,
-                f"SELECT state FROM runs WHERE run_id = '{run_id}'",
-            ).rows
+    def refuse_bad_data(self) -> None:
+        """A file with a mistake in it, and what becomes of it."""
+        self._title("A bad file arrives, and stays out")
+        self._command(f"echo {BAD_PAYMENT.strip()} >> {PAYMENTS}       (-40.00 paid by card)")
+        spoil_payments(self._folder)
+        self._run_command("materialize")
+        self._say("A blocking check looked at the new payments before anybody could use them:")
+        self._ask(
+            "select check_name, passed, message from check_results\n"
+            "where asset_key = 'payments' order by evaluated_at desc limit 2"
         )
-        return str(rows[0][0]) if rows else "unknown"
+        self._say("The new version is held back, and the last good one stays in use:")
+        self._ask(
+            "select asset_key, row_count, gating_decision, promoted as used\n"
+            "from materializations where asset_key = 'payments'\n"
+            "order by created_at desc limit 2"
+        )
 
-    def _wait_until(self, condition: Callable[[], bool], what: str) -> None:
+    def show_the_result(self) -> None:
+        """Ask what was made, in its own file."""
+        self._title("What was made is Parquet, for DuckDB and everything else")
+        uri = self._query("select last_output_uri from assets where asset_key = 'customer_value'")
+        file = self._root / str(uri.rows[0][0]) / "data.parquet"
+        self._out.print(Text(f"   …/{file.relative_to(self._stored)}", style="dim"), soft_wrap=True)
+        with import_module("duckdb").connect() as db:
+            relation = db.sql("select * from read_parquet($1)", params=[str(file)])
+            self._show(Answer(columns=tuple(relation.columns), rows=relation.fetchall()))
+        self._say("With the payment that was refused, Bob Ross would have spent -1.00.")
+
+    def where_to_look(self) -> None:
+        """What to try next."""
+        self._title("Look around")
+        for path, what in (
+            (self._folder / CODE, "the project: change it and run it"),
+            (self._stored / "ledger", "what happened, as JSON"),
+            (self._stored / "assets", "what was made, every version"),
+        ):
+            line = Text.assemble((f"   {path!s:<42}", "bold"), f" {what}")
+            self._out.print(line, soft_wrap=True)
+        self._out.print()
+        for line in (
+            f"cd {self._folder}",
+            "servo run list",
+            "servo quarantine list",
+            'servo sql "select asset_key, max(wall_ms) from task_costs join tasks\n'
+            '     using (run_id, task_key) group by 1 order by 2 desc"',
+        ):
+            self._out.print(Text(f"   {line}", style="green"), soft_wrap=True)
+
+    # --- running ------------------------------------------------------------------------------
+
+    def _run_command(self, name: str) -> None:
+        self._command(f"servo {name}")
+        running = Process(self._folder, name)
+        try:
+            self._tell_output(running, name)
+        finally:
+            running.kill()
+
+    def _tell_output(self, running: Process, name: str) -> None:
+        code, lines = running.output()
+        for line in lines:
+            self._out.print(Text(f"   {line}"), soft_wrap=True)
+        if code:
+            raise Unavailable(f"`servo {name}` ended with {code}", remedy="see what it said above")
+
+    def _until(self, running: Process, condition: Callable[[], bool]) -> None:
+        """Wait for a moment in the life of a command, or for its end."""
         deadline = self._clock.monotonic() + PATIENCE_S
-        while not condition():
-            if self._clock.monotonic() > deadline:
-                raise Unavailable(
-                    f"waited {PATIENCE_S} s for {what}",
-                    remedy="try again on a machine with less load",
-                )
-            self._moment.wait(0.1)
+        with progress() as bar:
+            while not running.ended and not condition():
+                tasks = self._tasks()
+                bar("   tasks", sum(t.state is TaskState.SUCCEEDED for t in tasks), len(tasks))
+                if self._clock.monotonic() > deadline:
+                    raise Unavailable(
+                        f"nothing went on for {PATIENCE_S} s",
+                        remedy="try again on a machine with less load",
+                    )
+                self._moment.wait(LOOK_EVERY)
+
+    def _is_busy(self, done: int, *, at_work: int) -> bool:
+        """Whether so many tasks are done, and so many being made."""
+        states = [task.state for task in self._tasks()]
+        return states.count(TaskState.SUCCEEDED) >= done and (
+            states.count(TaskState.RUNNING) >= at_work
+        )
+
+    def _can_be_killed(self) -> bool:
+        """Whether enough is done, and what was lost with the worker made up for."""
+        lost = [task for task in self._tasks() if task.user_failures]
+        made_up = all(task.state is TaskState.SUCCEEDED for task in lost)
+        return made_up and self._is_busy(KILL_ALL_AFTER, at_work=1)
+
+    def _has_lost(self) -> bool:
+        return any(task.user_failures for task in self._tasks())
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def _runs(self) -> list[RunRow]:
+        try:
+            rows = self._reader.read(lambda snapshot: snapshot.rows("runs"))
+        except NotFound:
+            return []
+        return [row for row in rows if isinstance(row, RunRow)]
+
+    def _tasks(self) -> list[TaskRow]:
+        """The tasks of the run that the demo asked for, as published; read when that is news."""
+        try:
+            snapshot = self._reader.snapshot()
+        except NotFound:
+            return []
+        if snapshot.manifest.v != self._seen[0]:
+            found = (run.run_id for run in self._runs() if run.run_id not in self._earlier)
+            self._run_id = self._run_id or next(found, "")
+            rows = self._reader.read(lambda newest: newest.rows("tasks"))
+            tasks = [row for row in rows if isinstance(row, TaskRow)]
+            mine = [task for task in tasks if task.run_id == self._run_id]
+            self._seen = (snapshot.manifest.v, mine)
+        return self._seen[1]
+
+    def _query(self, sql: str) -> Answer:
+        return self._reader.read(lambda snapshot: query(snapshot, sql))
+
+    # --- telling ------------------------------------------------------------------------------
+
+    def _title(self, text: str) -> None:
+        self._act += 1
+        self._out.print(Text.assemble("\n", (f"{self._act}. ", "cyan"), (text, "bold")))
+
+    def _say(self, text: str, style: str = "") -> None:
+        lines = Text(text, style).wrap(self._out, WIDTH - 3)
+        for line in lines:
+            self._out.print(Text("   ") + line)
+
+    def _command(self, line: str) -> None:
+        self._out.print(Text.assemble("   $ ", (line, "green")), soft_wrap=True)
+
+    def _ask(self, sql: str) -> None:
+        shown = sql.replace(f" run_id = '{self._run_id}' and", "")
+        for line in shown.splitlines():
+            self._out.print(Text(f"   {line}", style="dim"))
+        self._show(self._query(sql))
+
+    def _show(self, answer: Answer) -> None:
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+        for name in answer.columns:
+            table.add_column(name)
+        for row in answer.rows:
+            table.add_row(*(_cell(value) for value in row))
+        self._out.print(Padding(table, (0, 0, 0, 3), expand=False))
+
+
+def _cell(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _console() -> Console:
+    """Lines of eighty columns, with and without a terminal."""
+    made = console()
+    made.width = min(made.width, WIDTH)
+    return made

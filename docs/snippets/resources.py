@@ -1,0 +1,64 @@
+"""A database that is opened for every execution, with a login inside it, and configuration."""
+
+import os
+
+import duckdb
+from pydantic import PrivateAttr
+
+from servo import (
+    Config,
+    ConfigurableResource,
+    EnvVar,
+    InitResourceContext,
+    RunConfig,
+    asset,
+    materialize,
+)
+
+
+class Login(ConfigurableResource):
+    """Who we are there."""
+
+    user: str
+    password: str
+
+
+class Warehouse(ConfigurableResource):
+    """A database, and the login it is opened with."""
+
+    login: Login
+    path: str = ":memory:"
+    _db: duckdb.DuckDBPyConnection = PrivateAttr()
+
+    def setup_for_execution(self, context: InitResourceContext) -> None:
+        self._db = duckdb.connect(self.path)
+
+    def teardown_after_execution(self, context: InitResourceContext) -> None:
+        self._db.close()
+
+    def column(self, sql: str, *values: object) -> list[int]:
+        return [row[0] for row in self._db.execute(sql, values).fetchall()]
+
+
+class OrdersConfig(Config):
+    """What a run may say about the orders."""
+
+    limit: int = 3
+
+
+@asset
+def orders(config: OrdersConfig, warehouse: Warehouse) -> list[int]:
+    return warehouse.column("select n * 100 from range(?) t(n)", config.limit)
+
+
+os.environ["WAREHOUSE_PASSWORD"] = "for this example only"
+login = Login(user="etl", password=EnvVar("WAREHOUSE_PASSWORD"))
+warehouse = Warehouse(login=login)
+print(warehouse)
+
+made = materialize([orders], resources={"warehouse": warehouse})
+print(made.asset_value("orders"))
+
+more = RunConfig(ops={"orders": OrdersConfig(limit=5)})
+made = materialize([orders], resources={"warehouse": warehouse}, run_config=more)
+print(made.asset_value("orders"))

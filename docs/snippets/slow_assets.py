@@ -1,0 +1,24 @@
+"""Ten assets that take their time, and one that is made from all of them."""
+
+import time
+
+from servo import asset
+
+
+def slow(number: int):
+    @asset(name=f"part_{number}")
+    def part() -> int:
+        print("making part", number)
+        time.sleep(1)
+        return number
+
+    return part
+
+
+parts = [slow(number) for number in range(10)]
+
+
+@asset(deps=parts)
+def whole() -> str:
+    """Made when every part is."""
+    return "ten parts"
