@@ -23,6 +23,8 @@ from servo.worker.tables import kind_of, to_arrow
 SAMPLE_ROWS = 5
 SAMPLE_TEXT = 200
 
+INTERRUPT_EVERY = 0.05
+
 
 def _nothing() -> Any:
     return None
@@ -235,9 +237,9 @@ def sql(subject: Subject, *, query: str) -> AssetCheckResult:
 
 def _asked(db: Any, query: str, seconds: float) -> list[tuple[Any, ...]]:
     """The first rows of an answer. DuckDB does not hear alarms: it is interrupted from outside."""
-    late = threading.Timer(seconds, db.interrupt)
-    late.daemon = True
-    late.start()
+    over = threading.Event()
+    watching = threading.Thread(target=_interrupt_when_late, args=(db, seconds, over), daemon=True)
+    watching.start()
     try:
         return db.execute(query).fetchmany(2)
     except Exception as error:
@@ -245,4 +247,13 @@ def _asked(db: Any, query: str, seconds: float) -> list[tuple[Any, ...]]:
             raise TookTooLong from None
         raise
     finally:
-        late.cancel()
+        over.set()
+        watching.join()
+
+
+def _interrupt_when_late(db: Any, seconds: float, over: threading.Event) -> None:
+    """Interrupt until it is over: one that comes before the query has begun is not heard."""
+    late = over.wait(seconds)
+    while not late:
+        db.interrupt()
+        late = over.wait(INTERRUPT_EVERY)
