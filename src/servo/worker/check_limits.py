@@ -4,7 +4,9 @@ On the main thread an alarm of the operating system raises in the code of the ch
 second in case it is swallowed; resources stay on the thread they were opened on. On any other
 thread there is no such alarm, so the check gets a thread of its own, which is told to stop and left
 behind. Either way the caller has its answer in time, as long as the code comes back to Python now
-and then; for code that does not there is the timeout of the asset, which ends the process.
+and then; for code that does not there is the timeout of the asset, which ends the process. Workers
+run user code on the main thread. On another one, which only `materialize()` in a thread of the
+caller's is, a query of DuckDB may keep whoever wants to interrupt it waiting for the interpreter.
 """
 
 import ctypes
@@ -22,11 +24,15 @@ class TookTooLong(BaseException):
     """A check ran out of time; no `Exception`, so that user code does not catch it by chance."""
 
 
-def limited(seconds: float, call: Callable[[], T]) -> T:
-    """What `call` returns; `TookTooLong` if it has not returned after so many seconds."""
+def limited(seconds: float, call: Callable[[], T], *, stops_itself: bool = False) -> T:
+    """What `call` returns; `TookTooLong` if it has not returned after so many seconds.
+
+    What stops by itself is not stopped from another thread as well: an exception that waits for
+    a thread which is busy in DuckDB keeps all others from getting on.
+    """
     if threading.current_thread() is threading.main_thread():
         return _with_alarm(seconds, call)
-    return _with_thread(seconds, call)
+    return call() if stops_itself else _with_thread(seconds, call)
 
 
 class _Alarm:

@@ -250,7 +250,11 @@ class Checking:
         severity = definition.options.severity
         seconds = definition.options.timeout.total_seconds()
         try:
-            found = limited(seconds, lambda: listed(definition.fn(**self._filled(bound, specs))))
+            found = limited(
+                seconds,
+                lambda: listed(definition.fn(**self._filled(bound, specs))),
+                stops_itself=bool(definition.options.rule),
+            )
             results = results_of(found, specs, definition.where)
             by_key = matched(results, definition.specs, definition.where)
             return [
