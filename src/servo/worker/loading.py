@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from servo.core.state.rows.assets import MaterializationRow
+from servo.core.state.rows.assets import AssetRow, MaterializationRow
 from servo.errors import NotFound
 from servo.ledger.paths import Paths
 from servo.projection.reader import Reader
@@ -25,7 +25,7 @@ def load_asset(
 ) -> Any:
     """The value of an asset: the latest, or the latest at an instant or after a ledger entry.
 
-    What a blocking check held back is never loaded; what an IO manager stored is the manager's; and
+    An asset that was wiped has none. What a blocking check held back is never loaded; what an IO manager stored is the manager's; and
     what the asset's retention no longer keeps is `NotFound`, with when it expired.
     """
     name = to_key(key).canonical()
@@ -56,7 +56,11 @@ def _check_kept(made: MaterializationRow) -> None:
 
 
 def _latest(reader: Reader, name: str, as_of: AsOf | None) -> MaterializationRow | None:
-    rows = reader.snapshot(as_of=as_of).rows("materializations")
+    snapshot = reader.snapshot(as_of=as_of)
+    assets = [row for row in snapshot.rows("assets") if isinstance(row, AssetRow)]
+    latest = {row.asset_key: row.last_materialization_id for row in assets}.get(name)
+    if latest is None:
+        return None
+    rows = snapshot.rows("materializations")
     found = [row for row in rows if isinstance(row, MaterializationRow)]
-    mine = [row for row in found if row.asset_key == name and row.promoted]
-    return max(mine, key=lambda row: row.created_seq, default=None)
+    return next((row for row in found if row.materialization_id == latest), None)

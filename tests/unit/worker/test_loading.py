@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from servo import AssetsDefinition, asset, load_asset, materialize
-from servo.core.events.assets import OutputsExpired
+from servo.core.events.assets import AssetWiped, OutputsExpired
 from servo.core.events.envelope import Batch
 from servo.core.state.rows.assets import MaterializationRow
 from servo.errors import NotFound
@@ -65,3 +65,15 @@ def test_what_expired_says_so_whether_its_data_is_gone_yet_or_not(tmp_path: Path
             load_asset("shop/orders", store=folder, as_of=first.created_seq)
         store.delete(f"{first.output_uri}_commit.json")
     assert load_asset("shop/orders", store=folder) == 2
+
+
+def test_what_was_wiped_is_loaded_only_as_it_was(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    materialize([orders_of(1)], store=folder)
+    paths = Paths("default", "default")
+    before = Reader(store_from_url(folder, clock=SystemClock()), paths).snapshot().applied_seq
+    with open_service(folder) as service:
+        service.commit(Batch(id="wipe", events=(AssetWiped(asset_key="shop/orders"),)))
+    with pytest.raises(NotFound, match="has not been made"):
+        load_asset("shop/orders", store=folder)
+    assert load_asset("shop/orders", store=folder, as_of=before) == 1
