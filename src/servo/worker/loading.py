@@ -25,8 +25,9 @@ def load_asset(
 ) -> Any:
     """The value of an asset: the latest, or the latest at an instant or after a ledger entry.
 
-    An asset that was wiped has none. What a blocking check held back is never loaded; what an IO manager stored is the manager's; and
-    what the asset's retention no longer keeps is `NotFound`, with when it expired.
+    An asset that was wiped has none. What a blocking check held back is never loaded; what an IO
+    manager stored is the manager's; and what the asset's retention no longer keeps is `NotFound`,
+    with when it expired.
     """
     name = to_key(key).canonical()
     paths = Paths(tenant, workspace)
