@@ -10,6 +10,7 @@ import msgspec
 from servo.cli.code import find_code
 from servo.cli.workspace import Target, Where
 from servo.core.events.assets import AssetDefinition
+from servo.projection.arrow import without_pandas
 from servo.sdk.executors import ExecutorDefinition, at_most
 from servo.sdk.project import Project
 from servo.worker.examine import fingerprint, watched_files
@@ -72,6 +73,7 @@ def open_host(code: Code, where: Where, workers: int) -> Generator[Host]:
 def _host(setting: Setting, code: Code, workers: int) -> Host:
     busy = at_work(registry_folder(), setting.address)
     if busy is None:
+        without_pandas()
         return Session(setting, workers=at_most(workers, code.executor))
     return Guest(setting, busy, fingerprint(watched_files(code.name, code.folder)))
 

@@ -1,0 +1,32 @@
+"""How pyarrow is imported: lazily, and without what it does not need."""
+
+import subprocess
+import sys
+
+import pytest
+
+CODE = """
+import sys
+from servo.projection import arrow
+{before}
+arrow.pa.table({{"a": [1]}})
+print(arrow.pa.default_memory_pool().backend_name, "pandas" in sys.modules)
+{after}
+"""
+
+
+def told(before: str, after: str = "") -> str:
+    code = CODE.format(before=before, after=after)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_a_process_without_user_code_does_without_pandas() -> None:
+    after = "import pandas; print(len(pandas.DataFrame({'a': [1]})))"
+    assert told("arrow.without_pandas()", after) == "system False\n1"
+
+
+@pytest.mark.parametrize("before", ["", "import pandas; arrow.without_pandas()"])
+def test_pandas_of_user_code_is_left_alone(before: str) -> None:
+    after = "print(len(arrow.pa.table({'a': [1]}).to_pandas()))"
+    assert told(before, after).endswith("True\n1")
