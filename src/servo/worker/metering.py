@@ -24,24 +24,44 @@ class Meter:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._began = clock.monotonic()
-        self._used, self._peak = _so_far()
+        self._used = _processor()
 
     def cost(self) -> TaskCost | None:
         """What was used since; None for what took less than can be measured."""
         wall = round((self._clock.monotonic() - self._began) * 1000)
-        used, peak = _so_far()
-        cpu = round((used - self._used) * 1000)
+        cpu = round((_processor() - self._used) * 1000)
         if not wall and not cpu:
             return None
-        held = peak if peak > self._peak else _resident() or peak
-        return TaskCost(wall_ms=wall, cpu_ms=cpu, peak_memory_bytes=held)
+        return TaskCost(wall_ms=wall, cpu_ms=cpu, peak_memory_bytes=_held())
 
 
-def _so_far() -> tuple[float, int]:
+def _held() -> int:
+    """The memory to tell of an execution that has just ended."""
+    peak, before = _peak(), _seen.get("peak", 0)
+    _seen["peak"] = max(peak, before)
+    return peak if peak > before else _resident() or peak
+
+
+_seen: dict[str, int] = {}
+"""The peak as it was after the last execution that was measured."""
+
+
+def _processor() -> float:
     own = resource.getrusage(resource.RUSAGE_SELF)
     others = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
-    return used, own.ru_maxrss * _PEAK_UNIT
+    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+
+
+def _peak() -> int:
+    """The most this process ever held.
+
+    Not by `getrusage` where it can be had otherwise: what that says begins with the peak of the
+    process that started this one.
+    """
+    with suppress(OSError, IndexError, ValueError):
+        told = os.pread(_own_status(), 4096, 0)
+        return int(told.split(b"VmHWM:", 1)[1].split(None, 1)[0]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _PEAK_UNIT
 
 
 def _resident() -> int:
@@ -55,3 +75,9 @@ def _resident() -> int:
 def _own_memory() -> int:
     """Opened once, for its speed."""
     return os.open("/proc/self/statm", os.O_RDONLY)
+
+
+@cache
+def _own_status() -> int:
+    """Opened once, for its speed."""
+    return os.open("/proc/self/status", os.O_RDONLY)
