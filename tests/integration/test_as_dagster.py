@@ -4,14 +4,12 @@ None of them is Dagster's own; each uses what one of its tutorials teaches.
 """
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 from servo import load_asset
+from servo.testing.command_line import servo
 
 LIMIT = 60
 
@@ -262,18 +260,6 @@ IO = """
         assets=dg.with_resources([word, loud], {"io_manager": Files(folder=".")})
     )
 """
-
-
-def servo(folder: Path, *arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "servo.cli.main", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-        env={**os.environ, **environ},
-    )
 
 
 def made(folder: Path, text: str, *arguments: str, **environ: str) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """Checks in real worker processes: held back, let out, run alone, and stopped when they hang."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
+
+from servo.testing.command_line import asked, servo
 
 LIMIT = 60
 
@@ -38,23 +39,6 @@ CODE = """
             time.sleep(0.01)
         return True
     """
-
-
-def servo(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "servo.cli.main", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
-
-
-def asked(folder: Path, *arguments: str) -> Any:
-    done = servo(folder, *arguments, "--json")
-    assert done.stdout, done.stderr
-    return json.loads(done.stdout)
 
 
 def results(folder: Path, run: str) -> list[tuple[str, str, bool, str]]:

@@ -1,8 +1,6 @@
 """What the command line says of assets, and their data in SQL."""
 
 import json
-import subprocess
-import sys
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from servo.cli.main import run
+from servo.testing.command_line import servo
 
 LIMIT = 60
 CODE = """
@@ -74,18 +73,6 @@ CODE = """
         asset_checks=[positive], resources={"mine": Mine()},
     )
     """
-
-
-def servo(folder: Path, *arguments: str, said: str = "") -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "servo.cli.main", *arguments],
-        cwd=folder,
-        input=said,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
 
 
 class Said(NamedTuple):

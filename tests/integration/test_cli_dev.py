@@ -9,7 +9,8 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+
+from servo.testing.command_line import asked, servo
 
 LIMIT = 60
 CODE = """
@@ -79,23 +80,6 @@ def dev(folder: Path, *arguments: str) -> Generator[Dev]:
                 process.kill()
             _ = process.wait(LIMIT)
             started.lines.append("")
-
-
-def servo(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "servo.cli.main", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
-
-
-def asked(folder: Path, *arguments: str) -> Any:
-    done = servo(folder, *arguments, "--json")
-    assert done.stdout, done.stderr
-    return json.loads(done.stdout)
 
 
 def project(folder: Path, value: int = 1) -> Path:

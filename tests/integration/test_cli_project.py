@@ -1,34 +1,17 @@
 """The command line as a newcomer meets it: an empty folder, one file, and mistakes."""
 
-import json
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
 
 import pytest
 
+from servo.testing.command_line import asked, servo
+
 LIMIT = 60
-
-
-def servo(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "servo.cli.main", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
-
-
-def asked(folder: Path, *arguments: str) -> Any:
-    done = servo(folder, *arguments, "--json")
-    assert done.stdout, done.stderr
-    return json.loads(done.stdout)
 
 
 def test_a_new_project_runs_as_it_is(tmp_path: Path) -> None:

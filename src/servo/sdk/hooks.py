@@ -11,16 +11,15 @@ A hook runs after the outcome is decided and cannot change it: what it raises is
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
-from typing import Any, Self, overload
+from typing import Any, overload
 
 import msgspec
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.context import Logger
-from servo.sdk.resources import Resources, Silence, build_resources
+from servo.sdk.resources import HoldsResources, Resources, Silence, build_resources
 
 Fn = Callable[["HookContext"], Any]
 
@@ -51,7 +50,7 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True):
     instance: Any = None
 
 
-class HookContext:
+class HookContext(HoldsResources):
     """What a hook is told. One that was built for a test can be left with `with`."""
 
     def __init__(
@@ -66,7 +65,6 @@ class HookContext:
         self.resources = resources or Resources()
         self.log: Logger = log or Silence()
         self.hook_def = hook_def
-        self._opened: AbstractContextManager[Resources] = nullcontext(self.resources)
 
     @property
     def op(self) -> HookedOp:
@@ -118,18 +116,6 @@ class HookContext:
     def required_resource_keys(self) -> frozenset[str]:
         """The resources that the hook asked for."""
         return self.hook_def.required_resource_keys if self.hook_def else frozenset()
-
-    def holding(self, opened: AbstractContextManager[Resources]) -> Self:
-        """This context with resources that it opens here, and closes when it is left."""
-        self._opened = opened
-        self.resources = opened.__enter__()
-        return self
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: Any) -> None:
-        self._opened.__exit__(*failure)
 
 
 class HookDefinition:

@@ -1,15 +1,14 @@
 """What an IO manager is told about the value it stores or loads."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.context import Logger
-from servo.sdk.resources import Resources, Silence, build_resources
+from servo.sdk.resources import HoldsResources, Resources, Silence, build_resources
 from servo.sdk.specs import to_key
 
 
@@ -38,7 +37,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     resource_config: Any = None
 
 
-class _Context:
+class _Context(HoldsResources):
     """What the two contexts share.
 
     A context that was built for a test is a context manager too, which closes its resources.
@@ -50,7 +49,6 @@ class _Context:
         self._stored = stored
         self.resources = resources or Resources()
         self.log: Logger = log or Silence()
-        self._opened: AbstractContextManager[Resources] = nullcontext(self.resources)
 
     @property
     def name(self) -> str:
@@ -154,18 +152,6 @@ class _Context:
 
     def _what(self) -> str:
         return f"asset {self.asset_key}" if self.has_asset_key else self.name
-
-    def holding(self, opened: AbstractContextManager[Resources]) -> Self:
-        """This context with resources that it opens here, and closes when it is left."""
-        self._opened = opened
-        self.resources = opened.__enter__()
-        return self
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: Any) -> None:
-        self._opened.__exit__(*failure)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._what()}>"

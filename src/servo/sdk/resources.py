@@ -89,7 +89,26 @@ def _listed(names: list[str]) -> str:
     return f"there are {', '.join(names)}" if names else "there are none"
 
 
-class InitResourceContext:
+class HoldsResources:
+    """A context that may have opened the resources it offers, and closes them when it is left."""
+
+    resources: Any
+    _opened: AbstractContextManager[Any] = nullcontext()
+
+    def holding(self, opened: AbstractContextManager[Resources]) -> Self:
+        """This context with resources that it opens here, and closes when it is left."""
+        self._opened = opened
+        self.resources = opened.__enter__()
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: Any) -> None:
+        self._opened.__exit__(*failure)
+
+
+class InitResourceContext(HoldsResources):
     """What a resource is told when it is made.
 
     One that was built for a test is a context manager too, which closes the resources it opened.
@@ -107,25 +126,12 @@ class InitResourceContext:
         self.resources = resources or Resources()
         self.log: Logger = log or Silence()
         self.run_id = run_id
-        self._opened: AbstractContextManager[Resources] = nullcontext(self.resources)
 
     def replace_config(self, config: Any) -> "InitResourceContext":
         """The same context with another config."""
         return InitResourceContext(
             resource_config=config, resources=self.resources, log=self.log, run_id=self.run_id
         )
-
-    def holding(self, opened: AbstractContextManager[Resources]) -> Self:
-        """This context with resources that it opens here, and closes when it is left."""
-        self._opened = opened
-        self.resources = opened.__enter__()
-        return self
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: Any) -> None:
-        self._opened.__exit__(*failure)
 
 
 class ConfigurableResourceFactory(ConfigModel, Generic[T]):

@@ -7,8 +7,7 @@ know. Resources are opened when the context is built and closed when it is left 
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
@@ -17,7 +16,7 @@ from servo.errors import Invalid
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.config import environment, set_environment
 from servo.sdk.context import AssetExecutionContext, Execution, Logger
-from servo.sdk.resources import Resources, build_resources
+from servo.sdk.resources import HoldsResources, Resources, build_resources
 from servo.sdk.specs import to_key
 
 RUN_ID = "EPHEMERAL"
@@ -37,7 +36,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     instance: Any = None
 
 
-class BuiltAssetContext(AssetExecutionContext):
+class BuiltAssetContext(HoldsResources, AssetExecutionContext):
     """A context that was built for a test; whose asset it is, is known when that is called."""
 
     def __init__(
@@ -52,7 +51,6 @@ class BuiltAssetContext(AssetExecutionContext):
             _NOBODY, log, execution=execution, resources=Resources(), op_config=op_config
         )
         self._given = given
-        self._opened: AbstractContextManager[Resources] = nullcontext(Resources())
 
     @property
     def asset_key(self) -> AssetKey:
@@ -75,18 +73,6 @@ class BuiltAssetContext(AssetExecutionContext):
             raise AttributeError(f"a context has no attribute {name!r}")
         message, remedy = _NOT_GIVEN[name]
         raise Unbound(message, remedy=remedy)
-
-    def holding(self, opened: AbstractContextManager[Resources]) -> Self:
-        """This context with resources that it opens here, and closes when it is left."""
-        self._opened = opened
-        self.resources = opened.__enter__()
-        return self
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: Any) -> None:
-        self._opened.__exit__(*failure)
 
     @property
     def instance(self) -> Any:
