@@ -15,6 +15,7 @@ from benchmarks.measure import Result, Samples, in_turn
 from benchmarks.scratch import Scratch
 from servo.core.plan import Plan
 from servo.sdk.planning import plan_assets
+from servo.sdk.triggers import declared
 from servo.worker.loader import load_project
 from servo.worker.session import Session, setting_for
 
@@ -82,7 +83,7 @@ def _project(folder: Path, code: str) -> Generator[_Project]:
     with Session(
         setting_for("assets.py", folder, str(folder / "store")), workers=WORKERS
     ) as session:
-        session.deploy("assets.py", project.definitions())
+        session.deploy("assets.py", declared(project))
         made = _Project(session, plan_assets(project, project.order))
         made.run()  # imports and first pages are not the engine's
         yield made

@@ -7,6 +7,7 @@ from servo.core.state.rows.execution import TaskCostRow
 from servo.projection.reader import Reader
 from servo.runtime.system import SystemClock
 from servo.sdk.planning import plan_assets
+from servo.sdk.triggers import declared
 from servo.storage.from_url import store_from_url
 from servo.worker.loader import load_project
 from servo.worker.metering import Meter
@@ -53,7 +54,7 @@ def test_time_processor_and_memory_of_an_execution_are_recorded(tmp_path: Path) 
     project = load_project("assets.py", tmp_path)
     setting = setting_for("assets.py", tmp_path, str(tmp_path / "store"))
     with Session(setting, workers=1) as session:
-        session.deploy("assets.py", project.definitions())
+        session.deploy("assets.py", declared(project))
         run = session.request(plan_assets(project, project.order), "one")
         ended = session.wait(run, 60)
         assert ended is not None

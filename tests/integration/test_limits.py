@@ -14,12 +14,14 @@ from servo.core.keys import AssetKey
 from servo.core.state.rows.execution import RunRow
 from servo.runtime.system import SystemClock
 from servo.sdk.planning import plan_assets
+from servo.sdk.triggers import declared
 from servo.worker.loader import load_project
 from servo.worker.session import Session, setting_for
 
 LIMIT = 60
 HEAD = """
 from servo.sdk.asset import asset
+from servo.sdk.triggers import declared
 import time
 from pathlib import Path
 """
@@ -37,7 +39,7 @@ class Project:
     @contextmanager
     def session(self, workers: int = 1) -> Generator[Session]:
         with Session(self.setting, workers=workers) as session:
-            session.deploy("assets.py", self.definitions.definitions())
+            session.deploy("assets.py", declared(self.definitions))
             yield session
 
     def request(self, session: Session, *names: str, key: str = "one") -> str:

@@ -23,12 +23,14 @@ from servo.runtime.deployment import open_world
 from servo.runtime.service import World
 from servo.runtime.system import SystemClock
 from servo.sdk.planning import plan_assets
+from servo.sdk.triggers import declared
 from servo.worker.loader import load_project
 from servo.worker.session import Session, setting_for
 
 LIMIT = 60
 HEAD = """
 from servo.sdk.asset import asset
+from servo.sdk.triggers import declared
 import os
 import signal
 import subprocess
@@ -58,7 +60,7 @@ class Project:
         world: World | None = None,
     ) -> Generator[Session]:
         with Session(self.setting, workers=workers, limits=limits, world=world) as session:
-            session.deploy("assets.py", self.definitions.definitions())
+            session.deploy("assets.py", declared(self.definitions))
             yield session
 
     def request(self, session: Session, *names: str, key: str = "one") -> str:

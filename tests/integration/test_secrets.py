@@ -18,6 +18,7 @@ from servo.runtime.system import SystemClock
 from servo.sdk.planning import plan_assets
 from servo.sdk.redaction import hidden
 from servo.sdk.run_config import RunConfig
+from servo.sdk.triggers import declared
 from servo.storage.from_url import store_from_url
 from servo.worker.loader import load_module, load_project, project_of
 from servo.worker.materialize import materialize
@@ -189,7 +190,7 @@ def test_no_secret_of_a_worker_process_is_stored(
     project = load_project("assets.py", folder)
     setting = setting_for("assets.py", folder, str(folder / "store"))
     with Session(setting, workers=2) as session:
-        session.deploy("assets.py", project.definitions())
+        session.deploy("assets.py", declared(project))
         plan = plan_assets(project, project.order)
         run = session.request(plan, "one", config=CONFIG)
         ended = session.wait(run, LIMIT)

@@ -12,6 +12,7 @@ from servo.core.keys import AssetKey
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.errors import Conflict, Invalid
 from servo.sdk.planning import plan_assets
+from servo.sdk.triggers import declared
 from servo.worker.loader import load_project
 from servo.worker.session import Session, setting_for
 
@@ -32,7 +33,7 @@ class Project:
     @contextmanager
     def session(self, workers: int = 2) -> Generator[Session]:
         with Session(self.setting, workers=workers) as session:
-            session.deploy("assets.py", self.definitions.definitions())
+            session.deploy("assets.py", declared(self.definitions))
             yield session
 
     def run(self, session: Session, *names: str, key: str = "one") -> RunRow:

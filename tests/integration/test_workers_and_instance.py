@@ -10,6 +10,7 @@ import pytest
 from servo import ServoInstance, load_asset
 from servo.core.state.states import RunState
 from servo.sdk.planning import plan_assets
+from servo.sdk.triggers import declared
 from servo.worker.loader import load_project
 from servo.worker.session import Session, setting_for
 
@@ -67,7 +68,7 @@ def session_in(folder: Path) -> Session:
 
 def request(session: Session, folder: Path, *names: str) -> str:
     project = load_project("assets.py", folder)
-    session.deploy("assets.py", project.definitions())
+    session.deploy("assets.py", declared(project))
     keys = [key for key in project.order if key.name in names]
     return session.request(plan_assets(project, keys), "-".join(names))
 

@@ -9,10 +9,11 @@ import msgspec
 
 from servo.cli.code import find_code
 from servo.cli.workspace import Target, Where
-from servo.core.events.assets import AssetDefinition
+from servo.core.declared import Declared
 from servo.projection.arrow import without_pandas
 from servo.sdk.executors import ExecutorDefinition, at_most
 from servo.sdk.project import Project
+from servo.sdk.triggers import declared
 from servo.worker.examine import fingerprint, watched_files
 from servo.worker.guest import Guest
 from servo.worker.loader import load_project
@@ -31,7 +32,7 @@ class Code(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     folder: Path
-    definitions: tuple[AssetDefinition, ...]
+    declared: Declared
     executor: ExecutorDefinition | None
     as_dagster: bool = False
 
@@ -44,7 +45,7 @@ def read_code(given: str | None, *, as_dagster: bool = False) -> tuple[Code, Pro
     code = Code(
         name=name,
         folder=folder,
-        definitions=project.definitions(),
+        declared=declared(project),
         executor=project.executor,
         as_dagster=as_dagster,
     )
@@ -63,7 +64,7 @@ def open_host(code: Code, where: Where, workers: int) -> Generator[Host]:
         as_dagster=code.as_dagster,
     )
     with stopped_by_sigterm(), _host(setting, code, workers) as host:
-        host.deploy(code.name, code.definitions)
+        host.deploy(code.name, code.declared)
         try:
             yield host
         except KeyboardInterrupt:

@@ -11,6 +11,7 @@ from servo.sdk.jobs import AssetJob
 from servo.sdk.project import Project
 from servo.sdk.secrets import SecretProvider, checked_providers
 from servo.sdk.specs import AssetSpec, to_key
+from servo.sdk.triggers import add_triggers
 
 Asset = AssetsDefinition | AssetSpec
 
@@ -82,6 +83,7 @@ class Definitions:
             secrets=self.secrets,
         )
         made.executor = self.executor
+        add_triggers(made, self.schedules, self.sensors)
         return made
 
     def get_job_def(self, name: str) -> AssetJob:

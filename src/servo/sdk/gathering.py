@@ -15,6 +15,8 @@ from servo.errors import Invalid, NotFound
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.jobs import AssetJob
+from servo.sdk.schedules import PartitionedSchedule, ScheduleDefinition
+from servo.sdk.sensors import AutomationConditionSensorDefinition, SensorDefinition
 from servo.sdk.specs import AssetSpec, prefix_parts
 
 Asset = AssetsDefinition | AssetSpec
@@ -46,6 +48,16 @@ def checks_of(module: ModuleType) -> list[AssetChecksDefinition]:
 def jobs_of(module: ModuleType) -> list[AssetJob]:
     """The jobs that stand at the top of a module, each once."""
     return found_in(module, AssetJob)
+
+
+def schedules_of(module: ModuleType) -> list[Any]:
+    """The schedules that stand at the top of a module, each once."""
+    return found_in(module, (ScheduleDefinition, PartitionedSchedule))
+
+
+def sensors_of(module: ModuleType) -> list[Any]:
+    """The sensors that stand at the top of a module, each once."""
+    return found_in(module, (SensorDefinition, AutomationConditionSensorDefinition))
 
 
 # --- assets ---------------------------------------------------------------------------------------

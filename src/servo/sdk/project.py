@@ -17,6 +17,7 @@ from servo.sdk.specs import AssetSpec
 
 if TYPE_CHECKING:
     from servo.sdk.jobs import AssetJob
+    from servo.sdk.schedules import ScheduleDefinition
 
 
 class Project:
@@ -49,6 +50,8 @@ class Project:
         self.checkbook = Checkbook(self.order, self.inputs, self.upstream, self.makers.values())
         for check in checks:
             self.checkbook.add(check)
+        self.schedules: dict[str, ScheduleDefinition] = {}
+        self.sensors: dict[str, Any] = {}
         self.jobs: dict[str, AssetJob] = {}
         for job in jobs:
             self._add_job(job)

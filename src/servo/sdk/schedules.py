@@ -11,7 +11,8 @@ by whoever reads the clock.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -41,6 +42,20 @@ class ScheduleEvaluationContext(msgspec.Struct, frozen=True, kw_only=True):
     log: Any = msgspec.field(default_factory=Silence)
 
 
+class MissedTicks(Enum):
+    """What becomes of ticks that nobody was there for."""
+
+    CATCH_UP = "CATCH_UP"
+    """The newest `max_catchup_ticks` of the `catchup_window` are made up for."""
+    LATEST = "LATEST"
+    """Only the newest one is, if it is in the `catchup_window`."""
+    SKIP = "SKIP"
+    """None is: a tick counts within ten minutes, or not at all."""
+
+
+ON_TIME = timedelta(minutes=10)
+
+
 class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """A target, and when it is to be made."""
 
@@ -62,6 +77,9 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
     environment_vars: Mapping[str, str] | None = None
     metadata: Mapping[str, Any] | None = None
     owners: Sequence[str] | None = None
+    missed_ticks: MissedTicks = MissedTicks.CATCH_UP
+    catchup_window: timedelta = timedelta(days=1)
+    max_catchup_ticks: int = 3
 
     def __post_init__(self) -> None:
         target = self.to_target()
@@ -73,6 +91,7 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
         set_field(self, "cron_schedule", _one_or_all(self.cron().expressions))
         set_field(self, "tags", check_tags(self.tags or {}, what=f"schedule {name}"))
         _check_pairs(self)
+        _settle_missed(self)
         if target is None and self.execution_fn is None:
             raise Invalid(
                 f"schedule {name} has nothing to make", remedy="give it a job or a target"
@@ -240,6 +259,21 @@ def _nothing() -> None:
 
 def _one_or_all(expressions: tuple[str, ...]) -> str | tuple[str, ...]:
     return expressions[0] if len(expressions) == 1 else expressions
+
+
+def _settle_missed(definition: ScheduleDefinition) -> None:
+    """Express what becomes of missed ticks as a window and a number."""
+    what, set_field = f"schedule {definition.name}", msgspec.structs.force_setattr
+    most: Any = definition.max_catchup_ticks
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        raise Invalid(f"{what}: max_catchup_ticks is {most!r}", remedy="use a whole number from 1")
+    window: Any = definition.catchup_window
+    if not isinstance(window, timedelta) or window < timedelta(minutes=1):
+        raise Invalid(f"{what}: catchup_window is {window!r}", remedy="use a minute or more")
+    if definition.missed_ticks is not MissedTicks.CATCH_UP:
+        set_field(definition, "max_catchup_ticks", 1)
+    if definition.missed_ticks is MissedTicks.SKIP:
+        set_field(definition, "catchup_window", ON_TIME)
 
 
 def _check_pairs(definition: ScheduleDefinition) -> None:

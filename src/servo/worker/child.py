@@ -28,7 +28,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @contextmanager
-def _without_ctrl_c() -> Generator[None]:
+def without_ctrl_c() -> Generator[None]:
     """What is started meanwhile never sees Ctrl-C: also not before it says that it ignores it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -56,7 +56,7 @@ class Child:
         count = new_count()
         self._begun = Begun(count)
         command = [sys.executable, "-m", "servo.worker.process"]
-        with theirs, _without_ctrl_c():
+        with theirs, without_ctrl_c():
             self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 [*command, str(theirs.fileno()), str(count)],
                 pass_fds=(theirs.fileno(), count),

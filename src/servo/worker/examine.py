@@ -14,9 +14,10 @@ from pathlib import Path
 
 import msgspec
 
-from servo.core.events.assets import AssetDefinition
+from servo.core.declared import Declared
 from servo.errors import Invalid, ServoError
 from servo.sdk.config import set_environment
+from servo.sdk.triggers import declared
 from servo.worker.loader import load_project
 
 AS_DAGSTER = "as-dagster"
@@ -27,7 +28,7 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     """What a project's code is: its files, and what they define or what is wrong with them."""
 
     files: tuple[str, ...] = ()
-    definitions: tuple[AssetDefinition, ...] = ()
+    declared: Declared = Declared()
     error: str = ""
 
     @property
@@ -103,8 +104,8 @@ def main() -> None:
     os.dup2(2, 1)
     set_environment(os.environ)
     try:
-        definitions = load_project(code, folder, as_dagster=as_dagster).definitions()
-        found = Examined(files=watched_files(code, folder), definitions=definitions)
+        project = load_project(code, folder, as_dagster=as_dagster)
+        found = Examined(files=watched_files(code, folder), declared=declared(project))
     except ServoError as error:
         found = Examined(files=watched_files(code, folder, error), error=str(error))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - user code is imported here

@@ -10,10 +10,10 @@ request: then the batch is among the dead letters, under the name the guest gave
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, overload
 
-from servo.core.events.assets import AssetDefinition
+from servo.core.declared import Declared
 from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Batch
 from servo.core.ids import ulid
@@ -28,7 +28,7 @@ from servo.runtime.system import SystemClock, SystemEntropy
 from servo.storage.from_url import store_from_url
 from servo.worker.process import Setting
 from servo.worker.registry import Member, at_work, loaded_by, registry_folder
-from servo.worker.requesting import RunRequest, run_events, with_config
+from servo.worker.requesting import Wanted, run_events, with_config
 
 LOOK_EVERY = 0.15
 RELOADED_WITHIN = 20.0
@@ -70,9 +70,9 @@ class Guest:
 
     # --- what can be asked of it --------------------------------------------------------------
 
-    def deploy(self, location: str, assets: Sequence[AssetDefinition]) -> None:
-        """Nothing: the other process has the same code, and has told what it defines."""
-        del location, assets
+    def deploy(self, location: str, declared: Declared) -> None:
+        """Nothing: the other process has the same code, and has told what it declares."""
+        del location, declared
 
     def request(
         self,
@@ -84,13 +84,11 @@ class Guest:
     ) -> str:
         """Ask for a run of a plan; its id."""
         labels = with_config(tags or {}, config or {})
-        return self._leave(RunRequest(plan=plan, run_key=run_key, tags=labels))
+        return self._leave(Wanted(plan=plan, run_key=run_key, tags=labels))
 
     def repeat(self, run: RunRow, plan: Plan, run_key: str) -> str:
         """Ask for a run that repeats what another left undone, with its tags; its id."""
-        return self._leave(
-            RunRequest(plan=plan, run_key=run_key, tags=run.labels, again=run.run_id)
-        )
+        return self._leave(Wanted(plan=plan, run_key=run_key, tags=run.labels, again=run.run_id))
 
     def open_runs(self) -> list[RunRow]:
         """Runs that were asked for and have not ended, oldest first."""
@@ -141,7 +139,7 @@ class Guest:
 
     # --- between the two ----------------------------------------------------------------------
 
-    def _leave(self, request: RunRequest) -> str:
+    def _leave(self, request: Wanted) -> str:
         identity = bytes.fromhex(self._reader.snapshot().manifest.identity)
         events = run_events(self._store, self.paths, identity, request)
         now = self._clock.now()

@@ -15,8 +15,9 @@ from servo.dagster.scan import check_supported
 from servo.dagster.stand_in import stand_in
 from servo.errors import Invalid, NotFound
 from servo.sdk.definitions import Definitions
-from servo.sdk.gathering import assets_of, checks_of, jobs_of
+from servo.sdk.gathering import assets_of, checks_of, jobs_of, schedules_of, sensors_of
 from servo.sdk.project import Project
+from servo.sdk.triggers import add_triggers
 
 
 def load_project(target: str, folder: Path, *, as_dagster: bool = False) -> Project:
@@ -124,4 +125,6 @@ def project_of(module: ModuleType) -> Project:
         raise Invalid(
             f"{module.__name__} defines no assets", remedy="decorate a function with @servo.asset"
         )
-    return Project(assets, checks=checks_of(module), jobs=jobs_of(module))
+    project = Project(assets, checks=checks_of(module), jobs=jobs_of(module))
+    add_triggers(project, schedules_of(module), sensors_of(module))
+    return project

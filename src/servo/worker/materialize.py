@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from servo.core.declared import Declared
 from servo.core.keys import AssetKey
 from servo.core.state.rows.assets import AssetRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
@@ -226,7 +227,7 @@ def _materialize(  # noqa: PLR0913 - the options people know
     service = Service(world, paths, workers=workers)
     requests, waiting = Requests(service, world, paths), Waiting(service)
     with providing(project.secrets), service, instance.led_by(service):
-        requests.deploy(LOCATION, project.definitions())
+        requests.deploy(LOCATION, Declared(assets=project.definitions()))
         key = f"materialize:{world.entropy.token_bytes(12).hex()}"
         run_id = requests.name_run(key)
         waiting.add(run_id)

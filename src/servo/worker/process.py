@@ -76,7 +76,7 @@ def main() -> int:
     pool.set_inheritable(False)
     begun = _count(int(sys.argv[2]))
     os.register_at_fork(after_in_child=pool.close)
-    threading.Thread(target=_die_with, args=(pool.fileno(),), daemon=True).start()
+    threading.Thread(target=die_with, args=(pool.fileno(),), daemon=True).start()
     try:
         setting = _told(pool)
         return 0 if setting is None else _work_for(pool, setting, begun)
@@ -131,7 +131,7 @@ def _interrupt(*_: object) -> None:
     raise Interrupted
 
 
-def _die_with(pool: int) -> None:
+def die_with(pool: int) -> None:
     """End this process and its group when the pool is gone, whatever user code is doing."""
     poll = select.poll()
     poll.register(pool, 0)
@@ -153,7 +153,7 @@ def _runner(setting: Setting) -> Runner:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
     log = asset_log()
     outputs = OutputStore(store, paths)
-    instance = cache(lambda: _instance(setting))
+    instance = cache(lambda: open_instance(setting))
     calls = Calls(project, outputs, log, os.environ, instance=instance)
     hooks = Hooks(project, log, os.environ, load=outputs.load, instance=instance)
     return Runner(
@@ -166,7 +166,7 @@ def _runner(setting: Setting) -> Runner:
     )
 
 
-def _instance(setting: Setting) -> Any:
+def open_instance(setting: Setting) -> Any:
     """What `context.instance` is; loaded when user code asks for it, which it seldom does."""
     made = import_module("servo.worker.instance").ServoInstance
     tenant, workspace = setting.tenant, setting.workspace

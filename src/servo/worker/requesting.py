@@ -1,12 +1,14 @@
 """Telling a workspace what a project defines, and asking it for runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from servo.core.definitions import definitions_bytes, definitions_digest
-from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
+from servo.core.declared import Declared
+from servo.core.definitions import definitions_bytes
+from servo.core.events.assets import DefinitionsDeployed
 from servo.core.events.envelope import Answer, Batch, Event
 from servo.core.events.runs import (
     ManualSource,
@@ -15,6 +17,7 @@ from servo.core.events.runs import (
     RerunSource,
     RunCancelRequested,
     RunRequested,
+    SourceRef,
 )
 from servo.core.ids import RunKey, TenantId, WorkspaceId, run_id
 from servo.core.plan import Plan, chunk_bytes, chunk_digest, fingerprint, split
@@ -23,12 +26,14 @@ from servo.errors import Conflict
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
 from servo.runtime.service import Service, World
+from servo.worker.deploying import changes
 
 CONFIG_LABEL = "servo/run_config"
 """The label that holds the configuration of a run, as JSON."""
 
 INLINE_TASKS = 200
 TASKS_PER_SEGMENT = 1_000
+EVENTS_PER_BATCH = 200
 
 
 def with_config(tags: Mapping[str, str], config: Mapping[str, Any]) -> dict[str, str]:
@@ -42,49 +47,57 @@ def _with_priority(plan: Plan, priority: int) -> Plan:
     """A plan whose tasks go before, or after, those of other runs."""
     if not priority:
         return plan
-    more = (msgspec.structs.replace(t, priority=t.priority + priority) for t in plan.tasks)
+    more = (replace(t, priority=t.priority + priority) for t in plan.tasks)
     return Plan(tasks=tuple(more))
 
 
-class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that somebody wants; `again` names the run that it repeats."""
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that somebody wants; `again` names the run that it repeats.
+
+    Without a fingerprint of its own the request is told from others by its plan.
+    """
 
     plan: Plan
     run_key: str
     tags: Mapping[str, str]
     again: str | None = None
+    source: SourceRef | None = None
+    fingerprint: str = ""
+    partitions: tuple[str, ...] = ()
 
 
 def run_events(
-    store: ObjectStore, paths: Paths, salt: bytes, request: RunRequest
+    store: ObjectStore, paths: Paths, salt: bytes, request: Wanted
 ) -> tuple[RunRequested, PlanCreated]:
     """What asks for a run; a large plan is stored first."""
     tenant, workspace = TenantId(paths.tenant), WorkspaceId(paths.workspace)
     made = run_id(salt, tenant, workspace, RunKey(request.run_key))
     plan = _with_priority(request.plan, priority_of(request.tags, "the run"))
     printed = fingerprint(tenant, workspace, plan)
+    by_hand = ManualSource() if request.again is None else RerunSource(run_id=request.again)
     requested = RunRequested(
         run_id=made,
         run_key=request.run_key,
-        request_fingerprint=printed,
+        request_fingerprint=request.fingerprint or printed,
         labels=dict(request.tags),
-        source=ManualSource() if request.again is None else RerunSource(run_id=request.again),
+        source=by_hand if request.source is None else request.source,
+        partition_selection=request.partitions,
         parent_run_id=request.again,
     )
-    return requested, _created(store, paths, requested, plan)
+    return requested, _created(store, paths, PlanCreated(run_id=made, fingerprint=printed), plan)
 
 
-def _created(store: ObjectStore, paths: Paths, requested: RunRequested, plan: Plan) -> PlanCreated:
-    made, printed = requested.run_id, requested.request_fingerprint
+def _created(store: ObjectStore, paths: Paths, empty: PlanCreated, plan: Plan) -> PlanCreated:
+    """The event that plans a run; a large plan is stored beside it."""
     if len(plan.tasks) <= INLINE_TASKS:
-        return PlanCreated(run_id=made, fingerprint=printed, tasks=plan.tasks)
+        return replace(empty, tasks=plan.tasks)
     segments: list[PlanSegment] = []
     for chunk in split(plan, TASKS_PER_SEGMENT):
         data = chunk_bytes(chunk)
         digest = chunk_digest(data)
         store.put(paths.plan(digest), data)
         segments.append(PlanSegment(digest=digest, count=len(chunk.tasks)))
-    return PlanCreated(run_id=made, fingerprint=printed, segments=tuple(segments))
+    return replace(empty, segments=tuple(segments))
 
 
 class Requests:
@@ -95,39 +108,32 @@ class Requests:
         self._world = world
         self._paths = paths
 
-    def deploy(self, location: str, assets: Sequence[AssetDefinition]) -> None:
-        """Tell the workspace what the project defines, unless it knows."""
-        data = definitions_bytes(assets)
-        digest = definitions_digest(data)
-        if self._deployed(location) == digest:
-            return
-        self._world.store.put(self._paths.plan(digest), data)
-        event = DefinitionsDeployed(
-            deployment_id=digest, location=location, definitions_digest=digest
-        )
-        _ = self._commit(event)
-
-    def _deployed(self, location: str) -> str | None:
-        """The deployment that every asset of a location is from, if it is one."""
-        rows = self._service.engine.state.assets.rows
-        found = {row.deployment_id for row in list(rows.values()) if row.location == location}
-        return found.pop() if len(found) == 1 else None
+    def deploy(self, location: str, declared: Declared) -> None:
+        """Tell the workspace what the project declares, unless it knows."""
+        found = changes(self._service.engine.state, location, declared)
+        for start in range(0, len(found), EVENTS_PER_BATCH):
+            for event in found[start : start + EVENTS_PER_BATCH]:
+                if isinstance(event, DefinitionsDeployed):
+                    data = definitions_bytes(declared.assets)
+                    self._world.store.put(self._paths.plan(event.definitions_digest), data)
+            _ = self._commit(*found[start : start + EVENTS_PER_BATCH])
 
     def name_run(self, run_key: str) -> str:
         """The id of the run with this key."""
         tenant, workspace = TenantId(self._paths.tenant), WorkspaceId(self._paths.workspace)
-        return run_id(self._salt(), tenant, workspace, RunKey(run_key))
+        return run_id(self.salt(), tenant, workspace, RunKey(run_key))
 
     def run(
         self, plan: Plan, run_key: str, tags: Mapping[str, str], *, again: str | None = None
     ) -> str:
         """Ask for a run of a plan; its id. `again` names the run that it repeats."""
-        request = RunRequest(plan=plan, run_key=run_key, tags=tags, again=again)
-        events = run_events(self._world.store, self._paths, self._salt(), request)
+        request = Wanted(plan=plan, run_key=run_key, tags=tags, again=again)
+        events = run_events(self._world.store, self._paths, self.salt(), request)
         _ = self._commit(*events)
         return events[0].run_id
 
-    def _salt(self) -> bytes:
+    def salt(self) -> bytes:
+        """What run ids are made with."""
         return bytes.fromhex(self._service.engine.maintenance.manifest.identity)
 
     def cancel(self, run: str, by: str) -> None:

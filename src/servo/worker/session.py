@@ -1,12 +1,12 @@
 """A project at work: a leader, its worker processes, and the runs somebody waits for."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, overload
 
 from servo.config import Settings, WorkerSettings, worker_settings
-from servo.core.events.assets import AssetDefinition
+from servo.core.declared import Declared
 from servo.core.plan import Plan
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TERMINAL_RUN_STATES
@@ -14,10 +14,13 @@ from servo.errors import Conflict
 from servo.ledger.paths import Paths
 from servo.runtime.deployment import open_world
 from servo.runtime.service import Service, World
+from servo.worker.evaluating.office import Office
 from servo.worker.pool import Pool
 from servo.worker.process import Setting
 from servo.worker.registry import at_work, registry_folder
 from servo.worker.requesting import Requests, with_config
+from servo.worker.triggers.host import Means, Triggers
+from servo.worker.triggers.schedules import Schedules
 from servo.worker.waiting import Waiting
 
 LOOK_EVERY = 0.5
@@ -34,6 +37,7 @@ class Session:
         settings: Settings | None = None,
         limits: WorkerSettings | None = None,
         world: World | None = None,
+        triggers: bool = False,
     ) -> None:
         busy = at_work(registry_folder(), setting.address)
         if busy is not None:
@@ -52,11 +56,18 @@ class Session:
         )
         self._requests = Requests(self.service, self._world, self.paths)
         self._waiting = Waiting(self.service)
+        self.triggers = self._triggers(setting) if triggers else None
 
     def _pool_for(self, service: Service, setting: Setting, size: int) -> Pool:
         world = self._world
         self.pool = Pool(service, setting, world.clock, world.entropy, size, self._limits)
         return self.pool
+
+    def _triggers(self, setting: Setting) -> Triggers:
+        world = self._world
+        office = Office(setting, self._requests.salt)
+        means = Means(self.service, office, world.clock, world.entropy)
+        return Triggers(self.service, world.clock, means, (Schedules(means),))
 
     def __enter__(self) -> "Session":
         self.pool.start()
@@ -70,14 +81,16 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self.triggers is not None:
+            self.triggers.stop()
         self.pool.stop()
         self.service.stop()
 
     # --- what can be asked of it --------------------------------------------------------------
 
-    def deploy(self, location: str, assets: Sequence[AssetDefinition]) -> None:
-        """Tell the workspace what the project defines, unless it knows."""
-        self._requests.deploy(location, assets)
+    def deploy(self, location: str, declared: Declared) -> None:
+        """Tell the workspace what the project declares, unless it knows."""
+        self._requests.deploy(location, declared)
 
     def request(
         self,

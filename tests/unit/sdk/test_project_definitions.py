@@ -9,6 +9,7 @@ from servo import (
     AssetKey,
     AssetSpec,
     Definitions,
+    SensorDefinition,
     asset,
     define_asset_job,
     load_assets_from_modules,
@@ -54,12 +55,13 @@ def test_an_empty_module_is_refused() -> None:
 
 def test_definitions_are_merged_and_resources_must_agree() -> None:
     shared = object()
+    looks = SensorDefinition(name="looks", evaluation_fn=lambda: None)
     one = Definitions([made("a")], resources={"db": shared}, jobs=[define_asset_job("j")])
-    two = Definitions([made("b")], resources={"db": shared}, sensors=["s"])
+    two = Definitions([made("b")], resources={"db": shared}, sensors=[looks])
     both = Definitions.merge(one, two)
     assert [str(key) for key in both.project().order] == ["a", "b"]
     assert [job.name for job in both.jobs] == ["j"]
-    assert (both.sensors, both.resources) == (("s",), {"db": shared})
+    assert (both.sensors, both.resources) == ((looks,), {"db": shared})
     with pytest.raises(Invalid, match="'db' is defined twice"):
         Definitions.merge(one, Definitions(resources={"db": object()}))
 

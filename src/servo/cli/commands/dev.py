@@ -23,7 +23,7 @@ from servo.cli.narrator import Narrator
 from servo.cli.output import console, plural
 from servo.cli.workspace import Where, at_a_workspace
 from servo.config import Settings
-from servo.core.events.assets import AssetDefinition
+from servo.core.declared import Declared
 from servo.errors import ServoError
 from servo.runtime.system import SystemClock
 from servo.worker.examine import Examined, examine, fingerprint, finished, start_examining
@@ -63,7 +63,10 @@ def dev(*, code: str | None, where: Where, workers: int, as_dagster: bool) -> No
     found = examine(name, folder, as_dagster=as_dagster)
     bucket = "://" in where.url and not where.url.startswith("file://")
     settings = Settings(inbox_every=INBOX_OF_A_BUCKET if bucket else INBOX_OF_A_FOLDER)
-    with stopped_by_sigterm(), Session(setting, workers=workers, settings=settings) as session:
+    with (
+        stopped_by_sigterm(),
+        Session(setting, workers=workers, settings=settings, triggers=True) as session,
+    ):
         at_work = Development(session, setting, found)
         try:
             at_work.begin(workers)
@@ -81,7 +84,7 @@ class Development:
         self._clock = SystemClock()
         self._out = console()
         self._narrator = Narrator(self.say)
-        self._definitions: tuple[AssetDefinition, ...] = found.definitions
+        self._declared = found.declared
         self._files = found.files
         self._seen = found.fingerprint
         self._looking: subprocess.Popen[bytes] | None = None
@@ -93,12 +96,14 @@ class Development:
 
     def begin(self, workers: int) -> None:
         """Say what is at work, and go on with what was begun."""
-        self._deploy(self._definitions)
+        self._deploy(self._declared)
         self._tell_loaded()
-        count = plural(len(self._definitions), "asset")
+        count = _counted(self._declared)
         told = f"{self._setting.code}: {count}, {plural(workers, 'worker')}"
         self.say(f"{told}; `servo materialize` in another terminal, Ctrl-C to end")
         self._narrator.begin(self._session.service.engine.state)
+        if self._session.triggers is not None:
+            self._session.triggers.start()
 
     def go_on(self) -> None:
         """Until somebody stops it, or somebody else leads."""
@@ -165,29 +170,40 @@ class Development:
             self.say("the code from before stays at work")
             return
         try:
-            self._deploy(found.definitions)
+            self._deploy(found.declared)
         except ServoError as error:
             self.say(Text(f"not loaded: {error}", "red"))
             return
         self._session.pool.renew()
+        if self._session.triggers is not None:
+            self._session.triggers.renew()
         self._tell_loaded()
-        self.say(
-            f"loaded {self._setting.code}: {_difference(self._definitions, found.definitions)}"
-        )
-        self._definitions = found.definitions
+        self.say(f"loaded {self._setting.code}: {_difference(self._declared, found.declared)}")
+        self._declared = found.declared
 
-    def _deploy(self, definitions: tuple[AssetDefinition, ...]) -> None:
-        self._session.deploy(self._setting.code, definitions)
+    def _deploy(self, declared: Declared) -> None:
+        self._session.deploy(self._setting.code, declared)
 
     def _tell_loaded(self) -> None:
         tell_loaded(registry_folder(), self._session.pool.name, self._seen)
 
 
-def _difference(before: tuple[AssetDefinition, ...], after: tuple[AssetDefinition, ...]) -> str:
+def _difference(before: Declared, after: Declared) -> str:
     """How many assets there are, and which are new or gone."""
-    old, new = ({made.asset_key for made in side} for side in (before, after))
-    parts = [plural(len(after), "asset")]
+    old, new = ({made.asset_key for made in side.assets} for side in (before, after))
+    parts = [_counted(after)]
     for word, keys in (("new", new - old), ("gone", old - new)):
         if keys:
             parts.append(f"{word}: {', '.join(sorted(keys))}")
     return "; ".join(parts)
+
+
+def _counted(declared: Declared) -> str:
+    several = (
+        (declared.assets, "asset"),
+        (declared.schedules, "schedule"),
+        (declared.sensors, "sensor"),
+    )
+    return ", ".join(
+        plural(len(found), word) for found, word in several if found or word == "asset"
+    )

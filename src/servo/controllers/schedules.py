@@ -1,0 +1,126 @@
+"""Which ticks of a schedule are due, and which were missed for good.
+
+A schedule remembers one instant, its low water: everything up to it has been dealt with. What lies
+between it and now is due. Of several, the newest `max_catchup_ticks` inside the catch-up window are
+ticked one after the other, and all older ones are put on record as one stretch that was skipped.
+So whoever was away for a year does not begin with half a million runs, and nothing is passed over
+in silence. A schedule that is paused is not due; what it misses is recorded when it is resumed.
+"""
+
+from datetime import datetime, timedelta
+from heapq import heappop, heappush
+
+import msgspec
+
+from servo.core.cron import Cron
+from servo.core.events.schedules import TicksSkipped
+from servo.core.state.rows.automation import ScheduleDefinitionRow, ScheduleStateRow
+from servo.core.state.state import State
+from servo.core.state.states import ScheduleStatus
+
+MAX_COUNTED = 10_000
+"""Skipped ticks are counted up to here; whoever missed more knows enough."""
+
+_SECOND = timedelta(seconds=1)
+
+
+class Due(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be done for a schedule now: a stretch to pass over, then ticks, in order."""
+
+    schedule_id: str
+    skipped: TicksSkipped | None = None
+    ticks: tuple[datetime, ...] = ()
+
+
+def due(definition: ScheduleDefinitionRow, row: ScheduleStateRow, now: datetime) -> Due:
+    """What is due for a schedule at an instant; nothing if it is paused or gone."""
+    if row.status is not ScheduleStatus.ACTIVE:
+        return Due(schedule_id=row.schedule_id)
+    cron = cron_of(definition)
+    window = now - timedelta(minutes=definition.catchup_window_minutes)
+    ticks = cron.newest_between(max(row.low_water, window), now, definition.max_catchup_ticks)
+    until = ticks[0] - _SECOND if ticks else now
+    skipped = stretch(cron, row, until, reason="missed: older than is caught up with")
+    return Due(schedule_id=row.schedule_id, skipped=skipped, ticks=tuple(ticks))
+
+
+def missed_while_paused(
+    definition: ScheduleDefinitionRow, row: ScheduleStateRow, now: datetime
+) -> TicksSkipped | None:
+    """The ticks that a pause has cost so far, to be recorded when it ends."""
+    if row.status is not ScheduleStatus.PAUSED:
+        return None
+    return stretch(cron_of(definition), row, now, reason="paused")
+
+
+def stretch(
+    cron: Cron, row: ScheduleStateRow, until: datetime, *, reason: str
+) -> TicksSkipped | None:
+    """All ticks from the low water up to an instant, as one skip; None if there are none."""
+    counted = cron.ticks_between(row.low_water, until, MAX_COUNTED)
+    if not counted:
+        return None
+    last = counted[-1]
+    if len(counted) == MAX_COUNTED:
+        last = cron.newest_between(row.low_water, until, 1)[0]
+        reason = f"{reason}; {MAX_COUNTED} were counted, and there may be more"
+    return TicksSkipped(
+        schedule_id=row.schedule_id,
+        first=counted[0],
+        last=last,
+        count=len(counted),
+        reason=reason,
+    )
+
+
+def cron_of(definition: ScheduleDefinitionRow) -> Cron:
+    """When a schedule ticks."""
+    return Cron(definition.cron_expressions, definition.timezone)
+
+
+class Timetable:
+    """When each schedule is due next. Only those whose rows have changed are worked out anew."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, int]] = {}
+        self._next: dict[str, datetime] = {}
+        self._heap: list[tuple[datetime, str]] = []
+        self._due: dict[str, datetime] = {}
+
+    def look(self, state: State) -> None:
+        """Take over what has changed."""
+        for row in list(state.schedule_state.rows.values()):
+            name = row.schedule_id
+            definition = state.schedules.rows[name]
+            versions = (definition.row_version, row.row_version)
+            if self._seen.get(name) != versions:
+                self._seen[name] = versions
+                self._enter(name, _next(definition, row))
+
+    def due(self, now: datetime) -> list[str]:
+        """The schedules that have something due."""
+        while self._heap and self._heap[0][0] <= now:
+            at, name = heappop(self._heap)
+            if self._next.get(name) == at:
+                self._due[name] = at
+        return sorted(self._due)
+
+    def next_due(self) -> datetime | None:
+        """When the first of them is due."""
+        while self._heap and self._next.get(self._heap[0][1]) != self._heap[0][0]:
+            _ = heappop(self._heap)
+        first = [self._heap[0][0]] if self._heap else []
+        return min([*self._due.values(), *first], default=None)
+
+    def _enter(self, name: str, at: datetime | None) -> None:
+        _ = self._due.pop(name, None)
+        _ = self._next.pop(name, None)
+        if at is not None:
+            self._next[name] = at
+            heappush(self._heap, (at, name))
+
+
+def _next(definition: ScheduleDefinitionRow, row: ScheduleStateRow) -> datetime | None:
+    if row.status is not ScheduleStatus.ACTIVE:
+        return None
+    return cron_of(definition).next_after(row.low_water)

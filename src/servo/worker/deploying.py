@@ -1,0 +1,92 @@
+"""What a deployment changes: the events that make a workspace know what its code declares now.
+
+None if it knows already, so that asking for a run of code that has not changed writes nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from servo.core.declared import LOCATION_LABEL, Declared
+from servo.core.definitions import definitions_bytes, definitions_digest
+from servo.core.events.assets import DefinitionsDeployed
+from servo.core.events.envelope import Event
+from servo.core.events.schedules import ScheduleRemoved, ScheduleUpserted
+from servo.core.events.sensors import SensorRemoved, SensorUpserted
+from servo.core.state.rows.automation import ScheduleDefinitionRow, SensorDefinitionRow
+from servo.core.state.state import State
+from servo.core.state.states import ScheduleStatus
+from servo.errors import Conflict
+
+
+def changes(state: State, location: str, declared: Declared) -> list[Event]:
+    """The events of a deployment; none if there is nothing new."""
+    named = declared.located(location)
+    return [
+        *_assets(state, location, declared),
+        *_schedules(state, location, named.schedules),
+        *_sensors(state, location, named.sensors),
+    ]
+
+
+def _assets(state: State, location: str, declared: Declared) -> Iterator[Event]:
+    digest = definitions_digest(definitions_bytes(declared.assets))
+    rows = list(state.assets.rows.values())
+    found = {row.deployment_id for row in rows if row.location == location}
+    if found != {digest}:
+        yield DefinitionsDeployed(
+            deployment_id=digest, location=location, definitions_digest=digest
+        )
+
+
+def _schedules(
+    state: State, location: str, schedules: Sequence[ScheduleUpserted]
+) -> Iterator[Event]:
+    known = {
+        name: row
+        for name, row in list(state.schedules.rows.items())
+        if state.schedule_state.rows[name].status is not ScheduleStatus.REMOVED
+    }
+    for event in schedules:
+        row = known.get(event.schedule_id)
+        _check_place(row, location, f"schedule {event.schedule_id}")
+        if row is None or not _says(row, event):
+            yield event
+    declared = {event.schedule_id for event in schedules}
+    for name, row in known.items():
+        if name not in declared and row.labels.get(LOCATION_LABEL) == location:
+            yield ScheduleRemoved(schedule_id=name)
+
+
+def _sensors(state: State, location: str, sensors: Sequence[SensorUpserted]) -> Iterator[Event]:
+    rows = list(state.sensors.rows.items())
+    known = {name: row for name, row in rows if row.removed_at is None}
+    for event in sensors:
+        row = known.get(event.sensor_id)
+        _check_place(row, location, f"sensor {event.sensor_id}")
+        if row is None or not _says(row, event):
+            yield event
+    declared = {event.sensor_id for event in sensors}
+    for name, row in known.items():
+        if name not in declared and row.labels.get(LOCATION_LABEL) == location:
+            yield SensorRemoved(sensor_id=name)
+
+
+def _says(
+    row: ScheduleDefinitionRow | SensorDefinitionRow, event: ScheduleUpserted | SensorUpserted
+) -> bool:
+    """Whether a row is what an event would make it."""
+    fields = msgspec.structs.asdict(event)
+    del fields["v"]
+    return all(getattr(row, name) == value for name, value in fields.items())
+
+
+def _check_place(
+    row: ScheduleDefinitionRow | SensorDefinitionRow | None, location: str, what: str
+) -> None:
+    place = location if row is None else row.labels.get(LOCATION_LABEL, location)
+    if place != location:
+        raise Conflict(
+            f"{what} is defined by {place} in this workspace already",
+            remedy="rename one of the two, or use another --workspace",
+        )

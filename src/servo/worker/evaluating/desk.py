@@ -1,0 +1,169 @@
+"""What an evaluation has at hand: the project, the store, and how a request becomes a run.
+
+A request names a job or assets, and perhaps a partition, a configuration and tags. Out of it come
+the two events that make a run: that it was asked for, and its plan. Two requests with the same run
+key are the same if they ask for the same thing, whatever the code has become since: the fingerprint
+is that of the request, not of the plan.
+"""
+
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+
+from servo.core.canonical import sha256_hex
+from servo.core.events.runs import SourceRef
+from servo.core.keys import AssetKey
+from servo.core.plan import Plan
+from servo.errors import Invalid, ServoError
+from servo.ledger.paths import Paths
+from servo.ports.clock import Clock
+from servo.ports.object_store import ObjectStore
+from servo.sdk.context import Logger
+from servo.sdk.jobs import AssetJob
+from servo.sdk.planning import plan_assets
+from servo.sdk.project import Project
+from servo.sdk.redaction import hidden
+from servo.sdk.resources import InitResourceContext, Resources, open_resources
+from servo.sdk.run_requests import RunRequest
+from servo.sdk.targets import Target
+from servo.sdk.triggers import Resolved, resolve
+from servo.worker.evaluating.messages import AskedRun
+from servo.worker.hooking import JOB_LABEL
+from servo.worker.requesting import Wanted, run_events, with_config
+
+SCHEDULE_LABEL = "servo/schedule"
+SENSOR_LABEL = "servo/sensor"
+BACKFILL_LABEL = "servo/backfill"
+
+
+class Trigger(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks: a schedule or a sensor, what it makes if nothing else is said, and its labels."""
+
+    what: str
+    source: SourceRef
+    target: Target | None = None
+    labels: Mapping[str, str] = {}
+
+
+class Records(msgspec.Struct, frozen=True, kw_only=True):
+    """Where plans are stored, and what run ids are made with."""
+
+    store: ObjectStore
+    paths: Paths
+    salt: bytes
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """What user code finds around it."""
+
+    clock: Clock
+    log: Logger
+    environ: Mapping[str, str]
+    instance: Callable[[], Any]
+
+
+class Desk:
+    """Where evaluations are made, in a process that has imported the code."""
+
+    def __init__(self, project: Project, records: Records, around: Surroundings) -> None:
+        self.project = project
+        self.clock = around.clock
+        self.log = around.log
+        self.instance = around.instance
+        self._records = records
+        self._environ = around.environ
+        self._plans: dict[tuple[AssetKey, ...], Plan] = {}
+
+    def resources(self, needed: Sequence[str]) -> AbstractContextManager[Resources]:
+        """The resources that user code asks for, open."""
+        context = InitResourceContext(log=self.log)
+        return open_resources(self.project.resources, needed, self._environ, context=context)
+
+    def run(self, trigger: Trigger, request: RunRequest, run_key: str) -> AskedRun:
+        """The run that a request asks for, under this key."""
+        resolved = self._resolved(trigger, request)
+        labels = self._labels(trigger, resolved.job, request)
+        wanted = Wanted(
+            plan=self._plan(resolved.keys, request),
+            run_key=run_key,
+            tags=labels,
+            source=trigger.source,
+            fingerprint=_fingerprint(resolved, request, labels),
+            partitions=() if request.partition_key is None else (request.partition_key,),
+        )
+        held = self._records
+        requested, planned = run_events(held.store, held.paths, held.salt, wanted)
+        return AskedRun(requested=requested, planned=planned)
+
+    def _resolved(self, trigger: Trigger, request: RunRequest) -> Resolved:
+        target = trigger.target
+        if request.job_name is not None:
+            target = Target(job_name=request.job_name)
+        if target is None:
+            if request.asset_selection is None:
+                raise Invalid(
+                    f"{trigger.what} asks for a run of nothing",
+                    remedy="give it a target, or its RunRequest an asset_selection or job_name",
+                )
+            return self._narrowed(Resolved(keys=()), request, trigger.what)
+        found = resolve(self.project, target, what=trigger.what)
+        return (
+            found
+            if request.asset_selection is None
+            else self._narrowed(found, request, trigger.what)
+        )
+
+    def _narrowed(self, found: Resolved, request: RunRequest, what: str) -> Resolved:
+        """The assets that a request names itself; they must be among those of the target."""
+        wanted: Sequence[AssetKey] = tuple(request.asset_selection or ())
+        for key in wanted:
+            if key not in self.project.specs or (found.keys and key not in found.keys):
+                raise Invalid(
+                    f"{what} asks for {key}, which "
+                    + ("is no asset" if key not in self.project.specs else "is not of its target"),
+                    remedy="correct its asset_selection, or its target",
+                )
+        return Resolved(keys=tuple(wanted), job=found.job)
+
+    def _labels(
+        self, trigger: Trigger, job: AssetJob | None, request: RunRequest
+    ) -> dict[str, str]:
+        config: dict[str, Any] = job.run_config() if job else {}
+        config |= request.run_config or {}
+        own = {**job.tags, **job.run_tags, JOB_LABEL: job.name} if job else {}
+        return with_config({**own, **(request.tags or {}), **trigger.labels}, config)
+
+    def _plan(self, keys: tuple[AssetKey, ...], request: RunRequest) -> Plan:
+        if request.partition_key is not None:
+            raise Invalid(
+                f"the partition {request.partition_key!r} cannot be made yet",
+                remedy="ask for a run without a partition_key",
+            )
+        if keys not in self._plans:
+            self._plans[keys] = plan_assets(self.project, keys)
+        return self._plans[keys]
+
+
+def _fingerprint(resolved: Resolved, request: RunRequest, labels: Mapping[str, str]) -> str:
+    asked = {
+        "assets": sorted(key.canonical() for key in resolved.keys),
+        "job": resolved.job.name if resolved.job else "",
+        "partition": request.partition_key or "",
+        "labels": dict(labels),
+    }
+    return f"v1:sha256:{sha256_hex(asked)}"
+
+
+def told(error: BaseException) -> str:
+    """What went wrong, in one line, with its place in the user's own code and without secrets."""
+    if isinstance(error, ServoError):
+        return hidden().text(str(error))
+    place = ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        if "/servo/" not in frame.filename and not frame.filename.startswith("<"):
+            place = f" ({PurePath(frame.filename).name}:{frame.lineno})"
+    return hidden().text(f"{type(error).__name__}: {error}{place}")

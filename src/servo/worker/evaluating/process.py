@@ -1,0 +1,112 @@
+"""An evaluator process: imports the user's code once and answers what is asked of it.
+
+    python -m servo.worker.evaluating.process SOCKET
+
+Schedules, sensors and plans need the user's code, which may hang, crash or fill the memory. So it
+is imported here and never in the process that leads. Whoever asks kills this process when an
+answer takes too long, and starts another; this process ends when whoever asks is gone.
+"""
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from servo.ledger.paths import Paths
+from servo.runtime.system import SystemClock
+from servo.sdk.environment import set_environment
+from servo.sdk.secrets import set_secrets
+from servo.storage.from_url import store_from_url
+from servo.worker.asset_log import asset_log
+from servo.worker.evaluating.desk import Desk, Records, Surroundings, told
+from servo.worker.evaluating.messages import Answer, Started, Tick, Ticks, questions
+from servo.worker.evaluating.schedules import evaluate_tick, evaluate_ticks
+from servo.worker.loader import load_project
+from servo.worker.messages import Frames, framed
+from servo.worker.process import LOG_FORMAT, RECEIVE_BYTES, Setting, die_with, open_instance
+
+HANDLERS: Mapping[type[Any], Callable[[Desk, Any], Answer]] = {
+    Tick: evaluate_tick,
+    Ticks: evaluate_ticks,
+}
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """What an evaluator is told first: where everything is, and what run ids are made with."""
+
+    setting: Setting
+    salt: bytes
+
+
+def main() -> int:
+    """Serve whoever is on the other end of the socket."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    asker = socket.socket(fileno=int(sys.argv[1]))
+    asker.set_inheritable(False)
+    threading.Thread(target=die_with, args=(asker.fileno(),), daemon=True).start()
+    try:
+        for place in received(asker, msgspec.msgpack.Decoder(Place)):
+            return _serve(asker, place)
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # whoever asked is gone
+    return 0
+
+
+def _serve(asker: socket.socket, place: Place) -> int:
+    try:
+        desk = make_desk(place)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - user code is imported here
+        _send(asker, Started(error=told(error)))
+        return 1
+    _send(asker, Started())
+    for question in received(asker, questions):
+        _send(asker, HANDLERS[type(question)](desk, question))
+    return 0
+
+
+def make_desk(place: Place) -> Desk:
+    """Import the code, and put everything that an evaluation needs at hand."""
+    setting, clock = place.setting, SystemClock()
+    set_environment(os.environ)
+    project = load_project(setting.code, Path(setting.folder), as_dagster=setting.as_dagster)
+    set_secrets(project.secrets)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
+    records = Records(
+        store=store_from_url(setting.store, clock=clock),
+        paths=Paths(setting.tenant, setting.workspace),
+        salt=place.salt,
+    )
+    around = Surroundings(
+        clock=clock,
+        log=asset_log(),
+        environ=os.environ,
+        instance=cache(lambda: open_instance(setting)),
+    )
+    return Desk(project, records, around)
+
+
+def received(asker: socket.socket, decoder: "msgspec.msgpack.Decoder[Any]") -> Any:
+    """Messages as they come, until the other side hangs up."""
+    frames = Frames(decoder)
+    while data := asker.recv(RECEIVE_BYTES):
+        yield from frames.feed(data)
+
+
+def _send(asker: socket.socket, answer: Answer) -> None:
+    asker.sendall(framed(msgspec.msgpack.encode(answer)))
+
+
+if __name__ == "__main__":
+    _code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(_code)  # threads that user code left behind keep nobody waiting

@@ -1,0 +1,169 @@
+"""What starts runs without a person, at work beside the leader.
+
+A kind of trigger (schedules, sensors, backfills, conditions) looks at the state, decides by a pure
+controller what is due, has user code evaluated by an evaluator process, and commits what came of it
+as one batch whose head is conditional on what was seen. So two hosts, or one that was interrupted
+between any two steps, never do anything twice: what is not committed is due again.
+
+Looking is quick and happens on one thread. Whatever waits for user code is on a thread of its own,
+so that a sensor that hangs keeps no schedule waiting.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from servo.core.events.envelope import Answer, Batch, Event
+from servo.core.state.state import State
+from servo.errors import ServoError
+from servo.ports.clock import Clock
+from servo.ports.entropy import Entropy
+from servo.runtime.service import Service
+from servo.worker.evaluating.office import Office
+
+LONGEST_PAUSE = timedelta(seconds=1)
+THREADS = 8
+AGAIN_AFTER = 5.0
+"""Seconds after which something that could not be done is tried again."""
+
+Say = Callable[[str], None]
+
+
+class Kind(Protocol):
+    """One kind of trigger."""
+
+    def look(self, state: State, now: datetime) -> bool:
+        """Begin whatever is due; whether there was anything. Must not wait for user code."""
+        ...
+
+    def next_due(self) -> datetime | None:
+        """When to look again at the latest, as far as it is known."""
+        ...
+
+    def is_due(self, state: State, now: datetime) -> bool:
+        """Whether `look` would begin anything, without beginning it."""
+        ...
+
+
+class Means:
+    """What every kind works with: whom to ask, where to commit, and threads to wait on."""
+
+    def __init__(self, service: Service, office: Office, clock: Clock, entropy: Entropy) -> None:
+        self.office = office
+        self._service = service
+        self._entropy = entropy
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="servo-trigger")
+        self._clock = clock
+        self._busy: set[str] = set()
+        self._barred: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self.on_change: Callable[[], None] = lambda: None
+        self.say: Say = lambda _: None
+
+    def begin(self, name: str, work: Callable[[], None]) -> bool:
+        """Do something on a thread, unless something of this name is being done."""
+        with self._lock:
+            barred = self._barred.get(name, 0.0) > self._clock.monotonic()
+            if name in self._busy or barred:
+                return False
+            self._busy.add(name)
+        _ = self._threads.submit(self._guarded, name, work)
+        return True
+
+    def is_busy(self, name: str) -> bool:
+        """Whether something of this name is being done."""
+        with self._lock:
+            return name in self._busy
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being done."""
+        with self._lock:
+            return not self._busy
+
+    def _guarded(self, name: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except ServoError as error:
+            # Nothing is lost: what was not committed is due again when the leader is back.
+            self.say(f"{name}: {error}")
+            self._barred[name] = self._clock.monotonic() + AGAIN_AFTER
+        finally:
+            with self._lock:
+                self._busy.discard(name)
+            self.on_change()
+
+    def commit(self, name: str, events: Iterable[Event]) -> Answer:
+        """Commit a batch and wait for its answer."""
+        return self.submit(name, events).result(30)
+
+    def submit(self, name: str, events: Iterable[Event]) -> "Future[Answer]":
+        """Send a batch on its way."""
+        made = f"{name}-{self._entropy.token_bytes(6).hex()}"
+        return self._service.submit(Batch(id=made, events=tuple(events), actor="triggers"))
+
+    def close(self) -> None:
+        """Let go of what is being done."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class Triggers:
+    """All kinds of triggers of a workspace, looked after on a thread."""
+
+    def __init__(self, service: Service, clock: Clock, means: Means, kinds: Sequence[Kind]) -> None:
+        self._service = service
+        self._clock = clock
+        self._means = means
+        self._kinds = kinds
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._main, name="servo-triggers", daemon=True)
+        means.on_change = self._wake.set
+        service.watch(self._changed)
+
+    def start(self) -> None:
+        """Begin to look after them."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop looking, and end what evaluates."""
+        self._stopping = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._means.close()
+        self._means.office.close()
+
+    def renew(self) -> None:
+        """The code has changed."""
+        self._means.office.renew()
+        self._wake.set()
+
+    def look(self) -> bool:
+        """Look once at everything; whether anything was begun or is being done."""
+        try:
+            state = self._service.engine.state
+        except ServoError:
+            return not self._means.idle
+        now = self._clock.now()
+        begun = [kind.look(state, now) for kind in self._kinds]
+        return any(begun) or not self._means.idle
+
+    def _changed(self, state: State) -> None:
+        del state
+        self._wake.set()
+
+    def _main(self) -> None:
+        while not self._stopping:
+            self._wake.clear()
+            _ = self.look()
+            _ = self._wake.wait(self._pause())
+
+    def _pause(self) -> float:
+        due: list[Any] = [kind.next_due() for kind in self._kinds]
+        now = self._clock.now()
+        pauses = [at - now for at in due if at is not None]
+        shortest = min([LONGEST_PAUSE, *pauses])
+        return max(shortest.total_seconds(), 0.02)
