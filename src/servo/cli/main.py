@@ -42,6 +42,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "resume": ("servo.cli.commands.materialize:resume", "Finish runs that were begun."),
         "run": ("servo.cli.commands.runs:run", "See what ran, and stop it."),
         "status": ("servo.cli.commands.status:status", "Say how a workspace stands."),
+        "tick": ("servo.cli.commands.tick:tick", "Do what is due now, then end."),
+        "schedule": ("servo.cli.commands.schedules:schedule", "See, pause and trigger schedules."),
         "sql": ("servo.cli.commands.sql:sql", "Ask tables and asset data with SQL."),
     }
 )

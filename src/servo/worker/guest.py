@@ -10,19 +10,22 @@ request: then the batch is among the dead letters, under the name the guest gave
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 from servo.core.declared import Declared
 from servo.core.events.codec import encode_batch
-from servo.core.events.envelope import Batch
+from servo.core.events.envelope import Batch, Event
+from servo.core.events.runs import RunRequested
 from servo.core.ids import ulid
 from servo.core.plan import Plan
+from servo.core.state.rows.automation import ScheduleDefinitionRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.rows.system import DeadLetterRow
 from servo.core.state.states import TERMINAL_RUN_STATES, TaskState
 from servo.errors import Conflict, NotFound, Unavailable
 from servo.ledger.paths import Paths
+from servo.ports.object_store import ObjectStore
 from servo.projection.reader import Reader, Snapshot
 from servo.runtime.system import SystemClock, SystemEntropy
 from servo.storage.from_url import store_from_url
@@ -90,6 +93,33 @@ class Guest:
         """Ask for a run that repeats what another left undone, with its tags; its id."""
         return self._leave(Wanted(plan=plan, run_key=run_key, tags=run.labels, again=run.run_id))
 
+    @property
+    def salt(self) -> bytes:
+        """What the ids of runs are made with."""
+        return bytes.fromhex(self._reader.snapshot().manifest.identity)
+
+    def submit(self, events: Sequence[Event]) -> list[str]:
+        """Leave what asks for runs to the other process, whole; their ids."""
+        now = self._clock.now()
+        name = ulid(now, self._entropy.token_bytes(10))
+        batch = Batch(id=f"request-{name}", events=tuple(events), actor="user", sent_at=now)
+        key = self.paths.inbox_item(name)
+        self._store.create(key, encode_batch(batch))
+        runs = [event.run_id for event in events if isinstance(event, RunRequested)]
+        self._sent |= dict.fromkeys(runs, (batch.id, key))
+        return runs
+
+    def schedule(self, name: str) -> ScheduleDefinitionRow:
+        """A schedule that the other process has deployed, by its name."""
+        rows = self._reader.read(lambda snapshot: snapshot.rows("schedule_definitions"))
+        found = [row for row in rows if isinstance(row, ScheduleDefinitionRow)]
+        return next(row for row in found if row.schedule_id == name)
+
+    @property
+    def store(self) -> ObjectStore:
+        """Where plans are stored."""
+        return self._store
+
     def open_runs(self) -> list[RunRow]:
         """Runs that were asked for and have not ended, oldest first."""
         self._look()
@@ -140,15 +170,7 @@ class Guest:
     # --- between the two ----------------------------------------------------------------------
 
     def _leave(self, request: Wanted) -> str:
-        identity = bytes.fromhex(self._reader.snapshot().manifest.identity)
-        events = run_events(self._store, self.paths, identity, request)
-        now = self._clock.now()
-        name = ulid(now, self._entropy.token_bytes(10))
-        batch = Batch(id=f"request-{name}", events=events, actor="user", sent_at=now)
-        key = self.paths.inbox_item(name)
-        self._store.create(key, encode_batch(batch))
-        self._sent[events[0].run_id] = (batch.id, key)
-        return events[0].run_id
+        return self.submit(run_events(self._store, self.paths, self.salt, request))[0]
 
     def _look(self) -> None:
         """See what was published since."""

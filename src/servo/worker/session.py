@@ -1,17 +1,24 @@
 """A project at work: a leader, its worker processes, and the runs somebody waits for."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, overload
 
 from servo.config import Settings, WorkerSettings, worker_settings
+from servo.controllers import timers
 from servo.core.declared import Declared
+from servo.core.events.envelope import Event
+from servo.core.events.runs import RunRequested
 from servo.core.plan import Plan
+from servo.core.state.rows.automation import ScheduleDefinitionRow
 from servo.core.state.rows.execution import RunRow, TaskRow
+from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES
-from servo.errors import Conflict
+from servo.errors import Conflict, ServoError
 from servo.ledger.paths import Paths
+from servo.ports.object_store import ObjectStore
 from servo.runtime.deployment import open_world
 from servo.runtime.service import Service, World
 from servo.worker.evaluating.office import Office
@@ -109,6 +116,28 @@ class Session:
         self._waiting.add(self._requests.name_run(run_key))
         return self._requests.run(plan, run_key, run.labels, again=run.run_id)
 
+    def submit(self, events: Sequence[Event]) -> list[str]:
+        """Commit what asks for runs, whole; their ids."""
+        runs = [event.run_id for event in events if isinstance(event, RunRequested)]
+        for run in runs:
+            self._waiting.add(run)
+        self._requests.commit(events)
+        return runs
+
+    def schedule(self, name: str) -> ScheduleDefinitionRow:
+        """A schedule that was deployed, by its name."""
+        return self.service.engine.state.schedules.rows[name]
+
+    @property
+    def store(self) -> ObjectStore:
+        """Where plans are stored."""
+        return self._world.store
+
+    @property
+    def salt(self) -> bytes:
+        """What the ids of runs are made with."""
+        return self._requests.salt()
+
     def cancel(self, run: str) -> None:
         """Ask for a run to be stopped."""
         self._requests.cancel(run, by="session")
@@ -147,6 +176,17 @@ class Session:
         state = self.service.engine.state
         return [state.tasks.rows[key] for key in list(state.index.running)]
 
+    def settled(self) -> bool:
+        """Whether nothing of what was begun can go on now, and nobody has asked for more."""
+        try:
+            engine = self.service.engine
+        except ServoError:
+            return False  # it takes over again, unless it is over: then waiting says so
+        if len(engine.inbox) or can_go_on(engine.state, self._world.clock.now()):
+            return False
+        self.service.wake()  # so that what others left is found
+        return not self._world.store.list_after(self.paths.inbox_prefix, limit=1)
+
     def interrupt(self) -> str:
         """Stop what runs, to be gone on with later; how, for whoever stopped it."""
         self.pool.drain()
@@ -156,6 +196,15 @@ class Session:
         """The tasks of a run, as they stand."""
         state = self.service.engine.state
         return [state.tasks.rows[run, name] for name in list(state.index.run_tasks.get(run, ()))]
+
+
+def can_go_on(state: State, now: datetime) -> bool:
+    """Whether something of the runs that were begun can be done now, without waiting."""
+    index = state.index
+    if index.ready_count or index.active or index.runs_expanding or index.outbox_pending:
+        return True
+    at = timers.next_due(state)
+    return at is not None and at <= now
 
 
 def setting_for(  # noqa: PLR0913 - all that a worker is told

@@ -120,7 +120,7 @@ def resume(*, code: str | None, where: Where, workers: int, as_dagster: bool, js
         ended = _finish_begun(host, json_=json_)
     if json_:
         emit_json([{"run": one.run, "tasks": one.tasks} for one in ended])
-        return max((_exit_code(one) for one in ended), default=0)
+        return max((exit_code_of(one) for one in ended), default=0)
     if not ended:
         console().print("nothing to resume: every run has ended")
     return max((tell(one, where, json_=False) for one in ended), default=0)
@@ -173,14 +173,15 @@ def tell(ended: Ended, where: Where, *, json_: bool) -> int:
     """Say what became of a run; the exit code of the command that asked for it."""
     if json_:
         emit_json({"run": ended.run, "tasks": ended.tasks})
-        return _exit_code(ended)
+        return exit_code_of(ended)
     target = where.open()
     reader = Reader(target.store, target.paths)
     summary(ended, reader.read(lambda snapshot: outputs_of(snapshot, ended.run.run_id)))
-    return _exit_code(ended)
+    return exit_code_of(ended)
 
 
-def _exit_code(ended: Ended) -> int:
+def exit_code_of(ended: Ended) -> int:
+    """The exit code of a command that asked for a run."""
     return 0 if ended.run.state is RunState.SUCCEEDED else FAILED
 
 

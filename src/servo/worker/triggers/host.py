@@ -42,10 +42,6 @@ class Kind(Protocol):
         """When to look again at the latest, as far as it is known."""
         ...
 
-    def is_due(self, state: State, now: datetime) -> bool:
-        """Whether `look` would begin anything, without beginning it."""
-        ...
-
 
 class Means:
     """What every kind works with: whom to ask, where to commit, and threads to wait on."""
@@ -141,14 +137,14 @@ class Triggers:
         self._means.office.renew()
         self._wake.set()
 
-    def look(self) -> bool:
-        """Look once at everything; whether anything was begun or is being done."""
+    def look(self, now: datetime | None = None) -> bool:
+        """Look once at everything that is due by `now`; whether anything was or is being done."""
         try:
             state = self._service.engine.state
         except ServoError:
             return not self._means.idle
-        now = self._clock.now()
-        begun = [kind.look(state, now) for kind in self._kinds]
+        by = self._clock.now() if now is None else now
+        begun = [kind.look(state, by) for kind in self._kinds]
         return any(begun) or not self._means.idle
 
     def _changed(self, state: State) -> None:

@@ -67,10 +67,6 @@ class Schedules:
         """When the first schedule is due."""
         return self._timetable.next_due()
 
-    def is_due(self, state: State, now: datetime) -> bool:
-        """Whether a tick is due."""
-        return bool(self._due(state, now))
-
     def _due(self, state: State, now: datetime) -> list[Seen]:
         self._timetable.look(state)
         rows, states = state.schedules.rows, state.schedule_state.rows

@@ -1,0 +1,106 @@
+"""`servo tick`: one pass over everything that is due, and nothing if nothing is."""
+
+from datetime import datetime
+
+import click
+from rich.text import Text
+
+from servo.cli.code import as_dagster_option
+from servo.cli.commands.materialize import FAILED, with_workers
+from servo.cli.hosts import Code, read_code, stopped_by_sigterm
+from servo.cli.narrator import Narrator
+from servo.cli.output import console, emit_json, instant, plural
+from servo.cli.workspace import Where, at_a_workspace
+from servo.config import Settings
+from servo.core.state.rows.execution import RunRow
+from servo.core.state.states import RunState
+from servo.ledger.paths import Paths
+from servo.projection.arrow import without_pandas
+from servo.runtime.system import SystemClock
+from servo.sdk.executors import at_most
+from servo.storage.from_url import store_from_url
+from servo.worker.one_pass import Outlook, make_pass, outlook
+from servo.worker.process import Setting
+from servo.worker.registry import at_work, registry_folder
+from servo.worker.session import Session, setting_for
+
+
+@click.command("tick")
+@click.argument("code", required=False)
+@with_workers
+@as_dagster_option
+@click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
+@at_a_workspace
+def tick(*, code: str | None, where: Where, workers: int, as_dagster: bool, json_: bool) -> int:
+    """Do everything in CODE's workspace that is due now, then end.
+
+    Schedules tick, sensors look, backfills and runs go on, until nothing can be done without
+    waiting. If nothing is due, nothing is written. So any cron, timer or pipeline that calls this
+    now and then is all it takes to run a workspace.
+    """
+    found, _ = read_code(code, as_dagster=as_dagster)
+    setting = setting_for(
+        found.name,
+        found.folder,
+        where.url,
+        tenant=where.tenant,
+        workspace=where.workspace,
+        as_dagster=as_dagster,
+    )
+    busy = at_work(registry_folder(), setting.address)
+    if busy is not None:
+        return _told(Outlook(), [], json_=json_, instead=f"process {busy.pid} is at work here")
+    clock = SystemClock()
+    without_pandas()
+    store = store_from_url(where.url, clock=clock)
+    paths = Paths(where.tenant, where.workspace)
+    ahead = outlook(store, paths, found.name, found.declared, clock.now())
+    if not ahead.why:
+        return _told(ahead, [], json_=json_)
+    return _told(ahead, _pass(found, setting, workers, clock.now()), json_=json_)
+
+
+def _pass(code: Code, setting: Setting, workers: int, began: datetime) -> list[RunRow]:
+    """Lead the workspace for one pass; the runs that ended in it."""
+    out = console(stderr=True)
+    size = at_most(workers, code.executor)
+    with (
+        stopped_by_sigterm(),
+        Session(setting, workers=size, settings=Settings(), triggers=True) as session,
+    ):
+        narrator = Narrator(out.print)
+        _ = narrator.begin(session.service.engine.state)
+        try:
+            session.deploy(code.name, code.declared)
+            make_pass(session, SystemClock().now())
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(session.interrupt()) from None
+        state = session.service.engine.state
+        narrator.look(state)
+        rows = list(state.runs.rows.values())
+    return [row for row in rows if row.finished_at is not None and row.finished_at >= began]
+
+
+def _told(ahead: Outlook, ended: list[RunRow], *, json_: bool, instead: str = "") -> int:
+    """Say what was done, or when something will be; the exit code."""
+    failed = [row for row in ended if row.state is not RunState.SUCCEEDED]
+    if json_:
+        emit_json(
+            {
+                "why": ahead.why or instead,
+                "next_due": ahead.next_due,
+                "runs": [{"run_id": row.run_id, "state": row.state} for row in ended],
+            }
+        )
+        return FAILED if failed else 0
+    out = console()
+    if instead:
+        out.print(instead)
+    elif ahead.why:
+        out.print(f"{ahead.why}; {plural(len(ended), 'run')} ended, {len(failed)} not well")
+    else:
+        later = "" if ahead.next_due is None else f"; next at {instant(ahead.next_due)}"
+        out.print(f"nothing is due{later}")
+    for row in failed:
+        out.print(Text(f"{row.run_id} {row.state.value}: see `servo run show {row.run_id}`", "red"))
+    return FAILED if failed else 0

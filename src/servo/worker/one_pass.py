@@ -1,0 +1,82 @@
+"""One pass over everything that is due, for whoever comes by now and then.
+
+`servo tick` leads a workspace only if there is something to do. To lead is to write, so whether
+there is has to be told from what was published: code that declares something new, requests in the
+inbox, an entry behind the newest manifest (somebody died, or is at work), tasks that can go on, and
+whatever the triggers find due. A workspace where nothing is due costs a few reads.
+"""
+
+import threading
+from datetime import datetime
+
+import msgspec
+
+from servo.controllers import timers
+from servo.controllers.schedules import Timetable
+from servo.core.declared import Declared
+from servo.core.state.state import State
+from servo.errors import NotFound
+from servo.ledger.paths import Paths
+from servo.ledger.reader import LedgerReader
+from servo.ports.object_store import ObjectStore
+from servo.projection.load import load_state
+from servo.projection.reader import Reader
+from servo.worker.deploying import changes
+from servo.worker.session import Session, can_go_on
+
+LOOK_EVERY = 0.05
+
+
+class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether something is to be done now, why, and when it will be otherwise."""
+
+    why: str = ""
+    next_due: datetime | None = None
+
+
+def outlook(
+    store: ObjectStore, paths: Paths, location: str, declared: Declared, now: datetime
+) -> Outlook:
+    """How a workspace stands, by what was published. Writes nothing."""
+    try:
+        manifest = Reader(store, paths).snapshot().manifest
+        state = load_state(store, manifest, paths.tenant, paths.workspace)
+    except NotFound:
+        return Outlook(why="the workspace is new")
+    if _has_tail(store, paths, state.seq):
+        return Outlook(why="somebody left before everything was published")
+    if store.list_after(paths.inbox_prefix, limit=1):
+        return Outlook(why="requests wait in the inbox")
+    if changes(state, location, declared):
+        return Outlook(why="the code declares something new")
+    return _due(state, now)
+
+
+def _has_tail(store: ObjectStore, paths: Paths, seq: int) -> bool:
+    return LedgerReader(store, paths).read_bytes(seq + 1) is not None
+
+
+def _due(state: State, now: datetime) -> Outlook:
+    if can_go_on(state, now):
+        return Outlook(why="tasks can go on")
+    timetable = Timetable()
+    timetable.look(state)
+    if ticking := timetable.due(now):
+        return Outlook(why=f"schedules are due: {', '.join(ticking[:5])}")
+    instants = [timetable.next_due(), timers.next_due(state)]
+    return Outlook(next_due=min((at for at in instants if at is not None), default=None))
+
+
+def make_pass(session: Session, now: datetime) -> None:
+    """Look after the triggers, and work, until nothing is due by `now` and nothing can go on.
+
+    What becomes due meanwhile is for the next pass: otherwise one that ticks every second would
+    never end.
+    """
+    triggers, pause = session.triggers, threading.Event()
+    while True:
+        busy = triggers is not None and triggers.look(now)
+        session.pool.check()
+        if not busy and session.settled():
+            return
+        _ = pause.wait(LOOK_EVERY)

@@ -1,0 +1,202 @@
+"""Schedules on real processes: `servo dev` and `servo tick` make their runs, once each."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servo.testing.command_line import asked, servo
+
+LIMIT = 60
+CODE = """
+import os
+import time
+from pathlib import Path
+from servo import DefaultScheduleStatus, RunRequest, ScheduleDefinition, SkipReason, asset, schedule
+
+RUNNING = DefaultScheduleStatus.RUNNING
+
+@asset
+def orders():
+    return 1
+
+@asset
+def total(orders):
+    return orders
+
+@asset
+def other():
+    return 2
+
+plain = ScheduleDefinition(
+    name="plain", cron_schedule="* * * * * *", target="orders+", default_status=RUNNING
+)
+stopped = ScheduleDefinition(name="stopped", cron_schedule="* * * * * *", target="other")
+
+@schedule(cron_schedule="* * * * * *", target="other", default_status=RUNNING)
+def raises(context):
+    raise ValueError("not today")
+
+@schedule(cron_schedule="* * * * * *", target="other", default_status=RUNNING)
+def ends(context):
+    os._exit(7)
+
+@schedule(cron_schedule="* * * * * *", target="other", default_status=RUNNING)
+def once(context):
+    return RunRequest(run_key="the only one")
+"""
+
+
+def ticks_of(folder: Path, name: str) -> list[dict[str, Any]]:
+    return asked(folder, "schedule", "ticks", name, "--limit", "1000")
+
+
+class Dev:
+    """A `servo dev` in a folder, until it is stopped or killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "servo.cli.main", "dev"],
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def until(self, met: Any) -> None:
+        until = time.monotonic() + LIMIT
+        while not met():
+            assert time.monotonic() < until, "it did not happen"
+            assert self.process.poll() is None, "servo dev has ended"
+            time.sleep(0.2)
+
+    def has_ticked(self, name: str, times: int, status: str = "TRIGGERED") -> bool:
+        if not (self._folder / ".servo").is_dir():
+            return False
+        done = servo(self._folder, "schedule", "ticks", name, "--json")
+        return done.stdout.count(f'"{status}"') >= times
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+        assert self.process.wait(LIMIT) is not None
+
+    def kill(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(LIMIT)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "assets.py").write_text(CODE)
+    return tmp_path
+
+
+def test_each_schedule_ticks_whatever_the_code_of_others_does(folder: Path) -> None:
+    dev = Dev(folder)
+    dev.until(lambda: dev.has_ticked("plain", 3))
+    dev.until(lambda: dev.has_ticked("raises", 1, "FAILED"))
+    dev.until(lambda: dev.has_ticked("ends", 1, "FAILED"))
+    dev.until(lambda: dev.has_ticked("once", 2))
+    dev.stop()
+    assert {tick["message"] for tick in ticks_of(folder, "raises") if tick["status"] == "FAILED"}
+    [told] = {tick["message"] for tick in ticks_of(folder, "ends") if tick["status"] == "FAILED"}
+    assert told == "the process that evaluates ended with 7"
+    assert ticks_of(folder, "stopped") == []
+    runs = {run["run_id"]: run for run in asked(folder, "run", "list", "--limit", "1000")}
+    for tick in ticks_of(folder, "plain"):
+        if tick["status"] == "TRIGGERED":
+            assert runs[tick["run_id"]]["labels"]["servo/schedule"] == "plain"
+    only = [run for run in runs.values() if run["run_key"] == "sched:once:key:the only one"]
+    assert len(only) == 1, "the same key asks for the same run"
+    assert {run["state"] for run in runs.values()} <= {"SUCCEEDED", "RUNNING"}
+
+
+def test_a_tick_and_its_runs_survive_a_kill_whole(folder: Path) -> None:
+    for _ in range(3):
+        dev = Dev(folder)
+        dev.until(lambda dev=dev: dev.has_ticked("plain", 1))
+        dev.kill()
+    assert servo(folder, "resume").returncode == 0
+    triggered = [tick for tick in ticks_of(folder, "plain") if tick["status"] == "TRIGGERED"]
+    runs = Counter(
+        run["run_id"]
+        for run in asked(folder, "run", "list", "--limit", "1000")
+        if run["labels"].get("servo/schedule") == "plain"
+    )
+    assert Counter(tick["run_id"] for tick in triggered) == runs
+    assert len({tick["scheduled_for"] for tick in triggered}) == len(triggered)
+
+
+def test_one_pass_does_what_is_due_and_an_idle_one_writes_nothing(folder: Path) -> None:
+    assert "new" in servo(folder, "tick").stdout
+    for name in ("plain", "raises", "ends", "once"):
+        _ = servo(folder, "schedule", "pause", name)
+    assert asked(folder, "tick")["why"] == "requests wait in the inbox"
+    before = files(folder)
+    idle = asked(folder, "tick")
+    assert (idle["why"], idle["next_due"], idle["runs"]) == ("", None, [])
+    assert files(folder) == before
+    _ = servo(folder, "schedule", "resume", "plain")
+    done = asked(folder, "tick")
+    assert done["why"] == "requests wait in the inbox"
+    time.sleep(1.1)
+    due = asked(folder, "tick")
+    assert due["why"] == "schedules are due: plain"
+    assert {run["state"] for run in due["runs"]} == {"SUCCEEDED"}
+    skipped = [tick for tick in ticks_of(folder, "plain") if tick["message"] == "paused"]
+    assert len(skipped) == 1, "what a pause costs is on record"
+
+
+def files(folder: Path) -> dict[str, int]:
+    store = folder / ".servo"
+    return {str(path): path.stat().st_mtime_ns for path in store.rglob("*") if path.is_file()}
+
+
+def test_a_person_can_have_a_schedule_tick(folder: Path) -> None:
+    made = asked(folder, "schedule", "trigger", "stopped", "--at", "2025-01-15T06:00")
+    assert [run["state"] for run in made["runs"]] == ["SUCCEEDED"]
+    [tick] = ticks_of(folder, "stopped")
+    assert tick["scheduled_for"] == "2025-01-15T06:00:00Z"
+    assert tick["run_id"] == made["runs"][0]["run_id"]
+    dry = servo(folder, "schedule", "trigger", "stopped", "--dry-run")
+    assert "it asks for 1 task" in dry.stdout
+    assert len(ticks_of(folder, "stopped")) == 1
+    failed = servo(folder, "schedule", "trigger", "raises")
+    assert failed.returncode == 2
+    assert "ValueError: not today (assets.py:" in failed.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("show", "nobody"), "there is no schedule nobody"),
+        (("pause", "nobody"), "there is no schedule nobody"),
+        (("resume", "plain"), "schedule plain is not paused"),
+        (("trigger", "plian"), "did you mean 'plain'?"),
+        (("trigger", "plain", "--at", "soon"), "'soon' is no time"),
+    ],
+)
+def test_mistakes_are_told_with_their_remedy(
+    folder: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    _ = servo(folder, "tick")
+    done = servo(folder, "schedule", *arguments)
+    assert done.returncode != 0
+    assert words in done.stderr
+
+
+def test_a_schedule_that_left_the_code_is_removed_and_one_that_comes_back_begins_anew(
+    folder: Path,
+) -> None:
+    _ = servo(folder, "tick")
+    (folder / "assets.py").write_text(CODE.replace('name="stopped"', 'name="renamed"'))
+    assert asked(folder, "tick")["why"] == "the code declares something new"
+    names = [row["definition"]["schedule_id"] for row in asked(folder, "schedule", "list")]
+    assert names == ["ends", "once", "plain", "raises", "renamed"]
