@@ -127,6 +127,7 @@ if TYPE_CHECKING:
         SkipReason,
     )
     from servo.sdk.schedules import (
+        MissedTicks,
         ScheduleDefinition,
         ScheduleEvaluationContext,
         build_schedule_context,
@@ -246,6 +247,7 @@ __all__ = [
     "LastPartitionMapping",
     "MaterializeResult",
     "MetadataValue",
+    "MissedTicks",
     "MonthlyPartitionsDefinition",
     "MultiAssetSensorDefinition",
     "MultiPartitionKey",
@@ -445,6 +447,7 @@ _PLACES = {
     "RunStatusSensorContext": "servo.sdk.sensors",
     "RunStatusSensorDefinition": "servo.sdk.sensors",
     "RunsFilter": "servo.worker.instance_records",
+    "MissedTicks": "servo.sdk.schedules",
     "ScheduleDefinition": "servo.sdk.schedules",
     "ScheduleEvaluationContext": "servo.sdk.schedules",
     "ScheduleType": "servo.sdk.time_partitions",
