@@ -28,6 +28,7 @@ from benchmarks import (
     processes,
     publishing,
     starting,
+    triggering,
 )
 from benchmarks.measure import Result
 from benchmarks.scratch import Scratch
@@ -53,6 +54,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "layers": executing.layers,
     "start_up": processes.start_up,
     "tree_memory": processes.tree_memory,
+    "schedules_due": triggering.schedules_due,
+    "idle_pass": triggering.idle_pass,
 }
 
 

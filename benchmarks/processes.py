@@ -31,7 +31,7 @@ def start_up(scratch: Scratch, *, quick: bool) -> list[Result]:
     taken: list[list[float]] = [[], [], []]
     for _ in range(rounds):
         for held, command in zip(taken, (version, imported, nothing), strict=True):
-            held.append(_cpu_seconds(command) * 1e3)
+            held.append(cpu_seconds(command) * 1e3)
     floor = median(taken[2])
     return [
         _started("start_up.version", taken[0], floor, most=150),
@@ -53,9 +53,10 @@ def _started(name: str, taken: Sequence[float], floor: float, *, most: float) ->
     )
 
 
-def _cpu_seconds(command: Sequence[str]) -> float:
+def cpu_seconds(command: Sequence[str], folder: Path | None = None) -> float:
+    """The processor time that a command takes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
 
