@@ -33,7 +33,7 @@ from servo.sdk.targets import Target
 from servo.sdk.triggers import Resolved, resolve
 from servo.worker.evaluating.messages import AskedRun
 from servo.worker.hooking import JOB_LABEL
-from servo.worker.requesting import Wanted, run_events, with_config
+from servo.worker.requesting import PARTITION_LABEL, Wanted, run_events, with_config
 
 SCHEDULE_LABEL = "servo/schedule"
 SENSOR_LABEL = "servo/sensor"
@@ -135,13 +135,18 @@ class Desk:
         config: dict[str, Any] = job.run_config() if job else {}
         config |= request.run_config or {}
         own = {**job.tags, **job.run_tags, JOB_LABEL: job.name} if job else {}
+        if request.partition_key is not None:
+            own[PARTITION_LABEL] = request.partition_key
         return with_config({**own, **(request.tags or {}), **trigger.labels}, config)
 
     def _plan(self, keys: tuple[AssetKey, ...], request: RunRequest) -> Plan:
         if request.partition_key is not None:
-            raise Invalid(
-                f"the partition {request.partition_key!r} cannot be made yet",
-                remedy="ask for a run without a partition_key",
+            return plan_assets(
+                self.project,
+                keys,
+                partition_keys=[request.partition_key],
+                now=self.clock.now(),
+                dynamic_partitions=self.instance(),
             )
         if keys not in self._plans:
             self._plans[keys] = plan_assets(self.project, keys)
