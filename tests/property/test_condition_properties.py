@@ -121,7 +121,9 @@ class Reference:
         self.requested: dict[str, set[int]] = {}
         self.last: datetime | None = None
 
-    def tick(self, graph: Graph, history: list[Happened], news: int, now: datetime) -> dict[str, int]:
+    def tick(
+        self, graph: Graph, history: list[Happened], news: int, now: datetime
+    ) -> dict[str, int]:
         self.graph, self.history, self.news, self.now = graph, history, news, now
         self.before, self.asked = self.requested, dict[str, set[int]]()
         self.values: dict[tuple[Any, ...], int] = {}
@@ -155,7 +157,7 @@ class Reference:
         self.values[path] = bitmaps.bitmap(found)
         return found, when
 
-    def judge(
+    def judge(  # noqa: PLR0911 - one for each kind
         self,
         condition: AutomationCondition,
         key: Key,
@@ -172,8 +174,9 @@ class Reference:
         match condition:
             case And() | Or():
                 parts = [below(child, n) for n, child in enumerate(condition.operands)]
-                sets = [part[0] for part in parts]
-                found = there.intersection(*sets) if isinstance(condition, And) else set().union(*sets)
+                sets: list[set[int]] = [part[0] for part in parts]
+                whole = isinstance(condition, And)
+                found = there.intersection(*sets) if whole else set[int]().union(*sets)
                 return _at(found, *(part[1] for part in parts))
             case Not():
                 return there - below(condition.operand, 0)[0], {}
@@ -189,9 +192,7 @@ class Reference:
                 )
                 held = (self.memory.get(path, set()) | trigger) - reset
                 held |= {
-                    p
-                    for p in trigger & reset
-                    if p in begun and p in ended and begun[p] > ended[p]
+                    p for p in trigger & reset if p in begun and p in ended and begun[p] > ended[p]
                 }
                 self.memory[path] = held & there
                 return _at(held & there, begun)
@@ -204,8 +205,14 @@ class Reference:
             case _:
                 raise AssertionError(condition)
 
-    def around(
-        self, condition: Any, key: Key, path: tuple[Any, ...], *, together: bool, above: tuple[Any, ...]
+    def around(  # noqa: C901, PLR0912 - three kinds of neighbours
+        self,
+        condition: Any,
+        key: Key,
+        path: tuple[Any, ...],
+        *,
+        together: bool,
+        above: tuple[Any, ...],
     ) -> tuple[set[int], When]:
         asset = self.graph.assets[key[0]]
         here = asset.space.universe(self.now)
@@ -214,6 +221,10 @@ class Reference:
         def along(dep: Dependency) -> Callable[[int], int]:
             there = self.graph.assets[dep.key].space.universe(self.now)
             return lambda bits: dep.mapping.downstream(bits, (there, here))
+
+        def against(dep: Dependency) -> Callable[[int], int]:
+            there = self.graph.assets[condition.key.canonical()].space.universe(self.now)
+            return lambda bits: dep.mapping.upstream(bits, (here, there))
 
         match condition:
             case Deps() if not key[1]:
@@ -232,13 +243,12 @@ class Reference:
                 there = other.space.universe(self.now)
                 same = other.space.fingerprint == asset.space.fingerprint
                 mapping = SAME if same else EVERYTHING
-                nodes = [((other.key, ""), lambda bits: mapping.downstream(bits, (there, here)), same)]
+                nodes = [
+                    ((other.key, ""), lambda bits: mapping.downstream(bits, (there, here)), same)
+                ]
                 for dep in other.deps:
                     if dep.key == asset.key:
-                        back = dep.mapping
-                        nodes = [
-                            ((other.key, ""), lambda bits: back.upstream(bits, (here, there)), same)
-                        ]
+                        nodes = [((other.key, ""), against(dep), same)]
                 for dep in asset.deps:
                     if dep.key == other.key:
                         nodes = [((other.key, ""), along(dep), dep.together)]
@@ -358,7 +368,9 @@ class Reference:
                     "freshness_warned": "WARN",
                     "freshness_failed": "FAIL",
                 }[name]
-                judged = [h.rest[0] for h in self.history if (h.what, h.asset) == ("judged", key[0])]
+                judged = [
+                    h.rest[0] for h in self.history if (h.what, h.asset) == ("judged", key[0])
+                ]
                 return (there if judged and judged[-1] == wanted else set()), {}
 
     def recent(self, what: str, asset: str) -> list[Happened]:
@@ -462,7 +474,9 @@ LEAVES = (
 )
 
 
-def _joined(inner: st.SearchStrategy[AutomationCondition]) -> st.SearchStrategy[AutomationCondition]:
+def _joined(
+    inner: st.SearchStrategy[AutomationCondition],
+) -> st.SearchStrategy[AutomationCondition]:
     return st.one_of(
         st.tuples(inner, inner).map(lambda pair: pair[0] & pair[1]),
         st.tuples(inner, inner).map(lambda pair: pair[0] | pair[1]),
@@ -495,7 +509,9 @@ def graphs(draw: st.DrawFn) -> list[Asset]:
             if draw(st.booleans()):
                 same = spaces[other] == spaces[name]
                 mapping = draw(st.sampled_from([SAME, Shifted()])) if same else EVERYTHING
-                deps.append(Dependency(key=other, mapping=mapping, together=same and mapping == SAME))
+                deps.append(
+                    Dependency(key=other, mapping=mapping, together=same and mapping == SAME)
+                )
         if draw(st.integers(0, 4)) == 0 and isinstance(spaces[name], Growing):
             deps.append(Dependency(key=name, mapping=Shifted(), together=False))
         checks = [Check(name="x", blocking=draw(st.booleans()))] if draw(st.booleans()) else []
@@ -566,8 +582,8 @@ class Runner:
                 if changes:
                     self.change_code(name)
                 self.start()
-            case (what, name, *rest):
-                self.tell(what, name, rest)
+            case _:
+                self.tell(step[0], step[1], list(step[2:]))
 
     def change_code(self, name: str) -> None:
         self.assets = [

@@ -1,12 +1,13 @@
 """Conditions as they are evaluated: every node with the asset it is about, in one list.
 
-A condition says `any_deps_match(missing())`; a *plan* has a node for each dependency, since each has
-a value and a memory of its own. The nodes of a plan stand in an order in which every one comes
+A condition says `any_deps_match(missing())`; a *plan* has a node for each dependency, since each
+has a value and a memory of its own. The nodes of a plan stand in an order in which every one comes
 after those it is made of, so what changed is evaluated once, from the leaves up.
 """
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 from servo.core.automation.assets import Asset, Check, Graph, Key
 from servo.core.automation.condition import (
@@ -111,6 +112,11 @@ class Node:
         self.lookback: timedelta | None = None
 
     @property
+    def arguments(self) -> tuple[tuple[str, Any], ...]:
+        """What a fact was asked with."""
+        return self.condition.arguments if isinstance(self.condition, Operand) else ()
+
+    @property
     def every(self) -> bool:
         """Whether all of several must be so, and not just one."""
         return bool(getattr(self.condition, "every", False))
@@ -166,7 +172,7 @@ class _Compiler:
         if kind in REMEMBERS:
             node.name = name_of(condition, *key, together=self.together)
         if kind == "in_latest_time_window":
-            seconds = dict(_operand(condition).arguments).get("lookback_delta")
+            seconds = dict(node.arguments).get("lookback_delta")
             node.lookback = None if seconds is None else timedelta(seconds=seconds)
         node.index = len(self.plan.nodes)
         self.plan.nodes.append(node)
@@ -265,5 +271,3 @@ def _operand(condition: AutomationCondition) -> Operand:
             remedy="make it with AutomationCondition.…() and the operators & | ~",
         )
     return condition
-
-

@@ -1,8 +1,8 @@
 """What is so of every asset and check, as bitmaps, kept up to date by what changes.
 
-Whoever reads the workspace tells what happened: `made`, `running`, `failed`, `wiped`, `checked`. Each
-costs as much as the partitions it names, never as many as there are, and is noted in `touched`, by
-which an evaluation knows what to look at. *News* is what happened since the last evaluation; it is
+Whoever reads the workspace tells what happened: `made`, `running`, `failed`, `wiped`, `checked`.
+Each is one operation on a bitmap, and is noted in `touched`, by which an evaluation knows what to
+look at. *News* is what happened since the last evaluation; it is
 over when that has been. Telling the same twice is harmless but for the news.
 """
 
@@ -83,7 +83,7 @@ class World:
             for name in ("", *(check.name for check in asset.checks)):
                 self.facts[asset.key, name] = Facts()
 
-    def made(  # noqa: PLR0913 - all that is told of what was made
+    def made(
         self,
         asset: str,
         bits: int,
@@ -116,9 +116,8 @@ class World:
         facts = self.facts[asset, ""]
         facts.made &= ~bits
         facts.failed &= ~bits
-        for held in (facts.with_root, facts.tagged):
-            for name in held:  # pyright: ignore[reportUnknownVariableType] - of either kind
-                held[name] &= ~bits  # pyright: ignore[reportArgumentType]
+        facts.with_root = {root: held & ~bits for root, held in facts.with_root.items()}
+        facts.tagged = {operand: held & ~bits for operand, held in facts.tagged.items()}
         self._touch((asset, ""), MADE - NEWS)
         for check in self.graph.assets[asset].checks:
             self._forget_results((asset, check.name), bits)

@@ -91,7 +91,6 @@ def _cron_tick_passed(node: Node, view: View) -> int:
 
 
 def _in_latest_time_window(node: Node, view: View) -> int:
-    assert view.now is not None
     space = view.world.graph.assets[node.key[0]].space
     return view.facts(node).universe & space.latest(view.now, node.lookback)
 

@@ -7,8 +7,6 @@ came after an asset was made, but before the evaluation that saw both, is not lo
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from functools import reduce
-from operator import or_
 from types import MappingProxyType
 
 from servo.core.automation.compiling import Node
@@ -26,7 +24,7 @@ def _and(node: Node, view: View) -> int:
 
 def _or(node: Node, view: View) -> int:
     del view
-    return reduce(or_, (child.value for child in node.children), 0)
+    return _union(child.value for child in node.children)
 
 
 def _not(node: Node, view: View) -> int:
@@ -116,7 +114,7 @@ def _of_around(node: Node, view: View) -> Moments:
 
 def _later(first: Iterable[tuple[datetime, int]], second: Moments, both: int) -> int:
     """Those of which the first is known to have happened after the second."""
-    known = reduce(or_, (bits for _, bits in second), 0)
+    known = _union(bits for _, bits in second)
     undecided, found = both & known, 0
     # At the same instant the second counts: it comes first in the order from the newest down.
     steps = [(at, 1, bits) for at, bits in second] + [(at, 0, bits) for at, bits in first]
@@ -125,6 +123,13 @@ def _later(first: Iterable[tuple[datetime, int]], second: Moments, both: int) ->
             found |= bits & undecided
         undecided &= ~bits
     return found
+
+
+def _union(sets: Iterable[int]) -> int:
+    union = 0
+    for bits in sets:
+        union |= bits
+    return union
 
 
 _MOMENTS: Mapping[str, Callable[[Node, View], Moments]] = MappingProxyType(

@@ -7,9 +7,8 @@ for a condition that is no longer there is dropped; for a new one there is nothi
 partitions mean something else than they did, nothing that was remembered of them holds.
 """
 
+import zlib
 from base64 import b85decode, b85encode
-from zlib import compress, decompress
-from zlib import error as ZlibError
 
 import msgspec
 
@@ -77,7 +76,7 @@ def packed(bits: int) -> str:
     if (bits & ~(bits << 1)).bit_count() <= _MOST_RANGES:
         return bitmaps.to_text(bits)
     data = bits.to_bytes((bits.bit_length() + _BYTE - 1) // _BYTE, "little")
-    return _PACKED + b85encode(compress(data)).decode()
+    return _PACKED + b85encode(zlib.compress(data)).decode()
 
 
 def unpacked(text: str) -> int:
@@ -85,9 +84,11 @@ def unpacked(text: str) -> int:
     if not text.startswith(_PACKED):
         return bitmaps.from_text(text)
     try:
-        return int.from_bytes(decompress(b85decode(text[len(_PACKED) :])), "little")
-    except (ValueError, ZlibError) as error:
-        raise Corrupt("a set of partitions cannot be read", remedy="report this as a bug") from error
+        return int.from_bytes(zlib.decompress(b85decode(text[len(_PACKED) :])), "little")
+    except (ValueError, zlib.error) as error:
+        raise Corrupt(
+            "a set of partitions cannot be read", remedy="report this as a bug"
+        ) from error
 
 
 def _text(node: Node) -> str | None:

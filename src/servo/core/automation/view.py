@@ -1,11 +1,13 @@
 """What a node looks at when it is evaluated."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from servo.core.automation.compiling import Node, Plan
 from servo.core.automation.facts import Facts, World
 
 CronKey = tuple[str, str]
+
+EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class View:
@@ -18,7 +20,7 @@ class View:
         self.world = world
         self.plans = plans
         self.last = last
-        self.now: datetime | None = None
+        self.now = EPOCH_START if last is None else last
         self.passed: dict[CronKey, datetime] = {}
 
     def facts(self, node: Node) -> Facts:
@@ -32,5 +34,5 @@ class View:
 
 def cron_of(node: Node) -> CronKey:
     """The schedule that a node waits for."""
-    arguments = dict(getattr(node.condition, "arguments", ()))
+    arguments = dict(node.arguments)
     return arguments["cron_schedule"], arguments["cron_timezone"]
