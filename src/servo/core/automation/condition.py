@@ -89,9 +89,9 @@ class AutomationCondition(msgspec.Struct, frozen=True, kw_only=True):
     def replace(
         self, old: "AutomationCondition | str", new: "AutomationCondition"
     ) -> "AutomationCondition":
-        """The same condition with a part, or what has a label, replaced wherever it occurs."""
+        """The same condition with a part, or what has a label or name, replaced everywhere."""
         found = _checked(new)
-        return self._mapped(lambda node: found if old in (node, node.label) else node)
+        return self._mapped(lambda node: found if _is(node, old) else node)
 
     def _mapped(
         self, change: "Callable[[AutomationCondition], AutomationCondition]"
@@ -455,6 +455,11 @@ class Since(AutomationCondition, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"{self.trigger}.since({self.reset})"
+
+
+def _is(node: AutomationCondition, old: AutomationCondition | str) -> bool:
+    """Whether a node is what is looked for, by value, by label, or as a fact by its name."""
+    return old in (node, node.label) or (isinstance(node, Operand) and old == node.name)
 
 
 def _parts(condition: AutomationCondition, kind: type[_Many]) -> tuple[AutomationCondition, ...]:
