@@ -23,6 +23,7 @@ from servo.core.events.assets import (
     OutputsExpired,
     QuarantineDecided,
 )
+from servo.core.events.automation import AutomationEvaluated, AutomationTicked
 from servo.core.events.backfills import (
     BackfillChunkPlanned,
     BackfillCreated,
@@ -38,9 +39,11 @@ from servo.core.events.dispatch import (
     ExecutionTimedOut,
     LeaseExpired,
 )
+from servo.core.events.freshness import FreshnessChanged
 from servo.core.events.parking import ParkedBatchExpired
 from servo.core.events.quotas import LaneWeightSet, PoolLimitSet, QuotaSet
 from servo.core.events.runs import (
+    AutomationSource,
     BackfillSource,
     PlanCreated,
     PlanDeadlineExceeded,
@@ -82,6 +85,7 @@ from servo.core.events.timers import (
     TimerType,
 )
 from servo.core.fold.apply import apply_entry
+from servo.core.freshness import FreshnessState
 from servo.core.keys import TaskOperation
 from servo.core.retry import RetryPolicy
 from servo.core.state.state import State
@@ -394,12 +398,65 @@ def retention() -> Story:
     return story
 
 
+def conditions() -> Story:
+    """Evaluations of conditions, one that came too late, and assets that grow stale."""
+    story = Story()
+    policy = '{"fail_ms":7200000,"kind":"time_window","warn_ms":3600000}'
+    assets = (
+        AssetDefinition(asset_key="ns/a", freshness_policy=policy),
+        AssetDefinition(asset_key="ns/b", upstream=("ns/a",), automation_condition="eager"),
+    )
+    story.tell(DefinitionsDeployed(deployment_id="d1", assets=assets))
+    for eval_id, tick in (("e1", 1), ("e2", 2), ("e3", 2), ("e2", 2)):
+        source = AutomationSource(evaluation_id=eval_id)
+        asked = RunRequested(
+            run_id=f"run_{eval_id}", run_key=eval_id, request_fingerprint="f", source=source
+        )
+        story.tell(
+            AutomationTicked(
+                sensor_id="default",
+                tick=tick,
+                eval_id=eval_id,
+                applied_seq=story.state.seq,
+                ticked_at=story.now,
+                requested_count=tick - 1,
+                run_keys=(eval_id,) if tick > 1 else (),
+            ),
+            AutomationEvaluated(
+                sensor_id="default",
+                tick=tick,
+                asset_key="ns/b",
+                cursor=f'{{"requested":"{tick - 1}"}}',
+                requested="0" if tick > 1 else "",
+                requested_count=tick - 1,
+                tree='{"label":"eager","kind":"and"}',
+            ),
+            *((asked,) if tick > 1 else ()),
+        )
+        story.wait(seconds=30)
+    story.plan({"a": ()}, "run_a")
+    story.execute("a", run_id="run_a")
+    for version, state in enumerate(("PASS", "WARN", "FAIL", "WARN")):
+        story.wait(hours=1)
+        story.tell(
+            FreshnessChanged(
+                asset_key="ns/a",
+                state=FreshnessState(state),
+                expected_version=min(version, 2),
+                materialization_seq=story.state.assets.rows["ns/a"].last_materialization_seq,
+                changed_at=story.now,
+            )
+        )
+    return story
+
+
 STORIES: dict[str, Callable[[], Story]] = {
     "execution": execution,
     "automation": automation,
     "endings": endings,
     "several_outputs": several_outputs,
     "retention": retention,
+    "conditions": conditions,
 }
 
 

@@ -26,6 +26,7 @@ from servo.core.events.assets import (
     OutputsExpired,
     QuarantineDecided,
 )
+from servo.core.events.automation import AutomationEvaluated, AutomationTicked
 from servo.core.events.backfills import (
     BackfillChunkPlanned,
     BackfillCreated,
@@ -35,7 +36,9 @@ from servo.core.events.backfills import (
 )
 from servo.core.events.dispatch import DispatchRequested, Handover
 from servo.core.events.envelope import Batch, Event, Status
+from servo.core.events.freshness import FreshnessChanged
 from servo.core.events.runs import (
+    AutomationSource,
     BackfillSource,
     PlanCreated,
     RunCancelRequested,
@@ -65,8 +68,9 @@ from servo.core.events.sensors import (
     SensorUpserted,
 )
 from servo.core.events.tasks import Gate, Output, TaskFinished, TaskOutcome
-from servo.core.fold import assets, backfills, schedules, sensors
+from servo.core.fold import assets, automation, backfills, freshness, schedules, sensors
 from servo.core.fold.apply import apply_batch, apply_entry, needs
+from servo.core.freshness import FreshnessState
 from servo.core.keys import TaskOperation, task_key_text
 from servo.core.plan import TaskSpec
 from servo.core.retry import RetryPolicy
@@ -76,7 +80,7 @@ from servo.core.state.states import TERMINAL_RUN_STATES, ChunkState
 from servo.core.state.tables import TABLES, Residency
 from servo.testing.builders import Story, dump
 
-FAMILIES = (schedules, sensors, backfills, assets)
+FAMILIES = (schedules, sensors, automation, backfills, assets, freshness)
 ONCE = RetryPolicy(max_attempts=1, max_infra_retries=0)
 DAYS = tuple(f"day=d:2025-01-{day:02}" for day in range(1, 8))
 TERMINAL = {BackfillState.SUCCEEDED, BackfillState.FAILED, BackfillState.CANCELLED}
@@ -338,15 +342,61 @@ def check(story: Story, draw: DataObject) -> tuple[Event, ...]:
     )
 
 
-BUSY = (schedule_move, sensor_move, backfill_move, asset_move, progress, progress)
-DATA = (backfill_move, asset_move, progress, progress, progress)
+def condition_move(story: Story, draw: DataObject) -> tuple[Event, ...]:
+    """An evaluation of conditions, or a change of freshness, that saw about what there is."""
+    if draw.draw(few) == 0:
+        return freshness_move(story, draw)
+    name = draw.draw(st.sampled_from(["n0", "n1"]))
+    row = story.state.automation_sensors.rows.get(name)
+    tick = (0 if row is None else row.tick) + 1 + draw.draw(off_by_one)
+    head = AutomationTicked(
+        sensor_id=name,
+        tick=tick,
+        eval_id=f"e{draw.draw(few)}",
+        applied_seq=story.state.seq,
+        ticked_at=story.now,
+        requested_count=draw.draw(few),
+    )
+    assets = draw.draw(st.lists(st.sampled_from(["ns/a", "ns/b"]), max_size=2))
+    told = [
+        AutomationEvaluated(
+            sensor_id=name,
+            tick=tick,
+            asset_key=asset,
+            cursor=draw.draw(st.sampled_from([None, "c"])),
+            requested_count=draw.draw(few),
+        )
+        for asset in assets
+    ]
+    asked = run_request(f"{name}:{tick}", AutomationSource(evaluation_id=head.eval_id))
+    return (head, *told, asked) if draw.draw(st.booleans()) else (head, *told)
+
+
+def freshness_move(story: Story, draw: DataObject) -> tuple[Event, ...]:
+    name = draw.draw(st.sampled_from(["ns/a", "ns/b"]))
+    asset, row = story.state.assets.rows.get(name), story.state.freshness.rows.get(name)
+    return (
+        FreshnessChanged(
+            asset_key=name,
+            state=draw.draw(st.sampled_from(FreshnessState)),
+            expected_version=(0 if row is None else row.version) + draw.draw(off_by_one),
+            materialization_seq=None if asset is None else asset.last_materialization_seq,
+            changed_at=story.now,
+        ),
+    )
+
+
+BUSY = (schedule_move, sensor_move, condition_move, backfill_move, asset_move, progress, progress)
+DATA = (backfill_move, asset_move, condition_move, progress, progress, progress)
 
 
 def tell_moves(story: Story, draw: DataObject) -> Iterator[tuple[Batch, Status, Any]]:
     """Tell up to forty moves; after each the batch, its fate, and the rows before it."""
     story.tell(ScheduleUpserted(schedule_id="s0", cron_expressions=("* * * * *",)))
     story.tell(SensorUpserted(sensor_id="n0"))
-    moves = draw.draw(st.sampled_from([BUSY, DATA, (schedule_move,), (sensor_move,)]))
+    moves = draw.draw(
+        st.sampled_from([BUSY, DATA, (schedule_move,), (sensor_move,), (condition_move,)])
+    )
     for _ in range(draw.draw(st.integers(1, 4)) * 10):
         story.wait(minutes=draw.draw(st.sampled_from([0, 1, 5])))
         events = draw.draw(st.sampled_from(moves))(story, draw)

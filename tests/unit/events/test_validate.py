@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
 from servo.core.events.codec import encode_batch, read_back
 from servo.core.events.dispatch import DispatchRequested, Handover
 from servo.core.events.envelope import Batch, Event
@@ -28,6 +29,13 @@ FINISHED = TaskFinished(
     run_id="run_1", task_key="t", attempt_id="a", exec_id="e", outcome=TaskOutcome.SUCCEEDED
 )
 SPEC = TaskSpec(task_key=TaskKeyStr("ns/a:materialize"), asset_key="ns/a")
+
+
+def deployed(policy: str) -> DefinitionsDeployed:
+    asset = AssetDefinition(asset_key="ns/a", freshness_policy=policy)
+    return DefinitionsDeployed(deployment_id="d", assets=(asset,))
+
+
 SCHEDULE = ScheduleUpserted(schedule_id="s", cron_expressions=("* * * * *",))
 
 
@@ -137,9 +145,21 @@ def test_every_event_of_a_batch_is_checked() -> None:
         plan(queue="No such name"),
         SCHEDULE,
         replace(SCHEDULE, cron_expressions=("61 * * * *",)),
+        deployed(""),
+        deployed('{"fail_ms":1,"kind":"time_window"}'),
+        deployed('{"fail_ms":0,"kind":"time_window"}'),
     ],
 )
 def test_a_look_at_the_bytes_refuses_what_a_look_at_each_event_does(event: Event) -> None:
     raw = encode_batch(sent(event))
     batch = read_back(raw)
     assert refused(batch, raw) is refused(batch)
+
+
+def test_a_policy_that_no_one_can_judge_by_is_refused_at_deploy() -> None:
+    check_batch(sent(deployed('{"fail_ms":1,"kind":"time_window"}')))
+    with pytest.raises(Invalid, match="no freshness policy"):
+        check_batch(sent(deployed("daily")))
+    bad = '{"deadline_cron":"61 * * * *","kind":"cron","lower_bound_ms":1}'
+    with pytest.raises(Invalid, match="cron expression"):
+        check_batch(sent(deployed(bad)))

@@ -114,3 +114,12 @@ def test_an_asset_takes_a_condition_and_nothing_else() -> None:
 def test_what_cannot_be_is_refused(make: Callable[[], Any], wrong: str) -> None:
     with pytest.raises(Invalid, match=wrong):
         _ = make()
+
+
+def test_every_kind_of_condition_can_be_read() -> None:
+    for key in ("ns/a", AssetKey(["ns", "a"])):
+        assert repr(A.asset_matches(key, A.missing())) == "asset_matches('ns.a', missing())"
+    assert repr(A.all_checks_match(A.check_passed(), blocking_only=True)) == (
+        "all_checks_match(check_passed(), blocking_only=True)"
+    )
+    assert repr(A.missing().newly_true()) == "missing().newly_true()"

@@ -17,6 +17,7 @@ from servo.core.events.assets import (
     OutputsExpired,
     QuarantineDecided,
 )
+from servo.core.events.automation import AutomationEvaluated, AutomationTicked
 from servo.core.events.backfills import BackfillChunkPlanned, BackfillCreated, BackfillStateChanged
 from servo.core.events.dispatch import (
     CancelGraceExpired,
@@ -27,6 +28,7 @@ from servo.core.events.dispatch import (
     LeaseExpired,
 )
 from servo.core.events.envelope import Event
+from servo.core.events.freshness import FreshnessChanged
 from servo.core.events.parking import ParkedBatchExpired
 from servo.core.events.quotas import LaneWeightSet, PoolLimitSet, QuotaSet
 from servo.core.events.runs import (
@@ -94,6 +96,8 @@ KnownEvent = (
     | SensorResumed
     | SensorCursorReset
     | SensorEvaluated
+    | AutomationTicked
+    | AutomationEvaluated
     | BackfillCreated
     | BackfillChunkPlanned
     | BackfillStateChanged
@@ -105,6 +109,7 @@ KnownEvent = (
     | OutputsExpired
     | AssetWiped
     | DynamicPartitionsChanged
+    | FreshnessChanged
     | ParkedBatchExpired
 )
 

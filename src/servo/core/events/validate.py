@@ -2,8 +2,8 @@
 
 Ids go into paths, queue names and other people's screens, so everything that is an id is checked
 here, whatever route it came by. The fold does not check again: it sees only what passed. Cron
-expressions and time zones are checked here and nowhere later: what a zone is depends on the
-machine, and a replay must not.
+expressions, time zones and freshness policies are checked here and nowhere later: what a zone is
+depends on the machine, and a replay must not.
 """
 
 import re
@@ -13,8 +13,10 @@ from typing import Any, cast
 import msgspec
 
 from servo.core.cron import Cron
+from servo.core.events.assets import DefinitionsDeployed
 from servo.core.events.envelope import Batch, Event, UnknownEvent
 from servo.core.events.schedules import ScheduleUpserted
+from servo.core.freshness import read_policy
 from servo.core.ids import check_name, check_text
 from servo.core.plan import TaskSpec
 from servo.core.wire import MAX_ID_BYTES
@@ -118,6 +120,10 @@ def check_event(event: Event | UnknownEvent) -> None:
     _check_fields(event)
     if isinstance(event, ScheduleUpserted):
         _ = Cron(event.cron_expressions, event.timezone)
+    if isinstance(event, DefinitionsDeployed):
+        for asset in event.assets:
+            if asset.freshness_policy:
+                _ = read_policy(asset.freshness_policy)
 
 
 def _check_fields(value: msgspec.Struct) -> None:

@@ -24,8 +24,10 @@ from servo.core.events.envelope import Answer, Batch, Entry, Event, Kind, Status
 from servo.core.events.tasks import TaskFinished, TaskStarted
 from servo.core.fold import (
     assets,
+    automation,
     backfills,
     dispatch,
+    freshness,
     parking,
     quotas,
     runs,
@@ -51,8 +53,10 @@ _FAMILIES = (
     quotas,
     schedules,
     sensors,
+    automation,
     backfills,
     assets,
+    freshness,
     parking,
 )
 RULES: Mapping[type[Event], Rule] = {k: r for family in _FAMILIES for k, r in family.RULES.items()}

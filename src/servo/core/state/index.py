@@ -9,7 +9,9 @@ from datetime import datetime
 from heapq import heappush
 from typing import TypeVar
 
+from servo.core.state.rows.assets import AssetRow
 from servo.core.state.rows.automation import BackfillChunkRow, BackfillRow
+from servo.core.state.rows.conditions import AssetFreshnessRow
 from servo.core.state.rows.execution import (
     DepSatisfactionRow,
     DispatchOutboxRow,
@@ -64,6 +66,9 @@ class Index:
         self.parked: dict[str, dict[str, None]] = {}
         self.chunks: dict[str, dict[int, None]] = {}
         self.backfills_open: dict[str, None] = {}
+        self.freshness_unjudged: dict[str, None] = {}
+        self.freshness_due: list[tuple[datetime, str]] = []
+        self.freshness_hints: dict[str, datetime] = {}
         self.quotas: dict[tuple[str, str], QuotaRow] = {}
         self.workspace_quota: QuotaRow | None = None
 
@@ -207,6 +212,19 @@ class Index:
             _add(self.chunks, key[0], key[1])
         elif new is None:
             _discard(self.chunks, key[0], key[1])
+
+    def on_asset(self, key: str, old: AssetRow | None, new: AssetRow | None) -> None:
+        """Let the freshness of an asset be judged again if it may be another."""
+        if new is None:
+            self.freshness_unjudged.pop(key, None)
+        elif new.freshness_policy or (old is not None and old.freshness_policy):
+            self.freshness_unjudged[key] = None
+
+    def on_freshness(
+        self, key: str, old: AssetFreshnessRow | None, new: AssetFreshnessRow | None
+    ) -> None:
+        del old, new
+        self.freshness_unjudged[key] = None
 
     def on_quota(self, key: tuple[str, str], old: QuotaRow | None, new: QuotaRow | None) -> None:
         del old

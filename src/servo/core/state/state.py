@@ -32,6 +32,13 @@ from servo.core.state.rows.automation import (
     SensorEvalRow,
     SensorStateRow,
 )
+from servo.core.state.rows.conditions import (
+    AssetFreshnessRow,
+    AutomationEvaluationRow,
+    AutomationSensorRow,
+    AutomationStateRow,
+    FreshnessChangeRow,
+)
 from servo.core.state.rows.execution import (
     DepSatisfactionRow,
     DispatchOutboxRow,
@@ -85,6 +92,11 @@ class State:
         self.sensors: Table[SensorDefinitionRow] = self._table("sensor_definitions")
         self.sensor_state: Table[SensorStateRow] = self._table("sensor_state")
         self.sensor_evals: Table[SensorEvalRow] = self._table("sensor_evals")
+        self.automation_sensors: Table[AutomationSensorRow] = self._table("automation_sensors")
+        self.automation_state: Table[AutomationStateRow] = self._table("automation_state")
+        self.automation_evaluations: Table[AutomationEvaluationRow] = self._table(
+            "automation_evaluations"
+        )
         self.backfills: Table[BackfillRow] = self._table("backfills", index.on_backfill)
         self.chunks: Table[BackfillChunkRow] = self._table(
             "backfill_chunks", index.on_chunk, each=False
@@ -93,9 +105,13 @@ class State:
         self.dynamic_partitions: Table[DynamicPartitionRow] = self._table("dynamic_partitions")
         self.run_keys: Table[RunKeyRow] = self._table("run_key_index")
         self.run_key_conflicts: Table[RunKeyConflictRow] = self._table("run_key_conflicts")
-        self.assets: Table[AssetRow] = self._table("assets")
+        self.assets: Table[AssetRow] = self._table("assets", index.on_asset)
         self.materializations: Table[MaterializationRow] = self._table("materializations")
         self.check_results: Table[CheckResultRow] = self._table("check_results")
+        self.freshness: Table[AssetFreshnessRow] = self._table(
+            "asset_freshness", index.on_freshness
+        )
+        self.freshness_changes: Table[FreshnessChangeRow] = self._table("freshness_changes")
         self.quotas: Table[QuotaRow] = self._table("quotas", index.on_quota)
         self.ledger_index: Table[LedgerIndexRow] = self._table("ledger_index")
         self.answers: Table[IdempotencyKeyRow] = self._table("idempotency_keys")

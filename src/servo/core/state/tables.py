@@ -33,6 +33,13 @@ from servo.core.state.rows.automation import (
     SensorEvalRow,
     SensorStateRow,
 )
+from servo.core.state.rows.conditions import (
+    AssetFreshnessRow,
+    AutomationEvaluationRow,
+    AutomationSensorRow,
+    AutomationStateRow,
+    FreshnessChangeRow,
+)
 from servo.core.state.rows.execution import (
     DepSatisfactionRow,
     DispatchOutboxRow,
@@ -95,6 +102,14 @@ _SPECS = (
     TableSpec("sensor_definitions", SensorDefinitionRow, ("sensor_id",), _LIVE),
     TableSpec("sensor_state", SensorStateRow, ("sensor_id",), _LIVE),
     TableSpec("sensor_evals", SensorEvalRow, ("sensor_id", "dedup_key"), _HISTORY, indexed=True),
+    TableSpec("automation_sensors", AutomationSensorRow, ("sensor_id",), _LIVE),
+    TableSpec("automation_state", AutomationStateRow, ("sensor_id", "asset_key"), _LIVE),
+    TableSpec(
+        "automation_evaluations",
+        AutomationEvaluationRow,
+        ("sensor_id", "asset_key", "tick"),
+        _HISTORY,
+    ),
     TableSpec("backfills", BackfillRow, ("backfill_id",), _LIVE),
     TableSpec("backfill_chunks", BackfillChunkRow, ("backfill_id", "chunk_index"), _LIVE),
     TableSpec("partition_status", PartitionStatusRow, ("asset_key", "partition_key"), _LIVE),
@@ -118,6 +133,8 @@ _SPECS = (
         _HISTORY,
         indexed=True,
     ),
+    TableSpec("asset_freshness", AssetFreshnessRow, ("asset_key",), _LIVE),
+    TableSpec("freshness_changes", FreshnessChangeRow, ("asset_key", "version"), _HISTORY),
     TableSpec("quotas", QuotaRow, ("scope", "name"), _LIVE),
     TableSpec("ledger_index", LedgerIndexRow, ("seq", "batch_index"), _HISTORY),
     TableSpec("idempotency_keys", IdempotencyKeyRow, ("idempotency_key",), _HISTORY, indexed=True),

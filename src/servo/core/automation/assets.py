@@ -1,0 +1,80 @@
+"""What the evaluation knows of a project: assets, what they depend on, their checks and conditions.
+
+Assets are named by their canonical key. `Selects` says whether a selection, as a user wrote it into
+`allow` or `ignore`, includes an asset: what a selection is, only the SDK knows.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from servo.core.automation.condition import AutomationCondition
+from servo.core.automation.identity import told
+from servo.core.automation.spaces import SAME, UNPARTITIONED, Mapping, Space
+from servo.core.graph import downstream_of, reachable, topological_order
+
+Selects = Callable[[Any, str], bool]
+
+Key = tuple[str, str]
+"""An asset, or a check of it: its key, and the name of the check or an empty text."""
+
+
+class Dependency(msgspec.Struct, frozen=True, kw_only=True):
+    """An asset that another is made from. `together` says that one run can make both."""
+
+    key: str
+    mapping: Mapping = SAME
+    together: bool = True
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """A check of an asset."""
+
+    name: str
+    blocking: bool = False
+
+
+class Asset(msgspec.Struct, frozen=True, kw_only=True):
+    """An asset of a project. One that nothing but others' dependencies name needs no more."""
+
+    key: str
+    space: Space = UNPARTITIONED
+    deps: tuple[Dependency, ...] = ()
+    checks: tuple[Check, ...] = ()
+    condition: AutomationCondition | None = None
+    code_version: str = ""
+
+
+class Graph:
+    """All assets of a project, in an order in which every one comes after what it is made from."""
+
+    def __init__(self, assets: Iterable[Asset], selects: Selects) -> None:
+        self.assets = {asset.key: asset for asset in assets}
+        self.selects = selects
+        for asset in tuple(self.assets.values()):
+            for dep in asset.deps:
+                _ = self.assets.setdefault(dep.key, Asset(key=dep.key))
+        upstream = {
+            asset.key: [dep.key for dep in asset.deps if dep.key != asset.key]
+            for asset in self.assets.values()
+        }
+        self.order = topological_order(upstream, upstream, key=str)
+        self._downstream = downstream_of(upstream)
+
+    def deps(self, key: str) -> tuple[Dependency, ...]:
+        """What an asset is made from, in the order of the keys."""
+        return tuple(sorted(self.assets[key].deps, key=lambda dep: dep.key))
+
+    def edge(self, upstream: str, downstream: str) -> Dependency | None:
+        """How one asset is made from another, if it is."""
+        return next((dep for dep in self.assets[downstream].deps if dep.key == upstream), None)
+
+    def conditions_below(self, key: str) -> list[tuple[str, AutomationCondition]]:
+        """The different conditions of everything that depends on an asset, each with an asset."""
+        found: dict[str, tuple[str, AutomationCondition]] = {}
+        for below in sorted(reachable([key], self._downstream)):
+            condition = self.assets[below].condition
+            if below != key and condition is not None:
+                _ = found.setdefault(told(condition), (below, condition))
+        return list(found.values())

@@ -1,0 +1,273 @@
+"""Conditions as they are evaluated: every node with the asset it is about, in one list.
+
+A condition says `any_deps_match(missing())`; a *plan* has a node for each dependency, since each
+has a value and a memory of its own. The nodes of a plan stand in an order in which every one comes
+after those it is made of, so what changed is evaluated once, from the leaves up.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from servo.core.automation.assets import Asset, Check, Graph, Key
+from servo.core.automation.condition import (
+    And,
+    AssetMatches,
+    AutomationCondition,
+    Checks,
+    Deps,
+    NewlyTrue,
+    Not,
+    Operand,
+    Or,
+    Since,
+)
+from servo.core.automation.identity import name_of, told
+from servo.core.automation.spaces import EVERYTHING, SAME, Mapping
+from servo.errors import Invalid
+
+DEPS = "deps"
+CHECKS = "checks"
+MATCHES = "asset_matches"
+DOWNSTREAM = "any_downstream_conditions"
+KINDS: dict[type[AutomationCondition], str] = {
+    And: "and",
+    Or: "or",
+    Not: "not",
+    NewlyTrue: "newly_true",
+    Since: "since",
+    Deps: DEPS,
+    Checks: CHECKS,
+    AssetMatches: MATCHES,
+}
+TRANSIENT = frozenset(
+    {
+        "newly_updated",
+        "newly_requested",
+        "data_version_changed",
+        "code_version_changed",
+        "cron_tick_passed",
+        "initial_evaluation",
+        "will_be_requested",
+        "newly_true",
+    }
+)
+REMEMBERS = frozenset({"newly_true", "since", "code_version_changed"})
+TIMED = frozenset({"newly_updated", "newly_requested", "cron_tick_passed"})
+
+
+class Step:
+    """How the value of a node about one asset is taken to another."""
+
+    __slots__ = ("key", "mapping", "up")
+
+    def __init__(self, key: Key, mapping: Mapping, *, up: bool = False) -> None:
+        self.key = key
+        self.mapping = mapping
+        self.up = up
+
+    def take(self, bits: int, there: int, here: int) -> int:
+        """The partitions here of which one there is in a set."""
+        if self.up:
+            return self.mapping.upstream(bits, (here, there))
+        return self.mapping.downstream(bits, (there, here))
+
+
+class Node:
+    """One condition of one asset or check, with its value at the last evaluation."""
+
+    __slots__ = (
+        "children",
+        "condition",
+        "index",
+        "key",
+        "kind",
+        "lookback",
+        "memory",
+        "name",
+        "parent",
+        "plan",
+        "steps",
+        "text",
+        "timed",
+        "together",
+        "value",
+    )
+
+    def __init__(self, condition: AutomationCondition, kind: str, key: Key, plan: "Plan") -> None:
+        self.condition = condition
+        self.kind = kind
+        self.key = key
+        self.plan = plan
+        self.children: list[Node] = []
+        self.parent: Node | None = None
+        self.index = 0
+        self.value = 0
+        self.steps: list[Step] = []
+        self.together = True
+        self.timed = kind in TIMED
+        self.name = ""
+        self.memory: int | str | None = None
+        self.text: str | None = None
+        self.lookback: timedelta | None = None
+
+    @property
+    def arguments(self) -> tuple[tuple[str, Any], ...]:
+        """What a fact was asked with."""
+        return self.condition.arguments if isinstance(self.condition, Operand) else ()
+
+    @property
+    def every(self) -> bool:
+        """Whether all of several must be so, and not just one."""
+        return bool(getattr(self.condition, "every", False))
+
+
+class Plan:
+    """The condition of one asset, ready to be evaluated."""
+
+    def __init__(self, asset: Asset, rank: int) -> None:
+        self.asset = asset
+        self.rank = rank
+        self.nodes: list[Node] = []
+        self.dirty: list[int] = []
+        self.previous = 0
+        self.initial = True
+        self.changed = True
+        self.moved = True
+        self.news = False
+        self.settled = False
+
+    @property
+    def root(self) -> Node:
+        """The condition as a whole."""
+        return self.nodes[-1]
+
+
+def compiled(graph: Graph, asset: Asset, rank: int) -> Plan:
+    """The plan of an asset that has a condition."""
+    plan = Plan(asset, rank)
+    if asset.condition is not None:
+        _ = _Compiler(graph, plan).node(asset.condition, (asset.key, ""), ())
+    return plan
+
+
+class _Compiler:
+    def __init__(self, graph: Graph, plan: Plan) -> None:
+        self.graph = graph
+        self.plan = plan
+        self.together = True
+
+    def node(self, condition: AutomationCondition, key: Key, above: tuple[str, ...]) -> Node:
+        """A condition of an asset or a check, and everything below it.
+
+        `above` are the conditions that are being looked at on behalf of others.
+        """
+        kind = KINDS.get(type(condition)) or _operand(condition).name
+        node = Node(condition, kind, key, self.plan)
+        node.together = self.together
+        node.children = self._children(node, above)
+        for child in node.children:
+            child.parent = node
+        node.timed = node.timed or (kind != "not" and _any_timed(node))
+        if kind in REMEMBERS:
+            node.name = name_of(condition, *key, together=self.together)
+        if kind == "in_latest_time_window":
+            seconds = dict(node.arguments).get("lookback_delta")
+            node.lookback = None if seconds is None else timedelta(seconds=seconds)
+        node.index = len(self.plan.nodes)
+        self.plan.nodes.append(node)
+        return node
+
+    def _children(self, node: Node, above: tuple[str, ...]) -> list[Node]:
+        condition, key = node.condition, node.key
+        match condition:
+            case Deps():
+                return self._of_deps(node, condition, above)
+            case Checks():
+                return self._of_checks(node, condition, above)
+            case AssetMatches():
+                return self._of_asset(node, condition, above)
+            case Operand() if node.kind == DOWNSTREAM:
+                return self._of_downstream(key, above)
+            case _:
+                return [self.node(child, key, above) for child in condition.children()]
+
+    def _of_deps(self, node: Node, condition: Deps, above: tuple[str, ...]) -> list[Node]:
+        children: list[Node] = []
+        before = self.together
+        for dep in self.graph.deps(node.key[0]):
+            if node.key[1] or not self._counts(condition, dep.key):
+                continue
+            self.together = before and dep.together
+            node.steps.append(Step((dep.key, ""), dep.mapping))
+            children.append(self.node(condition.operand, (dep.key, ""), above))
+        self.together = before
+        return children
+
+    def _counts(self, condition: Deps, key: str) -> bool:
+        allowed = condition.allowed is None or self.graph.selects(condition.allowed, key)
+        return allowed and not (
+            condition.ignored is not None and self.graph.selects(condition.ignored, key)
+        )
+
+    def _of_checks(self, node: Node, condition: Checks, above: tuple[str, ...]) -> list[Node]:
+        asset, inner = node.key
+        checks: Sequence[Check] = () if inner else self.graph.assets[asset].checks
+        keys = [
+            (asset, check.name)
+            for check in sorted(checks, key=lambda check: check.name)
+            if check.blocking or not condition.blocking_only
+        ]
+        node.steps = [Step(key, SAME) for key in keys]
+        return [self.node(condition.operand, key, above) for key in keys]
+
+    def _of_asset(self, node: Node, condition: AssetMatches, above: tuple[str, ...]) -> list[Node]:
+        here, there = node.key[0], condition.key.canonical()
+        if there not in self.graph.assets:
+            raise Invalid(
+                f"the automation condition of {self.plan.asset.key} asks for {there}, "
+                "which is no asset",
+                remedy="correct the key in asset_matches, or define the asset",
+            )
+        same = self.graph.assets[here].space.fingerprint == self._fingerprint(there)
+        step = Step((there, ""), SAME if same else EVERYTHING)
+        together = same
+        if (edge := self.graph.edge(there, here)) is not None:
+            step, together = Step((there, ""), edge.mapping), edge.together
+        elif (edge := self.graph.edge(here, there)) is not None:
+            step = Step((there, ""), edge.mapping, up=True)
+        node.steps = [step]
+        before = self.together
+        self.together = before and together
+        child = self.node(condition.operand, step.key, above)
+        self.together = before
+        return [child]
+
+    def _fingerprint(self, key: str) -> str:
+        return self.graph.assets[key].space.fingerprint
+
+    def _of_downstream(self, key: Key, above: tuple[str, ...]) -> list[Node]:
+        """The conditions of what depends on an asset, as conditions of that asset.
+
+        One that is being looked at already is left out, or two that ask for each other's would
+        never end.
+        """
+        children: list[Node] = []
+        for _, condition in self.graph.conditions_below(key[0]):
+            text = told(condition)
+            if text not in above:
+                children.append(self.node(condition, key, (*above, text)))
+        return children
+
+
+def _any_timed(node: Node) -> bool:
+    return any(child.timed for child in node.children)
+
+
+def _operand(condition: AutomationCondition) -> Operand:
+    if not isinstance(condition, Operand):
+        raise Invalid(
+            f"{condition!r} is no kind of condition that can be evaluated",
+            remedy="make it with AutomationCondition.…() and the operators & | ~",
+        )
+    return condition

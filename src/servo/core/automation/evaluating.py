@@ -1,0 +1,298 @@
+"""One evaluation after another of every condition, looking only at what may have changed.
+
+A node is evaluated again if a fact it is about was touched, if something it is made of has another
+value, if time brought a tick or a partition, or if what it said was true for one evaluation only.
+Everything else is as it was. So the work follows what changed, not what there is, and the result
+is the one that evaluating everything would give.
+
+Assets are evaluated in the order of the graph, so that `will_be_requested` of what comes before is
+known. What a condition is true of is asked for, at every evaluation for as long as it is true.
+
+An evaluator keeps values between evaluations. Whoever runs it makes an evaluation durable before
+acting on it, and throws the evaluator away if that was refused because another was first. What has
+to outlive the process is in `Tick.states`, and when the last one was.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from heapq import heapify, heappop, heappush
+
+import msgspec
+
+from servo.core.automation.assets import Graph, Key
+from servo.core.automation.compiling import TRANSIENT, Node, Plan, compiled
+from servo.core.automation.condition import Operand
+from servo.core.automation.facts import World
+from servo.core.automation.operands import OPERANDS
+from servo.core.automation.operators import OPERATORS
+from servo.core.automation.states import recall, remembered
+from servo.core.automation.trees import Tree, tree_of
+from servo.core.automation.view import CronKey, View, cron_of
+from servo.core.cron import Cron
+
+_VALUES = {**OPERANDS, **OPERATORS}
+_ONCE = frozenset({"newly_true", "code_version_changed", "cron_tick_passed", "initial_evaluation"})
+
+
+class Tick(msgspec.Struct, frozen=True, kw_only=True):
+    """What an evaluation found.
+
+    `requested` are the partitions to make by asset. `states` is what to remember of the assets for
+    which that changed, and `told` are those of which there is something new to tell. One that is
+    not `durable` need not be written down: to evaluate from the state before it gives the same.
+    `assets` and `nodes` count what was evaluated.
+    """
+
+    at: datetime
+    requested: dict[str, int]
+    states: dict[str, str]
+    told: tuple[str, ...]
+    durable: bool
+    assets: int
+    nodes: int
+
+
+class Evaluator:
+    """Evaluates the conditions of a project, again and again.
+
+    Tell `world` what was so when `last` was, call `begin`, then tell what happened since: that is
+    the news of the first `tick`.
+    """
+
+    def __init__(
+        self, graph: Graph, *, states: Mapping[str, str] | None = None, last: datetime | None = None
+    ) -> None:
+        self.graph = graph
+        self.world = World(graph)
+        self.plans: dict[str, Plan] = {}
+        self._view = View(self.world, self.plans, last)
+        self._ranked = [
+            compiled(graph, graph.assets[key], rank) for rank, key in enumerate(graph.order)
+        ]
+        self._watching: dict[tuple[Key, str], list[Node]] = {}
+        self._of_asset: dict[str, list[Node]] = {}
+        self._of_cron: dict[CronKey, list[Node]] = {}
+        self._crons_due: list[tuple[datetime, CronKey]] = []
+        self._spaces_due: list[tuple[datetime, str]] = []
+        self._moved: dict[str, None] = dict.fromkeys(graph.assets)
+        self._queue: list[int] = []
+        self._again: list[Node] = []
+        self._asking: dict[str, None] = {}
+        self._work = 0
+        for plan in self._ranked:
+            if plan.nodes:
+                self._add(plan, (states or {}).get(plan.asset.key))
+
+    def begin(self) -> None:
+        """What was told so far is no news."""
+        self.world.forget_news()
+
+    def repartition(self, asset: str) -> None:
+        """Partitions of an asset came or went other than by time."""
+        self._moved[asset] = None
+
+    def next_due(self) -> datetime | None:
+        """When time alone next makes something due: a tick of a cron, or a new partition."""
+        heads = [heap[0][0] for heap in (self._crons_due, self._spaces_due) if heap]
+        return min(heads, default=None)
+
+    def tree(self, asset: str) -> Tree:
+        """Why the condition of an asset was true or not at the last evaluation."""
+        return tree_of(self.plans[asset].root, self.world)
+
+    def tick(self, now: datetime) -> Tick:
+        """Evaluate what may have changed, as of `now`; time does not go back."""
+        view = self._view
+        view.now = now = now if view.last is None else max(now, view.last)
+        self._pass_time(now)
+        for fact in self.world.touched:
+            self._mark(self._watching.get(fact, ()))
+        self.world.touched = {}
+        again, self._again = self._again, []
+        self._mark(again)
+        self._work = 0
+        evaluated = self._evaluate_queue()
+        durable = self._hand_over(evaluated)
+        told = tuple(plan.asset.key for plan in evaluated if plan.moved)
+        states = {plan.asset.key: remembered(plan) for plan in evaluated if plan.changed}
+        for plan in evaluated:
+            plan.initial = plan.changed = plan.moved = plan.news = False
+            plan.settled = True
+        self.world.forget_news()
+        view.passed = {}
+        view.last = now
+        return Tick(
+            at=now,
+            requested={key: self.plans[key].root.value for key in self._asking},
+            states=states,
+            told=told,
+            durable=durable or bool(states) or bool(self._asking),
+            assets=len(evaluated),
+            nodes=self._work,
+        )
+
+    # --- evaluating ---------------------------------------------------------------------------
+
+    def _evaluate_queue(self) -> list[Plan]:
+        """Evaluate the plans that are marked, in the order of the graph, and those they concern."""
+        evaluated: list[Plan] = []
+        while self._queue:
+            plan = self._ranked[heappop(self._queue)]
+            before = plan.root.value
+            self._evaluate(plan)
+            evaluated.append(plan)
+            if plan.root.value != before:
+                self._mark(self._watching.get(((plan.asset.key, ""), "will_be_requested"), ()))
+        return evaluated
+
+    def _evaluate(self, plan: Plan) -> None:
+        """Evaluate the nodes that are marked and those made of them, each once."""
+        dirty, plan.dirty = plan.dirty, []
+        heapify(dirty)
+        last = -1
+        while dirty:
+            index = heappop(dirty)
+            if index == last:
+                continue
+            last = index
+            node = plan.nodes[index]
+            before, node.value = node.value, _VALUES[node.kind](node, self._view)
+            self._work += 1
+            changed = node.value != before
+            if changed:
+                _note(node)
+            if node.value and not node.children and node.kind in TRANSIENT:
+                plan.news = True
+            if node.value and node.kind in _ONCE:
+                self._again.append(node)
+            parent = node.parent
+            if parent is not None and (changed or (node.timed and node.value)):
+                heappush(dirty, parent.index)
+
+    def _hand_over(self, evaluated: Iterable[Plan]) -> bool:
+        """Let what was asked for be known to the next evaluation; whether there was any news."""
+        news = False
+        for plan in evaluated:
+            news = news or plan.news
+            key, value = plan.asset.key, plan.root.value
+            if value != plan.previous:
+                plan.previous = value
+                self.world.touched[(key, ""), "newly_requested"] = None
+            if value:
+                self._asking[key] = None
+            else:
+                self._asking.pop(key, None)
+        return news
+
+    # --- what to look at ----------------------------------------------------------------------
+
+    def _mark(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            plan = node.plan
+            if not plan.dirty:
+                heappush(self._queue, plan.rank)
+            plan.dirty.append(node.index)
+
+    def _pass_time(self, now: datetime) -> None:
+        """Let partitions and ticks come that are due."""
+        while self._spaces_due and self._spaces_due[0][0] <= now:
+            self._moved[heappop(self._spaces_due)[1]] = None
+        moved, self._moved = self._moved, {}
+        for key in moved:
+            self._span(key, now)
+        if self._view.last is None:
+            for cron in self._of_cron:
+                self._expect(cron, now)
+        while self._crons_due and self._crons_due[0][0] <= now:
+            cron = heappop(self._crons_due)[1]
+            self._view.passed[cron] = Cron(*cron).newest_between(self._view.last or now, now, 1)[-1]
+            self._mark(self._of_cron[cron])
+            self._expect(cron, now)
+
+    def _span(self, key: str, now: datetime) -> None:
+        """Take over which partitions of an asset there are now."""
+        asset = self.graph.assets[key]
+        universe = asset.space.universe(now)
+        for name in ("", *(check.name for check in asset.checks)):
+            self.world.facts[key, name].universe = universe
+        self._mark(self._of_asset.get(key, ()))
+        due = asset.space.next_change(now)
+        if due is not None:
+            heappush(self._spaces_due, (due, key))
+
+    def _expect(self, cron: CronKey, after: datetime) -> None:
+        due = Cron(*cron).next_after(after)
+        if due is not None:
+            heappush(self._crons_due, (due, cron))
+
+    # --- setting up ---------------------------------------------------------------------------
+
+    def _add(self, plan: Plan, state: str | None) -> None:
+        self.plans[plan.asset.key] = plan
+        if state is not None:
+            recall(plan, state)
+        plan.settled = plan.initial
+        if plan.root.value:
+            self._asking[plan.asset.key] = None
+        for node in plan.nodes:
+            self._watch(node)
+        self._mark(plan.nodes)
+
+    def _watch(self, node: Node) -> None:
+        """Note what makes a node worth another look."""
+        asset = node.key[0]
+        for key in {asset: None, **{step.key[0]: None for step in node.steps}}:
+            self._of_asset.setdefault(key, []).append(node)
+        if node.kind in OPERANDS and not self._is_never(node):
+            about = (asset, "") if node.kind in _OF_ASSETS else node.key
+            self._watching.setdefault((about, node.kind), []).append(node)
+        facts = self.world.facts[asset, ""]
+        if node.kind == "cron_tick_passed":
+            nodes = self._of_cron.setdefault(cron_of(node), [])
+            if not nodes and self._view.last is not None:
+                self._expect(cron_of(node), self._view.last)
+            nodes.append(node)
+        elif node.kind == "executed_with_root_target":
+            _ = facts.with_root.setdefault(node.plan.asset.key, 0)
+        elif isinstance(node.condition, Operand) and node.kind == "executed_with_tags":
+            _ = facts.tagged.setdefault(node.condition, 0)
+
+    def _is_never(self, node: Node) -> bool:
+        """Whether a node asks for what will be requested of an asset that comes later, or never."""
+        if node.kind != "will_be_requested":
+            return False
+        plan = self.plans.get(node.key[0])
+        return plan is None or plan.rank >= node.plan.rank
+
+
+_OF_ASSETS = frozenset(
+    {
+        "in_progress",
+        "run_in_progress",
+        "backfill_in_progress",
+        "newly_requested",
+        "will_be_requested",
+        "executed_with_root_target",
+        "executed_with_tags",
+        "freshness_passed",
+        "freshness_warned",
+        "freshness_failed",
+    }
+)
+
+
+def _note(node: Node) -> None:
+    """Remember that there is something to keep of a condition, or something new to tell.
+
+    What is over because it was true for one evaluation only is nothing to tell, and neither is what
+    is found out when a process starts.
+    """
+    plan = node.plan
+    if node.kind == "since":
+        node.text = None
+    if node.kind == "since" or node.parent is None:
+        plan.changed = plan.moved = True
+    elif node.kind in TRANSIENT:
+        plan.moved = plan.moved or bool(node.value)
+    elif not node.children and plan.settled:
+        plan.moved = True

@@ -1,0 +1,194 @@
+"""What is so of every asset and check, as bitmaps, kept up to date by what changes.
+
+Whoever reads the workspace tells what happened: `made`, `running`, `failed`, `wiped`, `checked`.
+Each is one operation on a bitmap, and is noted in `touched`, by which an evaluation knows what to
+look at. *News* is what happened since the last evaluation; it is
+over when that has been. Telling the same twice is harmless but for the news.
+"""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+from servo.core.automation.assets import Graph, Key
+from servo.core.automation.condition import Operand
+
+MADE = frozenset(
+    {
+        "missing",
+        "newly_updated",
+        "data_version_changed",
+        "execution_failed",
+        "executed_with_root_target",
+        "executed_with_tags",
+    }
+)
+RUNNING = frozenset({"in_progress", "run_in_progress"})
+BACKFILLING = frozenset({"in_progress", "backfill_in_progress"})
+CHECKED = frozenset({"missing", "newly_updated", "check_passed", "check_failed"})
+FRESHNESS = frozenset({"freshness_passed", "freshness_warned", "freshness_failed"})
+NEWS = frozenset({"newly_updated", "data_version_changed"})
+
+
+class Facts:
+    """What is so of one asset or check: a bitmap for everything that can be said of a partition."""
+
+    __slots__ = (
+        "backfilling",
+        "changed",
+        "failed",
+        "freshness",
+        "made",
+        "passed",
+        "refused",
+        "running",
+        "tagged",
+        "universe",
+        "updated",
+        "updates",
+        "with_root",
+    )
+
+    def __init__(self) -> None:
+        self.universe = 0
+        self.made = 0
+        self.running = 0
+        self.backfilling = 0
+        self.failed = 0
+        self.passed = 0
+        self.refused = 0
+        self.freshness = ""
+        self.with_root: dict[str, int] = {}
+        self.tagged: dict[Operand, int] = {}
+        self.updated = 0
+        self.updates: list[tuple[datetime, int]] = []
+        self.changed = 0
+
+    def update(self, bits: int, at: datetime) -> None:
+        """Note that partitions are new, for the next evaluation."""
+        self.updated |= bits
+        if self.updates and self.updates[-1][0] == at:
+            bits |= self.updates.pop()[1]
+        self.updates.append((at, bits))
+
+
+class World:
+    """The facts about every asset and check of a project."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.facts: dict[Key, Facts] = {}
+        self.touched: dict[tuple[Key, str], None] = {}
+        self.news: dict[Key, None] = {}
+        for asset in graph.assets.values():
+            for name in ("", *(check.name for check in asset.checks)):
+                self.facts[asset.key, name] = Facts()
+
+    def made(
+        self,
+        asset: str,
+        bits: int,
+        at: datetime,
+        *,
+        with_assets: Collection[str] = (),
+        tags: Mapping[str, str] | None = None,
+        same_data: int = 0,
+    ) -> None:
+        """Partitions were made, or seen, in a run with these assets and tags.
+
+        What was checked before was checked of older data. `same_data` are those of them whose data
+        version is the one they had.
+        """
+        facts = self.facts[asset, ""]
+        facts.made |= bits
+        facts.failed &= ~bits
+        facts.changed |= bits & ~same_data
+        facts.update(bits, at)
+        for root, held in facts.with_root.items():
+            facts.with_root[root] = held | bits if root in with_assets else held & ~bits
+        for operand, held in facts.tagged.items():
+            facts.tagged[operand] = held | bits if _has(tags or {}, operand) else held & ~bits
+        self._touch((asset, ""), MADE, news=True)
+        for check in self.graph.assets[asset].checks:
+            self._forget_results((asset, check.name), bits)
+
+    def wiped(self, asset: str, bits: int) -> None:
+        """Partitions are as if they had never been made."""
+        facts = self.facts[asset, ""]
+        facts.made &= ~bits
+        facts.failed &= ~bits
+        facts.with_root = {root: held & ~bits for root, held in facts.with_root.items()}
+        facts.tagged = {operand: held & ~bits for operand, held in facts.tagged.items()}
+        self._touch((asset, ""), MADE - NEWS)
+        for check in self.graph.assets[asset].checks:
+            self._forget_results((asset, check.name), bits)
+
+    def failed(self, asset: str, bits: int) -> None:
+        """The last attempt to make partitions failed."""
+        self.facts[asset, ""].failed |= bits
+        self._touch((asset, ""), ("execution_failed",))
+
+    def running(self, asset: str, bits: int) -> None:
+        """These partitions, and no others, are being made by runs."""
+        facts = self.facts[asset, ""]
+        if facts.running != bits:
+            facts.running = bits
+            self._touch_all(asset, RUNNING)
+
+    def backfilling(self, asset: str, bits: int) -> None:
+        """These partitions, and no others, are being made by backfills."""
+        facts = self.facts[asset, ""]
+        if facts.backfilling != bits:
+            facts.backfilling = bits
+            self._touch_all(asset, BACKFILLING)
+
+    def checked(
+        self, asset: str, check: str, at: datetime, *, passed: int = 0, failed: int = 0
+    ) -> None:
+        """A check of the newest data of partitions passed, or did not."""
+        facts = self.facts[asset, check]
+        facts.passed = (facts.passed | passed) & ~failed
+        facts.refused = (facts.refused | failed) & ~passed
+        facts.update(passed | failed, at)
+        self._touch((asset, check), CHECKED, news=True)
+
+    def judged(self, asset: str, freshness: str) -> None:
+        """The freshness of an asset is now so: PASS, WARN, FAIL, or unknown."""
+        facts = self.facts[asset, ""]
+        if facts.freshness != freshness:
+            facts.freshness = freshness
+            self._touch((asset, ""), FRESHNESS)
+
+    def forget_news(self) -> None:
+        """Nothing that was told so far is new any more."""
+        for key in self.news:
+            facts = self.facts[key]
+            facts.updated = facts.changed = 0
+            facts.updates = []
+            self._touch(key, NEWS)
+        self.news = {}
+
+    def _forget_results(self, key: Key, bits: int) -> None:
+        facts = self.facts[key]
+        if (facts.passed | facts.refused) & bits:
+            facts.passed &= ~bits
+            facts.refused &= ~bits
+            self._touch(key, CHECKED - NEWS)
+
+    def _touch_all(self, asset: str, aspects: Collection[str]) -> None:
+        """Note a change of an asset and its checks: they run with it."""
+        self._touch((asset, ""), aspects)
+        for check in self.graph.assets[asset].checks:
+            self._touch((asset, check.name), aspects)
+
+    def _touch(self, key: Key, aspects: Collection[str], *, news: bool = False) -> None:
+        for aspect in sorted(aspects):
+            self.touched[key, aspect] = None
+        if news:
+            self.news[key] = None
+
+
+def _has(tags: Mapping[str, str], operand: Operand) -> bool:
+    """Whether a run with these tags is one that `executed_with_tags` asks for."""
+    asked = dict(operand.arguments)
+    named = all(key in tags for key in asked["tag_keys"])
+    return named and all(tags.get(key) == value for key, value in asked["tag_values"])

@@ -1,0 +1,101 @@
+"""What has to be remembered of a condition between two evaluations, as a text.
+
+    {"space":"daily:2024-01-01","requested":"364","nodes":{"6c1f0a…":"0-363"}}
+
+Bitmaps are stored as ranges; one that is torn into very many is packed instead. What is remembered
+for a condition that is no longer there is dropped; for a new one there is nothing yet. If the
+partitions mean something else than they did, nothing that was remembered of them holds.
+"""
+
+import zlib
+from base64 import b85decode, b85encode
+
+import msgspec
+
+from servo.core import bitmaps
+from servo.core.automation.compiling import Node, Plan
+from servo.errors import Corrupt
+
+_MOST_RANGES = 1_000
+_PACKED = "z:"
+_BYTE = 8
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is remembered of the condition of an asset."""
+
+    space: str = ""
+    requested: str = ""
+    nodes: dict[str, str] = {}
+
+
+def remembered(plan: Plan) -> str:
+    """The state of a plan as it is stored."""
+    nodes = {node.name: text for node in plan.nodes if (text := _text(node)) is not None}
+    stored = Stored(
+        space=plan.asset.space.fingerprint,
+        requested=packed(plan.root.value),
+        nodes=dict(sorted(nodes.items())),
+    )
+    return msgspec.json.encode(stored).decode()
+
+
+def recall(plan: Plan, text: str) -> None:
+    """Go on from a stored state; if it is of other partitions, begin anew."""
+    stored = read(text)
+    if stored.space != plan.asset.space.fingerprint:
+        return
+    plan.initial = plan.changed = plan.moved = False
+    plan.previous = plan.root.value = unpacked(stored.requested)
+    for node in plan.nodes:
+        found = stored.nodes.get(node.name)
+        if found is None:
+            continue
+        if node.kind == "code_version_changed":
+            node.memory = found[1:]
+        elif node.kind == "newly_true":
+            node.memory = unpacked(found)
+        else:
+            node.value = unpacked(found)
+        node.text = found
+
+
+def read(text: str) -> Stored:
+    """A stored state."""
+    try:
+        return msgspec.json.decode(text, type=Stored)
+    except msgspec.DecodeError as error:
+        raise Corrupt(
+            f"the state of an automation condition cannot be read: {error}",
+            remedy="report this as a bug",
+        ) from error
+
+
+def packed(bits: int) -> str:
+    """A set as a text that is short also for a set of very many ranges."""
+    if (bits & ~(bits << 1)).bit_count() <= _MOST_RANGES:
+        return bitmaps.to_text(bits)
+    data = bits.to_bytes((bits.bit_length() + _BYTE - 1) // _BYTE, "little")
+    return _PACKED + b85encode(zlib.compress(data)).decode()
+
+
+def unpacked(text: str) -> int:
+    """The set that was stored as this text."""
+    if not text.startswith(_PACKED):
+        return bitmaps.from_text(text)
+    try:
+        return int.from_bytes(zlib.decompress(b85decode(text[len(_PACKED) :])), "little")
+    except (ValueError, zlib.error) as error:
+        raise Corrupt(
+            "a set of partitions cannot be read", remedy="report this as a bug"
+        ) from error
+
+
+def _text(node: Node) -> str | None:
+    """What is remembered of a node, if anything; made once for as long as it stays the same."""
+    if node.kind == "since" and not node.value:
+        return None
+    if node.text is None and node.name:
+        held = node.value if node.kind == "since" else node.memory
+        node.text = packed(held) if isinstance(held, int) else f"={held}"
+    return node.text

@@ -1,0 +1,38 @@
+"""What a node looks at when it is evaluated."""
+
+from datetime import UTC, datetime
+
+from servo.core.automation.compiling import Node, Plan
+from servo.core.automation.facts import Facts, World
+
+CronKey = tuple[str, str]
+
+EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class View:
+    """The facts, the other conditions, and the time of one evaluation.
+
+    `last` is when the one before was, and `passed` holds the crons that ticked since, with when.
+    """
+
+    def __init__(self, world: World, plans: dict[str, Plan], last: datetime | None) -> None:
+        self.world = world
+        self.plans = plans
+        self.last = last
+        self.now = EPOCH_START if last is None else last
+        self.passed: dict[CronKey, datetime] = {}
+
+    def facts(self, node: Node) -> Facts:
+        """What is so of the asset or check that a node is about."""
+        return self.world.facts[node.key]
+
+    def asset(self, node: Node) -> Facts:
+        """What is so of the asset of a node, also if it is about a check of it."""
+        return self.world.facts[node.key[0], ""]
+
+
+def cron_of(node: Node) -> CronKey:
+    """The schedule that a node waits for."""
+    arguments = dict(node.arguments)
+    return arguments["cron_schedule"], arguments["cron_timezone"]

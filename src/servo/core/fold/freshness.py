@@ -1,0 +1,66 @@
+"""Freshness: how an asset stands, and how it stood before.
+
+What is due is decided outside, with calendars and time zones; a replay must not depend on those. So
+a change is an intent that names what it saw, and counts only if that is still so.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from servo.core.events.envelope import Event
+from servo.core.events.freshness import FreshnessChanged
+from servo.core.fold.bounds import instant
+from servo.core.fold.context import Ctx, Rejected, Repeated
+from servo.core.freshness import FreshnessState
+from servo.core.state.rows.conditions import AssetFreshnessRow, FreshnessChangeRow
+from servo.core.state.state import State
+
+
+def _on_changed(state: State, event: FreshnessChanged, ctx: Ctx) -> None:
+    asset = state.assets.rows.get(event.asset_key)
+    if asset is None:
+        raise Rejected("unknown_asset")
+    row = state.freshness.rows.get(event.asset_key)
+    version = row.version if row else 0
+    if row is not None and _is_known(row, event):
+        raise Repeated(version=version)
+    if event.expected_version != version:
+        raise Rejected("freshness_version_changed", conflict=True)
+    if event.materialization_seq != asset.last_materialization_seq:
+        raise Rejected("materialization_changed: the asset was made since", conflict=True)
+    changed = AssetFreshnessRow(
+        asset_key=event.asset_key,
+        state=event.state,
+        version=version + 1,
+        changed_at=instant(event.changed_at, "changed_at"),
+        materialization_seq=event.materialization_seq,
+        recorded_at=state.ts,
+        row_version=state.seq,
+    )
+    state.freshness.put(event.asset_key, changed)
+    told = FreshnessChangeRow(
+        asset_key=event.asset_key,
+        version=changed.version,
+        state=event.state,
+        previous=row.state if row else FreshnessState.UNKNOWN,
+        changed_at=changed.changed_at,
+        materialization_seq=event.materialization_seq,
+        recorded_at=state.ts,
+        row_version=state.seq,
+    )
+    state.freshness_changes.put((event.asset_key, changed.version), told)
+    ctx.data["version"] = changed.version
+
+
+def _is_known(row: AssetFreshnessRow, event: FreshnessChanged) -> bool:
+    """Whether this is the change that brought the row."""
+    return (row.version, row.state, row.materialization_seq) == (
+        event.expected_version + 1,
+        event.state,
+        event.materialization_seq,
+    )
+
+
+Rule = Callable[[State, Any, Ctx], None]
+RULES: Mapping[type[Event], Rule] = {FreshnessChanged: _on_changed}
+NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {}

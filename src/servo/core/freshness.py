@@ -1,0 +1,128 @@
+"""Whether an asset is as fresh as its policy asks, and when that next changes.
+
+A policy is stored as canonical JSON in the definition of its asset:
+
+    {"fail_ms":86400000,"kind":"time_window","warn_ms":43200000}
+    {"deadline_cron":"0 9 * * *","kind":"cron","lower_bound_ms":3600000,"timezone":"UTC"}
+
+A **time window** counts from when the asset was last made: PASS, then WARN if there is a warning,
+then FAIL. A **cron** has deadlines: at each of them the asset must have been made not longer ago
+than the lower bound, and else it fails until it is made. Nothing can be said of an asset that was
+never made: UNKNOWN. Boundaries are inclusive: it is still fresh at the very end of its window.
+"""
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+from servo.core.canonical import canonical_str
+from servo.core.cron import Cron
+from servo.errors import Invalid
+
+_LONGEST_MS = 100 * 366 * 86_400_000
+_Milliseconds = Annotated[int, msgspec.Meta(ge=1, le=_LONGEST_MS)]
+_TICK = timedelta(microseconds=1)
+
+
+class FreshnessState(StrEnum):
+    PASS = "PASS"  # noqa: S105 - no password
+    WARN = "WARN"
+    FAIL = "FAIL"
+    UNKNOWN = "UNKNOWN"
+
+
+class TimeWindow(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="kind",
+    tag="time_window",
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+):
+    """Fresh for so long after it was made."""
+
+    fail_ms: _Milliseconds
+    warn_ms: _Milliseconds | None = None
+
+
+class CronDeadline(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="kind",
+    tag="cron",
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+):
+    """Made before every deadline, and not too long before."""
+
+    deadline_cron: str
+    lower_bound_ms: _Milliseconds
+    timezone: str = "UTC"
+
+
+Policy = TimeWindow | CronDeadline
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """How an asset stands, since when, and when to look again if nothing else happens."""
+
+    state: FreshnessState
+    since: datetime | None = None
+    next_due: datetime | None = None
+
+
+UNJUDGED = Judgement(state=FreshnessState.UNKNOWN)
+
+
+def policy_text(policy: Policy) -> str:
+    """A policy as it is stored."""
+    return canonical_str(msgspec.to_builtins(policy))
+
+
+def read_policy(text: str) -> Policy:
+    """The policy that was stored as this text."""
+    try:
+        policy: Policy = msgspec.json.decode(text, type=Policy)
+    except msgspec.DecodeError as error:
+        raise Invalid(
+            f"{text[:200]!r} is no freshness policy: {error}",
+            remedy="write what FreshnessPolicy.time_window(…) or .cron(…) stands for",
+        ) from error
+    if isinstance(policy, CronDeadline):
+        _ = Cron(policy.deadline_cron, policy.timezone)
+    return policy
+
+
+def judge(policy: Policy, made_at: datetime | None, now: datetime) -> Judgement:
+    """How an asset that was last made then stands now."""
+    if made_at is None:
+        return UNJUDGED
+    if isinstance(policy, TimeWindow):
+        return _in_window(policy, made_at, now)
+    return _by_deadline(policy, made_at, now)
+
+
+def _in_window(policy: TimeWindow, made_at: datetime, now: datetime) -> Judgement:
+    fails = made_at + timedelta(milliseconds=policy.fail_ms) + _TICK
+    warns = fails
+    if policy.warn_ms is not None:
+        warns = made_at + timedelta(milliseconds=policy.warn_ms) + _TICK
+    if now >= fails:
+        return Judgement(state=FreshnessState.FAIL, since=fails)
+    if now >= warns:
+        return Judgement(state=FreshnessState.WARN, since=warns, next_due=fails)
+    return Judgement(state=FreshnessState.PASS, since=made_at, next_due=min(warns, fails))
+
+
+def _by_deadline(policy: CronDeadline, made_at: datetime, now: datetime) -> Judgement:
+    cron = Cron(policy.deadline_cron, policy.timezone)
+    bound = timedelta(milliseconds=policy.lower_bound_ms)
+    # The first deadline for which it was made too early; at that instant it fails.
+    missed = cron.next_after(made_at + bound)
+    if missed is None or missed > now:
+        return Judgement(state=FreshnessState.PASS, since=made_at, next_due=missed)
+    return Judgement(state=FreshnessState.FAIL, since=missed)
