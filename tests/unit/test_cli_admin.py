@@ -14,8 +14,8 @@ import pytest
 from msgspec.structs import replace
 
 from servo import __version__
-from servo.cli.commands.sql import parse_moment
 from servo.cli.main import COMMANDS, run
+from servo.cli.moment import parse_moment
 from servo.cli.output import EXIT_CODES, exit_code, plural, size
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
 from servo.core.events.runs import PlanSegmentExpanded

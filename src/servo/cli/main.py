@@ -43,6 +43,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "run": ("servo.cli.commands.runs:run", "See what ran, and stop it."),
         "status": ("servo.cli.commands.status:status", "Say how a workspace stands."),
         "sql": ("servo.cli.commands.sql:sql", "Ask tables and asset data with SQL."),
+        "why": ("servo.cli.commands.why:why", "Explain an asset, a run or a task."),
+        "why-not": ("servo.cli.commands.why:why_not", "Explain why an asset was not made."),
     }
 )
 
