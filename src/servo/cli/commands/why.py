@@ -107,6 +107,8 @@ def _about_one(
     try:
         return assets.why(records, asset_in(snapshot, name, partition))
     except NotFound:
+        if partition is None and name in (RUN, TASK):
+            raise Invalid(f"which {name}?", remedy=f"ask {USAGE}") from None
         if partition is not None or not name.startswith(RUN_ID):
             raise
     return _about_run(snapshot, records, name)

@@ -18,11 +18,26 @@ from servo.core.state.rows.assets import AssetRow, MaterializationRow
 from servo.core.state.rows.execution import TaskRow
 from servo.core.state.states import TERMINAL_TASK_STATES, TaskState
 
+_GOING = frozenset(
+    {
+        What.TASK_PLANNED,
+        What.TASK_BLOCKED,
+        What.TASK_READY,
+        What.POOL_FULL,
+        What.SLOTS_FULL,
+        What.QUEUE_FULL,
+        What.TASK_SENT,
+        What.TASK_RUNNING,
+        What.TASK_SILENT,
+        What.TASK_RETRY,
+    }
+)
+
 
 def why(records: Records, subject: Subject) -> list[Finding]:
     """What made an asset what it is, what was tried since, and what would make it again."""
     found = [_standing(records, subject, whole=True), *_open_questions(records, subject)]
-    return [*found, *starters(records, subject, settled=not _unsettled(found))]
+    return [*found, *starters(records, subject, _then(found))]
 
 
 def why_not(records: Records, subject: Subject) -> list[Finding]:
@@ -32,7 +47,7 @@ def why_not(records: Records, subject: Subject) -> list[Finding]:
         *_open_questions(records, subject),
         *_above(records, subject),
     ]
-    return [*found, *starters(records, subject, settled=not _unsettled(found))]
+    return [*found, *starters(records, subject, _then(found))]
 
 
 def _open_questions(records: Records, subject: Subject) -> list[Finding]:
@@ -43,10 +58,13 @@ def _open_questions(records: Records, subject: Subject) -> list[Finding]:
     ]
 
 
-def _unsettled(findings: Sequence[Finding]) -> bool:
-    """Whether something is to be done before it makes sense to make the asset again."""
+def _then(findings: Sequence[Finding]) -> str:
+    """When it makes sense to make an asset by hand: not while it is on its way."""
+    if any(found.what in _GOING for found in findings):
+        return ""
     told = [cause for found in findings for cause in (found, *found.because)]
-    return any(found.command for found in told)
+    first = any(found.command for found in told)
+    return "when that is settled, make it by hand" if first else "make it by hand"
 
 
 # --- what there is --------------------------------------------------------------------------------

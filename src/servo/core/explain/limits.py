@@ -15,12 +15,15 @@ NOBODY = "nobody is at work in this workspace"
 def waiting_for_worker(records: Records, task: TaskRow) -> Finding:
     """Why a task that could run does not."""
     holders = records.tasks_in(TaskState.DISPATCHED, TaskState.RUNNING)
-    return (
+    found = (
         _pool(records, task, [row for row in holders if row.pool == task.pool])
         or _slots(records, task, holders)
         or _queue(records, task)
         or _worker(records, task)
     )
+    if records.led is False:
+        return replace(found, next=f"{NOBODY}: start a leader and its workers", command=RESUME)
+    return found
 
 
 def _pool(records: Records, task: TaskRow, holders: list[TaskRow]) -> Finding | None:
@@ -32,8 +35,8 @@ def _pool(records: Records, task: TaskRow, holders: list[TaskRow]) -> Finding | 
     return _waits(
         task,
         What.POOL_FULL,
-        f"waits for a place in {where}, {_full(limit, holders)}",
-        f"a place is free when one of them ends; or let more run in {where}",
+        f"for a place in {where}: {_full(limit, holders)}",
+        f"a place is free when one of those ends; or let more run in {where}",
         f"servo admin pool set {task.pool} {limit + 1}",
     )
 
@@ -45,8 +48,8 @@ def _slots(records: Records, task: TaskRow, holders: list[TaskRow]) -> Finding |
     return _waits(
         task,
         What.SLOTS_FULL,
-        f"waits for a slot of the workspace, {_full(limit, holders)}",
-        "a slot is free when one of them ends; or let more run at once",
+        f"for a slot of the workspace: {_full(limit, holders)}",
+        "a slot is free when one of those ends; or let more run at once",
         f"servo admin quota --max-parallel {limit + 1}",
     )
 
@@ -60,8 +63,8 @@ def _queue(records: Records, task: TaskRow) -> Finding | None:
     return _waits(
         task,
         What.QUEUE_FULL,
-        f"waits for a place in the queue, {_full(limit, sent)}",
-        "a place is free when a worker takes one of them: start more workers",
+        f"for a place in the queue: {_full(limit, sent)}",
+        "a place is free when a worker takes one of those: start more workers",
         "",
     )
 
@@ -69,21 +72,18 @@ def _queue(records: Records, task: TaskRow) -> Finding | None:
 def _worker(records: Records, task: TaskRow) -> Finding:
     others = len(records.tasks_in(TaskState.READY)) - 1
     among = f", as {words.plural(others, 'other task')} do" if others else ""
-    if records.led is False:
-        text = f"is ready and waits for somebody to run it{among}: {NOBODY}"
-        return _waits(task, What.TASK_READY, text, "start a leader and its workers", RESUME)
-    text = f"is ready and waits for a worker that is free{among}"
+    text = f"for a worker that is free{among}"
     return _waits(task, What.TASK_READY, text, "it starts when a worker is free", "")
 
 
 def _waits(task: TaskRow, what: What, text: str, after: str, command: str) -> Finding:
     """What a task waits for since it was ready."""
-    since = "" if task.ready_at is None else f" (since {words.instant(task.ready_at)})"
+    since = "" if task.ready_at is None else f" since {words.instant(task.ready_at)}"
     return Finding(
         what=what,
         mood=Mood.WAITS,
         subject=task.task_key,
-        text=f"{words.task(task)} {text}{since}",
+        text=f"{words.task(task)} waits{since} {text}",
         at=task.ready_at,
         seq=task.row_version,
         next=after,
@@ -94,9 +94,9 @@ def _waits(task: TaskRow, what: What, text: str, after: str, command: str) -> Fi
 def _full(limit: int, holders: list[TaskRow]) -> str:
     """How a limit is used up, and by what."""
     if not limit:
-        return "which lets nothing run: its limit is 0"
+        return "its limit is 0, so nothing runs"
     names = words.listed([words.task(row) for row in holders])
-    return f"where {len(holders)} of {limit} run: {names}"
+    return f"{len(holders)} of {limit} taken, by {names}"
 
 
 # --- runs -----------------------------------------------------------------------------------------

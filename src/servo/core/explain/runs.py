@@ -71,13 +71,13 @@ def _pending(records: Records, run: RunRow) -> Finding:
 
 def _running(records: Records, run: RunRow) -> Finding:
     found = _finding(run, What.RUN_RUNNING, Mood.WAITS, f"runs: {_counts(run)}")
-    after = "it ends when its tasks have"
-    if run.deadline is not None:
-        after += f"; it is stopped at {due(run.deadline, records.now)}"
-    found = replace(found, because=_unfinished(records, run), next=after)
+    found = replace(found, because=_unfinished(records, run))
     if records.led is False:
-        return replace(found, text=f"{found.text}; {NOBODY} now", command=RESUME)
-    return found
+        return replace(found, next=f"{NOBODY}: start a leader and its workers", command=RESUME)
+    if run.deadline is None:
+        return found
+    until = due(run.deadline, records.now)
+    return replace(found, next=f"it ends when its tasks have, or is stopped at {until}")
 
 
 def _stopping(records: Records, run: RunRow) -> Finding:
@@ -186,7 +186,9 @@ def _counts(run: RunRow) -> str:
         (run.tasks_cancelled, "cancelled"),
     )
     told = [f"{count:,} {word}" for count, word in parts if count]
-    return f"{', '.join(told) or 'none'} of {plural(run.task_count, 'task')}"
+    if not told:
+        return f"none of {plural(run.task_count, 'task')} has ended"
+    return f"{', '.join(told)} of {plural(run.task_count, 'task')}"
 
 
 # --- batches that could not apply -----------------------------------------------------------------

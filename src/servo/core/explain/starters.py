@@ -29,29 +29,35 @@ def _condition(records: Records, subject: Subject) -> list[Finding]:
 STARTERS: tuple[Starter, ...] = (schedules, sensors, backfills, _condition)
 
 
-def starters(records: Records, subject: Subject, *, settled: bool = True) -> list[Finding]:
-    """Everything that would start an asset by itself; that there is nothing, if so.
+def starters(records: Records, subject: Subject, then: str) -> list[Finding]:
+    """Everything that would start an asset by itself; or that nothing does.
 
-    `settled` says that nothing else has to be done first.
+    `then` says what to do in that case: nothing, if it is empty.
     """
     found = [finding for starter in STARTERS for finding in starter(records, subject)]
-    if any(_starts(finding) for finding in found):
+    if any(_goes_on(finding) for finding in found):
         return found
-    row = records.asset(subject.asset_key)
-    code = quote(row.location) if row is not None and row.location else ""
-    part = "" if subject.partition_key is None else partition(subject.partition_key)
-    options = f" --partition {quote(part)}" if part else ""
     nothing = Finding(
         what=What.NOTHING,
         mood=Mood.NOTE,
         subject=place(subject.asset_key, subject.partition_key),
-        text="nothing makes it by itself: no schedule, sensor or automation condition is about it",
-        next="make it by hand" if settled else "when that is settled, make it by hand",
-        command=f"servo materialize {code} {quote(subject.asset_key)}{options}" if code else "",
+        text="nothing starts it by itself: no schedule, sensor or automation condition is about it",
+        next=then,
+        command=_by_hand(records, subject) if then else "",
     )
     return [*found, nothing]
 
 
-def _starts(found: Finding) -> bool:
-    """Whether something will go on starting an asset: a backfill ends."""
+def _by_hand(records: Records, subject: Subject) -> str:
+    """The command that makes an asset, if it is known by which code."""
+    row = records.asset(subject.asset_key)
+    if row is None or not row.defined:
+        return ""
+    part = subject.partition_key
+    option = "" if part is None else f" --partition {quote(partition(part))}"
+    return f"servo materialize {quote(row.location)} {quote(subject.asset_key)}{option}"
+
+
+def _goes_on(found: Finding) -> bool:
+    """Whether something will start an asset again and again: a backfill ends."""
     return found.what is not What.BACKFILL

@@ -83,16 +83,14 @@ def _planned(records: Records, task: TaskRow) -> Finding:
 
 
 def _blocked(records: Records, task: TaskRow) -> Finding:
-    left = task.deps_total - task.deps_resolved_count
-    of = plural(task.deps_total, "task")
-    found = _finding(
-        task, What.TASK_BLOCKED, Mood.WAITS, f"waits for {left} of the {of} it comes after"
-    )
+    left, total = task.deps_total - task.deps_resolved_count, task.deps_total
+    those = "the task" if total == 1 else f"{left} of the {total} tasks"
+    found = _finding(task, What.TASK_BLOCKED, Mood.WAITS, f"waits for {those} it comes after")
     causes = causes_of(records, task)
     if task.upstream_failed:
         after = "it will be skipped when the others have ended: what it is made from failed"
         return replace(found, because=causes, next=after)
-    return replace(found, because=causes, next="it is ready when all of them have succeeded")
+    return replace(found, because=causes, next="it can run when all of those have succeeded")
 
 
 def _sent(records: Records, task: TaskRow) -> Finding:
@@ -126,7 +124,7 @@ def _running(records: Records, task: TaskRow) -> Finding:
     if task.execution_deadline is not None:
         until = due(task.execution_deadline, records.now)
         return replace(found, next=f"it ends, or is stopped at {until}")
-    return replace(found, next="it ends")
+    return found
 
 
 def _silent_until(records: Records, task: TaskRow) -> Finding | None:
