@@ -122,7 +122,8 @@ def waiting_for_run_slot(records: Records, run: RunRow) -> Finding:
         return _about_to_start(records, found)
     holders = words.listed([row.run_id for row in active])
     used = f"{len(active)} of {limit} runs are at work: {holders}" if limit else "the limit is 0"
-    before = f"; {words.plural(ahead, 'run')} go before it" if ahead else ""
+    goes = "goes" if ahead == 1 else "go"
+    before = f"; {words.plural(ahead, 'run')} {goes} before it" if ahead else ""
     return replace(
         found,
         text=f"{found.text}: {used}{before}",

@@ -197,7 +197,8 @@ def _error(task: TaskRow) -> str:
 def _why_final(task: TaskRow) -> str:
     policy = task.retry or RetryPolicy()
     if task.infra_losses > policy.max_infra_retries:
-        return f"{plural(task.infra_losses, 'worker')} lost are as many as it may lose"
+        lost = plural(task.infra_losses, "worker")
+        return f"it lost {lost}, and may lose {policy.max_infra_retries}"
     if task.user_failures >= task.max_attempts:
         if task.max_attempts == 1:
             return "it has no retry policy, so it is tried once"
