@@ -107,9 +107,9 @@ def test_a_second_tick_with_the_same_run_key_made_no_run() -> None:
 
 
 def sensed(story: Story, trigger: PollTrigger | PushTrigger, **fields: Any) -> None:
-    values: dict[str, Any] = {"status": SensorEvalStatus.TRIGGERED, "run_keys": ("key-run_1",)}
+    values: dict[str, Any] = {"eval_id": "e1", "run_keys": ("key-run_1",), **fields}
     evaluated = SensorEvaluated(
-        sensor_id="files", trigger=trigger, **{"eval_id": "e1", **values, **fields}
+        sensor_id="files", trigger=trigger, status=SensorEvalStatus.TRIGGERED, **values
     )
     source = SensorSource(sensor_id="files", eval_id=evaluated.eval_id)
     request = RunRequested(

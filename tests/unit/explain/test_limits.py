@@ -59,6 +59,15 @@ def test_a_workspace_whose_slots_are_taken() -> None:
     ]
 
 
+def test_of_many_that_hold_a_limit_some_are_named() -> None:
+    story = Story()
+    story.tell(QuotaSet(max_concurrent_tasks=7))
+    story.plan({name: [] for name in "abcdefgh"})
+    for name in "abcdefg":
+        story.start(name)
+    assert why(story, "h")[0].endswith("7 of 7 taken, by ns/a, ns/b, ns/c, ns/d, ns/e and 2 more")
+
+
 def test_a_queue_that_is_full() -> None:
     story = Story()
     story.tell(QuotaSet(max_queued_tasks=1))

@@ -1,6 +1,6 @@
 """Why a run exists, how it stands, and what holds it up."""
 
-from typing import Any
+from msgspec.structs import replace
 
 from servo.core.events.parking import ParkedBatchExpired
 from servo.core.events.quotas import QuotaSet
@@ -42,10 +42,7 @@ def test_a_run_without_a_plan_says_until_when_it_may_be() -> None:
         "in 10 min",
         BY_HAND,
     ]
-    run = story.run()
-    story.state.runs.rows["run_1"] = type(run)(
-        **{**{n: getattr(run, n) for n in run.__struct_fields__}, "plan_deadline": None}
-    )
+    story.state.runs.rows["run_1"] = replace(story.run(), plan_deadline=None)
     assert why(story) == ["? run_1 was asked for, and has no plan yet", BY_HAND]
 
 
@@ -89,9 +86,7 @@ def test_a_run_without_a_deadline_and_with_a_plan_in_parts() -> None:
     story.tell(request, PlanCreated(run_id="run_1", fingerprint="p", segments=segments))
     assert why(story)[0] == "? run_1 runs: none of 7 tasks has ended"
     assert why(story)[-1] == "  - 7 tasks of a large plan are still to be written down"
-    run = story.run()
-    fields: dict[str, Any] = {name: getattr(run, name) for name in run.__struct_fields__}
-    story.state.runs.rows["run_1"] = type(run)(**{**fields, "deadline": None})
+    story.state.runs.rows["run_1"] = replace(story.run(), deadline=None)
     assert why(story)[1] == BY_HAND
 
 

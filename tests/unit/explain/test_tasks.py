@@ -33,7 +33,8 @@ def why(story: Story, name: str, run_id: str = "run_1", *, led: bool | None = No
 
 def fail(story: Story, name: str, **fields: Any) -> None:
     story.start(name)
-    assert story.finish(name, TaskOutcome.FAILED, **{"error": ERROR, **fields}).applied
+    values: dict[str, Any] = {"error": ERROR, **fields}
+    assert story.finish(name, TaskOutcome.FAILED, **values).applied
 
 
 # --- upstream -------------------------------------------------------------------------------------
@@ -291,7 +292,11 @@ def test_a_task_that_ran_too_long_was_interrupted_or_taken_by_nobody() -> None:
     story.start("a")
     story.wait(seconds=2)
     row = story.task("a")
-    names = {"run_id": "run_1", "task_key": row.task_key, "attempt_id": row.attempt_id}
+    names: dict[str, Any] = {
+        "run_id": "run_1",
+        "task_key": row.task_key,
+        "attempt_id": row.attempt_id,
+    }
     story.tell(ExecutionTimedOut(**names, exec_id=row.exec_id))
     assert next(final(story)).startswith("! ns/a ran longer than it may at 2026-01-01 00:00:02Z")
 

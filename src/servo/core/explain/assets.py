@@ -13,8 +13,8 @@ from servo.core.explain.outputs import judged
 from servo.core.explain.records import Records, Subject
 from servo.core.explain.starters import starters
 from servo.core.explain.tasks import explain_task, several
-from servo.core.explain.words import due, instant, listed, partition, place
-from servo.core.state.rows.assets import AssetRow, MaterializationRow
+from servo.core.explain.words import ago, instant, listed, partition, place
+from servo.core.state.rows.assets import AssetRow, MaterializationRow, PartitionStatusRow
 from servo.core.state.rows.execution import TaskRow
 from servo.core.state.states import TERMINAL_TASK_STATES, TaskState
 
@@ -76,7 +76,7 @@ def _standing(records: Records, subject: Subject, *, whole: bool) -> Finding:
     made = _latest(records, subject)
     if made is None:
         return _without(records, subject, name)
-    when = due(made.created_at, records.now)
+    when = ago(made.created_at, records.now)
     by = f"by {made.run_id}" if made.run_id else "by something else than Servo, which reported it"
     attempt = f", attempt {made.attempt}" if made.attempt else ""
     part = (
@@ -97,11 +97,16 @@ def _standing(records: Records, subject: Subject, *, whole: bool) -> Finding:
 
 
 def _latest(records: Records, subject: Subject) -> MaterializationRow | None:
-    asset = records.asset(subject.asset_key)
-    row = asset if subject.partition_key is None else records.partition(subject)
+    row = _row(records, subject)
     if row is None or row.last_materialization_id is None:
         return None
     return records.output(row.last_materialization_id)
+
+
+def _row(records: Records, subject: Subject) -> AssetRow | PartitionStatusRow | None:
+    if subject.partition_key is None:
+        return records.asset(subject.asset_key)
+    return records.partition(subject.asset_key, subject.partition_key)
 
 
 def _origin(records: Records, made: MaterializationRow) -> tuple[Finding, ...]:
@@ -115,8 +120,7 @@ def _origin(records: Records, made: MaterializationRow) -> tuple[Finding, ...]:
 
 
 def _without(records: Records, subject: Subject, name: str) -> Finding:
-    asset = records.asset(subject.asset_key)
-    row = asset if subject.partition_key is None else records.partition(subject)
+    row = _row(records, subject)
     never = Finding(
         what=What.NEVER_MADE,
         mood=Mood.WAITS,
@@ -130,7 +134,7 @@ def _without(records: Records, subject: Subject, name: str) -> Finding:
     if row is not None and row.latest_floor:
         text = f"{name} was wiped: what was made of it before no longer counts"
         never = replace(never, what=What.WIPED, text=text)
-    return _defined(asset, never)
+    return _defined(records.asset(subject.asset_key), never)
 
 
 def _defined(asset: AssetRow | None, found: Finding) -> Finding:

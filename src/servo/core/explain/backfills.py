@@ -1,5 +1,7 @@
 """The backfills that an asset is in, and where in them a partition is."""
 
+from typing import assert_never
+
 from msgspec.structs import replace
 
 from servo.core.events.backfills import BackfillState
@@ -65,8 +67,10 @@ def _backfill(records: Records, row: BackfillRow, subject: Subject) -> Finding:
                 mood=Mood.FAILED,
                 text=f"{found.text} failed: {done}{bad}",
                 next="do what failed again",
-                command=f"servo backfill retry {name}",
+                command=f"servo backfill retry-failed {name}",
             )
+        case _:
+            assert_never(row.state)
 
 
 def _chunk(records: Records, row: BackfillRow, subject: Subject) -> tuple[Finding, ...]:

@@ -160,11 +160,8 @@ class Records:
     def asset(self, asset_key: str) -> AssetRow | None:
         return self._one("assets", asset_key=asset_key)
 
-    def partition(self, subject: Subject) -> PartitionStatusRow | None:
-        key = subject.partition_key
-        if key is None:
-            return None
-        return self._one("partition_status", asset_key=subject.asset_key, partition_key=key)
+    def partition(self, asset_key: str, partition_key: str) -> PartitionStatusRow | None:
+        return self._one("partition_status", asset_key=asset_key, partition_key=partition_key)
 
     def failing_partitions(self, asset_key: str) -> list[str]:
         """Partitions of an asset whose last attempt failed; not all if there are many."""

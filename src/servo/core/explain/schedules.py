@@ -1,6 +1,7 @@
 """The schedules that are about an asset: whether they tick, and what their last tick did."""
 
 from shlex import quote
+from typing import assert_never
 
 from msgspec.structs import replace
 
@@ -74,7 +75,7 @@ def _ticking(
         return replace(
             found, text=f"{found.text} is active", next=f"next tick {due(tick, records.now)}"
         )
-    late = f"{found.text} is overdue: its tick of {due(tick, records.now)} was not looked at yet"
+    late = f"{found.text} is overdue: its tick of {due(tick, records.now)}, was not looked at yet"
     if records.led is False:
         return replace(found, mood=Mood.WAITS, text=f"{late}; {NOBODY}", command=RESUME)
     return replace(found, mood=Mood.WAITS, text=late, next="it is looked at in a moment")
@@ -106,6 +107,8 @@ def _tick(records: Records, tick: ScheduleTickRow) -> Finding:
                 when = f"{count} from {instant(tick.scheduled_for)}{until}"
                 return replace(found, text=f"{when} skipped{said}")
             return replace(found, text=f"{when} was skipped{said}")
+        case _:
+            assert_never(tick.status)
 
 
 def _runs(records: Records, tick: ScheduleTickRow) -> str:

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from shlex import quote
+from typing import assert_never
 
 from msgspec.structs import replace
 
@@ -54,6 +55,8 @@ def _sensor(records: Records, row: SensorDefinitionRow) -> Finding:
             )
         case SensorStatus.ACTIVE:
             return replace(found, text=f"{found.text} is active", next=_looks(records, row, state))
+        case _:
+            assert_never(state.status)
 
 
 def _looks(records: Records, row: SensorDefinitionRow, state: SensorStateRow) -> str:
@@ -106,6 +109,8 @@ def _evaluated(records: Records, row: SensorEvalRow) -> Finding:
             told = [f"{run.run_id} ({run.state.value})" for run in runs if run is not None]
             what = f"for {listed(told)}" if told else f"for {plural(len(row.run_keys), 'run')}"
             return replace(found, text=f"{when} it asked {what}: {evaluation(row)}")
+        case _:
+            assert_never(row.status)
 
 
 def _note(name: str, text: str) -> Finding:

@@ -10,11 +10,12 @@ from servo.errors import Invalid
 
 MOST_NAMED = 5
 
+_SECOND = timedelta(seconds=1)
+_HALF = timedelta(milliseconds=500)
 _UNITS = (
     (timedelta(days=1), "d"),
     (timedelta(hours=1), "h"),
     (timedelta(minutes=1), "min"),
-    (timedelta(seconds=1), "s"),
 )
 
 
@@ -25,17 +26,23 @@ def instant(when: datetime) -> str:
 
 def span(length: timedelta) -> str:
     """About how long: in the largest unit of which there are two, or in seconds."""
-    for unit, name in _UNITS[:-1]:
+    length = (length + _HALF) // _SECOND * _SECOND
+    for unit, name in _UNITS:
         if length >= 2 * unit:
             return f"{length // unit} {name}"
-    return f"{length // _UNITS[-1][0]} s"
+    return f"{length // _SECOND} s"
 
 
 def due(when: datetime, now: datetime) -> str:
     """An instant and how far away it is."""
     if when >= now:
         return f"{instant(when)}, in {span(when - now)}"
-    return f"{instant(when)}, {span(now - when)} ago"
+    return ago(when, now)
+
+
+def ago(when: datetime, now: datetime) -> str:
+    """An instant and how long ago it was."""
+    return f"{instant(when)}, {span(max(now - when, timedelta(0)))} ago"
 
 
 def plural(count: int, one: str, many: str = "") -> str:
