@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from servo.core.definitions import IN_PROCESS
 from servo.core.keys import AssetKey
 from servo.core.state.rows.assets import AssetRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
@@ -44,7 +45,6 @@ from servo.worker.run_task import Runner
 from servo.worker.storing import DEFAULT_IO
 from servo.worker.waiting import Waiting
 
-LOCATION = "in process"
 IO_MANAGERS = (IOManager, IOManagerDefinition, ConfigurableIOManagerFactory)
 
 
@@ -226,7 +226,7 @@ def _materialize(  # noqa: PLR0913 - the options people know
     service = Service(world, paths, workers=workers)
     requests, waiting = Requests(service, world, paths), Waiting(service)
     with providing(project.secrets), service, instance.led_by(service):
-        requests.deploy(LOCATION, project.definitions())
+        requests.deploy(IN_PROCESS, project.definitions())
         key = f"materialize:{world.entropy.token_bytes(12).hex()}"
         run_id = requests.name_run(key)
         waiting.add(run_id)

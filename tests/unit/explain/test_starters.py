@@ -476,7 +476,10 @@ def test_where_nothing_starts_it_a_person_does() -> None:
     assert told(story, "day=s:YSBi", then=then)[2] == (
         "  $ servo materialize 'my assets.py' ns/a --partition 'a b'"
     )
-    story.tell(DefinitionsDeployed(deployment_id="e", location="my assets.py"))
+    asset = AssetDefinition(asset_key="ns/a")
+    story.tell(DefinitionsDeployed(deployment_id="p", location="in process", assets=(asset,)))
+    assert told(story, then=then) == [NOTHING, f"  > {then}"]
+    story.tell(DefinitionsDeployed(deployment_id="e", location="in process"))
     assert told(story, then=then) == [NOTHING, f"  > {then}"]
 
 

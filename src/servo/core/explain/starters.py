@@ -8,12 +8,15 @@ and backfills, in the place of `_condition`.
 from collections.abc import Callable
 from shlex import quote
 
+from servo.core.definitions import IN_PROCESS
 from servo.core.explain.backfills import backfills
 from servo.core.explain.finding import Finding, Mood, What
 from servo.core.explain.records import Records, Subject
 from servo.core.explain.schedules import schedules
 from servo.core.explain.sensors import sensors
 from servo.core.explain.words import partition, place
+
+_NO_FILES = (IN_PROCESS, "default", "")
 
 Starter = Callable[[Records, Subject], list[Finding]]
 
@@ -51,7 +54,7 @@ def starters(records: Records, subject: Subject, then: str) -> list[Finding]:
 def _by_hand(records: Records, subject: Subject) -> str:
     """The command that makes an asset, if it is known by which code."""
     row = records.asset(subject.asset_key)
-    if row is None or not row.defined:
+    if row is None or not row.defined or row.location in _NO_FILES:
         return ""
     part = subject.partition_key
     option = "" if part is None else f" --partition {quote(partition(part))}"
