@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
@@ -22,6 +24,7 @@ from servo.core.events.schedules import (
     TickStatus,
 )
 from servo.core.events.tasks import TaskFinished, TaskOutcome
+from servo.core.explain.finding import What
 from servo.core.keys import AssetKey, TaskOperation, task_key_text
 from servo.core.partitions import PartitionKey
 from servo.core.plan import TaskSpec
@@ -35,6 +38,7 @@ from servo.worker.loader import load_project
 from servo.worker.session import Session, setting_for
 
 LIMIT = 60
+DOCS = Path(__file__).parents[2] / "docs"
 CODE = """
     import time
     from pathlib import Path
@@ -84,12 +88,16 @@ class Said(NamedTuple):
     @property
     def lines(self) -> list[str]:
         """What was printed, without what differs from time to time."""
-        text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ", "<time>", self.out)
-        text = re.sub(r"run_[a-z2-7]{26}", "<run>", text)
-        text = re.sub(r"\bx[0-9a-f]{20}\b", "<output>", text)
-        text = re.sub(r"  entry \d+", "", text)
-        text = re.sub(r" --store \S+", "", text)
-        return text.splitlines()
+        return steady(self.out)
+
+
+def steady(text: str) -> list[str]:
+    """The lines of an answer without instants, ids, entries and places."""
+    text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ", "<time>", text)
+    text = re.sub(r"run_([a-z2-7]{26}|ab12)\b", "<run>", text)
+    text = re.sub(r"\bx([0-9a-f]{20}|12ab)\b", "<output>", text)
+    text = re.sub(r"  entry \d+", "", text)
+    return re.sub(r" --store \S+", "", text).splitlines()
 
 
 def told(folder: Path, *arguments: str) -> Said:
@@ -411,3 +419,27 @@ def test_an_asset_that_is_called_run_or_task_can_be_asked_about(tmp_path: Path) 
     story.publish()
     for name in ("run", "task"):
         assert told(tmp_path, "why", name, *OPTIONS).lines[0] == f"◌ {name} has never been made"
+
+
+# --- the guide ------------------------------------------------------------------------------------
+
+
+def test_the_guide_shows_what_its_example_prints(tmp_path: Path) -> None:
+    example = DOCS / "snippets" / "why.py"
+    done = subprocess.run(
+        [sys.executable, str(example)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=True,
+    )
+    page = (DOCS / "guide" / "why.md").read_text()
+    shown = page.partition("<!-- output: why.py -->\n```text\n")[2].partition("```\n")[0]
+    assert steady(done.stdout) == steady(shown)
+
+
+def test_the_guide_explains_every_kind_of_finding() -> None:
+    page = (DOCS / "guide" / "why.md").read_text()
+    table = page.partition("| what | it is about |")[2].partition("\n\n")[0]
+    assert sorted(re.findall(r"`([a-z._]+)`", table)) == sorted(What)

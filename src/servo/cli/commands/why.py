@@ -20,6 +20,7 @@ from servo.core.explain.records import Records
 from servo.core.explain.runs import explain_run, explain_unknown_run
 from servo.core.explain.tasks import explain_task
 from servo.errors import Invalid, NotFound
+from servo.projection.arrow import without_pandas
 from servo.projection.lookup import Lookup
 from servo.projection.reader import Snapshot
 
@@ -39,7 +40,7 @@ def _complete(context: click.Context, param: click.Parameter, typed: str) -> lis
     given: Sequence[str] = context.params.get("about") or context.args or ()
     if given and given[0] in (RUN, TASK) and len(given) == 1:
         return run_ids(context, param, typed)
-    words = [word for word in (RUN, TASK) if word.startswith(typed)]
+    words = [] if given else [word for word in (RUN, TASK) if word.startswith(typed)]
     return [*map(CompletionItem, words), *asset_keys(context, param, typed)]
 
 
@@ -125,6 +126,8 @@ def _about_run(snapshot: Snapshot, records: Records, run_id: str) -> list[Findin
 
 
 def _answer(target: Target, question: Question, as_of: str | None, *, json_: bool) -> None:
+    without_pandas()
+
     def ask(snapshot: Snapshot) -> tuple[Snapshot, list[Finding]]:
         now = _now(target, snapshot, as_of)
         led = None if as_of is not None else _led(target)
