@@ -168,6 +168,7 @@ def test_a_task_by_its_key_or_its_asset(shop: Path) -> None:
     run_id = run_of(shop)
     by_key = told(shop, "why", "task", run_id, "raw/orders:materialize")
     assert by_key.lines[0].startswith("✘ raw/orders failed at <time>")
+    assert by_key.lines[-1] == "└── · started by hand; <time>"
     for name in ("raw/orders", "raw.orders", "orders"):
         assert told(shop, "why", "task", run_id, name).out == by_key.out
     unknown = told(shop, "why", "task", run_id, "nope")

@@ -16,6 +16,11 @@ _STYLES = {Mood.DONE: "green", Mood.WAITS: "yellow", Mood.FAILED: "red", Mood.NO
 _MARKS = {Mood.DONE: "✔", Mood.WAITS: "◌", Mood.FAILED: "✘", Mood.NOTE: "·"}
 _PLAIN_MARKS = {Mood.DONE: "+", Mood.WAITS: "?", Mood.FAILED: "!", Mood.NOTE: "-"}
 
+GUIDE = 4
+"""How many columns a tree takes for each level."""
+
+LEAST = 20
+
 
 def show(findings: Sequence[Finding], options: str) -> None:
     """Print findings, each with what led to it; commands are shown with these options."""
@@ -27,30 +32,38 @@ def show(findings: Sequence[Finding], options: str) -> None:
 class _Printer:
     def __init__(self, out: Console, options: str) -> None:
         self._out = out
+        self._plain = out.options.ascii_only
         self._options = options
         self._told: set[str] = set()
 
     def show(self, finding: Finding) -> None:
-        tree = Tree(self._label(finding), guide_style="dim")
-        self._grow(tree, finding)
+        tree = Tree(self._label(finding, 0), guide_style="dim")
+        self._grow(tree, finding, 1)
         self._out.print(tree)
 
-    def _grow(self, tree: Tree, finding: Finding) -> None:
+    def _grow(self, tree: Tree, finding: Finding, depth: int) -> None:
         for cause in finding.because:
-            self._grow(tree.add(self._label(cause)), cause)
+            self._grow(tree.add(self._label(cause, depth)), cause, depth + 1)
 
-    def _label(self, finding: Finding) -> Text:
-        plain = self._out.options.ascii_only
-        mark = (_PLAIN_MARKS if plain else _MARKS)[finding.mood]
-        label = Text.assemble((f"{mark} ", _STYLES[finding.mood]), finding.text)
+    def _label(self, finding: Finding, depth: int) -> Text:
+        mark = (_PLAIN_MARKS if self._plain else _MARKS)[finding.mood]
+        text = Text(finding.text)
         if finding.seq is not None:
-            label.append(f"  entry {finding.seq}", "dim")
+            text.append(f"  entry {finding.seq}", "dim")
+        width = max(self._out.width - depth * GUIDE, LEAST)
+        lines = self._hanging(Text(f"{mark} ", _STYLES[finding.mood]), text, width)
         if finding.next:
-            label.append(f"\n  {'->' if plain else '→'} {finding.next}", "bold")
+            arrow = Text("  -> " if self._plain else "  → ", "bold")
+            lines += self._hanging(arrow, Text(finding.next, "bold"), width)
         if finding.command and finding.command not in self._told:
             self._told.add(finding.command)  # one that stands above need not be said again
-            label.append(f"\n    {finding.command}{self._options}", "cyan")
-        return label
+            lines.append(Text(f"    {finding.command}{self._options}", "cyan"))
+        return Text("\n").join(lines)
+
+    def _hanging(self, head: Text, text: Text, width: int) -> list[Text]:
+        """Text after a mark, its further lines below the first word and not below the mark."""
+        first, *rest = text.wrap(self._out, max(width - len(head), LEAST)) or [text]
+        return [head + first, *(Text(" " * len(head)) + line for line in rest)]
 
 
 def workspace_options(target: Target) -> str:

@@ -359,6 +359,20 @@ def test_assets_that_are_made_from_each_other_do_not_hold_anything_up() -> None:
     assert told_not(story)[1] == "? it is made from ns/b, which has never been made"
 
 
+def test_a_day_whose_runs_are_used_up_accepts_no_more() -> None:
+    story = Story()
+    deploy(story, a=())
+    story.tell(QuotaSet(max_daily_runs=1))
+    used_up = "? no more runs are accepted today: 1 run a day is the limit of the workspace"
+    assert used_up not in told_not(story)
+    story.plan({"a": []})
+    assert not story.request("run_2").applied
+    story.execute("a")
+    assert told_not(story)[1:3] == [used_up, "  > the next day begins at midnight UTC"]
+    story.wait(days=1)
+    assert used_up not in told_not(story)
+
+
 def test_a_run_that_waits_for_a_slot_holds_its_assets_up() -> None:
     story = Story()
     deploy(story, a=())

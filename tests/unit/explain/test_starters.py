@@ -13,6 +13,7 @@ from servo.core.events.backfills import (
     BackfillStateChanged,
     ExplicitSelector,
 )
+from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import (
     BackfillSource,
     PlanCreated,
@@ -395,6 +396,23 @@ def test_a_backfill_at_work_and_where_in_it_a_partition_is() -> None:
     assert told(story, "p9") == [NOTHING]
     del story.state.runs.rows[run_id]
     assert told(story, "p1")[2] == "  - p1 is in chunk 1 of 3 (RUNNING)"
+
+
+def test_a_backfill_that_has_as_many_runs_as_it_or_all_of_them_may_have() -> None:
+    story = Story()
+    backfill(story, max_concurrent_runs=1)
+    chunk(story, 0)
+    assert told(story)[1] == "  > chunk 2 of 3 is planned when one of its runs has ended"
+    story = Story()
+    backfill(story, "other")
+    backfill(story)
+    story.tell(QuotaSet(max_backfill_concurrency=2))
+    chunk(story, 0)
+    assert told(story)[1] == "  > chunk 2 of 3 is planned next"
+    chunk(story, 0, "other")
+    assert told(story)[1] == (
+        "  > chunk 2 of 3 is planned when there is room: all backfills together may have 2 runs"
+    )
 
 
 def test_a_backfill_that_failed_and_its_partition() -> None:

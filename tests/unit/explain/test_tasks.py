@@ -14,7 +14,7 @@ from servo.core.events.tasks import Gate, Output, TaskError, TaskOutcome
 from servo.core.events.timers import TimerFired
 from servo.core.explain.causes import first_causes
 from servo.core.explain.finding import What
-from servo.core.explain.tasks import explain_task
+from servo.core.explain.tasks import explain_attempt, explain_task
 from servo.core.explain.words import span
 from servo.core.keys import TaskOperation
 from servo.core.retry import RetryPolicy
@@ -35,6 +35,17 @@ def fail(story: Story, name: str, **fields: Any) -> None:
     story.start(name)
     values: dict[str, Any] = {"error": ERROR, **fields}
     assert story.finish(name, TaskOutcome.FAILED, **values).applied
+
+
+def test_an_attempt_is_told_with_what_asked_for_its_run() -> None:
+    story = Story()
+    story.plan({"a": []})
+    story.execute("a")
+    told = explain_attempt(records_of(story), story.task("a"))
+    assert outline(told) == [
+        f"+ ns/a succeeded at {AT}, attempt 1 of 3",
+        f"  - started by hand; {AT}",
+    ]
 
 
 # --- upstream -------------------------------------------------------------------------------------

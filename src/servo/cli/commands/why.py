@@ -18,7 +18,7 @@ from servo.core.explain import assets
 from servo.core.explain.finding import Finding
 from servo.core.explain.records import Records
 from servo.core.explain.runs import explain_run, explain_unknown_run
-from servo.core.explain.tasks import explain_task
+from servo.core.explain.tasks import explain_attempt
 from servo.errors import Invalid, NotFound
 from servo.projection.arrow import without_pandas
 from servo.projection.lookup import Lookup
@@ -96,7 +96,7 @@ def _question(about: Sequence[str], partition: str | None) -> Question:
         case (word, run_id, task) if word == TASK:
             given = task if partition is None else f"{task}:{partition}"
             return lambda snapshot, records: [
-                explain_task(records, task_in(records, run_in(snapshot, run_id), given))
+                explain_attempt(records, task_in(records, run_in(snapshot, run_id), given))
             ]
         case _:
             raise Invalid(f"cannot tell what {' '.join(about)!r} is about", remedy=f"ask {USAGE}")

@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from servo.core.explain.asked import asked
 from servo.core.explain.causes import first_causes
 from servo.core.explain.finding import Finding, Mood, What
+from servo.core.explain.limits import runs_of_the_day
 from servo.core.explain.outputs import judged
 from servo.core.explain.records import Records, Subject
 from servo.core.explain.starters import starters
-from servo.core.explain.tasks import explain_task, several
+from servo.core.explain.tasks import explain_attempt, several
 from servo.core.explain.words import ago, instant, listed, partition, place
 from servo.core.state.rows.assets import AssetRow, MaterializationRow, PartitionStatusRow
 from servo.core.state.rows.execution import TaskRow
@@ -46,6 +47,7 @@ def why_not(records: Records, subject: Subject) -> list[Finding]:
         _standing(records, subject, whole=False),
         *_open_questions(records, subject),
         *_above(records, subject),
+        *runs_of_the_day(records),
     ]
     return [*found, *starters(records, subject, _then(found))]
 
@@ -169,12 +171,8 @@ def _shown(records: Records, subject: Subject) -> list[TaskRow]:
 
 
 def _attempt(records: Records, task: TaskRow) -> Finding:
-    """How a task stands, and what asked for its run."""
-    found = explain_task(records, task)
-    run = records.run(task.run_id)
-    origin = () if run is None else asked(records, run)
-    told = f"{found.text} (in {task.run_id})"
-    return replace(found, text=told, because=(*found.because, *origin))
+    found = explain_attempt(records, task)
+    return replace(found, text=f"{found.text} (in {task.run_id})")
 
 
 def _held(records: Records, subject: Subject) -> list[Finding]:

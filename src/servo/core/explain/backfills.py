@@ -52,9 +52,7 @@ def _backfill(records: Records, row: BackfillRow, subject: Subject) -> Finding:
         case BackfillState.PENDING | BackfillState.RUNNING:
             active = f"{row.active_chunks} of at most {plural(row.max_concurrent_runs, 'run')}"
             text = f"{found.text} is at work: {done}{bad}, with {active} now"
-            after = f"chunk {row.planned_chunks + 1} of {row.total_chunks} is planned next"
-            left = row.planned_chunks < row.total_chunks
-            return replace(found, text=text, next=after if left else "its last runs end")
+            return replace(found, text=text, next=_next_chunk(records, row))
         case BackfillState.CANCELLING | BackfillState.CANCELLED:
             ended = row.state is BackfillState.CANCELLED
             text = f"{found.text} {'was' if ended else 'is being'} cancelled{by}: {done}{bad}"
@@ -71,6 +69,20 @@ def _backfill(records: Records, row: BackfillRow, subject: Subject) -> Finding:
             )
         case _:
             assert_never(row.state)
+
+
+def _next_chunk(records: Records, row: BackfillRow) -> str:
+    """What a backfill that is at work waits for."""
+    if row.planned_chunks == row.total_chunks:
+        return "its last runs end"
+    after = f"chunk {row.planned_chunks + 1} of {row.total_chunks} is planned"
+    if row.active_chunks >= row.max_concurrent_runs:
+        return f"{after} when one of its runs has ended"
+    quota = records.quota("workspace")
+    limit = None if quota is None else quota.max_backfill_concurrency
+    if limit is not None and records.active_chunks() >= limit:
+        return f"{after} when there is room: all backfills together may have {limit} runs"
+    return f"{after} next"
 
 
 def _chunk(records: Records, row: BackfillRow, subject: Subject) -> tuple[Finding, ...]:

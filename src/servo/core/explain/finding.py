@@ -79,6 +79,7 @@ class What(StrEnum):
     SENSOR = "starts.sensor"
     BACKFILL = "starts.backfill"
     CONDITION = "starts.condition"
+    DAILY_LIMIT = "starts.daily_limit"
     NOTHING = "starts.nothing"
     MORE = "more"
 

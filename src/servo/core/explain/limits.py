@@ -132,6 +132,27 @@ def waiting_for_run_slot(records: Records, run: RunRow) -> Finding:
     )
 
 
+def runs_of_the_day(records: Records) -> list[Finding]:
+    """That no more runs are accepted today, if so: requests that are refused leave no record."""
+    quota = records.quota("workspace")
+    limit = None if quota is None else quota.max_daily_runs
+    if quota is None or limit is None or quota.daily_runs_count < limit:
+        return []
+    if quota.daily_runs_day != records.now.date().isoformat():
+        return []
+    return [
+        Finding(
+            what=What.DAILY_LIMIT,
+            mood=Mood.WAITS,
+            subject=quota.daily_runs_day,
+            text=f"no more runs are accepted today: {words.plural(limit, 'run')} a day is the "
+            "limit of the workspace",
+            seq=quota.row_version,
+            next="the next day begins at midnight UTC",
+        )
+    ]
+
+
 def _about_to_start(records: Records, found: Finding) -> Finding:
     """A slot is free: all that is missing is somebody who gives it."""
     if records.led is False:

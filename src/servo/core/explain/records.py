@@ -258,6 +258,11 @@ class Records:
         rows: list[BackfillRow] = self._selecting("backfills", asset_key)
         return sorted(rows, key=lambda row: (row.created_at, row.backfill_id), reverse=True)
 
+    def active_chunks(self) -> int:
+        """How many runs the backfills of the workspace have together."""
+        rows: list[BackfillRow] = self._rows("backfills")
+        return sum(row.active_chunks for row in rows if row.finished_at is None)
+
     def chunks(self, backfill_id: str) -> list[BackfillChunkRow]:
         return sorted(
             self._rows("backfill_chunks", backfill_id=backfill_id),

@@ -8,6 +8,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from servo.core.explain import words
+from servo.core.explain.asked import asked
 from servo.core.explain.causes import Cause, first_causes
 from servo.core.explain.finding import Finding, Mood, What
 from servo.core.explain.limits import NOBODY, RESUME, waiting_for_run_slot, waiting_for_worker
@@ -37,6 +38,14 @@ _HOW = MappingProxyType(
 def explain_task(records: Records, task: TaskRow) -> Finding:
     """How a task stands, with the first causes of that."""
     return _EXPLAIN[task.state](records, task)
+
+
+def explain_attempt(records: Records, task: TaskRow) -> Finding:
+    """How a task stands, and what asked for its run."""
+    found = explain_task(records, task)
+    run = records.run(task.run_id)
+    origin = () if run is None else asked(records, run)
+    return replace(found, because=(*found.because, *origin))
 
 
 def causes_of(records: Records, task: TaskRow) -> tuple[Finding, ...]:
