@@ -156,6 +156,22 @@ def test_a_later_evaluation_with_the_same_run_key_made_no_run() -> None:
     ]
 
 
+def test_a_stale_evaluation_asked_for_nothing() -> None:
+    story = with_sensor()
+    sensed(story, PollTrigger(poll_epoch=1), expected_state_version=0, cursor_after="b")
+    late = SensorEvaluated(
+        sensor_id="files",
+        eval_id="e2",
+        trigger=PollTrigger(poll_epoch=2),
+        expected_state_version=0,
+        status=SensorEvalStatus.TRIGGERED,
+        run_keys=("key-run_1",),
+    )
+    story.tell(late)
+    assert len(story.state.sensor_evals.rows) == 2
+    assert len(why(story)) == 1
+
+
 def test_a_message_that_was_pushed() -> None:
     story = with_sensor(SensorMode.PUSH)
     sensed(story, PushTrigger(message_id="m1"))

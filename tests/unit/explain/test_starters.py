@@ -116,7 +116,9 @@ def test_a_removed_schedule_no_longer_ticks() -> None:
 def test_a_tick_that_nobody_looked_at() -> None:
     story = Story()
     nightly(story)
-    story.wait(days=1, minutes=1)
+    story.wait(days=1)
+    assert told(story)[0].startswith(f"? {NIGHTLY} is overdue: its tick of 2026-01-02")
+    story.wait(minutes=1)
     overdue = f"{NIGHTLY} is overdue: its tick of 2026-01-02 00:00:00Z, 60 s ago, was not looked at"
     assert told(story) == [f"? {overdue} yet", "  > it is looked at in a moment"]
     assert told(story, led=False) == [
@@ -143,7 +145,7 @@ def test_ticks_that_were_skipped_or_failed_with_what_they_said() -> None:
     story.tell(tick(story, TickStatus.SKIPPED, message="no new day"))
     assert told(story)[-1] == '  - its tick of 2026-01-02 00:00:00Z was skipped: "no new day"'
     story.wait(days=1)
-    story.tell(tick(story, TickStatus.FAILED, "t2", message="KeyError"))
+    story.tell(tick(story, TickStatus.FAILED, "t0", message="KeyError"))
     assert told(story)[-2:] == [
         '  ! its tick of 2026-01-03 00:00:00Z failed: "KeyError"',
         "    > correct what it evaluates; the next tick tries again",

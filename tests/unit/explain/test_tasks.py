@@ -212,6 +212,11 @@ def test_a_silent_worker_is_told_from_one_that_was_heard_of() -> None:
     )
     story.state.heartbeats.load(("run_1", task_key("a")), beat)
     assert why(story, "a") == [f"? ns/a runs on worker since {AT}, attempt 1 of 3"]
+    silent = "? ns/a runs, attempt 1 of 3, but its worker has been silent"
+    stranger = replace(beat, exec_id="an execution before this one")
+    story.state.heartbeats.load(("run_1", task_key("a")), stranger)
+    assert why(story, "a")[0] == silent
+    story.state.heartbeats.load(("run_1", task_key("a")), beat)
     story.wait(minutes=5)
     assert why(story, "a")[0] == (
         "? ns/a runs, attempt 1 of 3, but its worker has been silent since 2026-01-01 00:09:00Z"
@@ -367,6 +372,7 @@ def test_a_success_with_a_warning_and_the_check_that_gave_it() -> None:
     story.plan({"a": []})
     story.start("a")
     story.tell(checked(story, "a", "recent", severity=Severity.WARN))
+    story.tell(checked(story, "a", "whole", passed=True))
     story.finish("a", output=Output(materialization_id="m", gate=Gate.WARNED))
     assert why(story, "a") == [
         f"+ ns/a succeeded at {AT}, attempt 1 of 3",
