@@ -14,8 +14,8 @@ import pytest
 from msgspec.structs import replace
 
 from servo import __version__
-from servo.cli.commands.sql import parse_moment
-from servo.cli.main import COMMANDS, run
+from servo.cli.main import COMMANDS, OTHERS, SECTIONS, run
+from servo.cli.moment import parse_moment
 from servo.cli.output import EXIT_CODES, exit_code, plural, size
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
 from servo.core.events.runs import PlanSegmentExpanded
@@ -82,6 +82,12 @@ def test_help_names_every_command_without_importing_one(capsys: pytest.CaptureFi
     assert run(["--help"]) == 0
     shown = capsys.readouterr().out
     assert all(f"  {name} " in shown and words in shown for name, (_, words) in COMMANDS.items())
+    names = [name for section in SECTIONS.values() for name in section]
+    assert len(set(names)) == len(names)
+    assert set(names) <= set(COMMANDS)
+    assert all(f"\n{title}:\n" in shown for title in (*SECTIONS, OTHERS))
+    assert shown.count("\n  run ") == 1
+    assert "\n  completion " in shown.partition(f"{OTHERS}:")[2]
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
@@ -96,7 +102,7 @@ def test_no_command_prints_help_and_an_unknown_one_is_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run([]) == 2
-    assert "Commands:" in capsys.readouterr().err
+    assert "Make assets:" in capsys.readouterr().err
     assert run(["nonsense"]) == 2
     assert "No such command 'nonsense'" in capsys.readouterr().err
 

@@ -45,8 +45,22 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "tick": ("servo.cli.commands.tick:tick", "Do what is due now, then end."),
         "schedule": ("servo.cli.commands.schedules:schedule", "See, pause and trigger schedules."),
         "sql": ("servo.cli.commands.sql:sql", "Ask tables and asset data with SQL."),
+        "why": ("servo.cli.commands.why:why", "Explain an asset, a run or a task."),
+        "why-not": ("servo.cli.commands.why:why_not", "Explain why an asset was not made."),
     }
 )
+
+# What `servo --help` puts together. A command that is in none of them comes last.
+SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "A project": ("init", "check", "list", "dev", "demo"),
+        "Make assets": ("materialize", "resume"),
+        "Have them made": ("schedule", "tick"),
+        "See what happened": ("status", "run", "asset", "why", "why-not", "logs", "sql"),
+        "Look after a workspace": ("quarantine", "admin"),
+    }
+)
+OTHERS = "Other commands"
 
 
 class LazyGroup(click.Group):
@@ -61,8 +75,13 @@ class LazyGroup(click.Group):
         return _load(COMMANDS[cmd_name][0]) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+        placed = {name for names in SECTIONS.values() for name in names}
+        others = tuple(name for name in self.list_commands(ctx) if name not in placed)
+        sections = {**SECTIONS, OTHERS: others} if others else SECTIONS
+        width = max(map(len, COMMANDS))
+        for title, names in sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<{width}}", COMMANDS[name][1]) for name in names])
 
 
 def _load(path: str) -> click.Command:

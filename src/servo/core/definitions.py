@@ -10,6 +10,9 @@ from servo.core.events.assets import AssetDefinition
 from servo.core.ids import Digest
 from servo.errors import Corrupt
 
+IN_PROCESS = "in process"
+"""The location of assets that a process defined for itself: there is no file to name."""
+
 _decoder = msgspec.json.Decoder(tuple[AssetDefinition, ...])
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from servo.core.declared import Declared
+from servo.core.definitions import IN_PROCESS
 from servo.core.keys import AssetKey
 from servo.core.state.rows.assets import AssetRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
@@ -46,7 +47,6 @@ from servo.worker.run_task import Runner
 from servo.worker.storing import DEFAULT_IO
 from servo.worker.waiting import Waiting
 
-LOCATION = "in process"
 IO_MANAGERS = (IOManager, IOManagerDefinition, ConfigurableIOManagerFactory)
 
 
@@ -248,7 +248,7 @@ def _materialize(  # noqa: PLR0913 - the options people know
     service = Service(world, paths, workers=workers)
     requests, waiting = Requests(service, world, paths), Waiting(service)
     with providing(project.secrets), service, instance.led_by(service):
-        requests.deploy(LOCATION, Declared(assets=project.definitions()))
+        requests.deploy(IN_PROCESS, Declared(assets=project.definitions()))
         labels = {**({PARTITION_LABEL: partition_key} if partition_key else {}), **(tags or {})}
         key = f"materialize:{world.entropy.token_bytes(12).hex()}"
         run_id = requests.name_run(key)

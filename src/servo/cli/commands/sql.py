@@ -2,7 +2,7 @@
 
 import csv
 import sys
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from itertools import islice
 from typing import Any
@@ -14,14 +14,12 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from servo.cli.output import console, emit_json, instant, number, plural, progress
+from servo.cli.moment import as_of_option, look
+from servo.cli.output import console, emit_json, instant, number, plural
 from servo.cli.tables import grid
 from servo.cli.workspace import Target, of_a_workspace
-from servo.errors import Invalid
-from servo.projection.reader import Reader, Snapshot
-from servo.projection.replay import AsOf
+from servo.projection.reader import Snapshot
 from servo.projection.sql import Answer, query
-from servo.projection.time_travel import snapshot_at
 from servo.worker.asset_data import AssetData
 from servo.worker.outputs import OutputStore
 
@@ -32,7 +30,7 @@ _FORMATS = click.Choice(["table", "csv", "json"])
 @click.argument("statement")
 @click.option("--format", "format_", type=_FORMATS, default="table", show_default=True)
 @click.option("--json", "format_", flag_value="json", help="The same as --format json.")
-@click.option("--as-of", metavar="SEQ|TIME", help="After a ledger entry, or at an instant.")
+@as_of_option
 @of_a_workspace
 def sql(*, target: Target, statement: str, format_: str, as_of: str | None) -> None:
     """Ask the tables of a workspace with SQL.
@@ -44,7 +42,7 @@ def sql(*, target: Target, statement: str, format_: str, as_of: str | None) -> N
     What was stored of an asset is data."shop/orders", or data.orders if no other key ends alike.
     """
     text = sys.stdin.read() if statement == "-" else statement
-    answer, snapshot = _ask(target, text) if as_of is None else _ask_past(target, text, as_of)
+    answer, snapshot = look(target, as_of, lambda past: (_answer(target, past, text), past))
     match format_:
         case "json":
             emit_json([dict(zip(answer.columns, row, strict=True)) for row in answer.rows])
@@ -54,38 +52,8 @@ def sql(*, target: Target, statement: str, format_: str, as_of: str | None) -> N
             _print_table(answer, snapshot)
 
 
-def _ask(target: Target, text: str) -> tuple[Answer, Snapshot]:
-    reader = Reader(target.store, target.paths)
-    return reader.read(lambda snapshot: (_answer(target, snapshot, text), snapshot))
-
-
-def _ask_past(target: Target, text: str, as_of: str) -> tuple[Answer, Snapshot]:
-    moment = parse_moment(as_of)
-    with progress() as bar:
-
-        def step(seq: int) -> None:
-            bar("replaying the ledger", seq, moment if isinstance(moment, int) else seq)
-
-        snapshot = snapshot_at(target.store, target.paths, moment, progress=step)
-    return _answer(target, snapshot, text), snapshot
-
-
 def _answer(target: Target, snapshot: Snapshot, text: str) -> Answer:
     return query(snapshot, text, AssetData(snapshot, OutputStore(target.store, target.paths)))
-
-
-def parse_moment(text: str) -> AsOf:
-    """A ledger entry or an instant, as people write them; without a zone it is UTC."""
-    if text.isdecimal():
-        return int(text)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise Invalid(
-            f"{text!r} is neither the number of an entry nor an instant",
-            remedy="write 1234, 2026-01-31 or 2026-01-31T12:00:00Z",
-        ) from None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 # --- formats --------------------------------------------------------------------------------------

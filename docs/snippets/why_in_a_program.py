@@ -1,0 +1,24 @@
+"""The same answers as `servo why`, from a program."""
+
+from servo.core.explain.assets import why
+from servo.core.explain.finding import Finding
+from servo.core.explain.records import Records, Subject
+from servo.ledger.paths import Paths
+from servo.projection.lookup import Lookup
+from servo.projection.reader import Reader
+from servo.runtime.system import SystemClock
+from servo.storage.from_url import store_from_url
+
+
+def told(finding: Finding, depth: int = 0) -> None:
+    """Print a finding, and what led to it below it."""
+    print("  " * depth, finding.what, finding.subject, finding.text)
+    for cause in finding.because:
+        told(cause, depth + 1)
+
+
+clock = SystemClock()
+store, paths = store_from_url(".servo", clock=clock), Paths("default", "default")
+snapshot = Reader(store, paths).snapshot()
+for finding in why(Records(Lookup(snapshot), clock.now()), Subject("marts/report")):
+    told(finding)

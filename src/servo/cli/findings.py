@@ -1,0 +1,77 @@
+"""How findings are shown to people: a tree, with what to do about each."""
+
+import os
+from collections.abc import Sequence
+from shlex import quote
+
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from servo.cli.output import console
+from servo.cli.workspace import DEFAULT_STORE, Target
+from servo.core.explain.finding import Finding, Mood
+
+_STYLES = {Mood.DONE: "green", Mood.WAITS: "yellow", Mood.FAILED: "red", Mood.NOTE: "dim"}
+_MARKS = {Mood.DONE: "✔", Mood.WAITS: "◌", Mood.FAILED: "✘", Mood.NOTE: "·"}
+_PLAIN_MARKS = {Mood.DONE: "+", Mood.WAITS: "?", Mood.FAILED: "!", Mood.NOTE: "-"}
+
+GUIDE = 4
+"""How many columns a tree takes for each level."""
+
+LEAST = 20
+
+
+def show(findings: Sequence[Finding], options: str) -> None:
+    """Print findings, each with what led to it; commands are shown with these options."""
+    printer = _Printer(console(), options)
+    for finding in findings:
+        printer.show(finding)
+
+
+class _Printer:
+    def __init__(self, out: Console, options: str) -> None:
+        self._out = out
+        self._plain = out.options.ascii_only
+        self._options = options
+        self._told: set[str] = set()
+
+    def show(self, finding: Finding) -> None:
+        tree = Tree(self._label(finding, 0), guide_style="dim")
+        self._grow(tree, finding, 1)
+        self._out.print(tree)
+
+    def _grow(self, tree: Tree, finding: Finding, depth: int) -> None:
+        for cause in finding.because:
+            self._grow(tree.add(self._label(cause, depth)), cause, depth + 1)
+
+    def _label(self, finding: Finding, depth: int) -> Text:
+        mark = (_PLAIN_MARKS if self._plain else _MARKS)[finding.mood]
+        text = Text(finding.text)
+        if finding.seq is not None:
+            text.append(f"  entry {finding.seq}", "dim")
+        width = max(self._out.width - depth * GUIDE, LEAST)
+        lines = self._hanging(Text(f"{mark} ", _STYLES[finding.mood]), text, width)
+        if finding.next:
+            arrow = Text("  -> " if self._plain else "  → ", "bold")
+            lines += self._hanging(arrow, Text(finding.next, "bold"), width)
+        if finding.command and finding.command not in self._told:
+            self._told.add(finding.command)  # one that stands above need not be said again
+            lines.append(Text(f"    {finding.command}{self._options}", "cyan"))
+        return Text("\n").join(lines)
+
+    def _hanging(self, head: Text, text: Text, width: int) -> list[Text]:
+        """Text after a mark, its further lines below the first word and not below the mark."""
+        first, *rest = text.wrap(self._out, max(width - len(head), LEAST)) or [text]
+        return [head + first, *(Text(" " * len(head)) + line for line in rest)]
+
+
+def workspace_options(target: Target) -> str:
+    """What a command needs to be about the same workspace as this one."""
+    paths = target.paths
+    given = (
+        ("--store", target.url, os.environ.get("SERVO_STORE") or DEFAULT_STORE),
+        ("--tenant", paths.tenant, "default"),
+        ("--workspace", paths.workspace, "default"),
+    )
+    return "".join(f" {name} {quote(value)}" for name, value, default in given if value != default)

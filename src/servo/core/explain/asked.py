@@ -1,0 +1,196 @@
+"""What asked for a run: the trigger that is on record, and whoever else asked for the same."""
+
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from servo.core.events.runs import (
+    AutomationSource,
+    BackfillSource,
+    ManualSource,
+    RerunSource,
+    ScheduleSource,
+    SensorSource,
+)
+from servo.core.explain.finding import Finding, Mood, What
+from servo.core.explain.records import Records
+from servo.core.explain.words import instant, listed, partition, plural
+from servo.core.state.rows.automation import ScheduleTickRow, SensorEvalRow
+from servo.core.state.rows.execution import RunRow
+
+MOST_REPETITIONS = 20
+
+
+def asked(records: Records, run: RunRow) -> tuple[Finding, ...]:
+    """What made a run happen, and which other requests it answered or stood in the way of."""
+    return (_source(records, run), *_same_key(records, run), *_conflicts(records, run))
+
+
+def _source(records: Records, run: RunRow) -> Finding:
+    source = run.source
+    match source:
+        case ManualSource():
+            by = f" by {source.user_id}" if source.user_id else ""
+            request = f" with request {source.request_id}" if source.request_id else ""
+            return _note(run, What.BY_HAND, f"started by hand{by}{request}")
+        case RerunSource():
+            return _again(records, run, source)
+        case ScheduleSource():
+            return _by_schedule(records, run, source)
+        case SensorSource():
+            return _by_sensor(records, run, source)
+        case BackfillSource():
+            return _by_backfill(records, run, source)
+        case AutomationSource():
+            # The evaluation with its condition tree is added here, as what led to this.
+            after = source.upstream_materialization_id
+            since = f", after the output {after}" if after else ""
+            text = f"an automation condition was true: evaluation {source.evaluation_id}{since}"
+            return _note(run, What.BY_AUTOMATION, text)
+        case _:
+            assert_never(source)
+
+
+def _note(run: RunRow, what: What, text: str, *because: Finding) -> Finding:
+    """What asked for a run, at the moment it did."""
+    return Finding(
+        what=what,
+        mood=Mood.NOTE,
+        subject=run.run_id,
+        text=f"{text}; {instant(run.created_at)}",
+        at=run.created_at,
+        because=because,
+    )
+
+
+# --- by hand --------------------------------------------------------------------------------------
+
+
+def _again(records: Records, run: RunRow, source: RerunSource) -> Finding:
+    """A repetition, of a repetition perhaps: with what asked for the first of them."""
+    before = records.run(source.run_id)
+    fate = "" if before is None else f", which is {before.state.value}"
+    by = f" by {source.user_id}" if source.user_id else " by hand"
+    found = _note(run, What.AGAIN, f"a repetition of {source.run_id}{fate}, asked for{by}")
+    first = _first(records, before)
+    if first is None:
+        return found
+    origin = _source(records, first)
+    told = replace(origin, text=f"the first of them, {first.run_id}: {origin.text}")
+    return replace(found, because=(told,))
+
+
+def _first(records: Records, run: RunRow | None) -> RunRow | None:
+    """The run that repetitions began with, if it can be found within reason."""
+    for _ in range(MOST_REPETITIONS):
+        if run is None or not isinstance(run.source, RerunSource):
+            return run
+        run = records.run(run.source.run_id)
+    return None
+
+
+# --- by schedules, sensors and backfills ----------------------------------------------------------
+
+
+def _by_schedule(records: Records, run: RunRow, source: ScheduleSource) -> Finding:
+    name = source.schedule_id
+    tick = records.tick(source.tick_id)
+    if tick is None:
+        text = f"the schedule {name} asked for it: tick {source.tick_id}, which is not on record"
+        return _note(run, What.BY_SCHEDULE, text)
+    text = f"the schedule {name} asked for it: {_tick(records, tick)}"
+    return replace(_note(run, What.BY_SCHEDULE, text), seq=tick.row_version)
+
+
+def _tick(records: Records, tick: ScheduleTickRow) -> str:
+    """A tick, the definition it was made from, and whether that is still the one."""
+    definition = records.schedule(tick.schedule_id)
+    version = f"definition version {tick.definition_version}"
+    if definition is not None and definition.definition_version != tick.definition_version:
+        version += f" (now {definition.definition_version})"
+    chosen = [f"selecting {listed(tick.asset_selection)}"] if tick.asset_selection else []
+    keys = [partition(key) for key in tick.partition_selection]
+    parts = [f"of {plural(len(keys), 'partition')} {listed(keys)}"] if keys else []
+    said = [f'it said "{tick.message}"'] if tick.message else []
+    words = [f"tick of {instant(tick.scheduled_for)}", version, *chosen, *parts, *said]
+    return ", ".join(words)
+
+
+def _by_sensor(records: Records, run: RunRow, source: SensorSource) -> Finding:
+    found = records.evaluation(source.sensor_id, source.eval_id)
+    head = f"the sensor {source.sensor_id} asked for it"
+    if found is None:
+        text = f"{head}: evaluation {source.eval_id}, which is not on record"
+        return _note(run, What.BY_SENSOR, text)
+    note = _note(run, What.BY_SENSOR, f"{head}: {evaluation(found)}")
+    return replace(note, seq=found.row_version)
+
+
+def evaluation(row: SensorEvalRow) -> str:
+    """What an evaluation of a sensor was about."""
+    about = f"message {row.message_id}" if row.message_id is not None else "a poll"
+    words = [f"evaluation {row.eval_id} of {about}"]
+    if row.cursor_after is not None and row.cursor_after != row.cursor_before:
+        before = "nothing" if row.cursor_before is None else repr(row.cursor_before)
+        words.append(f"cursor from {before} to {row.cursor_after!r}")
+    if row.message:
+        words.append(f'it said "{row.message}"')
+    return ", ".join(words)
+
+
+def _by_backfill(records: Records, run: RunRow, source: BackfillSource) -> Finding:
+    row = records.backfill(source.backfill_id)
+    number = source.chunk_index + 1
+    if row is None:
+        text = f"chunk {number} of the backfill {source.backfill_id}, which is not on record"
+        return _note(run, What.BY_BACKFILL, text)
+    chunk = f"chunk {number} of {row.total_chunks} of the backfill {row.backfill_id}"
+    child = f", which repeats what {row.parent_backfill_id} left" if row.parent_backfill_id else ""
+    text = f"{chunk} ({plural(row.total_partitions, 'partition')}, {row.state.value}){child}"
+    return replace(_note(run, What.BY_BACKFILL, text), seq=row.row_version)
+
+
+# --- other requests with the same run key ---------------------------------------------------------
+
+
+def _same_key(records: Records, run: RunRow) -> list[Finding]:
+    """Ticks and evaluations that asked for the same and were answered with this run."""
+    source = run.source
+    own_tick = source.tick_id if isinstance(source, ScheduleSource) else None
+    own_eval = source.eval_id if isinstance(source, SensorSource) else None
+    ticks = [row for row in records.ticks_of_run(run.run_id) if row.tick_id != own_tick]
+    evals = [
+        row
+        for row in records.evaluations_for(run.run_key)
+        if row.eval_id != own_eval and not row.stale
+    ]
+    told = [
+        *((row, f"the schedule {row.schedule_id}, {_tick(records, row)}") for row in ticks),
+        *((row, f"the sensor {row.sensor_id}, {evaluation(row)}") for row in evals),
+    ]
+    return [
+        Finding(
+            what=What.SAME_RUN_KEY,
+            mood=Mood.NOTE,
+            subject=run.run_id,
+            text=f"also asked for by {words}: the same run key, so no second run was made",
+            seq=row.row_version,
+        )
+        for row, words in told
+    ]
+
+
+def _conflicts(records: Records, run: RunRow) -> list[Finding]:
+    return [
+        Finding(
+            what=What.RUN_KEY_CONFLICT,
+            mood=Mood.FAILED,
+            subject=run.run_id,
+            text=f"a request for something else used the run key {run.run_key!r} too, at "
+            f"{instant(row.detected_at)}, and was refused (batch {row.conflicting_batch_id})",
+            at=row.detected_at,
+            seq=row.row_version,
+            next="whoever sent it asks again with a run key of its own",
+        )
+        for row in records.conflicts(run.run_key)
+    ]

@@ -1,0 +1,160 @@
+"""What is used up: slots for runs, and for tasks a place in a pool, a slot, the queue, a worker."""
+
+from msgspec.structs import replace
+
+from servo.core.explain import words
+from servo.core.explain.finding import Finding, Mood, What
+from servo.core.explain.records import Records
+from servo.core.state.rows.execution import RunRow, TaskRow
+from servo.core.state.states import RunState, TaskState
+
+RESUME = "servo resume"
+NOBODY = "nobody is at work in this workspace"
+
+
+def waiting_for_worker(records: Records, task: TaskRow) -> Finding:
+    """Why a task that could run does not."""
+    holders = records.tasks_in(TaskState.DISPATCHED, TaskState.RUNNING)
+    found = (
+        _pool(records, task, [row for row in holders if row.pool == task.pool])
+        or _slots(records, task, holders)
+        or _queue(records, task)
+        or _worker(records, task)
+    )
+    if records.led is False:
+        return replace(found, next=f"{NOBODY}: start a leader and its workers", command=RESUME)
+    return found
+
+
+def _pool(records: Records, task: TaskRow, holders: list[TaskRow]) -> Finding | None:
+    quota = records.quota("pool", task.pool) if task.pool else None
+    limit = None if quota is None else quota.max_concurrent_tasks
+    if limit is None or len(holders) < limit:
+        return None
+    where = f"the pool {task.pool}"
+    return _waits(
+        task,
+        What.POOL_FULL,
+        f"for a place in {where}: {_full(limit, holders)}",
+        f"a place is free when one of those ends; or let more run in {where}",
+        f"servo admin pool set {task.pool} {limit + 1}",
+    )
+
+
+def _slots(records: Records, task: TaskRow, holders: list[TaskRow]) -> Finding | None:
+    limit = records.most_tasks()
+    if len(holders) < limit:
+        return None
+    return _waits(
+        task,
+        What.SLOTS_FULL,
+        f"for a slot of the workspace: {_full(limit, holders)}",
+        "a slot is free when one of those ends; or let more run at once",
+        f"servo admin quota --max-parallel {limit + 1}",
+    )
+
+
+def _queue(records: Records, task: TaskRow) -> Finding | None:
+    quota = records.quota("workspace")
+    limit = None if quota is None else quota.max_queued_tasks
+    sent = records.tasks_in(TaskState.DISPATCHED)
+    if limit is None or len(sent) < limit:
+        return None
+    return _waits(
+        task,
+        What.QUEUE_FULL,
+        f"for a place in the queue: {_full(limit, sent)}",
+        "a place is free when a worker takes one of those: start more workers",
+        "",
+    )
+
+
+def _worker(records: Records, task: TaskRow) -> Finding:
+    others = len(records.tasks_in(TaskState.READY)) - 1
+    among = f", as {words.plural(others, 'other task')} do" if others else ""
+    text = f"for a worker that is free{among}"
+    return _waits(task, What.TASK_READY, text, "it starts when a worker is free", "")
+
+
+def _waits(task: TaskRow, what: What, text: str, after: str, command: str) -> Finding:
+    """What a task waits for since it was ready."""
+    since = "" if task.ready_at is None else f" since {words.instant(task.ready_at)}"
+    return Finding(
+        what=what,
+        mood=Mood.WAITS,
+        subject=task.task_key,
+        text=f"{words.task(task)} waits{since} {text}",
+        at=task.ready_at,
+        seq=task.row_version,
+        next=after,
+        command=command,
+    )
+
+
+def _full(limit: int, holders: list[TaskRow]) -> str:
+    """How a limit is used up, and by what."""
+    if not limit:
+        return "its limit is 0, so nothing runs"
+    names = words.listed([words.task(row) for row in holders])
+    return f"{len(holders)} of {limit} taken, by {names}"
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def waiting_for_run_slot(records: Records, run: RunRow) -> Finding:
+    """Why a run that is planned has not started."""
+    active = records.runs_in(RunState.RUNNING, RunState.CANCELLING)
+    waiting = [row for row in records.runs_in(RunState.PENDING) if row.plan_fingerprint]
+    turn = (-run.priority, run.row_version)
+    ahead = sum((-row.priority, row.row_version) < turn for row in waiting)
+    quota = records.quota("workspace")
+    limit = None if quota is None else quota.max_concurrent_runs
+    found = Finding(
+        what=What.RUN_WAITS,
+        mood=Mood.WAITS,
+        subject=run.run_id,
+        text=f"{run.run_id} waits for a free run slot",
+        at=run.created_at,
+        seq=run.row_version,
+    )
+    if limit is None or len(active) < limit:
+        return _about_to_start(records, found)
+    holders = words.listed([row.run_id for row in active])
+    used = f"{len(active)} of {limit} runs are at work: {holders}" if limit else "the limit is 0"
+    goes = "goes" if ahead == 1 else "go"
+    before = f"; {words.plural(ahead, 'run')} {goes} before it" if ahead else ""
+    return replace(
+        found,
+        text=f"{found.text}: {used}{before}",
+        next="it starts when enough of them have ended; or let more run at once",
+        command=f"servo admin quota --max-runs {limit + 1}",
+    )
+
+
+def runs_of_the_day(records: Records) -> list[Finding]:
+    """That no more runs are accepted today, if so: requests that are refused leave no record."""
+    quota = records.quota("workspace")
+    limit = None if quota is None else quota.max_daily_runs
+    if quota is None or limit is None or quota.daily_runs_count < limit:
+        return []
+    if quota.daily_runs_day != records.now.date().isoformat():
+        return []
+    return [
+        Finding(
+            what=What.DAILY_LIMIT,
+            mood=Mood.WAITS,
+            subject=quota.daily_runs_day,
+            text=f"no more runs are accepted today: {words.plural(limit, 'run')} a day is the "
+            "limit of the workspace",
+            seq=quota.row_version,
+            next="the next day begins at midnight UTC",
+        )
+    ]
+
+
+def _about_to_start(records: Records, found: Finding) -> Finding:
+    """A slot is free: all that is missing is somebody who gives it."""
+    if records.led is False:
+        return replace(found, text=f"{found.text}; one is free, but {NOBODY}", command=RESUME)
+    return replace(found, text=f"{found.text}; one is free", next="it starts in a moment")

@@ -1,0 +1,80 @@
+"""Which asset, partition or task somebody means by what they typed.
+
+`ASSET:PARTITION` is read from the left: the key of an asset holds no colon unless somebody else
+reported it, so what is known decides, and whatever follows belongs to the partition. A partition
+is meant by its canonical text, by its plain value, or by its values with `|` between.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
+
+from servo.core.explain.words import listed, partition
+from servo.core.partitions import PartitionKey, ValueType
+from servo.errors import Conflict, Invalid, NotFound
+
+SAMPLE = 1_000
+SHOWN = 3
+
+
+def split_subject(keys: Collection[str], text: str) -> tuple[str, str | None]:
+    """What of `ASSET:PARTITION` is the asset, given the keys of those there are, and the rest."""
+    if ":" not in text or _is_known(keys, text):
+        return text, None
+    places = [place for place, letter in enumerate(text) if letter == ":"]
+    known = [place for place in places if _is_known(keys, text[:place])]
+    place = known[0] if known else places[0]
+    return text[:place], text[place + 1 :]
+
+
+def _is_known(keys: Collection[str], text: str) -> bool:
+    return text in keys or text.replace(".", "/") in keys
+
+
+def find_partition(known: Collection[str], asset_key: str, text: str) -> str:
+    """The partition of an asset that `text` means; it may be one of which nothing is known."""
+    if text in known:
+        return text
+    readings = dict.fromkeys(_readings(known, text))
+    found = [key for key in readings if key in known] or list(readings)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise Conflict(
+            f"{text!r} could be {len(found)} partitions of {asset_key}: {listed(found)}",
+            remedy="write one of these with --partition",
+        )
+    if not known:
+        raise NotFound(
+            f"nothing is on record of any partition of {asset_key}",
+            remedy=f"ask about all of it: `servo why {asset_key}`",
+        )
+    some = listed([partition(key) for key in islice(sorted(known), SHOWN)])
+    raise NotFound(f"{asset_key} has no partition {text!r}", remedy=f"they are like {some}")
+
+
+def _readings(known: Iterable[str], text: str) -> Iterator[str]:
+    """What `text` can be, among partitions with the dimensions of those that are known."""
+    shapes: dict[tuple[tuple[str, ValueType], ...], None] = {}
+    for key in islice(known, SAMPLE):
+        try:
+            shapes[tuple(PartitionKey.parse(key).dimensions().items())] = None
+        except Invalid:
+            continue  # not in canonical form: only its own text means it
+    for shape in shapes:
+        for spelled in _spellings(text, dict(shape)):
+            try:
+                yield PartitionKey.from_display(spelled, dict(shape)).canonical()
+            except Invalid:
+                continue
+    try:
+        yield PartitionKey.parse(text).canonical()
+    except Invalid:
+        return
+
+
+def _spellings(text: str, dimensions: Mapping[str, ValueType]) -> Iterator[str]:
+    yield text
+    parts = text.split("|")
+    if len(parts) == len(dimensions) > 1:
+        names = sorted(dimensions)
+        yield ",".join(f"{name}={part}" for name, part in zip(names, parts, strict=True))
