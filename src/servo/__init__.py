@@ -7,6 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from servo.checks import (
+        build_last_update_freshness_checks,
+        build_time_partition_freshness_checks,
+    )
     from servo.core.keys import AssetKey
     from servo.sdk.asset import asset
     from servo.sdk.assets_definition import AssetsDefinition
@@ -158,6 +162,10 @@ if TYPE_CHECKING:
         build_asset_context,
         build_op_context,
     )
+    from servo.worker.condition_tester import (
+        EvaluateAutomationConditionsResult,
+        evaluate_automation_conditions,
+    )
     from servo.worker.filesystem_io import FilesystemIOManager
     from servo.worker.instance import ServoInstance
     from servo.worker.instance_records import AssetEventType, EventRecordsFilter, RunsFilter
@@ -230,6 +238,7 @@ __all__ = [
     "DynamicPartitionsDefinition",
     "EnvSecrets",
     "EnvVar",
+    "EvaluateAutomationConditionsResult",
     "EventRecordsFilter",
     "ExecutorDefinition",
     "Failure",
@@ -316,13 +325,16 @@ __all__ = [
     "build_hook_context",
     "build_init_resource_context",
     "build_input_context",
+    "build_last_update_freshness_checks",
     "build_op_context",
     "build_output_context",
     "build_resources",
     "build_schedule_context",
     "build_schedule_from_partitioned_job",
     "build_sensor_context",
+    "build_time_partition_freshness_checks",
     "define_asset_job",
+    "evaluate_automation_conditions",
     "external_asset_from_spec",
     "external_assets_from_specs",
     "failure_hook",
@@ -395,6 +407,7 @@ _PLACES = {
     "DynamicPartitionsDefinition": "servo.sdk.partitions_definition",
     "EnvSecrets": "servo.sdk.secrets",
     "EnvVar": "servo.sdk.environment",
+    "EvaluateAutomationConditionsResult": "servo.worker.condition_tester",
     "EventRecordsFilter": "servo.worker.instance_records",
     "ExecutorDefinition": "servo.sdk.executors",
     "Failure": "servo.sdk.results",
@@ -480,13 +493,16 @@ _PLACES = {
     "build_hook_context": "servo.sdk.hooks",
     "build_init_resource_context": "servo.sdk.resources",
     "build_input_context": "servo.sdk.io_context",
+    "build_last_update_freshness_checks": "servo.checks",
     "build_op_context": "servo.worker.built_contexts",
     "build_output_context": "servo.sdk.io_context",
     "build_resources": "servo.sdk.resources",
     "build_schedule_context": "servo.sdk.schedules",
     "build_schedule_from_partitioned_job": "servo.sdk.schedules",
     "build_sensor_context": "servo.sdk.sensors",
+    "build_time_partition_freshness_checks": "servo.checks",
     "define_asset_job": "servo.sdk.jobs",
+    "evaluate_automation_conditions": "servo.worker.condition_tester",
     "external_asset_from_spec": "servo.sdk.observable",
     "external_assets_from_specs": "servo.sdk.observable",
     "failure_hook": "servo.sdk.hooks",

@@ -15,31 +15,44 @@ them take the same further options:
   at which of its parameters if it has several
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypedDict, Unpack
 
+from servo.core.cron import Cron
 from servo.errors import Invalid
 from servo.runtime.system import SystemClock
+from servo.sdk.check_context import AssetCheckExecutionContext
 from servo.sdk.checks import (
     AssetCheckResult,
     AssetChecksDefinition,
     AssetCheckSeverity,
     AssetCheckSpec,
     CheckOptions,
+    asset_check,
     is_before,
     to_ins,
     to_severity,
     to_timeout,
 )
 from servo.sdk.signature import Signature
-from servo.sdk.specs import to_key
+from servo.sdk.specs import AssetSpec, to_key
+from servo.sdk.time_partitions import TimeWindowPartitionsDefinition
 from servo.worker import check_rules
 from servo.worker.check_rules import Subject
 from servo.worker.check_schema import expected
 from servo.worker.check_schema import schema as schema_rule
 
-__all__ = ["freshness", "not_null", "row_count", "schema", "sql", "unique"]
+__all__ = [
+    "build_last_update_freshness_checks",
+    "build_time_partition_freshness_checks",
+    "freshness",
+    "not_null",
+    "row_count",
+    "schema",
+    "sql",
+    "unique",
+]
 
 Rule = Callable[[Subject], AssetCheckResult]
 
@@ -117,6 +130,68 @@ def freshness(
         return check_rules.freshness(subject, max_age=age, column=column)
 
     return _define(asset, "freshness", rule, options)
+
+
+def build_last_update_freshness_checks(
+    assets: Sequence[Any],
+    lower_bound_delta: timedelta,
+    deadline_cron: str | None = None,
+    timezone: str = "UTC",
+    severity: AssetCheckSeverity | str = AssetCheckSeverity.WARN,
+    blocking: bool = False,
+) -> list[AssetChecksDefinition]:
+    """For each asset, a check that it was made at most so long ago, or before the last deadline."""
+    if lower_bound_delta <= timedelta():
+        raise Invalid(
+            f"lower_bound_delta is {lower_bound_delta}", remedy="use a time of more than 0"
+        )
+    cron = None if deadline_cron is None else Cron(deadline_cron, timezone)
+    options = Options(severity=severity, blocking=blocking)
+
+    def rule(subject: Subject) -> AssetCheckResult:
+        return check_rules.last_update(subject, within=lower_bound_delta, deadlines=cron)
+
+    return [_define(asset, "freshness_check", rule, options) for asset in assets]
+
+
+def build_time_partition_freshness_checks(
+    assets: Sequence[Any],
+    deadline_cron: str,
+    timezone: str = "UTC",
+    severity: AssetCheckSeverity | str = AssetCheckSeverity.WARN,
+    blocking: bool = False,
+) -> list[AssetChecksDefinition]:
+    """For each asset, a check that the last partition before the last deadline was made.
+
+    It looks at what the workspace knows, so it is for a schedule or a sensor of its own.
+    """
+    cron = Cron(deadline_cron, timezone)
+
+    def check(asset: Any) -> AssetChecksDefinition:
+        key, windows = to_key(asset, what="freshness"), _windows_of(asset)
+
+        def look(context: AssetCheckExecutionContext) -> AssetCheckResult:
+            now = context.instance.world.clock.now()
+            there = context.instance.get_materialized_partitions(key)
+            return check_rules.last_partition(windows, cron, now, there)
+
+        decorate = asset_check(
+            asset=key, name="freshness_check", blocking=blocking, severity=severity
+        )
+        return decorate(look)
+
+    return [check(asset) for asset in assets]
+
+
+def _windows_of(asset: Any) -> TimeWindowPartitionsDefinition:
+    specs: Sequence[Any] = [asset] if isinstance(asset, AssetSpec) else getattr(asset, "specs", ())
+    found = [spec.partitions_def for spec in specs]
+    if len(found) == 1 and isinstance(found[0], TimeWindowPartitionsDefinition):
+        return found[0]
+    raise Invalid(
+        f"{asset!r} has no partitions of time",
+        remedy="pass an asset with a DailyPartitionsDefinition, or another of time",
+    )
 
 
 def schema(

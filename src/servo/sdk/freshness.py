@@ -10,7 +10,10 @@ from typing import Any
 import msgspec
 
 from servo.core.cron import Cron
+from servo.core.freshness import CronDeadline, TimeWindow, policy_text
 from servo.errors import Invalid
+
+_MS = timedelta(milliseconds=1)
 
 
 class FreshnessPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +72,23 @@ def checked_policy(value: Any, *, what: str) -> FreshnessPolicy | None:
             remedy="use FreshnessPolicy.time_window(…) or FreshnessPolicy.cron(…)",
         )
     return value
+
+
+def stored_policy(policy: FreshnessPolicy | None) -> str:
+    """A policy as a deployment tells it; an empty text for none."""
+    match policy:
+        case TimeWindowFreshnessPolicy():
+            warn = None if policy.warn_window is None else policy.warn_window // _MS
+            return policy_text(TimeWindow(fail_ms=policy.fail_window // _MS, warn_ms=warn))
+        case CronFreshnessPolicy():
+            deadline = CronDeadline(
+                deadline_cron=policy.deadline_cron,
+                lower_bound_ms=policy.lower_bound_delta // _MS,
+                timezone=policy.timezone,
+            )
+            return policy_text(deadline)
+        case _:
+            return ""
 
 
 def _duration(value: Any, what: str) -> timedelta:

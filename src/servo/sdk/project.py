@@ -12,6 +12,7 @@ from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.check_binding import BoundCheck, Checkbook
 from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.executors import ExecutorDefinition
+from servo.sdk.freshness import stored_policy
 from servo.sdk.partition_mapping import PartitionMapping
 from servo.sdk.partitions_text import partitions_text
 from servo.sdk.secrets import SecretProvider, checked_providers
@@ -189,6 +190,8 @@ class Project:
             tags=dict(spec.tags),
             owners=tuple(spec.owners),
             kinds=tuple(spec.kinds),
+            freshness_policy=stored_policy(spec.freshness_policy),
+            automation_condition=str(spec.automation_condition or ""),
             retention_versions=spec.retention.versions if spec.retention else None,
             retention_age_ms=spec.retention.age_ms if spec.retention else None,
         )

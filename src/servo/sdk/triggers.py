@@ -12,6 +12,7 @@ from servo.core.events.schedules import ScheduleUpserted
 from servo.core.events.sensors import SensorUpserted
 from servo.core.keys import AssetKey
 from servo.errors import Invalid, NotFound
+from servo.sdk.condition_sensors import declared_sensors
 from servo.sdk.jobs import AssetJob
 from servo.sdk.project import Project
 from servo.sdk.run_requests import DefaultScheduleStatus, DefaultSensorStatus
@@ -122,10 +123,13 @@ def declared(project: Project) -> Declared:
     return Declared(
         assets=project.definitions(),
         schedules=tuple(_declared_schedule(project, one) for one in project.schedules.values()),
-        sensors=tuple(
-            _declared_sensor(project, one)
-            for one in project.sensors.values()
-            if isinstance(one, SensorDefinition)
+        sensors=(
+            *(
+                _declared_sensor(project, one)
+                for one in project.sensors.values()
+                if isinstance(one, SensorDefinition)
+            ),
+            *declared_sensors(project),
         ),
     )
 

@@ -7,16 +7,18 @@ told as what it is, by a failed check and never by a crash.
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from importlib import import_module
 from typing import Any, cast
 
 import msgspec
 
+from servo.core.cron import Cron
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.checks import AssetCheckResult
+from servo.sdk.time_partitions import TimeWindowPartitionsDefinition
 from servo.worker.check_limits import TookTooLong
 from servo.worker.tables import kind_of, to_arrow
 
@@ -24,6 +26,8 @@ SAMPLE_ROWS = 5
 SAMPLE_TEXT = 200
 
 INTERRUPT_EVERY = 0.05
+
+_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _nothing() -> Any:
@@ -169,6 +173,37 @@ def unique(subject: Subject, *, columns: Sequence[str]) -> AssetCheckResult:
         row_count=table.num_rows,
         sample=sample(twice),
     )
+
+
+def last_update(subject: Subject, *, within: timedelta, deadlines: Cron | None) -> AssetCheckResult:
+    """Whether what is looked at was made since so long before the last deadline, or before now."""
+    if subject.made_at is None:
+        return _says(False, f"nobody knows when {subject.key} was made: an IO manager stored it")
+    made, since = subject.made_at, _last(deadlines, subject.now) - within
+    return _says(
+        made >= since,
+        f"made {made.isoformat(timespec='seconds')}, asked for since "
+        f"{since.isoformat(timespec='seconds')}",
+        last_updated=made.isoformat(),
+        lower_bound=since.isoformat(),
+    )
+
+
+def last_partition(
+    windows: TimeWindowPartitionsDefinition, deadlines: Cron, now: datetime, there: Collection[str]
+) -> AssetCheckResult:
+    """Whether the last partition that was over at the last deadline is among those made."""
+    wanted = windows.get_last_partition_key(_last(deadlines, now))
+    if wanted is None:
+        return _says(True, "no partition is due yet")
+    made = wanted in there
+    return _says(made, f"partition {wanted} {'is there' if made else 'is missing'}", wanted=wanted)
+
+
+def _last(deadlines: Cron | None, now: datetime) -> datetime:
+    """The last deadline; where there are none, now."""
+    passed = [] if deadlines is None else deadlines.newest_between(_FIRST, now, 1)
+    return passed[-1] if passed else now
 
 
 def freshness(subject: Subject, *, max_age: timedelta, column: str | None) -> AssetCheckResult:

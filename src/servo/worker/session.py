@@ -26,6 +26,7 @@ from servo.worker.pool import Pool
 from servo.worker.process import Setting
 from servo.worker.registry import at_work, registry_folder
 from servo.worker.requesting import Requests, with_config
+from servo.worker.triggers.conditions import Conditions
 from servo.worker.triggers.host import Means, Triggers
 from servo.worker.triggers.schedules import Schedules
 from servo.worker.waiting import Waiting
@@ -74,7 +75,9 @@ class Session:
         world = self._world
         office = Office(setting, self._requests.salt)
         means = Means(self.service, office, world.clock, world.entropy)
-        return Triggers(self.service, world.clock, means, (Schedules(means),))
+        # Of its own, because it goes on from one evaluation to the next in the same process.
+        conditions = Conditions(means, Office(setting, self._requests.salt, size=1))
+        return Triggers(self.service, world.clock, means, (Schedules(means), conditions))
 
     def __enter__(self) -> "Session":
         self.pool.start()

@@ -9,6 +9,7 @@ is that of the request, not of the plan.
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 from pathlib import PurePath
 from typing import Any
 
@@ -22,9 +23,10 @@ from servo.errors import Invalid, ServoError
 from servo.ledger.paths import Paths
 from servo.ports.clock import Clock
 from servo.ports.object_store import ObjectStore
+from servo.runtime.system import SystemEntropy
 from servo.sdk.context import Logger
 from servo.sdk.jobs import AssetJob
-from servo.sdk.planning import plan_assets
+from servo.sdk.planning import plan_assets, plan_partitions
 from servo.sdk.project import Project
 from servo.sdk.redaction import hidden
 from servo.sdk.resources import InitResourceContext, Resources, open_resources
@@ -74,8 +76,10 @@ class Desk:
         self.clock = around.clock
         self.log = around.log
         self.instance = around.instance
-        self._records = records
+        self.records = records
+        self.rooms: dict[str, Any] = {}
         self._environ = around.environ
+        self._entropy = SystemEntropy()
         self._plans: dict[tuple[AssetKey, ...], Plan] = {}
 
     def resources(self, needed: Sequence[str]) -> AbstractContextManager[Resources]:
@@ -95,9 +99,29 @@ class Desk:
             fingerprint=_fingerprint(resolved, request, labels),
             partitions=() if request.partition_key is None else (request.partition_key,),
         )
-        held = self._records
+        held = self.records
         requested, planned = run_events(held.store, held.paths, held.salt, wanted)
         return AskedRun(requested=requested, planned=planned)
+
+    def run_of(
+        self,
+        wanted: Mapping[AssetKey, Sequence[str]],
+        run_key: str,
+        labels: Mapping[str, str],
+        *,
+        source: SourceRef,
+        now: datetime,
+    ) -> AskedRun:
+        """The run that makes these partitions of these assets, under this key."""
+        plan = plan_partitions(self.project, wanted, now=now, dynamic_partitions=self.instance())
+        held = self.records
+        asked = Wanted(plan=plan, run_key=run_key, tags=labels, source=source)
+        requested, planned = run_events(held.store, held.paths, held.salt, asked)
+        return AskedRun(requested=requested, planned=planned)
+
+    def token(self) -> str:
+        """A text that nobody else has."""
+        return self._entropy.token_bytes(6).hex()
 
     def _resolved(self, trigger: Trigger, request: RunRequest) -> Resolved:
         target = trigger.target

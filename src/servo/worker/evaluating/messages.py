@@ -8,6 +8,7 @@ from datetime import datetime
 import msgspec
 
 from servo.core.events.assets import DynamicPartitionsChanged
+from servo.core.events.automation import AutomationEvaluated, AutomationTicked
 from servo.core.events.runs import PlanCreated, RunRequested
 
 
@@ -23,6 +24,13 @@ class Ticks(msgspec.Struct, frozen=True, kw_only=True, tag="ticks"):
     """The same of many schedules that no user code decides about."""
 
     ticks: tuple[Tick, ...]
+
+
+class Judge(msgspec.Struct, frozen=True, kw_only=True, tag="judge"):
+    """What do the conditions of a sensor ask for now? `forget` begins from what is on record."""
+
+    sensor_id: str
+    forget: bool = False
 
 
 class AskedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,14 +56,27 @@ class EvaluatedMany(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated-ma
     answers: tuple[Evaluated, ...]
 
 
+class Judged(msgspec.Struct, frozen=True, kw_only=True, tag="judged", omit_defaults=True):
+    """What an evaluation of conditions came to: what to commit, and when to look again.
+
+    It knew the ledger up to `seq`.
+    """
+
+    ticked: tuple[AutomationTicked | AutomationEvaluated, ...] = ()
+    runs: tuple[AskedRun, ...] = ()
+    next_due: datetime | None = None
+    seq: int = 0
+    error: str = ""
+
+
 class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
     """The process has imported the code and listens; or it has not, and why."""
 
     error: str = ""
 
 
-Question = Tick | Ticks
-Answer = Started | Evaluated | EvaluatedMany
+Question = Tick | Ticks | Judge
+Answer = Started | Evaluated | EvaluatedMany | Judged
 
 questions = msgspec.msgpack.Decoder(Question)
 answers = msgspec.msgpack.Decoder(Answer)

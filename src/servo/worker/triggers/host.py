@@ -42,6 +42,14 @@ class Kind(Protocol):
         """When to look again at the latest, as far as it is known."""
         ...
 
+    def renew(self) -> None:
+        """The code has changed."""
+        ...
+
+    def close(self) -> None:
+        """Let go of processes of its own."""
+        ...
+
 
 class Means:
     """What every kind works with: whom to ask, where to commit, and threads to wait on."""
@@ -131,10 +139,14 @@ class Triggers:
             self._thread.join()
         self._means.close()
         self._means.office.close()
+        for kind in self._kinds:
+            kind.close()
 
     def renew(self) -> None:
         """The code has changed."""
         self._means.office.renew()
+        for kind in self._kinds:
+            kind.renew()
         self._wake.set()
 
     def look(self, now: datetime | None = None) -> bool:

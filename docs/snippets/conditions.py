@@ -1,0 +1,40 @@
+"""Assets that say when they are to be made, and a test of what they say."""
+
+from servo import AutomationCondition, ServoInstance, asset, evaluate_automation_conditions
+from servo import materialize as make
+
+
+@asset
+def orders() -> list[int]:
+    return [3, 5]
+
+
+@asset(automation_condition=AutomationCondition.eager())
+def revenue(orders: list[int]) -> int:
+    return sum(orders)
+
+
+@asset(automation_condition=AutomationCondition.eager())
+def report(revenue: int) -> str:
+    return f"{revenue} euros"
+
+
+@asset(automation_condition=AutomationCondition.on_cron("0 6 * * *", "Europe/Berlin"))
+def archive(orders: list[int]) -> int:
+    return len(orders)
+
+
+assets = [orders, revenue, report, archive]
+instance = ServoInstance.ephemeral()
+
+first = evaluate_automation_conditions(assets, instance)
+assert first.total_requested == 0  # nothing is new to a new condition
+
+make([orders], instance=instance)
+second = evaluate_automation_conditions(assets, instance, cursor=first.cursor)
+assert second.get_num_requested("revenue") == 1
+assert second.get_num_requested("report") == 1  # both in one run
+assert second.get_num_requested("archive") == 0  # it is not six o'clock
+
+third = evaluate_automation_conditions(assets, instance, cursor=second.cursor)
+assert third.total_requested == 0  # once is enough

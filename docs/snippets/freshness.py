@@ -1,0 +1,36 @@
+"""Assets that say how old they may be."""
+
+from datetime import timedelta
+
+from servo import (
+    FreshnessPolicy,
+    ServoInstance,
+    asset,
+    build_last_update_freshness_checks,
+    materialize,
+)
+
+
+@asset(
+    freshness_policy=FreshnessPolicy.time_window(
+        fail_window=timedelta(hours=24), warn_window=timedelta(hours=12)
+    )
+)
+def orders() -> list[int]:
+    return [3, 5]
+
+
+@asset(
+    freshness_policy=FreshnessPolicy.cron(
+        deadline_cron="0 9 * * MON-FRI",
+        lower_bound_delta=timedelta(hours=2),
+        timezone="Europe/Berlin",
+    )
+)
+def report(orders: list[int]) -> int:
+    return sum(orders)
+
+
+checks = build_last_update_freshness_checks([orders], lower_bound_delta=timedelta(hours=24))
+
+assert materialize([orders, report, *checks], instance=ServoInstance.ephemeral()).success

@@ -1,0 +1,85 @@
+"""Which sensor evaluates the condition of which asset.
+
+A project whose assets have conditions has a sensor that evaluates them, without being told to. An
+`AutomationConditionSensorDefinition` takes those of its target over; two cannot have the same.
+"""
+
+from typing import Any
+
+from servo.core.events.sensors import SensorUpserted
+from servo.core.keys import AssetKey
+from servo.errors import Invalid
+from servo.sdk.project import Project
+from servo.sdk.run_requests import DefaultSensorStatus
+from servo.sdk.selection import AssetSelection
+from servo.sdk.sensors import AutomationConditionSensorDefinition
+
+DEFAULT_SENSOR = "default_automation_condition_sensor"
+
+AUTOMATION_LABEL = "servo/automation"
+"""The label of a sensor that evaluates conditions, and of the runs it asks for."""
+
+INTERVAL_S = 1.0
+
+
+def sensors_of_conditions(project: Project) -> dict[str, tuple[AssetKey, ...]]:
+    """The sensors that evaluate conditions, and the assets of each."""
+    left = {
+        key: None
+        for key in project.order
+        if project.specs[key].automation_condition is not None and key in project.makers
+    }
+    found: dict[str, tuple[AssetKey, ...]] = {}
+    taken: dict[AssetKey, str] = {}
+    for name, sensor in project.sensors.items():
+        if not isinstance(sensor, AutomationConditionSensorDefinition):
+            continue
+        chosen = AssetSelection.from_coercible(sensor.target).resolve(project)
+        mine = tuple(key for key in chosen if key in left or key in taken)
+        for key in mine:
+            if key in taken:
+                raise Invalid(
+                    f"the sensors {taken[key]} and {name} both evaluate the condition of {key}",
+                    remedy="let their targets have no asset in common",
+                )
+            taken[key] = name
+            del left[key]
+        found[name] = mine
+    return {**found, DEFAULT_SENSOR: tuple(left)} if left else found
+
+
+def assets_of_sensor(project: Project, sensor_id: str) -> frozenset[AssetKey]:
+    """The assets whose conditions a sensor evaluates."""
+    return frozenset(sensors_of_conditions(project).get(sensor_id, ()))
+
+
+def run_tags_of(project: Project, sensor_id: str) -> dict[str, str]:
+    """The tags of the runs that a sensor asks for."""
+    return dict(_definition(project, sensor_id).run_tags or {})
+
+
+def declared_sensors(project: Project) -> tuple[SensorUpserted, ...]:
+    """What a deployment tells of the sensors that evaluate conditions."""
+    found = sensors_of_conditions(project)
+    return tuple(_declared(project, name, keys) for name, keys in found.items())
+
+
+def _declared(project: Project, name: str, keys: tuple[AssetKey, ...]) -> SensorUpserted:
+    sensor = _definition(project, name)
+    seconds = sensor.minimum_interval_seconds
+    return SensorUpserted(
+        sensor_id=name,
+        asset_selection=tuple(key.canonical() for key in keys[:100]),
+        min_interval_ms=round((INTERVAL_S if seconds is None else seconds) * 1000),
+        enabled=sensor.default_status is DefaultSensorStatus.RUNNING,
+        labels={AUTOMATION_LABEL: "conditions"},
+        target="the assets that have a condition" if name == DEFAULT_SENSOR else str(sensor.target),
+    )
+
+
+def _definition(project: Project, name: str) -> AutomationConditionSensorDefinition:
+    given: Any = project.sensors.get(name)
+    if given is not None:
+        return given
+    running = DefaultSensorStatus.RUNNING
+    return AutomationConditionSensorDefinition(name=name, target="*", default_status=running)

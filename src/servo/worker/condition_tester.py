@@ -1,0 +1,125 @@
+"""Evaluate automation conditions in a test, as a workspace would.
+
+    instance = ServoInstance.ephemeral()
+    result = evaluate_automation_conditions(defs, instance)
+    materialize([raw], instance=instance)
+    result = evaluate_automation_conditions(defs, instance, cursor=result.cursor)
+    assert result.get_num_requested("mart") == 1
+
+Nothing is made and nothing is written: the cursor is all that is remembered.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from servo.core.automation.evaluating import Evaluator
+from servo.core.automation.trees import Tree
+from servo.core.keys import AssetKey
+from servo.errors import Invalid
+from servo.projection.time_travel import snapshot_at
+from servo.sdk.condition_graph import Conditions, conditions_of
+from servo.sdk.definitions import Definitions
+from servo.sdk.project import Project
+from servo.sdk.selection import AssetSelection
+from servo.sdk.specs import to_key
+from servo.worker.condition_facts import Facts
+from servo.worker.instance import NOW, ServoInstance
+
+
+class AutomationCursor(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an evaluation stopped. Pass it to the next."""
+
+    states: dict[str, str] = {}
+    known: dict[str, tuple[str, ...]] = {}
+    last: datetime | None = None
+    seq: int = 0
+
+
+class EvaluateAutomationConditionsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What an evaluation of conditions asked for, and why."""
+
+    cursor: AutomationCursor
+    requested: dict[AssetKey, tuple[str | None, ...]]
+    trees: dict[AssetKey, Tree]
+
+    @property
+    def total_requested(self) -> int:
+        """How many assets and partitions were asked for."""
+        return sum(len(keys) for keys in self.requested.values())
+
+    def get_requested_partitions(self, asset_key: Any) -> set[str | None]:
+        """The partitions of an asset that were asked for; None is one that has none."""
+        return set(self.requested.get(to_key(asset_key), ()))
+
+    def get_num_requested(self, asset_key: Any) -> int:
+        """How many partitions of an asset were asked for."""
+        return len(self.get_requested_partitions(asset_key))
+
+
+def evaluate_automation_conditions(
+    defs: Any,
+    instance: ServoInstance,
+    asset_selection: Any = None,
+    evaluation_time: datetime | None = None,
+    cursor: AutomationCursor | None = None,
+) -> EvaluateAutomationConditionsResult:
+    """What the conditions of these definitions ask for now, after the evaluation of the cursor."""
+    project = _project(defs)
+    now = _instant(evaluation_time) or instance.world.clock.now()
+    before = cursor or AutomationCursor()
+    snapshot = snapshot_at(instance.world.store, instance.paths, NOW)
+    chosen = _chosen(project, asset_selection)
+    conditions = conditions_of(project, now, store=instance, known=before.known, chosen=chosen)
+    evaluator = Evaluator(conditions.graph, states=before.states, last=before.last)
+    Facts(snapshot, conditions.spaces).tell(evaluator, before.seq)
+    tick = evaluator.tick(now)
+    after = AutomationCursor(
+        states={**before.states, **tick.states},
+        known={name: space.keys for name, space in conditions.spaces.items()},
+        last=tick.at,
+        seq=snapshot.applied_seq,
+    )
+    return EvaluateAutomationConditionsResult(
+        cursor=after,
+        requested=_requested(project, conditions, tick.requested),
+        trees={key: evaluator.tree(key.canonical()) for key in _roots(project, evaluator)},
+    )
+
+
+def _project(defs: Any) -> Project:
+    if isinstance(defs, Definitions):
+        return defs.project()
+    if isinstance(defs, Iterable):
+        return Definitions(assets=list(defs)).project()  # pyright: ignore[reportUnknownArgumentType] - checked there
+    raise Invalid(f"{defs!r} defines nothing", remedy="pass a Definitions or a list of assets")
+
+
+def _instant(value: datetime | None) -> datetime | None:
+    if value is not None and value.tzinfo is None:
+        raise Invalid(
+            f"evaluation_time {value} has no time zone", remedy="pass an aware datetime, as in UTC"
+        )
+    return value
+
+
+def _chosen(project: Project, selection: Any) -> set[AssetKey]:
+    if selection is None:
+        return set(project.specs)
+    return set(AssetSelection.from_coercible(selection).resolve(project))
+
+
+def _requested(
+    project: Project, conditions: Conditions, requested: dict[str, int]
+) -> dict[AssetKey, tuple[str | None, ...]]:
+    return {
+        key: tuple(conditions.keys(key.canonical(), bits))
+        for key in project.order
+        if (bits := requested.get(key.canonical(), 0))
+    }
+
+
+def _roots(project: Project, evaluator: Evaluator) -> list[AssetKey]:
+    return [key for key in project.order if key.canonical() in evaluator.plans]

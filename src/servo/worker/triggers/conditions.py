@@ -1,0 +1,92 @@
+"""Automation conditions at work: evaluated when something happened, or when time makes them due.
+
+The evaluation goes on in one process of its own, which follows the ledger. It is asked again when
+the workspace has moved since, and not more often than its sensor says. What comes of it is
+committed as one batch headed by the number of the evaluation. If that is refused, somebody else
+was first: the evaluation begins anew from what is on record then.
+"""
+
+from datetime import datetime, timedelta
+
+from servo.core.state.rows.automation import SensorDefinitionRow
+from servo.core.state.state import State
+from servo.core.state.states import SensorStatus
+from servo.sdk.condition_sensors import AUTOMATION_LABEL
+from servo.worker.evaluating.messages import Evaluated, Judge, Judged
+from servo.worker.evaluating.office import Office
+from servo.worker.triggers.host import Means
+
+JUDGE_SECONDS = 300.0
+AGAIN_AFTER_ERROR = timedelta(seconds=30)
+
+
+class Conditions:
+    """The conditions of a workspace."""
+
+    def __init__(self, means: Means, office: Office) -> None:
+        self._means = means
+        self._office = office
+        self._seen: dict[str, int] = {}
+        self._next: dict[str, datetime] = {}
+        self._earliest: dict[str, datetime] = {}
+        self._refused: set[str] = set()
+
+    def look(self, state: State, now: datetime) -> bool:
+        """Begin the evaluations that are due."""
+        begun = False
+        for row in list(state.sensors.rows.values()):
+            name = row.sensor_id
+            if self._is_at_work(state, row) and self._is_due(state, name, now):
+                seq = state.seq
+                work = lambda row=row, seq=seq: self._judge(row, seq, now)  # noqa: E731 - bound now
+                begun |= self._means.begin(f"automation {name}", work)
+        return begun
+
+    def next_due(self) -> datetime | None:
+        """When time alone makes a condition due, as far as it is known."""
+        return min(self._next.values(), default=None)
+
+    def close(self) -> None:
+        """End the process that evaluates."""
+        self._office.close()
+
+    def renew(self) -> None:
+        """The code has changed."""
+        self._office.renew()
+        self._seen.clear()
+
+    def _is_at_work(self, state: State, row: SensorDefinitionRow) -> bool:
+        if AUTOMATION_LABEL not in row.labels or row.removed_at is not None:
+            return False
+        return state.sensor_state.rows[row.sensor_id].status is SensorStatus.ACTIVE
+
+    def _is_due(self, state: State, name: str, now: datetime) -> bool:
+        earliest = self._earliest.get(name)
+        if earliest is not None and now < earliest:
+            return False
+        by_time = name in self._next and self._next[name] <= now
+        return by_time or self._seen.get(name) != state.seq
+
+    # --- on a thread that may wait --------------------------------------------------------------
+
+    def _judge(self, row: SensorDefinitionRow, seq: int, now: datetime) -> None:
+        name = row.sensor_id
+        self._earliest[name] = now + timedelta(milliseconds=row.min_interval_ms)
+        asked = Judge(sensor_id=name, forget=name in self._refused)
+        found = self._office.ask(asked, JUDGE_SECONDS)
+        if not isinstance(found, Judged) or found.error:
+            error = found.error if isinstance(found, Judged | Evaluated) else "no answer"
+            self._means.say(f"conditions of {name}: {error}")
+            self._earliest[name] = now + AGAIN_AFTER_ERROR
+            return
+        self._refused.discard(name)
+        self._seen[name] = seq
+        _ = self._next.pop(name, None)
+        if found.next_due is not None:
+            self._next[name] = found.next_due
+        if found.ticked:
+            runs = [event for run in found.runs for event in (run.requested, run.planned)]
+            answer = self._means.commit("automation", (*found.ticked, *runs))
+            if not answer.applied:
+                self._refused.add(name)
+                _ = self._seen.pop(name, None)
