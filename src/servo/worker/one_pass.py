@@ -11,7 +11,7 @@ from datetime import datetime
 
 import msgspec
 
-from servo.controllers import timers
+from servo.controllers import freshness, timers
 from servo.controllers.schedules import Timetable
 from servo.core.declared import Declared
 from servo.core.state.state import State
@@ -21,7 +21,10 @@ from servo.ledger.reader import LedgerReader
 from servo.ports.object_store import ObjectStore
 from servo.projection.load import load_state
 from servo.projection.reader import Reader
+from servo.sdk.condition_sensors import AUTOMATION_LABEL
 from servo.worker.deploying import changes
+from servo.worker.evaluating.conditions import Room
+from servo.worker.evaluating.desk import Desk
 from servo.worker.session import Session, can_go_on
 
 LOOK_EVERY = 0.05
@@ -52,6 +55,14 @@ def outlook(
     return _due(state, now)
 
 
+def conditions_due(desk: Desk, declared: Declared, now: datetime) -> str:
+    """Which sensor's conditions have something to say that is not on record; none if empty."""
+    for sensor in declared.sensors:
+        if AUTOMATION_LABEL in sensor.labels and Room(desk, sensor.sensor_id).judge(now).ticked:
+            return sensor.sensor_id
+    return ""
+
+
 def _has_tail(store: ObjectStore, paths: Paths, seq: int) -> bool:
     return LedgerReader(store, paths).read_bytes(seq + 1) is not None
 
@@ -63,7 +74,9 @@ def _due(state: State, now: datetime) -> Outlook:
     timetable.look(state)
     if ticking := timetable.due(now):
         return Outlook(why=f"schedules are due: {', '.join(ticking[:5])}")
-    instants = [timetable.next_due(), timers.next_due(state)]
+    if freshness.reconcile(state, now):
+        return Outlook(why="the freshness of an asset has changed")
+    instants = [timetable.next_due(), timers.next_due(state), freshness.next_due(state)]
     return Outlook(next_due=min((at for at in instants if at is not None), default=None))
 
 

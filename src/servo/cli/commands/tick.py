@@ -3,11 +3,12 @@
 from datetime import datetime
 
 import click
+from msgspec.structs import replace
 from rich.text import Text
 
 from servo.cli.code import as_dagster_option
 from servo.cli.commands.materialize import FAILED, with_workers
-from servo.cli.hosts import Code, read_code, stopped_by_sigterm
+from servo.cli.hosts import Code, desk_for, read_code, stopped_by_sigterm
 from servo.cli.narrator import Narrator
 from servo.cli.output import console, emit_json, instant, plural
 from servo.cli.workspace import Where, at_a_workspace
@@ -19,7 +20,7 @@ from servo.projection.arrow import without_pandas
 from servo.runtime.system import SystemClock
 from servo.sdk.executors import at_most
 from servo.storage.from_url import store_from_url
-from servo.worker.one_pass import Outlook, make_pass, outlook
+from servo.worker.one_pass import Outlook, conditions_due, make_pass, outlook
 from servo.worker.process import Setting
 from servo.worker.registry import at_work, registry_folder
 from servo.worker.session import Session, setting_for
@@ -38,7 +39,7 @@ def tick(*, code: str | None, where: Where, workers: int, as_dagster: bool, json
     waiting. If nothing is due, nothing is written. So any cron, timer or pipeline that calls this
     now and then is all it takes to run a workspace.
     """
-    found, _ = read_code(code, as_dagster=as_dagster)
+    found, project = read_code(code, as_dagster=as_dagster)
     setting = setting_for(
         found.name,
         found.folder,
@@ -55,6 +56,11 @@ def tick(*, code: str | None, where: Where, workers: int, as_dagster: bool, json
     store = store_from_url(where.url, clock=clock)
     paths = Paths(where.tenant, where.workspace)
     ahead = outlook(store, paths, found.name, found.declared, clock.now())
+    if not ahead.why:
+        desk = desk_for(project, store, where, salt=bytes(32))
+        if judged := conditions_due(desk, found.declared, clock.now()):
+            ahead = replace(ahead, why=f"conditions have changed: {judged}")
+    del project
     if not ahead.why:
         return _told(ahead, [], json_=json_)
     return _told(ahead, _pass(found, setting, workers, clock.now()), json_=json_)
