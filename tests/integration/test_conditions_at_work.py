@@ -1,0 +1,218 @@
+"""Conditions at work: to go on and to begin anew come to the same, and each run is made once."""
+
+import logging
+import random
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servo import (
+    AssetCheckResult,
+    AutomationCondition,
+    DailyPartitionsDefinition,
+    Definitions,
+    ServoInstance,
+    asset,
+    asset_check,
+    materialize,
+)
+from servo.core.events.assets import AssetWiped
+from servo.core.events.automation import AutomationEvaluated
+from servo.core.events.envelope import Batch
+from servo.core.events.runs import RunRequested
+from servo.runtime.service import Service
+from servo.sdk.condition_sensors import DEFAULT_SENSOR
+from servo.testing.command_line import asked, servo
+from servo.worker.evaluating.conditions import Room
+from servo.worker.evaluating.desk import Desk, Records, Surroundings
+from servo.worker.evaluating.messages import Judged
+
+WORDS = {"fails": False}
+days = DailyPartitionsDefinition(start_date="2026-01-01", end_date="2026-01-06")
+
+
+@asset
+def raw() -> int:
+    return 1
+
+
+@asset(automation_condition=AutomationCondition.eager())
+def mid(raw: int) -> int:
+    if WORDS["fails"]:
+        raise ValueError("not now")
+    return raw
+
+
+@asset_check(asset=mid, blocking=True)
+def mid_is_good(mid: int) -> AssetCheckResult:
+    return AssetCheckResult(passed=mid > 0)
+
+
+@asset(
+    automation_condition=AutomationCondition.all_deps_blocking_checks_passed()
+    & AutomationCondition.any_deps_updated().since_last_handled()
+)
+def top(mid: int) -> int:
+    return mid
+
+
+@asset(partitions_def=days, automation_condition=AutomationCondition.missing().newly_true())
+def daily() -> int:
+    return 1
+
+
+@asset(
+    partitions_def=days,
+    automation_condition=AutomationCondition.any_deps_updated().since_last_handled(),
+)
+def below(daily: int) -> int:
+    return daily
+
+
+ASSETS = [raw, mid, top, daily, below]
+
+
+class Workspace:
+    """A workspace in memory, whose conditions are judged by hand."""
+
+    def __init__(self) -> None:
+        self.instance = ServoInstance.ephemeral()
+        self.project = Definitions(ASSETS, asset_checks=[mid_is_good]).project()
+        self.now = self.instance.world.clock.now() + timedelta(minutes=1)
+        self._batches = 0
+
+    def make(self, *assets: Any, key: str | None = None) -> None:
+        _ = materialize(
+            [*assets, mid_is_good] if mid in assets else list(assets),
+            selection=None,
+            instance=self.instance,
+            partition_key=key,
+            raise_on_error=False,
+        )
+
+    def wipe(self, name: str) -> None:
+        self.commit([AssetWiped(asset_key=name)])
+
+    def commit(self, events: Any) -> bool:
+        self._batches += 1
+        world, paths = self.instance.world, self.instance.paths
+        with Service(world, paths) as service:
+            answer = service.commit(Batch(id=f"judged-{self._batches}", events=tuple(events)))
+        return answer.applied
+
+    def room(self) -> Room:
+        world = self.instance.world
+        records = Records(store=world.store, paths=self.instance.paths, salt=bytes(32))
+        around = Surroundings(
+            clock=world.clock,
+            log=logging.getLogger("test"),
+            environ={},
+            instance=lambda: self.instance,
+        )
+        return Room(Desk(self.project, records, around), DEFAULT_SENSOR)
+
+
+def said(found: Judged) -> dict[str, tuple[str, str | None]]:
+    """What an evaluation asked for and what it will remember, by asset.
+
+    One that begins anew may have more to tell besides: it did not tell it before.
+    """
+    events = [event for event in found.ticked if isinstance(event, AutomationEvaluated)]
+    kept = [event for event in events if event.requested or event.cursor is not None]
+    return {event.asset_key: (event.requested, event.cursor) for event in kept}
+
+
+def _turn(workspace: Workspace) -> None:
+    del workspace
+    WORDS["fails"] = not WORDS["fails"]
+
+
+STEPS: tuple[Callable[[Workspace], None], ...] = (
+    lambda w: w.make(raw),
+    lambda w: w.make(raw, mid),
+    lambda w: w.make(daily, key="2026-01-02"),
+    lambda w: w.make(daily, below, key="2026-01-03"),
+    lambda w: w.wipe("mid"),
+    lambda w: w.wipe("daily"),
+    _turn,
+)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_evaluation_that_goes_on_is_as_one_that_begins_anew(seed: int) -> None:
+    WORDS["fails"] = False
+    dice, workspace = random.Random(seed), Workspace()  # noqa: S311 - to be repeatable
+    workspace.make(raw)
+    goes_on = workspace.room()
+    for _ in range(7):
+        dice.choice(STEPS)(workspace)
+        workspace.now += timedelta(minutes=dice.choice([1, 60]))
+        found = goes_on.judge(workspace.now)
+        anew = workspace.room().judge(workspace.now)
+        assert said(found) == said(anew)
+        assert [run.planned.tasks for run in found.runs] == [run.planned.tasks for run in anew.runs]
+        if found.ticked:
+            assert workspace.commit(found.ticked)
+
+
+def test_of_two_evaluations_the_first_counts_and_the_other_begins_anew() -> None:
+    workspace = Workspace()
+    workspace.make(raw)
+    one, other = workspace.room(), workspace.room()
+    first, second = one.judge(workspace.now), other.judge(workspace.now)
+    assert workspace.commit(first.ticked)
+    assert not workspace.commit(second.ticked)
+    other.forget()
+    later = workspace.now + timedelta(minutes=1)
+    assert said(other.judge(later)) == said(workspace.room().judge(later))
+
+
+def test_everything_that_is_asked_for_at_once_is_one_run_in_its_order() -> None:
+    workspace = Workspace()
+    workspace.make(daily, key="2026-01-01")
+    room = workspace.room()
+    first = room.judge(workspace.now)
+    assert workspace.commit(first.ticked)
+    workspace.make(raw)
+    found = room.judge(workspace.now + timedelta(minutes=1))
+    [run] = found.runs
+    assert isinstance(run.requested, RunRequested)
+    assert [(task.asset_key, task.upstream) for task in run.planned.tasks][:2] == [
+        ("mid", ()),
+        ("top", (run.planned.tasks[0].task_key,)),
+    ]
+
+
+# --- on real processes --------------------------------------------------------------------------
+
+CODE = """
+from servo import AutomationCondition, asset
+
+@asset
+def raw():
+    return 1
+
+@asset(automation_condition=AutomationCondition.eager())
+def mid(raw):
+    return raw
+
+@asset(automation_condition=AutomationCondition.eager())
+def top(mid):
+    return mid
+"""
+
+
+def test_a_pass_makes_what_conditions_ask_for_once(tmp_path: Path) -> None:
+    (tmp_path / "assets.py").write_text(CODE)
+    assert servo(tmp_path, "tick").returncode == 0
+    assert servo(tmp_path, "materialize", "raw").returncode == 0
+    first = asked(tmp_path, "tick")
+    assert [run["state"] for run in first["runs"]] == ["SUCCEEDED"]
+    for _ in range(2):
+        assert asked(tmp_path, "tick")["runs"] == []
+    runs = asked(tmp_path, "run", "list")
+    assert sorted(run["tasks_succeeded"] for run in runs) == [1, 2]
+    assert datetime.fromisoformat(runs[0]["created_at"]).tzinfo is not None
