@@ -26,7 +26,7 @@ import msgspec
 from msgspec.structs import replace
 
 from servo.config import Settings
-from servo.controllers import anti_entropy, planning, timers
+from servo.controllers import anti_entropy, freshness, planning, timers
 from servo.controllers.actions import Propose
 from servo.controllers.dispatch import IdleWorker, dispatch, hand_over
 from servo.controllers.fairness import Fairness
@@ -138,6 +138,7 @@ class Engine:
     def next_due(self) -> datetime | None:
         """When the loop has to run again although nobody asked; None if only a caller can."""
         due = [timers.next_due(self.state), self.maintenance.next_due(self.state)]
+        due.append(freshness.next_due(self.state))
         if self.state.index.active or self.state.parked.rows:
             due.append(self._next_sweep)
         if self.state.index.runs_expanding:
@@ -344,6 +345,8 @@ class Engine:
 
     def _time(self, draft: _Draft) -> None:
         for action in timers.reconcile(self.state, self.state.ts):
+            self._propose(draft, action)
+        for action in freshness.reconcile(self.state, self.state.ts):
             self._propose(draft, action)
 
     def _sweep(self, draft: _Draft) -> None:
