@@ -22,6 +22,7 @@ from rich.table import Table
 
 from benchmarks import (
     committing,
+    conditions,
     executing,
     expanding,
     folding,
@@ -52,6 +53,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "chain": executing.chain,
     "fan_out": executing.fan_out,
     "layers": executing.layers,
+    "automation_tick": conditions.automation_tick,
     "start_up": processes.start_up,
     "tree_memory": processes.tree_memory,
     "schedules_due": triggering.schedules_due,

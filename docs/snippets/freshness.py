@@ -33,4 +33,5 @@ def report(orders: list[int]) -> int:
 
 checks = build_last_update_freshness_checks([orders], lower_bound_delta=timedelta(hours=24))
 
-assert materialize([orders, report, *checks], instance=ServoInstance.ephemeral()).success
+run = materialize([orders, report, *checks], instance=ServoInstance.ephemeral())
+print(run.success)

@@ -136,6 +136,25 @@ def test_a_tree_says_what_every_part_is_true_of() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        "3-8999",
+        "0-8999,9999",
+        "0,4000-4999",
+        "0,10000,20000,30000,40000,50000,60000",
+        "0,10000,20000,30000,40000,50000,60000,70000,80000",
+        "0,2,4,6,8,10,12,14,16",
+    ],
+)
+def test_a_tree_shows_the_first_partitions_of_however_many(ranges: str) -> None:
+    found = evaluator(Asset(key="m", space=Listed(100_000, "many"), condition=~A.missing()))
+    found.world.made("m", bitmaps.from_text(ranges), START)
+    _ = found.tick(START)
+    parts = ranges.split(",")
+    assert found.tree("m").partitions == ",".join([*parts[:8], *(["…"] if parts[8:] else [])])
+
+
 def test_a_tree_is_bounded() -> None:
     deps = tuple(Dependency(key=f"r{n:04}") for n in range(500))
     found = evaluator(

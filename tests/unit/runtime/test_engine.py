@@ -8,7 +8,7 @@ import pytest
 
 from servo.config import Settings
 from servo.core.definitions import definitions_bytes, definitions_digest
-from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
+from servo.core.events.assets import AssetDefinition, AssetReported, DefinitionsDeployed
 from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Answer, Batch, Event, Status
 from servo.core.events.runs import (
@@ -20,6 +20,7 @@ from servo.core.events.runs import (
     SensorSource,
 )
 from servo.core.events.tasks import Output, TaskFinished, TaskOutcome, TaskStarted
+from servo.core.freshness import FreshnessState
 from servo.core.plan import chunk_bytes, chunk_digest, normalize, split
 from servo.core.state.rows.execution import TaskHeartbeatRow
 from servo.core.state.rows.system import DeadLetterRow
@@ -499,3 +500,25 @@ def test_ids_inside_other_values_are_checked_too() -> None:
     ):
         with pytest.raises(Invalid):
             leader.tell(event)
+
+
+def test_an_asset_that_grows_stale_is_noticed_when_it_does() -> None:
+    leader = HandLeader(new_store())
+    policy = '{"fail_ms":7200000,"kind":"time_window","warn_ms":3600000}'
+    asset = AssetDefinition(asset_key="ns/a", freshness_policy=policy)
+    leader.tell(DefinitionsDeployed(deployment_id="d", assets=(asset,)))
+    leader.tell(AssetReported(asset_key="ns/a", materialization_id="m1"))
+    leader.run_for(3 * SECOND)
+    rows = leader.engine.state.freshness.rows
+    assert rows["ns/a"].state is FreshnessState.PASS
+    written = entries(leader)
+    leader.run_for(20 * SECOND)
+    assert entries(leader) == written
+    for state in (FreshnessState.WARN, FreshnessState.FAIL):
+        leader.run_for(timedelta(minutes=61), step=timedelta(minutes=1))
+        assert rows["ns/a"].state is state
+    assert len(entries(leader)) == len(written) + 2
+    told = leader.engine.state.freshness.rows["ns/a"]
+    made = leader.engine.state.assets.rows["ns/a"].last_materialization_at
+    assert made is not None
+    assert told.changed_at - made == timedelta(hours=2, microseconds=1)

@@ -11,7 +11,9 @@ from servo.core.automation.compiling import Node
 from servo.core.automation.facts import World
 
 MOST_NODES = 150
-_MOST_TEXT = 60
+_MOST_RANGES = 8
+_WIDTH = 4_096
+_WINDOW = (1 << _WIDTH) - 1
 
 
 class Tree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,12 +68,23 @@ class _Drawing:
 
 
 def _shown(bits: int) -> str:
-    """The first ranges of a set."""
-    text, rest = "", bits
-    while rest and len(text) < _MOST_TEXT:
-        low = (rest & -rest).bit_length() - 1
-        shifted = rest >> low
-        count = (~shifted & (shifted + 1)).bit_length() - 1
-        text += f"{',' if text else ''}{bitmaps.to_text(bitmaps.span(low, low + count))}"
-        rest &= ~bitmaps.span(low, low + count)
-    return f"{text},…" if rest else text
+    """The first ranges of a set, found without looking at all of it more often than needed."""
+    shown: list[str] = []
+    start, rest = 0, bits
+    while rest and len(shown) < _MOST_RANGES:
+        gap = (rest & -rest).bit_length() - 1
+        start, rest = start + gap, rest >> gap
+        found = bitmaps.ranges(rest & _WINDOW)
+        if found[0][1] == _WIDTH - 1:  # it goes on behind the window: find where it ends
+            found = [(0, (~rest & (rest + 1)).bit_length() - 2)]
+        elif found[-1][1] == _WIDTH - 1:
+            found.pop()
+        shown += [_range(start + low, start + high) for low, high in found]
+        behind = found[-1][1] + 1
+        start, rest = start + behind, rest >> behind
+    more = bool(rest) or len(shown) > _MOST_RANGES
+    return ",".join(shown[:_MOST_RANGES]) + (",…" if more else "")
+
+
+def _range(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low}-{high}"
