@@ -26,7 +26,7 @@ from servo.core.fold.attempts import attempt_lost, cancel_reason
 from servo.core.fold.context import Ctx, Rejected
 from servo.core.fold.limits import DEFAULT_MAX_CONCURRENT_TASKS, MAX_DELIVERIES
 from servo.core.fold.run_lifecycle import end_tasks, ended
-from servo.core.fold.tasks import claim_end, execution_end, lease_end, task_of
+from servo.core.fold.tasks import claim_end, execution_end, lease_end, partitions_of, task_of
 from servo.core.ids import (
     AttemptId,
     TenantId,
@@ -261,3 +261,9 @@ RULES: Mapping[type[Event], Rule] = {
     CancelGraceExpired: _on_grace_expired,
 }
 NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {}
+THEN: Mapping[type[Event], Callable[[State, Any], Iterable[tuple[str, object]]]] = {
+    DispatchAckTimedOut: partitions_of,
+    LeaseExpired: partitions_of,
+    ExecutionTimedOut: partitions_of,
+    CancelGraceExpired: partitions_of,
+}

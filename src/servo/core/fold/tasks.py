@@ -230,9 +230,21 @@ def _run_and_task(event: TaskStarted | TaskFinished) -> Iterable[tuple[str, obje
     return (("runs", event.run_id), ("tasks", (event.run_id, event.task_key)))
 
 
+def partitions_of(state: State, event: Any) -> Iterable[tuple[str, object]]:
+    """The partitions that the task of an event makes; how an attempt ends is noted there."""
+    row = state.tasks.rows.get((event.run_id, event.task_key))
+    if row is None or row.partition_key is None:
+        return ()
+    made = (row.asset_key, *row.also_makes)
+    return [("partition_status", (key, row.partition_key)) for key in made]
+
+
 Rule = Callable[[State, Any, Ctx], None]
 RULES: Mapping[type[Event], Rule] = {TaskStarted: _on_started, TaskFinished: _on_finished}
 NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
     TaskStarted: _run_and_task,
     TaskFinished: _run_and_task,
+}
+THEN: Mapping[type[Event], Callable[[State, Any], Iterable[tuple[str, object]]]] = {
+    TaskFinished: partitions_of
 }
