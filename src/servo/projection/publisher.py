@@ -27,6 +27,7 @@ from msgspec.structs import replace
 
 from servo.core.fold.limits import FOLD_VERSION
 from servo.core.manifest import FileEntry, Manifest, TableFiles, check_successor, encode
+from servo.core.state import derived
 from servo.core.state.state import State
 from servo.errors import Fenced, Internal
 from servo.ledger.paths import Paths
@@ -95,7 +96,8 @@ class Publisher:
         """
         busy = changed_runs(state)
         queue = self._begin(state, busy)
-        changed = {name: table.dirty for name, table in state.tables.items() if table.dirty}
+        changes = {name: derived.changed(state, name) for name in state.tables}
+        changed = {name: rows for name, rows in changes.items() if rows}
         budget = max_rows - sum(map(len, changed.values()))
         closing = queue.take(state, busy, before=now - close_after, budget=budget)
         if not changed and not closing and state.seq == self._captured_seq:

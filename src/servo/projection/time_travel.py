@@ -15,6 +15,7 @@ from datetime import datetime
 import msgspec
 
 from servo.core.manifest import Manifest, Tier
+from servo.core.state import derived
 from servo.core.state.state import State
 from servo.core.state.tables import TABLES
 from servo.errors import Corrupt, NotFound
@@ -79,7 +80,7 @@ class Overlaid(Snapshot):
         return self.state.ts
 
     def stored(self, name: str, *, only: Sequence[str] | None = None) -> ArrowTable:
-        changed = self.state.tables[name].dirty if name in self.state.tables else {}
+        changed = derived.changed(self.state, name) if name in self.state.tables else {}
         if not changed:
             return super().stored(name, only=only)
         spec, under = TABLES[name], super().stored(name)

@@ -92,13 +92,13 @@ def _on_requested(state: State, event: DispatchRequested, ctx: Ctx) -> None:
     if event.handover is None and free_in_queue(state) <= 0:
         raise Rejected("quota: too many deliveries wait for a worker")
     if event.handover is not None:
-        row = _handed_over(state, row, event.attempt, event.handover)
-        ctx.data["fencing_token"] = row.fencing_token
+        new = _handed_over(state, row, event.attempt, event.handover)
+        ctx.data["fencing_token"] = new.fencing_token
     else:
-        row = _dispatched(state, row, event.attempt)
-        _send(state, row)
-    state.tasks.put((event.run_id, event.task_key), row)
-    ctx.data["attempt_id"] = row.attempt_id
+        new = _dispatched(state, row, event.attempt)
+        _send(state, new)
+    state.tasks.swap((event.run_id, event.task_key), row, new)
+    ctx.data["attempt_id"] = new.attempt_id
 
 
 def _dispatched(state: State, row: TaskRow, attempt: int) -> TaskRow:

@@ -19,7 +19,7 @@ from servo.core.fold.attempts import NO_ERROR, attempt_lost, cancel_reason
 from servo.core.fold.context import Ctx, Rejected, Repeated
 from servo.core.fold.latest import check_outputs
 from servo.core.fold.limits import CANCEL_GRACE, MAX_DOUBLINGS, MIN_HEARTBEAT_TIMEOUT_MS, span
-from servo.core.fold.run_lifecycle import end_tasks, ended
+from servo.core.fold.run_lifecycle import end_tasks, ended, write_edges
 from servo.core.retry import FailureKind
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
@@ -195,6 +195,7 @@ def _finished_cancelled(
 def _finished_late(state: State, row: TaskRow, event: TaskFinished) -> None:
     """The execution was cancelled before it said anything: keep what it says, change nothing."""
     if row.state is CANCELLED and not row.reported:
+        write_edges(state, row)
         late = replace(row, reported=True, late_outcome=event.outcome, row_version=state.seq)
         state.tasks.put((row.run_id, row.task_key), late)
         return

@@ -220,15 +220,16 @@ class Oracle:
             entry, digest, _ = self.slots[self.published.state.seq + 1]
             self.published.apply(entry, digest)
         snapshot = Snapshot(PlainStore(self.bucket), manifest)
+        state = self.published.state
+        changed = [name for name in folded_tables() if derived.changed(state, name)]
         for name in folded_tables():
             files = tuple(file.key for tier in Tier for file in manifest.files(name, tier))
-            table = self.published.state.tables[name]
-            unchanged = self.checked_files.get(name) == files and not table.dirty
-            table.dirty.clear()
+            unchanged = self.checked_files.get(name) == files and name not in changed
+            state.tables[name].dirty.clear()
             if unchanged:
                 continue
             self.checked_files[name] = files
-            expected = derived.rows(self.published.state, name)
+            expected = derived.rows(state, name)
             self._compare(name, expected, snapshot.rows(name), f"manifest {manifest.v}")
 
     def _compare(self, name: str, held: Iterable[Any], rows: Iterable[Any], what: str) -> None:
