@@ -24,10 +24,10 @@ from servo.errors import Conflict, Invalid, NotFound
 from servo.projection.reader import Reader
 from servo.runtime.system import SystemEntropy
 from servo.sdk.check_planning import checks_of_assets, chosen_checks
-from servo.sdk.config import RunConfig
 from servo.sdk.jobs import AssetJob
 from servo.sdk.planning import plan_assets
 from servo.sdk.project import Project
+from servo.sdk.run_config import RunConfig
 from servo.sdk.selection import AssetSelection
 from servo.worker.hooking import JOB_LABEL
 from servo.worker.parallelism import parallelism
