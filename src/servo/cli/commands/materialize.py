@@ -103,6 +103,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
                 _ = tell(ended, where, json_=False) if not json_ else None
         key = f"materialize:{SystemEntropy().token_bytes(12).hex()}"
         run_id = host.request(plan, key, tags=labels, config=given)
+        del plan  # the leader has made its own of it, and a large one is many megabytes
         ended = wait_for(host, run_id, shown=not json_)
     return tell(ended, where, json_=json_)
 
