@@ -1,4 +1,4 @@
-"""A workspace with a long past: any number of closed task rows, written in bulk.
+"""A workspace with a long past: any number of closed tasks, or of partitions, written in bulk.
 
 Files are built and described by the code that publishes, a few large ones as merging would leave
 them, and one manifest names them. There is no ledger behind it: a start reads none.
@@ -13,6 +13,7 @@ from benchmarks.leader import PATHS
 from servo.core.events.tasks import TaskOutcome
 from servo.core.manifest import TableFiles, Tier, encode, first_claim
 from servo.core.retry import RetryPolicy
+from servo.core.state.rows.assets import PartitionStatusRow
 from servo.core.state.rows.automation import RunKeyRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.rows.row import Row
@@ -27,19 +28,22 @@ from servo.testing.builders import START, task_key
 TASKS_PER_RUN = 1_000
 ROWS_PER_FILE = 250_000
 SEQ = 1_000_000
+PARTITIONED = "ns/customers"
 END = START + timedelta(hours=1)
 
 Files = Iterable[Sequence[Row]]
 
 
-def write_history(store: ObjectStore, tasks: int) -> None:
-    """Fill an empty store with a workspace of so many closed tasks."""
+def write_history(store: ObjectStore, tasks: int, partitions: int = 0) -> None:
+    """Fill an empty store with a workspace of so many closed tasks and materialized partitions."""
     runs = range(-(-tasks // TASKS_PER_RUN))
     history: dict[str, Files] = {}
     if tasks:
         history["runs"] = [[_run(number) for number in runs]]
         history["run_key_index"] = [[_run_key(number) for number in runs]]
         history["tasks"] = _task_files(tasks)
+    if partitions:
+        history["partition_status"] = _partition_files(partitions)
     tables = {name: _write(store, name, files) for name, files in history.items()}
     first = first_claim(identity="5a" * 32, owner="history", nonce="history", ts=END)
     claim = replace(
@@ -71,6 +75,35 @@ def _write(store: ObjectStore, table: str, files: Files) -> TableFiles:
 def _task_files(tasks: int) -> Iterator[list[TaskRow]]:
     for first in range(0, tasks, ROWS_PER_FILE):
         yield [_task(number) for number in range(first, min(first + ROWS_PER_FILE, tasks))]
+
+
+def _partition_files(partitions: int) -> Iterator[list[PartitionStatusRow]]:
+    for first in range(0, partitions, ROWS_PER_FILE):
+        yield [_partition(n) for n in range(first, min(first + ROWS_PER_FILE, partitions))]
+
+
+def partition_key(number: int) -> str:
+    return f"customer=i:{number:08d}"
+
+
+def _partition(number: int) -> PartitionStatusRow:
+    made = f"exec-{number:012d}"
+    return PartitionStatusRow(
+        asset_key=PARTITIONED,
+        partition_key=partition_key(number),
+        last_materialization_id=made,
+        last_materialization_run_id=run_id(number),
+        last_materialization_at=END,
+        last_materialization_seq=SEQ,
+        last_materialization_code_version="1",
+        last_output_uri=f"assets/{PARTITIONED}/{made}",
+        last_attempt_run_id=run_id(number),
+        last_attempt_at=END,
+        last_attempt_outcome=TaskOutcome.SUCCEEDED,
+        partition_values={"customer": str(number)},
+        latest_floor=SEQ,
+        row_version=SEQ,
+    )
 
 
 def run_id(number: int) -> str:

@@ -17,7 +17,7 @@ class Scratch:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._numbers = count()
-        self._histories: dict[int, Path] = {}
+        self._histories: dict[tuple[int, int], Path] = {}
 
     def folder(self) -> Path:
         """A new folder."""
@@ -25,15 +25,16 @@ class Scratch:
         path.mkdir()
         return path
 
-    def history(self, tasks: int) -> Path:
-        """A workspace with so many closed tasks, for the caller alone."""
-        if tasks not in self._histories:
+    def history(self, tasks: int, partitions: int = 0) -> Path:
+        """A workspace with so many closed tasks and partitions, for the caller alone."""
+        past = tasks, partitions
+        if past not in self._histories:
             built = self.folder()
-            write_history(LocalStore(built), tasks)
-            self._histories[tasks] = built
+            write_history(LocalStore(built), tasks, partitions)
+            self._histories[past] = built
         # Nothing in a store is ever changed in place, so the copies can share their files.
         copy = self.folder() / "store"
-        return Path(shutil.copytree(self._histories[tasks], copy, copy_function=os.link))
+        return Path(shutil.copytree(self._histories[past], copy, copy_function=os.link))
 
     def history_in_memory(self, tasks: int, clock: Clock) -> MemoryStore:
         """The same in memory."""

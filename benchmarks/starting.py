@@ -33,12 +33,15 @@ def leader_memory(scratch: Scratch, *, quick: bool) -> list[Result]:
     """The resident memory of a process that leads."""
     sizes = (1_000, 10_000) if quick else (100_000, 1_000_000)
     none = _memory_of(scratch.history(0), 0)
-    return [_memory_result(none, _memory_of(scratch.history(n), n), n) for n in sizes]
+    return [
+        memory_result(f"leader_memory.{n}", none, _memory_of(scratch.history(n), n)) for n in sizes
+    ]
 
 
-def _memory_result(none: float, held: float, tasks: int) -> Result:
+def memory_result(name: str, none: float, held: float) -> Result:
+    """What a leader holds beside much, against what it holds beside nothing."""
     return Result(
-        name=f"leader_memory.{tasks}",
+        name=name,
         value=held,
         unit="MiB",
         floor=none,
@@ -63,10 +66,11 @@ def _lead(folder: Path, tasks: int) -> None:
         known = led.commit(Batch(id="known", events=(plans.requested(run_id(0)),)))
         assert known.repeated == bool(tasks)
     # Stopping has published, so every library a leader uses is loaded by now.
-    print(_resident_kib())
+    print(resident_kib())
 
 
-def _resident_kib() -> str:
+def resident_kib() -> str:
+    """The resident memory of this process."""
     # Not getrusage: its maximum is that of the parent where that was larger.
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(line.split()[1] for line in lines if line.startswith("VmRSS:"))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         multi_asset_check,
     )
     from servo.sdk.config import Config, PermissiveConfig
+    from servo.sdk.configurable import ConfigurableIOManager, ConfigurableResource
     from servo.sdk.context import AssetExecutionContext
     from servo.sdk.definitions import Definitions
     from servo.sdk.environment import EnvVar
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
         build_input_context,
         build_output_context,
     )
-    from servo.sdk.io_manager import ConfigurableIOManager, IOManager, io_manager, mem_io_manager
+    from servo.sdk.io_manager import IOManager, io_manager, mem_io_manager
     from servo.sdk.jobs import define_asset_job
     from servo.sdk.metadata import (
         MetadataValue,
@@ -101,7 +102,6 @@ if TYPE_CHECKING:
         StaticPartitionsDefinition,
     )
     from servo.sdk.resources import (
-        ConfigurableResource,
         InitResourceContext,
         ResourceParam,
         build_init_resource_context,
@@ -395,8 +395,8 @@ _PLACES = {
     "Backoff": "servo.sdk.retries",
     "CheckPolicy": "servo.sdk.check_gating",
     "Config": "servo.sdk.config",
-    "ConfigurableIOManager": "servo.sdk.io_manager",
-    "ConfigurableResource": "servo.sdk.resources",
+    "ConfigurableIOManager": "servo.sdk.configurable",
+    "ConfigurableResource": "servo.sdk.configurable",
     "DailyPartitionsDefinition": "servo.worker.partitions",
     "DataVersion": "servo.sdk.results",
     "DefaultScheduleStatus": "servo.sdk.run_requests",

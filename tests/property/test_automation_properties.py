@@ -69,7 +69,7 @@ from servo.core.events.sensors import (
 )
 from servo.core.events.tasks import Gate, Output, TaskFinished, TaskOutcome
 from servo.core.fold import assets, automation, backfills, freshness, schedules, sensors
-from servo.core.fold.apply import apply_batch, apply_entry, needs
+from servo.core.fold.apply import apply_batch, apply_entry, needs, needs_now
 from servo.core.freshness import FreshnessState
 from servo.core.keys import TaskOperation, task_key_text
 from servo.core.plan import TaskSpec
@@ -474,8 +474,8 @@ def test_a_fold_that_lets_rows_go_and_fetches_them_again_is_the_same_fold(
     archive: dict[str, dict[Any, Any]] = {name: {} for name in TABLES}
     for entry, _, digest in story.entries:
         for batch in entry.batches:
-            for table, key in needs(batch):
-                if key in archive[table]:
+            while away := [item for item in needs_now(state, batch) if item[1] in archive[item[0]]]:
+                for table, key in dict.fromkeys(away):
                     state.hydrate(table, [archive[table].pop(key)])
         apply_entry(state, entry, digest)
         evict(state, archive)
@@ -598,7 +598,7 @@ def test_no_event_makes_a_rule_fail(kind: type[Event], populated: Story) -> None
     def never_raises(events: list[Event]) -> None:
         before = dump(state)
         batch = Batch(id="generated", events=tuple(events))
-        assert needs(batch) is not None
+        assert needs_now(state, batch) is not None
         answer = apply_batch(state, batch, 0)
         state.rollback(0)
         assert answer.status is not Status.QUARANTINED, answer

@@ -1,6 +1,7 @@
 """The laws of the fold, on histories that nobody wrote."""
 
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,6 +19,7 @@ from servo.core.events.runs import RunCancelRequested
 from servo.core.events.tasks import TaskOutcome
 from servo.core.fold.apply import apply_batch, apply_entry, open_entry
 from servo.core.retry import RetryPolicy
+from servo.core.state import derived
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES, TaskState
 from servo.testing.arbitrary import struct
@@ -88,6 +90,31 @@ def test_every_fold_of_the_same_ledger_gives_the_same_rows(seed: int) -> None:
     assert dump(again) == dump(story.state)
 
 
+@given(SEEDS)
+@settings(deadline=None, max_examples=100)
+def test_an_edge_is_resolved_when_the_task_above_it_ends_and_never_says_anything_else(
+    seed: int,
+) -> None:
+    story = history(seed)
+    state = State("acme", "prod")
+    before: dict[Any, Any] = {}
+    for entry, _, digest in story.entries:
+        apply_entry(state, entry, digest)
+        edges = dump(state)["dep_satisfaction"]
+        for key, edge in edges.items():
+            above = state.tasks.rows[key[0], key[1]]
+            assert edge.resolution == derived.RESOLUTION.get(above.state)
+            assert edge.satisfied == (above.state is TaskState.SUCCEEDED)
+            if key in before and (before[key].resolution or not edge.resolution):
+                assert edge == before[key]
+            else:
+                ended = edge.resolution is not None
+                assert edge.row_version == state.seq
+                assert edge.satisfied_at == (state.ts if ended else None)
+                assert edge.satisfying_attempt == (above.attempt if ended else None)
+        before = edges
+
+
 @given(SEEDS, st.integers(0, 100))
 @settings(deadline=None, max_examples=60)
 def test_a_snapshot_of_any_prefix_and_the_rest_fold_to_the_whole(seed: int, percent: int) -> None:
@@ -97,8 +124,8 @@ def test_a_snapshot_of_any_prefix_and_the_rest_fold_to_the_whole(seed: int, perc
     for entry, _, digest in story.entries[:cut]:
         apply_entry(prefix, entry, digest)
     resumed = State("acme", "prod")
-    for name, table in prefix.tables.items():
-        resumed.hydrate(name, table.values())
+    for name in prefix.tables:
+        resumed.hydrate(name, derived.rows(prefix, name))
     resumed.seq, resumed.epoch, resumed.ts = prefix.seq, prefix.epoch, prefix.ts
     resumed.last_hash = prefix.last_hash
     for entry, _, digest in story.entries[cut:]:

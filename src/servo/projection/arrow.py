@@ -7,28 +7,45 @@ Where nobody else in the process has imported it, it uses the system's allocator
 it was given, and a leader that publishes small tables all day holds 40 MB more for it.
 
 To see whether a list is one of its columns, pyarrow imports pandas, if that is installed: 56 MB and
-a quarter of a second. A process that runs no user code says `without_pandas()` first.
+a quarter of a second. For its conversions it imports numpy: 9 MB. A process that runs no user code
+needs neither and says `without_pandas()` first. A pyarrow of before version 18 has to have numpy.
 """
 
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, TypeAlias
 
-_settings = {"without_pandas": False}
+_hidden: list[str] = []
 
 
 def without_pandas() -> None:
-    """Keep pyarrow from importing pandas, which no user code in this process has imported."""
-    _settings["without_pandas"] = "pandas" not in sys.modules and "pyarrow" not in sys.modules
+    """Keep pyarrow from importing pandas and numpy, unless user code here has imported them."""
+    if "pyarrow" not in sys.modules:
+        _hidden[:] = [name for name in ("numpy", "pandas") if name not in sys.modules]
 
 
-class _NoPandas:
-    """Finds that there is no pandas."""
+class _Hidden:
+    """Finds that some modules are not there."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         del path, target
-        if name == "pandas":
-            raise ModuleNotFoundError(name)
+        if name in self._names:
+            raise ModuleNotFoundError(name, name=name)
+
+
+@contextmanager
+def _without(*names: str) -> Generator[None]:
+    finder: Any = _Hidden(*names)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
 
 
 class _Deferred:
@@ -44,19 +61,22 @@ class _Deferred:
 
 
 def _imported(name: str) -> Any:
-    ours = "pyarrow" not in sys.modules
-    module = import_module(name)
-    if ours:
-        pyarrow = import_module("pyarrow")
+    if "pyarrow" not in sys.modules:
+        pyarrow = _lean() if _hidden else import_module("pyarrow")
         pyarrow.set_memory_pool(pyarrow.system_memory_pool())
-        if _settings["without_pandas"]:
-            finder: Any = _NoPandas()
-            sys.meta_path.insert(0, finder)
-            try:
-                pyarrow.array([0])  # it looks for pandas once, and remembers
-            finally:
-                sys.meta_path.remove(finder)
-    return module
+    return import_module(name)
+
+
+def _lean() -> Any:
+    """pyarrow, which found neither pandas nor, if it can do without, numpy."""
+    try:
+        with _without(*_hidden):
+            pyarrow = import_module("pyarrow")
+    except ImportError:
+        pyarrow = import_module("pyarrow")
+    with _without(*_hidden):
+        pyarrow.array([0])  # it looks for pandas once, and remembers
+    return pyarrow
 
 
 pa: Any = _Deferred("pyarrow")

@@ -4,7 +4,8 @@ A run that has been over for a while moves once: its rows are written to the clo
 tombstones take their place in the active one, in the same manifest, and after that the leader
 forgets them. A fact that arrives later brings its rows back by key; if it changes one, the run is
 closed again in time. A large run moves in parts, so that no publish is held up by it; its own row
-goes first, because whoever misses that one asks for the others by key.
+goes first, because whoever misses that one asks for the others by key, and its edges before its
+tasks, because those say how the edges were resolved.
 
 The queue holds every run that is over and has rows in the active tier. So a run that is over, in
 memory, unchanged and not in the queue came back by key and changed nothing: it leaves at once.
@@ -18,6 +19,8 @@ from typing import Any
 
 import msgspec
 
+from servo.core.state import derived
+from servo.core.state.derived import EDGES
 from servo.core.state.rows.row import Row
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES
@@ -121,7 +124,8 @@ def _some_rows(state: State, run_id: str, limit: int | None) -> tuple[Rows, bool
     left = _keys_of(state, run_id)
     rows: Rows = {}
     for name, key in islice(left, limit):
-        rows.setdefault(name, []).append((key, state.tables[name].rows[key]))
+        row = state.tables[name].rows[key]
+        rows.setdefault(name, []).append((key, derived.edge(state, row) if name == EDGES else row))
     return rows, next(left, None) is None
 
 
@@ -129,10 +133,10 @@ def _keys_of(state: State, run_id: str) -> Iterator[tuple[str, Any]]:
     index = state.index
     if run_id in state.runs:
         yield "runs", run_id
+    for key in index.run_edges.get(run_id, ()):
+        yield EDGES, key
     for task_key in index.run_tasks.get(run_id, ()):
         yield "tasks", (run_id, task_key)
-    for key in index.run_edges.get(run_id, ()):
-        yield "dep_satisfaction", key
     for key in index.run_outbox.get(run_id, ()):
         yield "dispatch_outbox", key
     for key in index.run_timers.get(run_id, ()):

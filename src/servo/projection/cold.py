@@ -18,7 +18,7 @@ import msgspec
 
 from servo.core.manifest import FileEntry, Manifest, ObjectRef, Tier
 from servo.core.state.rows.row import Row
-from servo.core.state.tables import TABLES, TableSpec
+from servo.core.state.tables import TABLES, Residency, TableSpec
 from servo.errors import Corrupt, Internal
 from servo.ports.object_store import ObjectStore
 from servo.projection.arrow import ArrowTable, pa, pq
@@ -37,11 +37,14 @@ class _Block:
     """The keys of a file or of one of its row groups, and a way to the rows behind them.
 
     Almost every block is asked for a key that it does not have, so only the keys are decoded; the
-    columns of a row are read again when one is found. A small file is asked often and keeps its
-    keys in a dict; a group of a large one is asked when its filter errs, and is searched.
+    columns are read when a row is found. A small file is asked often and keeps its keys in a dict;
+    a group of a large one is asked when its filter errs, and is searched.
     """
 
-    def __init__(self, spec: TableSpec, read_columns: Callable[[list[str] | None], Any]) -> None:
+    def __init__(
+        self, name: str, spec: TableSpec, read_columns: Callable[[list[str] | None], Any]
+    ) -> None:
+        self.name = name
         self.spec = spec
         self._read = read_columns
         self._keys: ArrowTable = read_columns([*spec.key, VERSION, DELETED])
@@ -61,11 +64,14 @@ class _Block:
     def version(self, place: int) -> int:
         return self._keys.column(VERSION)[place].as_py()
 
-    def row(self, place: int) -> Row | None:
-        """The row; None if it is a tombstone."""
-        if DELETED in self._keys.column_names and self._keys.column(DELETED)[place].as_py():
-            return None
-        return to_rows(self.spec, self._read(None).slice(place, 1))[0]
+    def is_row(self, place: int) -> bool:
+        """Whether it is a row, and not a tombstone."""
+        marked = DELETED in self._keys.column_names
+        return not (marked and self._keys.column(DELETED)[place].as_py())
+
+    def columns(self) -> ArrowTable:
+        """Everything that the block holds."""
+        return self._read(None)
 
 
 class _Found:
@@ -90,15 +96,21 @@ class _Found:
 
 
 class ColdRows:
-    """The closed tier of a workspace, asked by key."""
+    """What a workspace has published and its leader does not hold, asked by key."""
 
     def __init__(self, store: ObjectStore, *, max_bytes: int = MAX_BYTES) -> None:
         self._store = store
         self._indexes: Lru[KeyIndex] = Lru(max_bytes // 2)
         self._blocks: Lru[_Block] = Lru(max_bytes // 2)
+        self._columns: Lru[ArrowTable] = Lru(max_bytes // 8)
 
     def fetch(self, manifest: Manifest, table: str, keys: Iterable[Any]) -> list[Row]:
-        """The rows of the closed tier with these keys, in the order of the keys."""
+        """The rows with these keys, in the order of the keys.
+
+        Those of runs that are in the active tier are in memory. Rows of history are in the closed
+        one, unless they were published before their table became history: then they are where
+        all were, and stay there.
+        """
         spec = TABLES[table]
         if not spec.indexed:
             raise Internal(
@@ -107,11 +119,11 @@ class ColdRows:
         wanted = {as_tuple(key): None for key in keys}
         probes = {key: probe(key) for key in wanted}
         found = _Found()
-        files = manifest.files(table, Tier.CLOSED)
+        tiers = tuple(Tier) if spec.residency is Residency.HISTORY else (Tier.CLOSED,)
+        files = [file for tier in tiers for file in manifest.files(table, tier)]
         for file in sorted(files, key=lambda file: file.max_seq, reverse=True):
             self._look(spec, file, probes, found)
-        rows = [block.row(place) for _, block, place in _in_order(wanted, found)]
-        return [row for row in rows if row is not None]
+        return self._rows(_in_order(wanted, found))
 
     def learn(self, table: str, file: FileEntry, segment: Segment) -> None:
         """Take note of a file that was just written, so that nobody has to fetch it."""
@@ -144,6 +156,23 @@ class ColdRows:
                 number = max(bisect_right(index.first_keys, key) - 1, 0)
                 found.offer(key, self._group(spec, file, index, number))
 
+    def _rows(self, found: Sequence[tuple[int, _Block, int]]) -> list[Row]:
+        """The rows in these places, in their order, without those that were dropped."""
+        places = [(block, place) for _, block, place in found if block.is_row(place)]
+        wanted: dict[_Block, list[int]] = {}
+        for block, place in places:
+            wanted.setdefault(block, []).append(place)
+        read = {block: iter(self._rows_of(block, held)) for block, held in wanted.items()}
+        return [next(read[block]) for block, _ in places]
+
+    def _rows_of(self, block: _Block, places: Sequence[int]) -> list[Row]:
+        """Rows of one block. Its neighbours tend to be asked for next, so its columns are kept."""
+        table = self._columns.get(block.name)
+        if table is None:
+            table = block.columns()
+            self._columns.put(block.name, table, cost=table.nbytes)
+        return to_rows(block.spec, table.take(pa.array(places, pa.int64())))
+
     def _whole(self, spec: TableSpec, file: FileEntry) -> _Block:
         known = self._blocks.get(file.key)
         if known is not None:
@@ -151,8 +180,8 @@ class ColdRows:
         return self._remember_whole(spec, file, fetch(self._store, file))
 
     def _remember_whole(self, spec: TableSpec, file: FileEntry, data: bytes) -> _Block:
-        block = _Block(spec, lambda only: read(data, what=file.key, only=only))
-        return self._remember_block(file.key, block, len(data))
+        block = _Block(file.key, spec, lambda only: read(data, what=file.key, only=only))
+        return self._remember_block(block, len(data))
 
     def _index(self, file: FileEntry, side: ObjectRef) -> KeyIndex:
         known = self._indexes.get(file.key)
@@ -174,7 +203,7 @@ class ColdRows:
                 return source.read_row_group(number, columns=only, use_threads=False)
 
         size = sum(part.length for part in parts)
-        return self._remember_block(name, _Block(spec, read_columns), size)
+        return self._remember_block(_Block(name, spec, read_columns), size)
 
     def _read_part(self, file: FileEntry, part: Part) -> bytes:
         data = existing(
@@ -188,8 +217,8 @@ class ColdRows:
         self._indexes.put(file.key, index, cost=len(index.bloom.bits) + 500 * len(index.groups))
         return index
 
-    def _remember_block(self, name: str, block: _Block, size: int) -> _Block:
-        self._blocks.put(name, block, cost=size + block.key_bytes)
+    def _remember_block(self, block: _Block, size: int) -> _Block:
+        self._blocks.put(block.name, block, cost=size + block.key_bytes)
         return block
 
 

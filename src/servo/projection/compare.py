@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from servo.core.state import derived
 from servo.core.state.rows.row import Row
 from servo.core.state.state import State, folded_tables
 from servo.core.state.tables import TABLES, TableSpec
@@ -32,7 +33,7 @@ def canonical_rows(rows: Iterable[Row]) -> list[Plain]:
 
 def dump(state: State) -> Dump:
     """Every folded table of a state, as far as it is in memory."""
-    return {name: canonical_rows(state.tables[name].values()) for name in folded_tables()}
+    return {name: canonical_rows(derived.rows(state, name)) for name in folded_tables()}
 
 
 def dump_snapshot(snapshot: Snapshot) -> Dump:

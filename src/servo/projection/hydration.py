@@ -6,7 +6,7 @@ so whoever runs it calls `prepare` first. A row that is in memory is never touch
 always newer than what was published.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from servo.core.definitions import parse_definitions
 from servo.core.events.assets import DefinitionsDeployed
@@ -49,11 +49,10 @@ class Hydrator:
         with its events in force: what was folded before is read strictly, and what is not there
         then was lost.
         """
-        wanted: dict[str, dict[object, None]] = {}
+        held = tuple(batches)
+        self._load_rows(state, held)
         wrong: dict[str, str] = {}
-        for batch in batches:
-            for table, key in missing(state, batch):
-                wanted.setdefault(table, {})[key] = None
+        for batch in held:
             if batch.quarantined:
                 continue
             try:
@@ -62,9 +61,15 @@ class Hydrator:
                 if not lenient:
                     raise
                 wrong[batch.id] = str(error)
-        for table, keys in wanted.items():
-            state.hydrate(table, self.cold.fetch(self.manifest, table, list(keys)))
         return wrong
+
+    def _load_rows(self, state: State, batches: Sequence[Batch]) -> None:
+        """Load the rows that batches look up, then those that follow from them, until all are."""
+        asked: dict[str, dict[object, None]] = {}
+        while wanted := _missing(state, batches, asked):
+            for table, keys in wanted.items():
+                state.hydrate(table, self.cold.fetch(self.manifest, table, list(keys)))
+                asked.setdefault(table, {}).update(keys)
 
     def _load_stored(self, state: State, batch: Batch) -> None:
         """Load the plans and lists that a batch names by their digest."""
@@ -83,3 +88,15 @@ class Hydrator:
         if digest not in state.plan_segments:
             data = self._store.get(self._paths.plan(digest)).data
             state.plan_segments[digest] = parse_chunk(data, Digest(digest)).tasks
+
+
+def _missing(
+    state: State, batches: Sequence[Batch], asked: Mapping[str, Mapping[object, None]]
+) -> dict[str, dict[object, None]]:
+    """The keys that batches look up and that nobody has asked for yet, by table."""
+    wanted: dict[str, dict[object, None]] = {}
+    for batch in batches:
+        for table, key in missing(state, batch):
+            if key not in asked.get(table, ()):
+                wanted.setdefault(table, {})[key] = None
+    return wanted

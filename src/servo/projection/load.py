@@ -1,7 +1,8 @@
 """From a manifest back to the state of a leader.
 
-Only the active tier is read: what has left memory before stays where it is. So a start costs what
-is alive, not what was ever done. Every file is checked against its hash before it is parsed.
+Only the active tier is read, and nothing of tables whose rows leave memory once they are published:
+what has left stays where it is. So a start costs what is alive, not what was ever done. Every file
+is checked against its hash before it is parsed.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 from servo.core.manifest import FileEntry, Manifest, Tier
 from servo.core.state.rows.row import Row
 from servo.core.state.state import State
-from servo.core.state.tables import TABLES, TableSpec
+from servo.core.state.tables import TABLES, Residency, TableSpec
 from servo.ports.object_store import ObjectStore
 from servo.projection.files import fetch
 from servo.projection.newest import marked, newest, ranked
@@ -26,10 +27,10 @@ def load_state(store: ObjectStore, manifest: Manifest, tenant: str, workspace: s
     state.epoch = manifest.applied_epoch
     state.ts = manifest.applied_ts
     state.last_hash = manifest.last_hash
-    for name in TABLES:
+    for name, spec in TABLES.items():
         files = manifest.files(name, Tier.ACTIVE)
-        if files:
-            state.hydrate(name, _load_rows(store, TABLES[name], files))
+        if files and spec.residency is not Residency.HISTORY:
+            state.hydrate(name, _load_rows(store, spec, files))
     return state
 
 

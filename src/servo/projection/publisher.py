@@ -27,6 +27,7 @@ from msgspec.structs import replace
 
 from servo.core.fold.limits import FOLD_VERSION
 from servo.core.manifest import FileEntry, Manifest, TableFiles, check_successor, encode
+from servo.core.state import derived
 from servo.core.state.state import State
 from servo.errors import Fenced, Internal
 from servo.ledger.paths import Paths
@@ -95,13 +96,14 @@ class Publisher:
         """
         busy = changed_runs(state)
         queue = self._begin(state, busy)
-        changed = {name: table.dirty for name, table in state.tables.items() if table.dirty}
+        changes = {name: derived.changed(state, name) for name in state.tables}
+        changed = {name: rows for name, rows in changes.items() if rows}
         budget = max_rows - sum(map(len, changed.values()))
         closing = queue.take(state, busy, before=now - close_after, budget=budget)
         if not changed and not closing and state.seq == self._captured_seq:
             return None
-        for name in changed:
-            state.tables[name].dirty = {}
+        for name, rows in changed.items():
+            state.tables[name].dirty, state.tables[name].publishing = {}, rows
         queue.note(state, busy, now=now)
         previous, self._captured_seq = self._captured_seq, state.seq
         self._in_flight = True
@@ -125,7 +127,7 @@ class Publisher:
 
         Call it between entries, and look keys up in the new manifest from then on.
         """
-        queue = self._end()
+        queue = self._end(state)
         forget_history(state)
         queue.closed(capture.closing)
         busy = changed_runs(state)
@@ -136,7 +138,7 @@ class Publisher:
 
     def restore(self, state: State, capture: Capture) -> None:
         """The capture was certainly not published: its rows are waiting again."""
-        queue = self._end()
+        queue = self._end(state)
         self._captured_seq = capture.previous_seq
         for name, changed in capture.changed.items():
             # What changed since the capture stands, and covers it.
@@ -156,10 +158,12 @@ class Publisher:
         forget_history(state)
         return self._queue
 
-    def _end(self) -> ClosingQueue:
+    def _end(self, state: State) -> ClosingQueue:
         if self._queue is None or not self._in_flight:
             raise Internal("no capture is under way", remedy="capture first")
         self._in_flight = False
+        for table in state.tables.values():
+            table.publishing = {}
         return self._queue
 
     # --- on the background thread -----------------------------------------------------------------

@@ -19,6 +19,7 @@ from servo.core.state.tables import TABLES, TableSpec
 from servo.errors import Corrupt, NotFound, Unavailable
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
+from servo.projection import wiping
 from servo.projection.arrow import ArrowSchema, ArrowTable, pa
 from servo.projection.files import Gone, Lru, fetch
 from servo.projection.manifest_store import ManifestStore
@@ -55,6 +56,15 @@ class Snapshot:
 
     def table(self, name: str, *, only: Sequence[str] | None = None) -> ArrowTable:
         """A table as Arrow: one row per key, the newest; all columns, or `only` those named."""
+        if name != wiping.TABLE or not (only is None or wiping.CHANGED.intersection(only)):
+            return self.stored(name, only=only)
+        held = self.stored(name, only=None if only is None else wiping.needed(only))
+        assets = self.stored("assets", only=(wiping.ASSET, wiping.WIPED))
+        told = wiping.without_wiped(held, assets)
+        return told if only is None else told.select(list(only))
+
+    def stored(self, name: str, *, only: Sequence[str] | None = None) -> ArrowTable:
+        """The same with what is stored in its own rows alone; readers want `table`."""
         spec = _spec(name)
         public = schema(spec.row, spec.key)
         chosen = _chosen(name, public, only)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from servo.core.fold.limits import FOLD_VERSION
+from servo.core.state import derived
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.rows.row import Row
 from servo.core.state.state import State, folded_tables
@@ -122,7 +123,7 @@ def row_diffs(published: Snapshot, rebuilt: Overlaid) -> Iterator[RowDiff]:
 def _rows(rebuilt: Overlaid, name: str) -> Iterable[Row]:
     """Straight from memory where all of it is there, so that writing and reading are tested too."""
     if rebuilt.manifest is NOTHING:
-        return rebuilt.state.tables[name].values()
+        return derived.rows(rebuilt.state, name)
     return rebuilt.rows(name)
 
 

@@ -15,6 +15,7 @@ from datetime import datetime
 import msgspec
 
 from servo.core.manifest import Manifest, Tier
+from servo.core.state import derived
 from servo.core.state.state import State
 from servo.core.state.tables import TABLES
 from servo.errors import Corrupt, NotFound
@@ -78,11 +79,11 @@ class Overlaid(Snapshot):
     def as_of(self) -> datetime:
         return self.state.ts
 
-    def table(self, name: str, *, only: Sequence[str] | None = None) -> ArrowTable:
-        changed = self.state.tables[name].dirty if name in self.state.tables else {}
+    def stored(self, name: str, *, only: Sequence[str] | None = None) -> ArrowTable:
+        changed = derived.changed(self.state, name) if name in self.state.tables else {}
         if not changed:
-            return super().table(name, only=only)
-        spec, under = TABLES[name], super().table(name)
+            return super().stored(name, only=only)
+        spec, under = TABLES[name], super().stored(name)
         rows = [row for row in changed.values() if row is not None]
         dropped = [(key, self.state.seq) for key, row in changed.items() if row is None]
         over = to_table(spec, rows, dropped, self._paths)

@@ -423,6 +423,10 @@ class Engine:
         self._proposed += 1
         name = f"{self._owner[:16]}-{self.state.seq}-{self._proposed}"
         batch = Batch(id=name, events=action.events, actor=CONTROLLER)
+        try:
+            self._hydrator.prepare(self.state, (batch,))
+        except (Unavailable, NotFound) as error:  # it is proposed again as long as it is due
+            return Answer(status=Status.REJECTED, seq=self.state.seq, reason=str(error))
         return self._fold(draft, batch, encode_batch(batch))
 
     # --- effects ----------------------------------------------------------------------------

@@ -34,7 +34,8 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from servo.errors import Invalid
-from servo.sdk.config_errors import short, validated
+from servo.sdk.config_errors import validated
+from servo.sdk.deferred_config import as_dict
 from servo.sdk.environment import EnvVar as EnvVar
 from servo.sdk.environment import environment
 from servo.sdk.environment import set_environment as set_environment
@@ -231,9 +232,9 @@ def build_config(
     """
     known = environment() if environ is None else environ
     if not isinstance(model_type, type) or not issubclass(model_type, BaseModel):
-        return resolve_env(_as_dict(values, where), known, where=where)
+        return resolve_env(as_dict(values, where), known, where=where)
     if not isinstance(values, model_type):
-        values = validated(model_type, _as_dict(values, where), where)
+        values = validated(model_type, as_dict(values, where), where)
     return resolve_env(values, known, where=where)
 
 
@@ -267,16 +268,4 @@ def _unknown_schema(schema: Any, where: str) -> Invalid:
     return Invalid(
         f"{where}: {schema!r} is no config schema Servo knows",
         remedy='use a Config class, or Python types by name, like {"limit": int}',
-    )
-
-
-def _as_dict(values: Any, where: str) -> dict[str, Any]:
-    if values is None:
-        return {}
-    if isinstance(values, BaseModel):
-        return dict(values)
-    if isinstance(values, Mapping):
-        return dict(cast("Mapping[str, Any]", values))
-    raise Invalid(
-        f"{where}: the config is {short(values)}", remedy='give fields by name, like {"limit": 5}'
     )

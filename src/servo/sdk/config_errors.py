@@ -11,9 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from servo.errors import Invalid
-from servo.sdk.references import env_vars_in, is_model
-
-SHOWN_CHARACTERS = 80
+from servo.sdk.references import env_vars_in, is_model, short
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -98,9 +96,3 @@ def _fields_there_are(model_type: type[BaseModel]) -> str:
 def _type_name(annotation: Any) -> str:
     plain = isinstance(annotation, type) and not hasattr(annotation, "__origin__")
     return annotation.__name__ if plain else str(annotation).replace("typing.", "")
-
-
-def short(value: object) -> str:
-    """A value as errors show it."""
-    text = repr(value)
-    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"

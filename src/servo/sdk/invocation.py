@@ -15,15 +15,15 @@ from difflib import get_close_matches
 from typing import Any, cast
 
 import msgspec
-from pydantic import BaseModel
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.checks import AssetChecksDefinition
-from servo.sdk.config import build_config, environment
 from servo.sdk.context import AssetExecutionContext
-from servo.sdk.resources import DEFINITIONS, Resources, Silence, open_resources
+from servo.sdk.deferred_config import build_config, is_pydantic
+from servo.sdk.environment import environment
+from servo.sdk.resources import Resources, Silence, is_definition, open_resources
 from servo.sdk.signature import Signature
 
 
@@ -153,7 +153,7 @@ def _fits(signature: Signature, name: str, value: Any) -> bool:
     So configuration and resources may stand between the inputs and be left to the context.
     """
     if name == signature.config:
-        return isinstance(value, BaseModel) and not getattr(value, "__servo_resource__", False)
+        return is_pydantic(value) and not getattr(value, "__servo_resource__", False)
     if name in signature.resources:
         hint = signature.resources[name]
         return getattr(value, "__servo_resource__", False) or (
@@ -220,7 +220,7 @@ def _resources(
 
 
 def _is_definition(value: Any) -> bool:
-    return isinstance(value, DEFINITIONS)
+    return is_definition(value)
 
 
 def _no_resource(callee: Callee, name: str) -> Invalid:

@@ -3,20 +3,12 @@
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, Self, overload
-
-from typing_extensions import TypeVar
+from typing import Any, Self, cast, overload
 
 from servo.errors import Invalid, NotFound
-from servo.sdk.config import ConfigModel, schema_model
+from servo.sdk.deferred_config import schema_model
 from servo.sdk.io_context import InputContext, OutputContext
-from servo.sdk.resources import (
-    ConfigurableResource,
-    ConfigurableResourceFactory,
-    InitResourceContext,
-    Maker,
-    ResourceDefinition,
-)
+from servo.sdk.resources import Maker, ResourceDefinition
 
 
 class InputManager(ABC):
@@ -33,25 +25,6 @@ class IOManager(InputManager):
     @abstractmethod
     def handle_output(self, context: OutputContext, obj: Any) -> None:
         """Store a value."""
-
-
-class ConfigurableIOManager(ConfigurableResource, IOManager):
-    """An IO manager with fields that can be configured: define `handle_output` and `load_input`."""
-
-
-IO = TypeVar("IO", bound=IOManager, default=IOManager)
-
-
-class ConfigurableIOManagerFactory(ConfigurableResourceFactory[IO], Generic[IO]):
-    """Fields that say how to make an IO manager: define `create_io_manager`."""
-
-    @abstractmethod
-    def create_io_manager(self, context: InitResourceContext) -> IO:
-        """The IO manager."""
-
-    def create_resource(self, context: InitResourceContext) -> IO:
-        """The IO manager."""
-        return self.create_io_manager(context)
 
 
 class IOManagerDefinition(ResourceDefinition):
@@ -84,7 +57,7 @@ class IOManagerDefinition(ResourceDefinition):
 def io_manager(config_schema: Maker, /) -> IOManagerDefinition: ...
 @overload
 def io_manager(
-    config_schema: Mapping[str, Any] | type[ConfigModel] | None = None,
+    config_schema: Mapping[str, Any] | type[Any] | None = None,
     description: str | None = None,
     *,
     output_config_schema: Any = None,
@@ -141,6 +114,12 @@ class InMemoryIOManager(IOManager):
 mem_io_manager = IOManagerDefinition.hardcoded_io_manager(
     InMemoryIOManager(), "Keeps values for as long as the process lives."
 )
+
+
+def stores_values(value: Any) -> bool:
+    """Whether a resource is an IO manager, or says how to make one."""
+    known = isinstance(value, IOManager | IOManagerDefinition)
+    return known or hasattr(cast("type[object]", type(value)), "create_io_manager")
 
 
 def check_io_manager(value: Any, key: str) -> IOManager:

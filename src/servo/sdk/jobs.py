@@ -7,11 +7,11 @@ import msgspec
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
-from servo.sdk.config import RunConfig
 from servo.sdk.executors import check_executor
 from servo.sdk.hooks import check_hooks
 from servo.sdk.project import Project
 from servo.sdk.retries import RetryPolicy
+from servo.sdk.run_config import RunConfig
 from servo.sdk.selection import AssetSelection
 
 

@@ -15,6 +15,8 @@ COLLECTIONS = (list, tuple, set, frozenset)
 Reference = EnvVar | IntEnvVar | Secret
 """What stands for a value that is known only where the code runs."""
 
+SHOWN_CHARACTERS = 80
+
 
 def resolve_env(value: Any, environ: Mapping[str, str], *, where: str = "a value") -> Any:
     """`value` with every reference in it replaced; `Invalid` names those that have no value."""
@@ -137,3 +139,9 @@ def veiled(shown: Any, value: Any) -> Any:
         return {k: veiled(before.get(k), v) for k, v in value.items()}
     items: list[Any] = [veiled(s, v) for s, v in zip(shown, value, strict=True)]
     return items if kind is list else tuple(items)
+
+
+def short(value: object) -> str:
+    """A value as errors show it."""
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"

@@ -8,22 +8,23 @@
 What is written in `Definitions` is a definition. `open_resources` makes of it, for one execution,
 what the code gets: variables are replaced by their values, resources inside resources are made
 first and once each, and everything is torn down in the opposite order, whatever happened.
+
+Those with fields are in `servo.sdk.configurable`, so that who has none need not import Pydantic.
 """
 
 import inspect
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ContextDecorator, contextmanager, nullcontext
 from difflib import get_close_matches
-from typing import Annotated, Any, ClassVar, Generic, Self, cast, overload
+from typing import Annotated, Any, ClassVar, Self, cast, overload
 
-from pydantic import ConfigDict, PrivateAttr, SkipValidation
 from typing_extensions import TypeVar
 
 from servo.errors import Invalid, ServoError
-from servo.sdk.config import ConfigModel, build_config, schema_model
-from servo.sdk.config_errors import validated
 from servo.sdk.context import Logger
+from servo.sdk.deferred_config import build_config, schema_model
 from servo.sdk.environment import environment
+from servo.sdk.references import is_model
 from servo.sdk.run_config import RunConfig
 from servo.sdk.secrets import SecretProvider, providing
 
@@ -31,9 +32,6 @@ T = TypeVar("T", default=Any)
 
 ResourceParam = Annotated[T, "servo.resource"]
 """A parameter that is a resource although its type does not say so: `ResourceParam[Client]`."""
-
-ResourceDependency = Annotated[SkipValidation[T], "servo.resource"]
-"""A field of a resource that another resource fills with an object of any type."""
 
 
 class Silence:
@@ -134,102 +132,10 @@ class InitResourceContext(HoldsResources):
         )
 
 
-class ConfigurableResourceFactory(ConfigModel, Generic[T]):
-    """Fields that say how to make an object: define `create_resource`."""
-
-    __servo_resource__: ClassVar[bool] = True
-
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    _servo_context: InitResourceContext | None = PrivateAttr(default=None)
-
-    @classmethod
-    def __servo_later__(cls, value: Any) -> bool:
-        return super().__servo_later__(value) or _makes_another(value)
-
-    def create_resource(self, context: InitResourceContext) -> T:  # noqa: ARG002 - for subclasses
-        """What the code gets."""
-        raise Invalid(
-            f"{type(self).__name__} does not say what it makes",
-            remedy="define create_resource(self, context) in it",
-        )
-
-    def setup_for_execution(self, context: InitResourceContext) -> None:
-        """Called before the code runs."""
-
-    def teardown_after_execution(self, context: InitResourceContext) -> None:
-        """Called after the code ran, also if it failed."""
-
-    @contextmanager
-    def yield_for_execution(self, context: InitResourceContext) -> Generator[T]:
-        """Around the code: everything from setup to teardown. Define this or the other two."""
-        self.setup_for_execution(context)
-        try:
-            yield self.create_resource(context)
-        finally:
-            self.teardown_after_execution(context)
-
-    @classmethod
-    def configure_at_launch(cls, **fields: Any) -> "PartialResource":
-        """A resource of which a run has to give the other fields."""
-        return PartialResource(cls, fields)
-
-    def with_replaced_resource_context(self, context: InitResourceContext) -> Self:
-        """The same resource, made anew for this context."""
-        return self.__servo_renew__({}, type(self).__name__).__servo_bind__(context)
-
-    def __servo_bind__(self, context: InitResourceContext) -> Self:
-        self._servo_context = context
-        return self
-
-    def get_resource_context(self) -> InitResourceContext:
-        """The context this resource was made for."""
-        if self._servo_context is None:
-            raise Invalid(
-                f"{type(self).__name__} was not made for an execution",
-                remedy="use with_replaced_resource_context(build_init_resource_context())",
-            )
-        return self._servo_context
-
-    @classmethod
-    def from_resource_context(cls, context: InitResourceContext) -> T:
-        """What the fields in the context's config make, without teardown."""
-        made = build_config(cls, context.resource_config, where=f"resource {cls.__name__}")
-        return made.with_replaced_resource_context(context).create_resource(context)
-
-    @classmethod
-    @contextmanager
-    def from_resource_context_cm(cls, context: InitResourceContext) -> Generator[T]:
-        """What the fields in the context's config make, from setup to teardown."""
-        made = build_config(cls, context.resource_config, where=f"resource {cls.__name__}")
-        with made.with_replaced_resource_context(context).yield_for_execution(context) as resource:
-            yield resource
-
-
-class ConfigurableResource(ConfigurableResourceFactory[T]):
-    """A resource: fields that can be configured, and methods for assets to call.
-
-    State that is no configuration belongs in private attributes, set in `setup_for_execution`.
-    """
-
-    def create_resource(self, context: InitResourceContext) -> T:  # noqa: ARG002 - for subclasses
-        """What the code gets: this, unless a subclass says otherwise."""
-        return cast("T", self)
-
-
-class PartialResource:
-    """A resource that waits for fields that a run gives."""
-
-    def __init__(self, made_by: type[ConfigurableResourceFactory[Any]], fields: dict[str, Any]):
-        self.made_by = made_by
-        self.fields = fields
-
-    def __repr__(self) -> str:
-        return f"{self.made_by.__name__}.configure_at_launch({', '.join(self.fields)})"
-
-
 class ResourceDefinition:
     """A function that makes a resource; a generator function also tears it down."""
+
+    __servo_definition__: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -310,7 +216,7 @@ Maker = Callable[..., Any]
 def resource(config_schema: Maker, /) -> ResourceDefinition: ...
 @overload
 def resource(
-    config_schema: Mapping[str, Any] | type[ConfigModel] | None = None,
+    config_schema: Mapping[str, Any] | type[Any] | None = None,
     description: str | None = None,
     required_resource_keys: Iterable[str] | None = None,
 ) -> Callable[[Maker], ResourceDefinition]: ...
@@ -331,15 +237,9 @@ def resource(
     return define
 
 
-DEFINITIONS = (ConfigurableResourceFactory, ResourceDefinition, PartialResource)
-
-
-def _makes_another(value: Any) -> bool:
-    """Whether a value in a field of a resource stands for an object that it will make."""
-    if isinstance(value, ConfigurableResourceFactory):
-        kind: Any = type(cast("object", value))
-        return kind.create_resource is not ConfigurableResource.create_resource
-    return isinstance(value, ResourceDefinition | PartialResource)
+def is_definition(value: Any) -> bool:
+    """Whether a value says how to make a resource, and is none itself."""
+    return bool(getattr(cast("type[object]", type(value)), "__servo_definition__", False))
 
 
 # --- opening --------------------------------------------------------------------------------------
@@ -395,7 +295,7 @@ class _Opening:
         return self._of(self._definitions[name], name)
 
     def _of(self, definition: Any, name: str) -> Any:
-        if not isinstance(definition, DEFINITIONS):
+        if not is_definition(definition):
             return definition
         me = id(cast("object", definition))
         if me in self._under_way:
@@ -422,21 +322,18 @@ class _Opening:
             return definition.open(self._context_of(definition, name))
         where = f"resource {name}"
         launch = self._config.get(name)
-        if isinstance(definition, PartialResource):
-            given = {**definition.fields, **_fields(launch, where)}
-            definition = validated(definition.made_by, given, where)
-        elif launch is not None:
-            definition = definition.__servo_renew__(_fields(launch, where), where)
+        given = None if launch is None else _fields(launch, where)
+        definition = definition.__servo_launched__(given, where)
         fresh = definition.__servo_resolve__(self._environ, where, self._inner(definition, name))
         context = self._context.replace_config(fresh.__servo_veiled__())
         return fresh.__servo_bind__(context).yield_for_execution(context)
 
-    def _inner(self, definition: ConfigurableResourceFactory[Any], name: str) -> dict[str, Any]:
+    def _inner(self, definition: Any, name: str) -> dict[str, Any]:
         """What stands in the fields of a resource that are resources themselves."""
         return {
             field: self._of(value, f"{name}.{field}")
             for field, value in definition.__servo_values__().items()
-            if isinstance(value, DEFINITIONS)
+            if is_definition(value)
         }
 
     def _context_of(self, definition: ResourceDefinition, name: str) -> InitResourceContext:
@@ -469,9 +366,7 @@ def _trace(error: BaseException | None) -> Any:
 
 
 def _fields(launch: Any, where: str) -> dict[str, Any]:
-    if launch is None:
-        return {}
-    if isinstance(launch, ConfigModel):
+    if is_model(launch):
         return launch.__servo_values__()
     if isinstance(launch, Mapping):
         return dict(cast("Mapping[str, Any]", launch))

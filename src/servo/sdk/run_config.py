@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any, cast
 
-from pydantic import BaseModel
-from pydantic_core import PydanticSerializationError
-
 from servo.errors import Invalid
+from servo.sdk.deferred_config import is_pydantic
 from servo.sdk.references import COLLECTIONS, spell_env
 
 _SECTIONS = ("ops", "resources", "loggers", "execution")
@@ -89,17 +88,17 @@ def _config_level(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, BaseModel):
+    if is_pydantic(value):
         return _dump_model(value)
     if isinstance(value, Mapping):
         return {k: _plain(v) for k, v in cast("Mapping[Any, Any]", value).items()}
     return [_plain(v) for v in value] if type(value) in COLLECTIONS else spell_env(value)
 
 
-def _dump_model(model: BaseModel) -> dict[str, Any]:
+def _dump_model(model: Any) -> dict[str, Any]:
     try:
         return model.model_dump(mode="json")
-    except PydanticSerializationError as error:
+    except import_module("pydantic_core").PydanticSerializationError as error:
         told = str(error)
     raise Invalid(
         f"{type(model).__name__} cannot be sent with a run: {told}",

@@ -8,11 +8,11 @@ import msgspec
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
-from servo.sdk.config import RunConfig
 from servo.sdk.partitions_definition import (
     AddDynamicPartitionsRequest,
     DeleteDynamicPartitionsRequest,
 )
+from servo.sdk.run_config import RunConfig
 from servo.sdk.specs import check_tags, to_key
 
 _set = msgspec.structs.force_setattr

@@ -19,8 +19,8 @@ import msgspec
 
 from servo.core.cron import Cron
 from servo.errors import Invalid
-from servo.sdk.config import RunConfig
 from servo.sdk.resources import Resources, Silence
+from servo.sdk.run_config import RunConfig
 from servo.sdk.run_requests import DefaultScheduleStatus, RunRequest, SensorResult, collected
 from servo.sdk.signature import Signature
 from servo.sdk.specs import check_tags

@@ -18,6 +18,7 @@ from servo.core.fold.apply import apply_batch, open_entry
 from servo.core.fold.limits import FOLD_VERSION
 from servo.core.ids import TaskKeyStr
 from servo.core.plan import TaskSpec
+from servo.core.state import derived
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
 from servo.core.state.tables import Residency
@@ -196,7 +197,7 @@ class Story:
 def dump(state: State) -> dict[str, dict[Any, Any]]:
     """Every folded row by table and key, for whole-value comparison."""
     return {
-        name: dict(table.rows)
+        name: {table.spec.key_of(row): row for row in derived.rows(state, name)}
         for name, table in state.tables.items()
         if table.spec.residency is not Residency.VOLATILE
     }

@@ -14,8 +14,8 @@ import msgspec
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.assets_definition import AssetsDefinition
-from servo.sdk.config import environment, set_environment
 from servo.sdk.context import AssetExecutionContext, Execution, Logger
+from servo.sdk.environment import environment, set_environment
 from servo.sdk.partition_context import Partitions
 from servo.sdk.partitions_definition import PartitionKeyRange, PartitionsDefinition
 from servo.sdk.resources import HoldsResources, Resources, build_resources

@@ -13,10 +13,11 @@ import msgspec
 from servo.core.keys import AssetKey, TaskOperation
 from servo.runtime.system import SystemClock
 from servo.sdk.assets_definition import AssetsDefinition
-from servo.sdk.config import RunConfig, build_config, schema_model
 from servo.sdk.context import AssetExecutionContext, Execution, Logger
+from servo.sdk.deferred_config import build_config, schema_model
 from servo.sdk.project import Project
 from servo.sdk.resources import InitResourceContext, Resources, open_resources
+from servo.sdk.run_config import RunConfig
 from servo.worker.checking import Around, Checking, Checks
 from servo.worker.making import Call, Making, keeping, plain, seen
 from servo.worker.messages import Done, Work

@@ -24,11 +24,12 @@ from servo.sdk.check_binding import BoundCheck
 from servo.sdk.check_context import AssetCheckExecutionContext
 from servo.sdk.check_gating import CheckPolicy, Verdict, decide
 from servo.sdk.checks import AssetCheckSeverity, AssetCheckSpec
-from servo.sdk.config import RunConfig, build_config
 from servo.sdk.context import AssetExecutionContext
+from servo.sdk.deferred_config import build_config
 from servo.sdk.project import Project
 from servo.sdk.redaction import hidden
 from servo.sdk.resources import Resources
+from servo.sdk.run_config import RunConfig
 from servo.worker.check_limits import TookTooLong, limited
 from servo.worker.check_results import failed, found_by, listed, matched, results_of
 from servo.worker.check_rules import Subject

@@ -16,7 +16,7 @@ import msgspec
 
 from servo.core.declared import Declared
 from servo.errors import Invalid, ServoError
-from servo.sdk.config import set_environment
+from servo.sdk.environment import set_environment
 from servo.sdk.triggers import declared
 from servo.worker.loader import load_project
 

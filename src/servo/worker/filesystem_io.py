@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import Field
 
 from servo.errors import Invalid, NotFound
+from servo.sdk.configurable import ConfigurableIOManager
 from servo.sdk.io_context import InputContext, OutputContext
-from servo.sdk.io_manager import ConfigurableIOManager, io_manager
+from servo.sdk.io_manager import io_manager
 from servo.sdk.resources import InitResourceContext
 
 DEFAULT_FOLDER = ".servo-files"  # not in .servo, which is the store

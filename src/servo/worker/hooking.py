@@ -18,12 +18,12 @@ from servo.core.events.tasks import Output, TaskError, TaskOutcome
 from servo.core.keys import AssetKey
 from servo.core.retry import Failure, FailureKind, GiveUp, Spent, decide
 from servo.errors import Invalid
-from servo.sdk.config import RunConfig
 from servo.sdk.context import Logger
 from servo.sdk.hooks import Happened, HookContext, HookDefinition, When
 from servo.sdk.project import Project
 from servo.sdk.resources import InitResourceContext, Resources, open_resources
 from servo.sdk.retries import stored_policy
+from servo.sdk.run_config import RunConfig
 from servo.worker.messages import Done, Work
 
 JOB_LABEL = "servo/job"

@@ -23,12 +23,7 @@ from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.check_selection import chosen_of
 from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.environment import set_environment
-from servo.sdk.io_manager import (
-    ConfigurableIOManagerFactory,
-    InMemoryIOManager,
-    IOManager,
-    IOManagerDefinition,
-)
+from servo.sdk.io_manager import InMemoryIOManager, stores_values
 from servo.sdk.partitions_definition import PartitionsDefinition
 from servo.sdk.planning import plan_assets
 from servo.sdk.project import Project
@@ -46,8 +41,6 @@ from servo.worker.requesting import PARTITION_LABEL, Requests, with_config
 from servo.worker.run_task import Runner
 from servo.worker.storing import DEFAULT_IO
 from servo.worker.waiting import Waiting
-
-IO_MANAGERS = (IOManager, IOManagerDefinition, ConfigurableIOManagerFactory)
 
 
 class MaterializationFailed(Exception):
@@ -206,7 +199,7 @@ def _in_memory(
     """The same IO manager under every name that stands for one."""
     makers = [item for item in assets if isinstance(item, AssetsDefinition)]
     named = {maker.io_manager_key(key) for maker in makers for key in maker.keys}
-    given = {name for name, value in resources.items() if isinstance(value, IO_MANAGERS)}
+    given = {name for name, value in resources.items() if stores_values(value)}
     return dict.fromkeys({DEFAULT_IO, *named, *given} - {""}, memory)
 
 

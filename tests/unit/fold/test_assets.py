@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from servo.core.events.assets import (
     AssetDefinition,
     AssetObserved,
+    AssetReported,
     AssetWiped,
     CheckEvaluated,
     DefinitionsDeployed,
@@ -24,6 +25,7 @@ from servo.core.fold.assets import promote, record_attempt, record_cost
 from servo.core.keys import TaskOperation, task_key_text
 from servo.core.plan import TaskSpec
 from servo.core.retry import RetryPolicy
+from servo.core.state import derived
 from servo.core.state.rows.assets import (
     AssetRow,
     CheckResultRow,
@@ -90,7 +92,8 @@ def asset(story: Story, key: str = "ns/a") -> AssetRow:
 
 
 def partition(story: Story, key: str = DAY) -> PartitionStatusRow:
-    return story.state.partitions.rows["ns/a", key]
+    row = story.state.partitions.rows["ns/a", key]
+    return derived.partition_status(story.state, row)
 
 
 # --- promotion ------------------------------------------------------------------------------------
@@ -399,6 +402,7 @@ def test_a_wiped_asset_has_no_latest_output_and_old_ones_do_not_return() -> None
         last_success_at=START + timedelta(minutes=7),
         last_gating_decision=Gate.QUARANTINED,
         latest_floor=8,
+        wiped_seq=8,
         row_version=8,
     )
     assert partition(story) == PartitionStatusRow(
@@ -425,6 +429,38 @@ def test_wiping_an_asset_leaves_its_neighbours_alone() -> None:
     story.tell(AssetWiped(asset_key="ns/a"))
     assert story.state.partitions.rows["ns/b", DAY] == before
     assert asset(story, "ns/b").last_materialization_id == "mat"
+
+
+def test_wiping_an_asset_touches_none_of_its_partitions() -> None:
+    story = Story()
+    make(story, 6, "x", DAY)
+    before = story.state.partitions.rows["ns/a", DAY]
+    story.state.partitions.dirty.clear()
+    story.tell(AssetWiped(asset_key="ns/a"))
+    assert story.state.partitions.rows["ns/a", DAY] is before
+    assert story.state.partitions.dirty == {}
+
+
+@pytest.mark.parametrize("last", ["wiped", "made"])
+def test_within_one_entry_the_order_of_wipe_and_output_counts(last: str) -> None:
+    story = Story()
+    make(story, 6, "x", DAY)
+    made = AssetReported(asset_key="ns/a", partition_key=DAY, materialization_id="new")
+    batches = [story.batch(AssetWiped(asset_key="ns/a")), story.batch(made)]
+    story.commit(*(batches if last == "made" else reversed(batches)))
+    assert partition(story).last_materialization_id == ("new" if last == "made" else None)
+    assert partition(story).latest_floor == partition(story).row_version == story.state.seq
+    assert asset(story).wiped_seq == story.state.seq
+
+
+def test_what_happens_to_a_wiped_partition_later_builds_on_the_wiped_one() -> None:
+    story = Story()
+    make(story, 6, "x", DAY)
+    story.tell(AssetWiped(asset_key="ns/a"))
+    story.tell(AssetObserved(asset_key="ns/a", partition_key=DAY, data_version="v2"))
+    row = story.state.partitions.rows["ns/a", DAY]
+    assert (row.last_materialization_id, row.last_data_version) == (None, "v2")
+    assert row.latest_floor == asset(story).wiped_seq
 
 
 def test_wiping_some_partitions_leaves_the_others() -> None:

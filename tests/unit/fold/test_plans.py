@@ -220,7 +220,7 @@ def test_segments_are_expanded_in_order_and_once() -> None:
     refused = "not the next segment"
     assert [answer.reason for answer in answers] == [refused, "", refused, "", refused]
     assert story.states() == {"a": "READY", "b": "BLOCKED"}
-    edge = story.state.edges.rows["run_1", task_key("a"), task_key("b")]
+    edge = dump(story.state)["dep_satisfaction"]["run_1", task_key("a"), task_key("b")]
     assert (edge.resolution, edge.satisfied_at, edge.satisfying_attempt) == (None, None, None)
 
 
@@ -288,7 +288,7 @@ def test_a_task_made_after_its_upstream_ended_is_decided_at_once(
     assert story.run().state is RunState.RUNNING
     story.tell(second)
     assert (story.states()["b"], story.task("b").reason) == (state, reason)
-    edge = story.state.edges.rows["run_1", task_key("a"), task_key("b")]
+    edge = dump(story.state)["dep_satisfaction"]["run_1", task_key("a"), task_key("b")]
     assert (edge.satisfied, edge.satisfied_at) == (state == "READY", story.state.ts)
     assert edge.satisfying_attempt == 1
     assert story.run().state is end

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from servo.core.manifest import FileEntry, Manifest, TableFiles, Tier, encode, f
 from servo.core.state.rows.row import Row
 from servo.core.state.rows.system import IdempotencyKeyRow
 from servo.core.state.state import State
+from servo.core.state.tables import TableSpec
 from servo.errors import Corrupt, Internal
 from servo.ledger.paths import Paths
 from servo.ports.object_store import Blob
@@ -18,7 +20,9 @@ from servo.projection.bloom import BloomBuilder, probe
 from servo.projection.capture import Change
 from servo.projection.cold import ColdRows
 from servo.projection.files import Gone
+from servo.projection.load import load_state
 from servo.projection.manifest_store import ManifestStore
+from servo.projection.parquet import to_rows
 from servo.projection.publisher import Publisher
 from servo.projection.segment_store import Place, SegmentStore, build, one_by_one
 from servo.storage.memory import MemoryStore
@@ -158,6 +162,40 @@ def test_a_tombstone_is_found_beside_rows_that_are_older_than_the_row_it_hides()
     held = TableFiles(files=tuple(files))
     closed.manifest = replace(closed.manifest, tables={TABLE: held})
     assert closed.fetch(ColdRows(closed.store), 3, 1) == [answer(1, 2)]
+
+
+def test_rows_published_before_their_table_became_history_are_found_where_they_are() -> None:
+    closed = Closed()
+    segments = SegmentStore(closed.store, PATHS, cold=None, uploads=one_by_one)
+    change = Change()
+    change.rows.extend([answer(3), answer(4)])
+    place = Place(table=TABLE, tier=Tier.ACTIVE, level=1, seq=1, nonce="old", written_at=NOW)
+    staged = segments.stage(place, build(place, change, PATHS))
+    segments.put([staged])
+    tables = {TABLE: TableFiles(files=(staged.file,))}
+    closed.manifest = replace(closed.manifest, tables=tables)
+    closed.state.seq = 1
+    closed.publish([4], dropped=[])
+    assert closed.fetch(ColdRows(closed.store), 3, 4) == [answer(3), answer(4, 2)]
+    assert not load_state(closed.store, closed.manifest, "acme", "prod").answers.rows
+    closed.publish([5], dropped=[3])
+    assert closed.fetch(ColdRows(closed.store), 3, 4, 5) == [answer(4, 2), answer(5, 3)]
+
+
+def test_many_rows_of_a_group_cost_one_look_at_its_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = Closed()
+    closed.publish(range(MANY))
+    cold = ColdRows(closed.store)
+    wanted = [*range(100, 200), 34_321, 50, 50]
+    read: list[int] = []
+
+    def counted(spec: TableSpec, table: Any) -> list[Row]:
+        read.append(table.num_rows)
+        return to_rows(spec, table)
+
+    monkeypatch.setattr("servo.projection.cold.to_rows", counted)
+    assert closed.fetch(cold, *wanted) == [answer(number) for number in wanted[:-1]]
+    assert read == [101, 1]
 
 
 def test_keys_outside_the_range_of_a_file_read_nothing() -> None:

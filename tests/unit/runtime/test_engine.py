@@ -8,7 +8,12 @@ import pytest
 
 from servo.config import Settings
 from servo.core.definitions import definitions_bytes, definitions_digest
-from servo.core.events.assets import AssetDefinition, AssetReported, DefinitionsDeployed
+from servo.core.events.assets import (
+    AssetDefinition,
+    AssetReported,
+    DefinitionsDeployed,
+    DynamicPartitionsChanged,
+)
 from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Answer, Batch, Event, Status
 from servo.core.events.runs import (
@@ -22,12 +27,14 @@ from servo.core.events.runs import (
 from servo.core.events.tasks import Output, TaskFinished, TaskOutcome, TaskStarted
 from servo.core.freshness import FreshnessState
 from servo.core.plan import chunk_bytes, chunk_digest, normalize, split
+from servo.core.state.rows.assets import DynamicPartitionRow, PartitionStatusRow
 from servo.core.state.rows.execution import TaskHeartbeatRow
 from servo.core.state.rows.system import DeadLetterRow
 from servo.core.state.states import RunState, TaskState
 from servo.errors import Corrupt, Fenced, Invalid, Unavailable
 from servo.ledger.reader import LedgerReader
-from servo.ports.object_store import ObjectMeta
+from servo.ports.object_store import Blob, ObjectMeta
+from servo.projection.cold import ColdRows
 from servo.projection.reader import Reader
 from servo.projection.rebuild import rebuild
 from servo.runtime.heartbeats import Verdict
@@ -46,11 +53,17 @@ def _cheerful(key: str) -> Unavailable | None:
 
 
 class MoodyStore(MemoryStore):
-    """A store whose creates fail while `mood` says how."""
+    """A store whose creates fail while `mood` says how, and reads of what is `unreadable`."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(clock)
         self.mood: Callable[[str], Unavailable | None] = _cheerful
+        self.unreadable = ""
+
+    def get(self, key: str) -> Blob:
+        if self.unreadable and self.unreadable in key:
+            raise Unavailable("not now", remedy="later", may_have_applied=False)
+        return super().get(key)
 
     def create(self, key: str, data: bytes) -> ObjectMeta:
         error = self.mood(key)
@@ -522,3 +535,82 @@ def test_an_asset_that_grows_stale_is_noticed_when_it_does() -> None:
     made = leader.engine.state.assets.rows["ns/a"].last_materialization_at
     assert made is not None
     assert told.changed_at - made == timedelta(hours=2, microseconds=1)
+
+
+DAY = "day=d:2025-01-15"
+
+
+def _publish(leader: HandLeader) -> None:
+    leader.engine.maintenance.flush(leader.engine.state)
+
+
+def _partition_of_a_silent_task(store: MoodyStore) -> HandLeader:
+    """A partition was made, has left memory, and is being made again by a worker that is gone."""
+    leader = HandLeader(store)
+    made = AssetReported(asset_key="ns/a", partition_key=DAY, materialization_id="first")
+    assert answered(leader.tell(made)).applied
+    tasks = specs({"a": ()}, heartbeat_timeout_ms=10_000, partition=DAY)
+    leader.tell(request(), PlanCreated(run_id="run_1", fingerprint="plan", tasks=tasks))
+    _start(leader)
+    _publish(leader)
+    assert not leader.engine.state.partitions.rows
+    return leader
+
+
+def test_what_the_leader_gives_up_is_noted_on_a_partition_that_had_left_memory() -> None:
+    leader = _partition_of_a_silent_task(new_store())
+    leader.run_for(15 * SECOND)
+    _publish(leader)
+    (row,) = Reader(leader.ports.store, leader.paths).snapshot().rows("partition_status")
+    assert isinstance(row, PartitionStatusRow)
+    assert row.last_attempt_outcome is TaskOutcome.INTERRUPTED
+    assert row.last_materialization_id == "first"
+
+
+def test_a_lease_whose_partition_cannot_be_read_runs_out_later() -> None:
+    store = new_store()
+    leader = _partition_of_a_silent_task(store)
+    leader.engine.maintenance.hydrator.cold = ColdRows(store)  # as after a new start
+    store.unreadable = "partition_status"
+    leader.run_for(15 * SECOND)
+    assert leader.engine.state.tasks.rows["run_1", task_key("a")].state is TaskState.RUNNING
+    store.unreadable = ""
+    leader.run_for(15 * SECOND)
+    assert leader.engine.state.tasks.rows["run_1", task_key("a")].infra_losses == 1
+    _publish(leader)
+    (row,) = Reader(leader.ports.store, leader.paths).snapshot().rows("partition_status")
+    assert isinstance(row, PartitionStatusRow)
+    assert row.last_materialization_id == "first"
+
+
+def test_a_dynamic_partition_can_be_removed_and_added_again_at_any_time() -> None:
+    leader = HandLeader(new_store())
+    leader.tell(DynamicPartitionsChanged(set_name="s", added=("x", "y")))
+    _publish(leader)
+    leader.tell(DynamicPartitionsChanged(set_name="s", removed=("x",)))
+    leader.tell(DynamicPartitionsChanged(set_name="s", added=("x",), removed=("y",)))
+    leader.tell(DynamicPartitionsChanged(set_name="s", removed=("x", "y")))
+    _publish(leader)
+    leader.tell(DynamicPartitionsChanged(set_name="s", added=("y",)))
+    _publish(leader)
+    (row,) = Reader(leader.ports.store, leader.paths).snapshot().rows("dynamic_partitions")
+    assert isinstance(row, DynamicPartitionRow)
+    assert (row.partition_key, row.row_version) == ("y", leader.engine.state.seq)
+
+
+def test_a_partition_dropped_while_it_is_published_does_not_come_back() -> None:
+    """Between capture and release the published files still have the row."""
+    leader = HandLeader(new_store())
+    leader.tell(DynamicPartitionsChanged(set_name="s", added=("x",)))
+    _publish(leader)
+    state = leader.engine.state
+    leader.engine.maintenance.hydrator.prepare(
+        state, [Batch(id="b", events=(DynamicPartitionsChanged(set_name="s", removed=("x",)),))]
+    )
+    state.dynamic_partitions.drop(("s", "x"))
+    state.seal()
+    table = state.dynamic_partitions
+    table.publishing, table.dirty = table.dirty, {}
+    added = DynamicPartitionsChanged(set_name="s", added=("x",))
+    assert answered(leader.tell(added)).applied
+    assert table.rows["s", "x"].row_version == state.seq

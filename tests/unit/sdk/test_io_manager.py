@@ -13,6 +13,11 @@ from hypothesis import strategies as st
 from servo.core.keys import AssetKey
 from servo.errors import Invalid, NotFound
 from servo.sdk.config import EnvVar
+from servo.sdk.configurable import (
+    ConfigurableIOManager,
+    ConfigurableIOManagerFactory,
+    ConfigurableResource,
+)
 from servo.sdk.io_context import (
     InputContext,
     OutputContext,
@@ -20,8 +25,6 @@ from servo.sdk.io_context import (
     build_output_context,
 )
 from servo.sdk.io_manager import (
-    ConfigurableIOManager,
-    ConfigurableIOManagerFactory,
     InMemoryIOManager,
     InputManager,
     IOManager,
@@ -30,7 +33,7 @@ from servo.sdk.io_manager import (
     io_manager,
     mem_io_manager,
 )
-from servo.sdk.resources import ConfigurableResource, InitResourceContext, open_resources
+from servo.sdk.resources import InitResourceContext, open_resources
 from servo.worker.filesystem_io import FilesystemIOManager, fs_io_manager
 
 

@@ -20,12 +20,14 @@ from pydantic import PrivateAttr, ValidationError
 
 from servo.errors import Invalid
 from servo.sdk.config import Config, EnvVar, RunConfig, set_environment
-from servo.sdk.resources import (
+from servo.sdk.configurable import (
     ConfigurableResource,
     ConfigurableResourceFactory,
+    ResourceDependency,
+)
+from servo.sdk.resources import (
     InitResourceContext,
     ResourceDefinition,
-    ResourceDependency,
     ResourceParam,
     Resources,
     build_init_resource_context,

@@ -7,10 +7,11 @@ from pydantic import Field
 
 from servo.errors import Invalid
 from servo.sdk.config import Config, build_config
+from servo.sdk.configurable import ConfigurableResource
 from servo.sdk.definitions import Definitions
 from servo.sdk.environment import EnvVar, set_environment
 from servo.sdk.redaction import hidden
-from servo.sdk.resources import ConfigurableResource, build_resources
+from servo.sdk.resources import build_resources
 from servo.sdk.run_config import RunConfig
 from servo.sdk.secrets import EnvSecrets, Secret, providing
 

@@ -26,10 +26,10 @@ from servo.errors import Conflict, Invalid, NotFound
 from servo.projection.reader import Reader
 from servo.runtime.system import SystemEntropy
 from servo.sdk.check_planning import checks_of_assets, chosen_checks
-from servo.sdk.config import RunConfig
 from servo.sdk.jobs import AssetJob
 from servo.sdk.planning import plan_assets, plan_partitions
 from servo.sdk.project import Project
+from servo.sdk.run_config import RunConfig
 from servo.sdk.selection import AssetSelection
 from servo.worker.hooking import JOB_LABEL
 from servo.worker.parallelism import parallelism
@@ -116,6 +116,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
                 _ = tell(ended, where, json_=False) if not json_ else None
         key = f"materialize:{SystemEntropy().token_bytes(12).hex()}"
         run_id = host.request(plan, key, tags=labels, config=given)
+        del plan  # the leader has made its own of it, and a large one is many megabytes
         ended = wait_for(host, run_id, shown=not json_)
     return tell(ended, where, json_=json_)
 

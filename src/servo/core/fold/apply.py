@@ -44,6 +44,7 @@ from servo.errors import Corrupt
 
 Rule = Callable[[State, Any, Ctx], None]
 Needs = Callable[[Any], Iterable[tuple[str, object]]]
+Then = Callable[[State, Any], Iterable[tuple[str, object]]]
 
 _FAMILIES = (
     runs,
@@ -61,6 +62,9 @@ _FAMILIES = (
 )
 RULES: Mapping[type[Event], Rule] = {k: r for family in _FAMILIES for k, r in family.RULES.items()}
 NEEDS: Mapping[type[Event], Needs] = {k: n for family in _FAMILIES for k, n in family.NEEDS.items()}
+THEN: Mapping[type[Event], Then] = {
+    k: n for family in (tasks, dispatch, assets) for k, n in family.THEN.items()
+}
 _COMMANDS = frozenset(kind for kind in RULES if kind.KIND is Kind.COMMAND)
 
 _ONE_NAME: Mapping[type[Any], tuple[str]] = {kind: (kind.__name__,) for kind in RULES}
@@ -285,7 +289,7 @@ def _type_names(events: tuple[Event | UnknownEvent, ...]) -> tuple[str, ...]:
 
 
 def needs(batch: Batch) -> list[tuple[str, object]]:
-    """The rows a batch looks up by key and that may have left memory."""
+    """The rows a batch looks up by key and that may have left memory, as far as it says itself."""
     wanted: list[tuple[str, object]] = []
     if batch.key or _commands(batch):
         wanted.append(("idempotency_keys", batch.key or batch.id))
@@ -298,14 +302,45 @@ def needs(batch: Batch) -> list[tuple[str, object]]:
     return wanted
 
 
+def needs_now(state: State, batch: Batch) -> list[tuple[str, object]]:
+    """What a batch needs, and what follows from the rows that are there.
+
+    Such as the partition of a task: ask again when more rows are. What waits for a run that the
+    batch plans is applied with it, so it has a say too.
+    """
+    wanted: list[tuple[str, object]] = []
+    for held in _chain(state, batch):
+        wanted.extend(needs(held))
+        for event in held.events:
+            follows = THEN.get(type(event))  # pyright: ignore[reportArgumentType] - an unknown one has none
+            if follows is not None:
+                wanted.extend(follows(state, event))
+    return wanted
+
+
+def _chain(state: State, batch: Batch) -> Iterable[Batch]:
+    """The batch, and what waits for the runs that it plans, and so on: however long the chain."""
+    if not state.parked.rows:
+        return (batch,)
+    chain = {batch.id: batch}
+    todo = deque([batch])
+    while todo:
+        for waiting in parking.waiting(state, todo.popleft()):
+            if waiting.id not in chain:
+                chain[waiting.id] = waiting
+                todo.append(waiting)
+    return chain.values()
+
+
 def missing(state: State, batch: Batch) -> list[tuple[str, object]]:
     """Those of them that are not in memory.
 
-    A report is about a task and its run; where both are, nothing is missing.
+    A report is about a task, its run and its partition; where they are, nothing is missing.
     """
     if _about_known_tasks(state, batch):
         return []
-    return [(table, key) for table, key in needs(batch) if key not in state.tables[table].rows]
+    tables = state.tables
+    return [(table, key) for table, key in needs_now(state, batch) if tables[table].lacks(key)]
 
 
 def _about_known_tasks(state: State, batch: Batch) -> bool:
@@ -315,6 +350,7 @@ def _about_known_tasks(state: State, batch: Batch) -> bool:
     for event in batch.events:
         if type(event) not in _REPORTS or event.run_id not in runs:  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - a report
             return False
-        if (event.run_id, event.task_key) not in tasks:  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - a report
+        task = tasks.get((event.run_id, event.task_key))  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - a report
+        if task is None or task.partition_key is not None:
             return False
     return True

@@ -28,11 +28,13 @@ from servo.core.fold.latest import (
     forget_latest,
     forget_latest_partition,
     observe,
+    partition_of,
     promote,
     put_made,
     record_attempt,
     record_cost,
     release,
+    wipe,
 )
 from servo.core.retention import MOST_AGE_MS
 from servo.core.state.rows.assets import CheckResultRow, DynamicPartitionRow, MaterializationRow
@@ -216,7 +218,7 @@ def _check_dispensable(state: State, row: MaterializationRow) -> None:
         raise Rejected("no_data: nothing of the output is stored here")
     latest = [state.assets.rows[row.asset_key].last_materialization_id]
     if row.partition_key is not None:
-        partition = state.partitions.rows[row.asset_key, row.partition_key]
+        partition = partition_of(state, row.asset_key, row.partition_key)
         latest.append(partition.last_materialization_id)
     if row.materialization_id in latest:
         raise Rejected("latest_output: it is the latest of its asset or partition", conflict=True)
@@ -227,20 +229,14 @@ def _on_wiped(state: State, event: AssetWiped, ctx: Ctx) -> None:
     asset = state.assets.rows.get(event.asset_key)
     if asset is None:
         raise Rejected("unknown_asset")
-    wiped = event.partition_keys or _partitions_of(state, event.asset_key)
-    for partition_key in wiped:
-        row = state.partitions.rows.get((event.asset_key, partition_key))
-        if row is not None:
-            forget_latest_partition(state, row)
-    if not event.partition_keys or asset.last_partition_key in wiped:
+    if not event.partition_keys:
+        wipe(state, asset)
+        return
+    for partition_key in event.partition_keys:
+        if (event.asset_key, partition_key) in state.partitions:
+            forget_latest_partition(state, partition_of(state, event.asset_key, partition_key))
+    if asset.last_partition_key in event.partition_keys:
         forget_latest(state, asset)
-
-
-def _partitions_of(state: State, asset_key: str) -> tuple[str, ...]:
-    # One look at every partition there is: a whole asset is wiped by hand, and rarely.
-    return tuple(
-        row.partition_key for row in state.partitions.values() if row.asset_key == asset_key
-    )
 
 
 def _needs_check(event: CheckEvaluated) -> Iterable[tuple[str, object]]:
@@ -251,12 +247,48 @@ def _needs_check(event: CheckEvaluated) -> Iterable[tuple[str, object]]:
     )
 
 
-def _needs_output(event: QuarantineDecided | AssetReported) -> Iterable[tuple[str, object]]:
+def _needs_keys(event: DynamicPartitionsChanged) -> Iterable[tuple[str, object]]:
+    return [("dynamic_partitions", (event.set_name, key)) for key in event.added + event.removed]
+
+
+def _needs_partition(event: AssetObserved) -> Iterable[tuple[str, object]]:
+    return _partition(event.asset_key, event.partition_key)
+
+
+def _needs_partitions(event: AssetWiped) -> Iterable[tuple[str, object]]:
+    return [("partition_status", (event.asset_key, key)) for key in event.partition_keys]
+
+
+def _needs_reported(event: AssetReported) -> Iterable[tuple[str, object]]:
+    yield ("materializations", event.materialization_id)
+    yield from _partition(event.asset_key, event.partition_key)
+
+
+def _partition(asset_key: str, partition_key: str | None) -> Iterable[tuple[str, object]]:
+    return () if partition_key is None else (("partition_status", (asset_key, partition_key)),)
+
+
+def _needs_output(event: QuarantineDecided) -> Iterable[tuple[str, object]]:
     return (("materializations", event.materialization_id),)
 
 
 def _needs_outputs(event: OutputsExpired) -> Iterable[tuple[str, object]]:
     return [("materializations", name) for name in event.materialization_ids]
+
+
+def _then_output(state: State, event: QuarantineDecided) -> Iterable[tuple[str, object]]:
+    return _partitions_of(state, (event.materialization_id,))
+
+
+def _then_outputs(state: State, event: OutputsExpired) -> Iterable[tuple[str, object]]:
+    return _partitions_of(state, event.materialization_ids)
+
+
+def _partitions_of(state: State, outputs: Iterable[str]) -> Iterable[tuple[str, object]]:
+    for name in outputs:
+        row = state.materializations.rows.get(name)
+        if row is not None:
+            yield from _partition(row.asset_key, row.partition_key)
 
 
 Rule = Callable[[State, Any, Ctx], None]
@@ -273,6 +305,13 @@ RULES: Mapping[type[Event], Rule] = {
 NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
     CheckEvaluated: _needs_check,
     QuarantineDecided: _needs_output,
-    AssetReported: _needs_output,
+    AssetObserved: _needs_partition,
+    AssetReported: _needs_reported,
+    AssetWiped: _needs_partitions,
+    DynamicPartitionsChanged: _needs_keys,
     OutputsExpired: _needs_outputs,
+}
+THEN: Mapping[type[Event], Callable[[State, Any], Iterable[tuple[str, object]]]] = {
+    QuarantineDecided: _then_output,
+    OutputsExpired: _then_outputs,
 }

@@ -26,7 +26,7 @@ from servo.core.fold.attempts import attempt_lost, cancel_reason
 from servo.core.fold.context import Ctx, Rejected
 from servo.core.fold.limits import DEFAULT_MAX_CONCURRENT_TASKS, MAX_DELIVERIES
 from servo.core.fold.run_lifecycle import end_tasks, ended
-from servo.core.fold.tasks import claim_end, execution_end, lease_end, task_of
+from servo.core.fold.tasks import claim_end, execution_end, lease_end, partitions_of, task_of
 from servo.core.ids import (
     AttemptId,
     TenantId,
@@ -92,13 +92,13 @@ def _on_requested(state: State, event: DispatchRequested, ctx: Ctx) -> None:
     if event.handover is None and free_in_queue(state) <= 0:
         raise Rejected("quota: too many deliveries wait for a worker")
     if event.handover is not None:
-        row = _handed_over(state, row, event.attempt, event.handover)
-        ctx.data["fencing_token"] = row.fencing_token
+        new = _handed_over(state, row, event.attempt, event.handover)
+        ctx.data["fencing_token"] = new.fencing_token
     else:
-        row = _dispatched(state, row, event.attempt)
-        _send(state, row)
-    state.tasks.put((event.run_id, event.task_key), row)
-    ctx.data["attempt_id"] = row.attempt_id
+        new = _dispatched(state, row, event.attempt)
+        _send(state, new)
+    state.tasks.swap((event.run_id, event.task_key), row, new)
+    ctx.data["attempt_id"] = new.attempt_id
 
 
 def _dispatched(state: State, row: TaskRow, attempt: int) -> TaskRow:
@@ -261,3 +261,9 @@ RULES: Mapping[type[Event], Rule] = {
     CancelGraceExpired: _on_grace_expired,
 }
 NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {}
+THEN: Mapping[type[Event], Callable[[State, Any], Iterable[tuple[str, object]]]] = {
+    DispatchAckTimedOut: partitions_of,
+    LeaseExpired: partitions_of,
+    ExecutionTimedOut: partitions_of,
+    CancelGraceExpired: partitions_of,
+}

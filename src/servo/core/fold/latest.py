@@ -16,6 +16,7 @@ from servo.core.events.tasks import Gate, Output, TaskCost, TaskFinished, TaskOu
 from servo.core.fold.context import Rejected
 from servo.core.keys import TaskOperation
 from servo.core.partitions import PartitionKey
+from servo.core.state import derived
 from servo.core.state.rows.assets import AssetRow, MaterializationRow, PartitionStatusRow
 from servo.core.state.rows.execution import TaskCostRow, TaskRow
 from servo.core.state.state import State
@@ -116,7 +117,7 @@ def release(state: State, made: MaterializationRow) -> bool:
         if made.created_seq <= asset.latest_floor:
             return False
     else:
-        row = state.partitions.rows[made.asset_key, made.partition_key]
+        row = partition_of(state, made.asset_key, made.partition_key)
         if made.created_seq <= row.latest_floor:
             return False
         _release_partition(state, row, made)
@@ -140,6 +141,19 @@ def _release_partition(state: State, row: PartitionStatusRow, made: Materializat
     state.partitions.put((row.asset_key, row.partition_key), latest)
 
 
+def wipe(state: State, asset: AssetRow) -> None:
+    """Let nothing produced so far be the latest of an asset, nor of any of its partitions.
+
+    Partitions that this very entry changed are written: their version cannot tell whether that
+    was before. All others are told by their version, and nothing is done to them here.
+    """
+    here = [key for table, key, _, _ in state.journal if table is state.partitions]
+    for key in dict.fromkeys(here):
+        if key[0] == asset.asset_key:
+            forget_latest_partition(state, state.partitions.rows[key])
+    forget_latest(state, replace(asset, wiped_seq=state.seq))
+
+
 def forget_latest(state: State, asset: AssetRow) -> None:
     """Let nothing produced so far be the latest of an asset."""
     row = replace(
@@ -159,21 +173,7 @@ def forget_latest(state: State, asset: AssetRow) -> None:
 
 def forget_latest_partition(state: State, row: PartitionStatusRow) -> None:
     """Let nothing produced so far be the latest of a partition."""
-    row = replace(
-        row,
-        last_materialization_id=None,
-        last_materialization_run_id=None,
-        last_materialization_at=None,
-        last_materialization_seq=None,
-        last_materialization_code_version=None,
-        last_output_uri="",
-        last_data_version="",
-        stale_since=None,
-        stale_reason_code=None,
-        latest_floor=state.seq,
-        row_version=state.seq,
-    )
-    state.partitions.put((row.asset_key, row.partition_key), row)
+    state.partitions.put((row.asset_key, row.partition_key), derived.wiped(row, state.seq))
 
 
 def asset_of(state: State, asset_key: str) -> AssetRow:
@@ -183,10 +183,10 @@ def asset_of(state: State, asset_key: str) -> AssetRow:
 
 
 def partition_of(state: State, asset_key: str, partition_key: str) -> PartitionStatusRow:
-    """The row of a partition, or a new one."""
+    """The row of a partition as it is after the last wipe of its asset, or a new one."""
     row = state.partitions.rows.get((asset_key, partition_key))
     if row is not None:
-        return row
+        return derived.partition_status(state, row)
     return PartitionStatusRow(
         asset_key=asset_key,
         partition_key=partition_key,

@@ -42,16 +42,21 @@ def park(state: State, batch: Batch, refusal: Rejected) -> bool:
     return True
 
 
+def waiting(state: State, planned: Batch) -> list[Batch]:
+    """What waits for the runs that a batch plans, in the order it came."""
+    runs = dict.fromkeys(e.run_id for e in planned.events if isinstance(e, PlanCreated))
+    return [
+        replace(decode_batch(state.parked.rows[batch_id].batch.encode()), parkable=True)
+        for run_id in runs
+        for batch_id in state.index.parked.get(run_id, ())
+    ]
+
+
 def release(state: State, planned: Batch) -> list[Batch]:
     """Take out what waited for the runs that a batch planned, in the order it came."""
-    released: list[Batch] = []
-    for event in planned.events:
-        if not isinstance(event, PlanCreated):
-            continue
-        for batch_id in tuple(state.index.parked.get(event.run_id, ())):
-            row = state.parked.rows[batch_id]
-            state.parked.drop(batch_id)
-            released.append(replace(decode_batch(row.batch.encode()), parkable=True))
+    released = waiting(state, planned)
+    for batch in released:
+        state.parked.drop(batch.id)
     return released
 
 

@@ -1,9 +1,12 @@
 """How tasks end, what that does to their dependants, and when a run is over.
 
-Everything that ends a task goes through `end_tasks`: it resolves the edges to the dependants,
-makes them ready or ends them in turn, counts, and closes the run when the last one ended. It
-works off a list, so a chain of any length costs its length and no stack. A dependant is decided
-when all of its upstreams are resolved: any order of their endings gives the same result.
+Everything that ends a task goes through `end_tasks`: it tells the dependants, makes them ready or
+ends them in turn, counts, and closes the run when the last one ended. It works off a list, so a
+chain of any length costs its length and no stack. A dependant is decided when all of its upstreams
+are resolved: any order of their endings gives the same result.
+
+The edges themselves are not written: what they say follows from the task above (`state.derived`),
+as long as that stays as it ended. Whoever changes it later calls `write_edges` first.
 """
 
 from collections import Counter
@@ -14,7 +17,8 @@ from msgspec.structs import replace
 
 from servo.core.fold.context import Ctx
 from servo.core.fold.limits import CANCEL_GRACE
-from servo.core.state.rows.execution import DepSatisfactionRow, RunRow, TaskRow
+from servo.core.state import derived
+from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
 from servo.core.state.states import (
     BLOCKED,
@@ -42,13 +46,6 @@ _RUN_PENDING = RunState.PENDING
 RETRY_TIMER = "timer:retry:"
 """How the ids of timers begin that only the fold makes."""
 
-RESOLUTION = {
-    SUCCEEDED: Resolution.SUCCESS,
-    FAILED: Resolution.FAILED,
-    SKIPPED: Resolution.SKIPPED,
-    CANCELLED: Resolution.CANCELLED,
-}
-
 
 def end_tasks(state: State, run: RunRow, ended: list[TaskRow], ctx: Ctx) -> None:
     """Put rows that are now terminal, settle their dependants, count, close the run if over."""
@@ -62,46 +59,39 @@ def end_tasks(state: State, run: RunRow, ended: list[TaskRow], ctx: Ctx) -> None
 
 
 def _settle_dependants(state: State, ended: list[TaskRow]) -> list[TaskRow]:
-    """Resolve the edges below tasks that just ended; the dependants that ended with them.
+    """Tell the dependants of tasks that just ended; those of them that ended with it.
 
-    A task ends once, so each edge is resolved once.
+    A task ends once, so each dependant is told once.
     """
-    tasks, edges, downstream = state.tasks.rows, state.edges.rows, state.index.downstream
-    swap_task, swap_edge = state.tasks.swap, state.edges.swap
+    tasks, downstream, swap = state.tasks.rows, state.index.downstream, state.tasks.swap
     next_ended: list[TaskRow] = []
     for upstream in ended:
-        run_id, name = upstream.run_id, upstream.task_key
-        dependants = downstream.get((run_id, name))
+        run_id = upstream.run_id
+        dependants = downstream.get((run_id, upstream.task_key))
         if dependants is None:
             continue
         how = resolution_of(upstream)
         for dependant in dependants:
-            edge_key, key = (run_id, name, dependant), (run_id, dependant)
-            edge, before = edges[edge_key], tasks[key]
-            swap_edge(edge_key, edge, _resolved_edge(state, edge, upstream, how))
+            key = (run_id, dependant)
+            before = tasks[key]
+            if before.finished_at is not None:
+                write_edges(state, before)
             row = resolved(state, before, how)
-            swap_task(key, before, row)
+            swap(key, before, row)
             if row.state is not before.state and row.state is not READY:
                 next_ended.append(row)
     return next_ended
 
 
+def write_edges(state: State, ended: TaskRow) -> None:
+    """Write what the edges below a task say that has ended, before something changes the task."""
+    for key, row in tuple(derived.edges_below(state, ended)):
+        state.edges.put(key, row)
+
+
 def resolution_of(upstream: TaskRow) -> Resolution:
     """How the edges below a task that ended are resolved."""
-    return _SUCCESS if upstream.state is SUCCEEDED else RESOLUTION[upstream.state]
-
-
-def _resolved_edge(
-    state: State, edge: DepSatisfactionRow, upstream: TaskRow, how: Resolution
-) -> DepSatisfactionRow:
-    return replace(
-        edge,
-        resolution=how,
-        satisfied=how is _SUCCESS,
-        satisfied_at=state.ts,
-        satisfying_attempt=upstream.attempt,
-        row_version=state.seq,
-    )
+    return _SUCCESS if upstream.state is SUCCEEDED else derived.RESOLUTION[upstream.state]
 
 
 def resolved(state: State, row: TaskRow, how: Resolution) -> TaskRow:

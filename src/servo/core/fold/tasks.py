@@ -19,7 +19,7 @@ from servo.core.fold.attempts import NO_ERROR, attempt_lost, cancel_reason
 from servo.core.fold.context import Ctx, Rejected, Repeated
 from servo.core.fold.latest import check_outputs
 from servo.core.fold.limits import CANCEL_GRACE, MAX_DOUBLINGS, MIN_HEARTBEAT_TIMEOUT_MS, span
-from servo.core.fold.run_lifecycle import end_tasks, ended
+from servo.core.fold.run_lifecycle import end_tasks, ended, write_edges
 from servo.core.retry import FailureKind
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
@@ -195,6 +195,7 @@ def _finished_cancelled(
 def _finished_late(state: State, row: TaskRow, event: TaskFinished) -> None:
     """The execution was cancelled before it said anything: keep what it says, change nothing."""
     if row.state is CANCELLED and not row.reported:
+        write_edges(state, row)
         late = replace(row, reported=True, late_outcome=event.outcome, row_version=state.seq)
         state.tasks.put((row.run_id, row.task_key), late)
         return
@@ -230,9 +231,21 @@ def _run_and_task(event: TaskStarted | TaskFinished) -> Iterable[tuple[str, obje
     return (("runs", event.run_id), ("tasks", (event.run_id, event.task_key)))
 
 
+def partitions_of(state: State, event: Any) -> Iterable[tuple[str, object]]:
+    """The partitions that the task of an event makes; how an attempt ends is noted there."""
+    row = state.tasks.rows.get((event.run_id, event.task_key))
+    if row is None or row.partition_key is None:
+        return ()
+    made = (row.asset_key, *row.also_makes)
+    return [("partition_status", (key, row.partition_key)) for key in made]
+
+
 Rule = Callable[[State, Any, Ctx], None]
 RULES: Mapping[type[Event], Rule] = {TaskStarted: _on_started, TaskFinished: _on_finished}
 NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
     TaskStarted: _run_and_task,
     TaskFinished: _run_and_task,
+}
+THEN: Mapping[type[Event], Callable[[State, Any], Iterable[tuple[str, object]]]] = {
+    TaskFinished: partitions_of
 }

@@ -132,9 +132,10 @@ class State:
 
     def seal(self) -> None:
         """Make the journalled changes final and remember the rows for the next publish."""
-        for table, key, _, row in self.journal:
+        journal = self.journal
+        for table, key, _, row in journal:
             table.dirty[key] = row
-        self.journal.clear()
+        journal.clear()
 
     def forget_loaded(self) -> None:
         """Let go of the plans and lists that were read for the entry just folded."""

@@ -18,9 +18,22 @@ class Table(Generic[R]):
 
     `watch` sees every change and every undo of one, or only rows that come and go if it is not
     interested in `each`; indexes are kept there and nowhere else.
+
+    `dirty` holds what changed and waits to be published, `publishing` what is on its way: in both
+    None stands for a row that was dropped.
     """
 
-    __slots__ = ("dirty", "each", "journal", "put", "rows", "spec", "swap", "watch")
+    __slots__ = (
+        "dirty",
+        "each",
+        "journal",
+        "publishing",
+        "put",
+        "rows",
+        "spec",
+        "swap",
+        "watch",
+    )
 
     def __init__(
         self,
@@ -33,6 +46,7 @@ class Table(Generic[R]):
         self.spec = spec
         self.rows: dict[Any, R] = {}
         self.dirty: dict[Any, R | None] = {}
+        self.publishing: dict[Any, R | None] = {}
         self.journal = journal
         self.watch = watch
         self.each = each
@@ -50,6 +64,13 @@ class Table(Generic[R]):
 
     def values(self) -> Iterable[R]:
         return self.rows.values()
+
+    def lacks(self, key: object) -> bool:
+        """Whether a row may be published that is not here.
+
+        Not if it was dropped since: what is published does not know that yet.
+        """
+        return key not in self.rows and key not in self.dirty and key not in self.publishing
 
     def drop(self, key: object) -> None:
         old = self.rows.pop(key, None)

@@ -112,8 +112,20 @@ _SPECS = (
     ),
     TableSpec("backfills", BackfillRow, ("backfill_id",), _LIVE),
     TableSpec("backfill_chunks", BackfillChunkRow, ("backfill_id", "chunk_index"), _LIVE),
-    TableSpec("partition_status", PartitionStatusRow, ("asset_key", "partition_key"), _LIVE),
-    TableSpec("dynamic_partitions", DynamicPartitionRow, ("set_name", "partition_key"), _LIVE),
+    TableSpec(
+        "partition_status",
+        PartitionStatusRow,
+        ("asset_key", "partition_key"),
+        _HISTORY,
+        indexed=True,
+    ),
+    TableSpec(
+        "dynamic_partitions",
+        DynamicPartitionRow,
+        ("set_name", "partition_key"),
+        _HISTORY,
+        indexed=True,
+    ),
     TableSpec("run_key_index", RunKeyRow, ("run_key",), _HISTORY, indexed=True),
     TableSpec(
         "run_key_conflicts",

@@ -242,8 +242,8 @@ _winners = newest._winners  # noqa: SLF001
 
 
 def _forgetful_restore(self: Publisher, state: State, capture: Any) -> None:
-    self._end()
-    del state, capture
+    self._end(state)
+    del capture
 
 
 def _no_claim(world: Any, process: Any, delivery: Any, exec_id: str) -> bool:

@@ -18,6 +18,7 @@ from servo.core.fold.apply import apply_batch, apply_entry, open_entry
 from servo.core.ids import Digest
 from servo.core.manifest import Manifest, Tier, decode
 from servo.core.plan import parse_chunk
+from servo.core.state import derived
 from servo.core.state.index import WORKSPACE_QUOTA
 from servo.core.state.state import State, folded_tables
 from servo.core.state.states import (
@@ -219,19 +220,21 @@ class Oracle:
             entry, digest, _ = self.slots[self.published.state.seq + 1]
             self.published.apply(entry, digest)
         snapshot = Snapshot(PlainStore(self.bucket), manifest)
+        state = self.published.state
+        changed = [name for name in folded_tables() if derived.changed(state, name)]
         for name in folded_tables():
             files = tuple(file.key for tier in Tier for file in manifest.files(name, tier))
-            table = self.published.state.tables[name]
-            unchanged = self.checked_files.get(name) == files and not table.dirty
-            table.dirty.clear()
+            unchanged = self.checked_files.get(name) == files and name not in changed
+            state.tables[name].dirty.clear()
             if unchanged:
                 continue
             self.checked_files[name] = files
-            self._compare(name, table.rows, snapshot.rows(name), f"manifest {manifest.v}")
+            expected = derived.rows(state, name)
+            self._compare(name, expected, snapshot.rows(name), f"manifest {manifest.v}")
 
-    def _compare(self, name: str, expected: dict[Any, Any], rows: Iterable[Any], what: str) -> None:
+    def _compare(self, name: str, held: Iterable[Any], rows: Iterable[Any], what: str) -> None:
         key_of = self.live.state.tables[name].spec.key_of
-        found = {key_of(row): row for row in rows}
+        expected, found = [{key_of(row): row for row in side} for side in (held, rows)]
         if found == expected:
             return
         for key in (*expected, *found):
@@ -341,8 +344,8 @@ class Oracle:
         for name in folded_tables():
             self._compare(
                 name,
-                once.state.tables[name].rows,
-                twice.state.tables[name].values(),
+                derived.rows(once.state, name),
+                derived.rows(twice.state, name),
                 "the doubled ledger",
             )
 

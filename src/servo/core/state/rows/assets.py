@@ -12,6 +12,9 @@ class AssetRow(Row, frozen=True, kw_only=True):
 
     Nothing recorded at or before it becomes the latest any more: neither an output let out of
     quarantine after a newer one was promoted, nor one from before a wipe.
+
+    `wiped_seq` is the seq that last wiped the whole asset. The rows of its partitions stay as they
+    are, however many: each that was last changed before counts as wiped (`state.derived`).
     """
 
     asset_key: str
@@ -44,6 +47,7 @@ class AssetRow(Row, frozen=True, kw_only=True):
     last_check_passed: bool | None = None
     last_gating_decision: Gate | None = None
     latest_floor: int = 0
+    wiped_seq: int = 0
 
 
 class PartitionStatusRow(Row, frozen=True, kw_only=True):

@@ -1,0 +1,109 @@
+"""Wiped partitions as readers see them are wiped partitions as the fold sees them."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from servo.core.events.assets import AssetObserved, AssetReported, AssetWiped
+from servo.core.state import derived
+from servo.core.state.rows.row import Row
+from servo.core.state.state import State
+from servo.core.state.tables import TABLES
+from servo.projection.compare import canonical_rows, dump, dump_snapshot
+from servo.projection.parquet import to_rows
+from servo.projection.reader import Reader, Snapshot
+from servo.projection.time_travel import snapshot_at
+from servo.storage.memory import MemoryStore
+from servo.testing.clock import ManualClock
+from servo.testing.leader import HandLeader
+
+DAYS = tuple(f"day=d:2025-01-{day:02}" for day in range(1, 4))
+
+
+def made(asset: str, day: str, name: str) -> AssetReported:
+    return AssetReported(
+        asset_key=asset, partition_key=day, materialization_id=name, data_version=f"v-{name}"
+    )
+
+
+def leader_with_a_wiped_asset() -> HandLeader:
+    """Two assets of three partitions; one wiped, and one of its partitions made again."""
+    leader = HandLeader(MemoryStore(ManualClock()))
+    for asset in ("ns/a", "ns/b"):
+        for day in DAYS:
+            leader.tell(made(asset, day, f"{asset}/{day}"))
+    leader.engine.finish()
+    leader.tell(AssetWiped(asset_key="ns/a"))
+    leader.tell(made("ns/a", DAYS[1], "again"))
+    leader.engine.finish()
+    return leader
+
+
+def newest(leader: HandLeader) -> Snapshot:
+    return Reader(leader.ports.store, leader.paths).snapshot()
+
+
+def ids(snapshot: Snapshot, columns: Sequence[str] | None = None) -> dict[str, str | None]:
+    wanted = ["asset_key", "partition_key", "last_materialization_id"]
+    table = snapshot.table("partition_status", only=columns or wanted)
+    rows = table.to_pylist()
+    return {
+        row["partition_key"]: row["last_materialization_id"]
+        for row in rows
+        if row.get("asset_key", "ns/a") == "ns/a"
+    }
+
+
+def test_a_reader_sees_the_partitions_of_a_wiped_asset_wiped() -> None:
+    leader = leader_with_a_wiped_asset()
+    assert ids(newest(leader)) == {DAYS[0]: None, DAYS[1]: "again", DAYS[2]: None}
+    found = newest(leader).table("partition_status", only=["last_materialization_id"])
+    assert found.column_names == ["last_materialization_id"]
+    assert sorted(map(str, found.column(0).to_pylist())) == [
+        "None",
+        "None",
+        "again",
+        *(f"ns/b/{day}" for day in DAYS),
+    ]
+
+
+def test_what_a_reader_sees_of_every_column_is_what_the_fold_says() -> None:
+    leader = leader_with_a_wiped_asset()
+    whole = State("acme", "prod")
+    snapshot = newest(leader)
+    for name in ("assets", "partition_status"):
+        whole.hydrate(name, _stored(snapshot, name))
+    assert canonical_rows(snapshot.rows("partition_status")) == canonical_rows(
+        derived.rows(whole, "partition_status")
+    )
+    assert dump_snapshot(snapshot)["partition_status"] == dump(whole)["partition_status"]
+
+
+def _stored(snapshot: Snapshot, name: str) -> Sequence[Row]:
+    return to_rows(TABLES[name], snapshot.stored(name))
+
+
+def test_time_travel_knows_before_and_after_the_wipe() -> None:
+    leader = leader_with_a_wiped_asset()
+    last = leader.engine.state.seq
+    store, paths = leader.ports.store, leader.paths
+    before = ids(snapshot_at(store, paths, last - 2))
+    assert before == {day: f"ns/a/{day}" for day in DAYS}
+    assert ids(snapshot_at(store, paths, last - 1)) == dict.fromkeys(DAYS)
+    assert ids(snapshot_at(store, paths, last)) == {**dict.fromkeys(DAYS), DAYS[1]: "again"}
+
+
+@pytest.mark.parametrize("column", ["partition_key", "last_attempt_outcome"])
+def test_columns_that_no_wipe_changes_are_read_as_they_are_stored(column: str) -> None:
+    snapshot = newest(leader_with_a_wiped_asset())
+    assert snapshot.table("partition_status", only=[column]).equals(
+        snapshot.stored("partition_status", only=[column])
+    )
+
+
+def test_a_workspace_without_wipes_is_read_as_it_is_stored() -> None:
+    leader = HandLeader(MemoryStore(ManualClock()))
+    leader.tell(AssetObserved(asset_key="ns/a", partition_key=DAYS[0]))
+    leader.engine.finish()
+    snapshot = newest(leader)
+    assert snapshot.table("partition_status").equals(snapshot.stored("partition_status"))
