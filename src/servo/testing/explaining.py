@@ -5,6 +5,7 @@ from typing import Any
 
 from servo.core.explain.finding import Finding, Mood
 from servo.core.explain.records import Records
+from servo.core.state import derived
 from servo.core.state.state import State
 from servo.testing.builders import Story
 
@@ -18,7 +19,7 @@ class StateTables:
         self._state = state
 
     def rows(self, table: str, *, most: int | None = None, **where: str) -> list[Any]:
-        rows = [row for row in self._state.tables[table].values() if _matches(row, where)]
+        rows: list[Any] = [row for row in derived.rows(self._state, table) if _matches(row, where)]
         return sorted(rows, key=lambda row: row.row_version, reverse=True)[:most]
 
 
