@@ -54,16 +54,23 @@ class Snapshot:
         """The time of that entry."""
         return self.manifest.applied_ts
 
-    def table(self, name: str, *, only: Sequence[str] | None = None) -> ArrowTable:
-        """A table as Arrow: one row per key, the newest; all columns, or `only` those named."""
+    def table(
+        self, name: str, *, only: Sequence[str] | None = None, tiers: Sequence[Tier] = tuple(Tier)
+    ) -> ArrowTable:
+        """A table as Arrow: one row per key, the newest; all columns, or `only` those named.
+
+        `tiers` leaves out what has left the leader's memory, or what has not.
+        """
         if name != wiping.TABLE or not (only is None or wiping.CHANGED.intersection(only)):
-            return self.stored(name, only=only)
-        held = self.stored(name, only=None if only is None else wiping.needed(only))
+            return self.stored(name, only=only, tiers=tiers)
+        held = self.stored(name, only=None if only is None else wiping.needed(only), tiers=tiers)
         assets = self.stored("assets", only=(wiping.ASSET, wiping.WIPED))
         told = wiping.without_wiped(held, assets)
         return told if only is None else told.select(list(only))
 
-    def stored(self, name: str, *, only: Sequence[str] | None = None) -> ArrowTable:
+    def stored(
+        self, name: str, *, only: Sequence[str] | None = None, tiers: Sequence[Tier] = tuple(Tier)
+    ) -> ArrowTable:
         """The same with what is stored in its own rows alone; readers want `table`."""
         spec = _spec(name)
         public = schema(spec.row, spec.key)
@@ -71,7 +78,7 @@ class Snapshot:
         wanted = dict.fromkeys([*chosen, *spec.key, VERSION, DELETED])
         tables = [
             ranked(self._read(spec, file, list(wanted)), tier)
-            for tier in Tier
+            for tier in tiers
             for file in self.manifest.files(name, tier)
         ]
         public = pa.schema([public.field(column) for column in chosen])

@@ -79,11 +79,13 @@ class Overlaid(Snapshot):
     def as_of(self) -> datetime:
         return self.state.ts
 
-    def stored(self, name: str, *, only: Sequence[str] | None = None) -> ArrowTable:
+    def stored(
+        self, name: str, *, only: Sequence[str] | None = None, tiers: Sequence[Tier] = tuple(Tier)
+    ) -> ArrowTable:
         changed = derived.changed(self.state, name) if name in self.state.tables else {}
         if not changed:
-            return super().stored(name, only=only)
-        spec, under = TABLES[name], super().stored(name)
+            return super().stored(name, only=only, tiers=tiers)
+        spec, under = TABLES[name], super().stored(name, tiers=tiers)
         rows = [row for row in changed.values() if row is not None]
         dropped = [(key, self.state.seq) for key, row in changed.items() if row is None]
         over = to_table(spec, rows, dropped, self._paths)

@@ -13,6 +13,7 @@ from servo.sdk.check_binding import BoundCheck, Checkbook
 from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.executors import ExecutorDefinition
 from servo.sdk.freshness import stored_policy
+from servo.sdk.mapping_text import mapping_text
 from servo.sdk.partition_mapping import PartitionMapping
 from servo.sdk.partitions_text import partitions_text
 from servo.sdk.secrets import SecretProvider, checked_providers
@@ -194,6 +195,10 @@ class Project:
             automation_condition=str(spec.automation_condition or ""),
             retention_versions=spec.retention.versions if spec.retention else None,
             retention_age_ms=spec.retention.age_ms if spec.retention else None,
+            partition_mappings={
+                up.canonical(): mapping_text(mapping)
+                for up, mapping in self.mappings.get(key, {}).items()
+            },
         )
 
     def executable(self, keys: Sequence[AssetKey]) -> list[AssetKey]:

@@ -147,7 +147,8 @@ class Facts:
             if task.state in TERMINAL_TASK_STATES:
                 continue
             for asset in (task.asset_key, *task.also_makes):
-                running[asset] = running.get(asset, 0) | self._bits(asset, task.partition_key)
+                for name in (task.partition_key, *task.also_partitions):
+                    running[asset] = running.get(asset, 0) | self._bits(asset, name)
         backfilling: dict[str, int] = {}
         for row in self._of("backfills", BackfillRow):
             for asset in () if row.state in _ENDED else row.asset_selection:

@@ -129,7 +129,8 @@ class News:
             if row.state in TERMINAL_TASK_STATES:
                 _ = held.pop(key, None)
             else:
-                held[key] = self._bits(asset, row.partition_key)
+                names = (row.partition_key, *row.also_partitions)
+                held[key] = _union(self._bits(asset, name) for name in names)
         return assets
 
     def _tell_backfills(self) -> None:

@@ -276,3 +276,105 @@ def test_a_built_context_knows_what_its_asset_is_divided_by() -> None:
 def test_in_memory_and_on_dagsters_terms() -> None:
     run = servo.materialize_to_memory([sales, shouted], partition_key="us")
     assert run.asset_value("shouted") == "SOLD IN US"
+
+
+# --- several at once ------------------------------------------------------------------------------
+
+LETTERS = servo.StaticPartitionsDefinition(list("abcdefg"))
+TO_F = servo.PartitionKeyRange("b", "f")
+
+
+def test_a_policy_lets_one_task_make_several_partitions() -> None:
+    seen: list[Any] = []
+
+    @servo.asset(partitions_def=LETTERS, backfill_policy=servo.BackfillPolicy.multi_run(3))
+    def three(context: servo.AssetExecutionContext) -> dict[str, str]:
+        seen.append((list(context.partition_keys), context.partition_key_range))
+        assert not context.has_partition_key
+        with pytest.raises(Invalid, match=r"is about \d partitions"):
+            _ = context.partition_key
+        return {key: key * 2 for key in context.partition_keys}
+
+    @servo.asset(partitions_def=LETTERS, backfill_policy=servo.BackfillPolicy.single_run())
+    def all_(three: dict[str, str]) -> None:
+        seen.append(three)
+
+    @servo.asset(partitions_def=LETTERS)
+    def each(three: str) -> str:
+        return three
+
+    instance = servo.ServoInstance.ephemeral()
+    run = servo.materialize([three, all_, each], partition_keys=[TO_F], instance=instance)
+    assert seen == [
+        (["b", "c", "d"], ("b", "d")),
+        (["e", "f"], ("e", "f")),
+        {key: key * 2 for key in "bcdef"},
+    ]
+    assert [run.asset_value("each", key) for key in "bcdef"] == ["bb", "cc", "dd", "ee", "ff"]
+    assert instance.get_materialized_partitions("all_") == set("bcdef")
+    assert instance.get_materialized_partitions("three") == set("bcdef")
+
+
+@pytest.mark.parametrize(
+    ("value", "wrong"),
+    [([1], "is a list"), ({"b": 1}, "is a dict of 'b'"), ({}, "is a dict of ")],
+)
+def test_values_of_several_partitions_come_by_their_keys(value: Any, wrong: str) -> None:
+    @servo.asset(partitions_def=LETTERS, backfill_policy=servo.BackfillPolicy.single_run())
+    def odd() -> Any:
+        return value
+
+    with pytest.raises(MaterializationFailed, match=wrong):
+        _ = servo.materialize([odd], partition_keys=["a", "b"])
+
+
+def test_an_io_manager_takes_several_partitions_at_once() -> None:
+    seen: list[Any] = []
+
+    class Manager(servo.IOManager):
+        def handle_output(self, context: servo.OutputContext, obj: Any) -> None:
+            seen.append((obj, list(context.asset_partition_keys)))
+
+        def load_input(self, context: servo.InputContext) -> Any:
+            raise NotImplementedError
+
+    @servo.asset(partitions_def=DAYS, backfill_policy=servo.BackfillPolicy.single_run())
+    def days(context: servo.AssetExecutionContext) -> int:
+        return context.partition_time_window.duration.days
+
+    instance = servo.ServoInstance.ephemeral()
+    between = servo.PartitionKeyRange("2024-01-30", "2024-02-02")
+    _ = servo.materialize(
+        [days], partition_keys=[between], resources={"io_manager": Manager()}, instance=instance
+    )
+    keys = ["2024-01-30", "2024-01-31", "2024-02-01", "2024-02-02"]
+    assert seen == [(4, keys)]
+    assert instance.get_materialized_partitions("days") == set(keys)
+
+
+def test_a_check_of_several_partitions_looks_at_all_and_may_hold_all_back() -> None:
+    seen: list[Any] = []
+
+    @servo.asset(
+        partitions_def=LETTERS,
+        backfill_policy=servo.BackfillPolicy.single_run(),
+        quarantine=True,
+    )
+    def both() -> dict[str, int]:
+        return {"a": 1, "b": 2}
+
+    @servo.asset_check(asset=both, blocking=True)
+    def fine(both: dict[str, int]) -> bool:
+        seen.append(both)
+        return False
+
+    instance = servo.ServoInstance.ephemeral()
+    run = servo.materialize([both, fine], partition_keys=["a", "b"], instance=instance)
+    assert seen == [{"a": 1, "b": 2}]
+    assert [row.promoted for row in run.materializations] == [False, False]
+    assert instance.get_materialized_partitions("both") == set()
+
+
+def test_one_text_is_not_several_keys() -> None:
+    with pytest.raises(Invalid, match="partition_keys is 'eu'"):
+        _ = servo.materialize([sales], partition_keys="eu")

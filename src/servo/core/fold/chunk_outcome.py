@@ -63,8 +63,8 @@ def _fates(state: State, run: RunRow) -> dict[str | None, _Fate]:
     fates: dict[str | None, _Fate] = {}
     for name in names:
         task = state.tasks.rows[run.run_id, name]
-        key = task.partition_key
-        fates[key] = max(_fate(task), fates.get(key, _Fate.SUCCEEDED))
+        for key in (task.partition_key, *task.also_partitions):
+            fates[key] = max(_fate(task), fates.get(key, _Fate.SUCCEEDED))
     return fates
 
 

@@ -164,6 +164,8 @@ def _succeeded(state: State, run: RunRow, row: TaskRow, event: TaskFinished, ctx
     if event.outputs:
         check_outputs(row, event.outputs)
         output = event.outputs[0]
+    elif output is not None and output.partition_key:
+        check_outputs(row, (output,))
     row = replace(
         row,
         state=SUCCEEDED,
@@ -237,7 +239,8 @@ def partitions_of(state: State, event: Any) -> Iterable[tuple[str, object]]:
     if row is None or row.partition_key is None:
         return ()
     made = (row.asset_key, *row.also_makes)
-    return [("partition_status", (key, row.partition_key)) for key in made]
+    partitions = (row.partition_key, *row.also_partitions)
+    return [("partition_status", (key, name)) for key in made for name in partitions]
 
 
 Rule = Callable[[State, Any, Ctx], None]
