@@ -50,6 +50,7 @@ from servo.core.events.schedules import (
 from servo.core.events.sensors import (
     SensorCursorReset,
     SensorEvaluated,
+    SensorMessageReceived,
     SensorPaused,
     SensorRemoved,
     SensorResumed,
@@ -93,6 +94,7 @@ KnownEvent = (
     | SensorPaused
     | SensorResumed
     | SensorCursorReset
+    | SensorMessageReceived
     | SensorEvaluated
     | BackfillCreated
     | BackfillChunkPlanned

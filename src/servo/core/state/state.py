@@ -30,6 +30,7 @@ from servo.core.state.rows.automation import (
     ScheduleTickRow,
     SensorDefinitionRow,
     SensorEvalRow,
+    SensorMessageRow,
     SensorStateRow,
 )
 from servo.core.state.rows.execution import (
@@ -84,6 +85,7 @@ class State:
         self.schedule_ticks: Table[ScheduleTickRow] = self._table("schedule_ticks")
         self.sensors: Table[SensorDefinitionRow] = self._table("sensor_definitions")
         self.sensor_state: Table[SensorStateRow] = self._table("sensor_state")
+        self.sensor_messages: Table[SensorMessageRow] = self._table("sensor_messages")
         self.sensor_evals: Table[SensorEvalRow] = self._table("sensor_evals")
         self.backfills: Table[BackfillRow] = self._table("backfills", index.on_backfill)
         self.chunks: Table[BackfillChunkRow] = self._table(
