@@ -21,6 +21,7 @@ from servo.worker.registry import at_work, registry_folder
 from servo.worker.requesting import Requests, with_config
 from servo.worker.triggers.host import Means, Triggers
 from servo.worker.triggers.schedules import Schedules
+from servo.worker.triggers.sensors import SENSORS_AT_ONCE, Sensors
 from servo.worker.waiting import Waiting
 
 LOOK_EVERY = 0.5
@@ -67,7 +68,8 @@ class Session:
         world = self._world
         office = Office(setting, self._requests.salt)
         means = Means(self.service, office, world.clock, world.entropy)
-        return Triggers(self.service, world.clock, means, (Schedules(means),))
+        sensors = Sensors(means.beside(Office(setting, self._requests.salt, size=SENSORS_AT_ONCE)))
+        return Triggers(self.service, world.clock, means, (Schedules(means), sensors))
 
     def __enter__(self) -> "Session":
         self.pool.start()

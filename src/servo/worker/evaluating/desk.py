@@ -6,9 +6,11 @@ key are the same if they ask for the same thing, whatever the code has become si
 is that of the request, not of the plan.
 """
 
+import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 
@@ -22,6 +24,8 @@ from servo.errors import Invalid, ServoError
 from servo.ledger.paths import Paths
 from servo.ports.clock import Clock
 from servo.ports.object_store import ObjectStore
+from servo.projection.cold import ColdRows
+from servo.projection.reader import Reader
 from servo.sdk.context import Logger
 from servo.sdk.jobs import AssetJob
 from servo.sdk.planning import plan_assets
@@ -31,6 +35,7 @@ from servo.sdk.resources import InitResourceContext, Resources, open_resources
 from servo.sdk.run_requests import RunRequest
 from servo.sdk.targets import Target
 from servo.sdk.triggers import Resolved, resolve
+from servo.worker.evaluating.history import History
 from servo.worker.evaluating.messages import AskedRun
 from servo.worker.hooking import JOB_LABEL
 from servo.worker.requesting import Wanted, run_events, with_config
@@ -74,9 +79,16 @@ class Desk:
         self.clock = around.clock
         self.log = around.log
         self.instance = around.instance
-        self._records = records
+        self.records = records
         self._environ = around.environ
         self._plans: dict[tuple[AssetKey, ...], Plan] = {}
+
+    @cached_property
+    def history(self) -> History:
+        """What the workspace has recorded."""
+        store, paths = self.records.store, self.records.paths
+        pause = threading.Event().wait
+        return History(Reader(store, paths), ColdRows(store), self.clock, pause)
 
     def resources(self, needed: Sequence[str]) -> AbstractContextManager[Resources]:
         """The resources that user code asks for, open."""
@@ -95,7 +107,7 @@ class Desk:
             fingerprint=_fingerprint(resolved, request, labels),
             partitions=() if request.partition_key is None else (request.partition_key,),
         )
-        held = self._records
+        held = self.records
         requested, planned = run_events(held.store, held.paths, held.salt, wanted)
         return AskedRun(requested=requested, planned=planned)
 

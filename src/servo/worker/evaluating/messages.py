@@ -25,6 +25,38 @@ class Ticks(msgspec.Struct, frozen=True, kw_only=True, tag="ticks"):
     ticks: tuple[Tick, ...]
 
 
+class Look(msgspec.Struct, frozen=True, kw_only=True, tag="look"):
+    """What does a sensor ask for now?
+
+    `seq` is the entry of the ledger up to which it must see everything, `since` the one after which
+    a sensor without a cursor begins, `failures` how often it has failed in a row.
+    """
+
+    sensor_id: str
+    eval_id: str
+    cursor: str | None = None
+    seq: int = 0
+    since: int = 0
+    failures: int = 0
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """One message; a large payload is stored under its digest."""
+
+    message_id: str
+    eval_id: str
+    received_at: datetime
+    payload: str = ""
+    payload_digest: str = ""
+
+
+class Arrived(msgspec.Struct, frozen=True, kw_only=True, tag="arrived"):
+    """What does a push sensor ask for on these messages? The answer may be about the first only."""
+
+    sensor_id: str
+    messages: tuple[Message, ...]
+
+
 class AskedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run that was asked for, and its plan. A large plan has been stored."""
 
@@ -33,12 +65,16 @@ class AskedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evaluated(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated", omit_defaults=True):
-    """What an evaluation came to: runs, or why there are none; or what went wrong."""
+    """What an evaluation came to: runs, or why there are none; or what went wrong.
+
+    `more` is set by a sensor that has seen more than it was told of, and is to be asked at once.
+    """
 
     runs: tuple[AskedRun, ...] = ()
     dynamic: tuple[DynamicPartitionsChanged, ...] = ()
     skipped: str = ""
     cursor: str | None = None
+    more: bool = False
     error: str = ""
 
 
@@ -54,7 +90,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
     error: str = ""
 
 
-Question = Tick | Ticks
+Question = Tick | Ticks | Look | Arrived
 Answer = Started | Evaluated | EvaluatedMany
 
 questions = msgspec.msgpack.Decoder(Question)

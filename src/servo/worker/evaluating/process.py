@@ -27,8 +27,17 @@ from servo.sdk.secrets import set_secrets
 from servo.storage.from_url import store_from_url
 from servo.worker.asset_log import asset_log
 from servo.worker.evaluating.desk import Desk, Records, Surroundings, told
-from servo.worker.evaluating.messages import Answer, Started, Tick, Ticks, questions
+from servo.worker.evaluating.messages import (
+    Answer,
+    Arrived,
+    Look,
+    Started,
+    Tick,
+    Ticks,
+    questions,
+)
 from servo.worker.evaluating.schedules import evaluate_tick, evaluate_ticks
+from servo.worker.evaluating.sensors import evaluate_messages, evaluate_sensor
 from servo.worker.loader import load_project
 from servo.worker.messages import Frames, framed
 from servo.worker.process import LOG_FORMAT, RECEIVE_BYTES, Setting, die_with, open_instance
@@ -36,6 +45,8 @@ from servo.worker.process import LOG_FORMAT, RECEIVE_BYTES, Setting, die_with, o
 HANDLERS: Mapping[type[Any], Callable[[Desk, Any], Answer]] = {
     Tick: evaluate_tick,
     Ticks: evaluate_ticks,
+    Look: evaluate_sensor,
+    Arrived: evaluate_messages,
 }
 
 

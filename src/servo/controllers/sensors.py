@@ -1,0 +1,89 @@
+"""Which sensors are to look now, which messages are to be evaluated, and what is worth recording.
+
+A sensor that polls looks again when its interval has passed since it last looked. One that failed
+waits twice as long after every further failure, up to a quarter of an hour or its own interval. One
+that is told by messages is asked about those that wait, oldest first; a message that failed waits
+for itself and keeps no other waiting. Nothing is due that is paused or gone.
+
+Looking and finding nothing is not worth an entry of the ledger each time: an idle workspace would
+write for ever. So an evaluation that asks for nothing and moves nothing is recorded only if it says
+something else than the one before, if the sensor had failed before, and otherwise once an hour, so
+that whoever reads the tables can tell that the sensor is alive.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from servo.core.events.sensors import SensorEvalStatus, SensorMode
+from servo.core.state.rows.automation import (
+    SensorDefinitionRow,
+    SensorMessageRow,
+    SensorStateRow,
+)
+from servo.core.state.states import SensorStatus
+
+SHORTEST_INTERVAL = timedelta(milliseconds=100)
+LONGEST_BACKOFF = timedelta(minutes=15)
+MESSAGE_AGAIN_AFTER = timedelta(seconds=10)
+MOST_DOUBLINGS = 20
+ALIVE_EVERY = timedelta(hours=1)
+
+_SHORTEST = timedelta(seconds=1)
+
+
+def is_open(definition: SensorDefinitionRow, row: SensorStateRow) -> bool:
+    """Whether a sensor looks at all: it is defined and not paused."""
+    return definition.removed_at is None and row.status is not SensorStatus.PAUSED
+
+
+def polls(definition: SensorDefinitionRow) -> bool:
+    """Whether a sensor looks by itself."""
+    return definition.mode is SensorMode.POLL
+
+
+def next_look(
+    definition: SensorDefinitionRow, row: SensorStateRow, looked: datetime | None
+) -> datetime | None:
+    """When a sensor is to look; None for never. `looked` is when it did without a record of it."""
+    if not is_open(definition, row) or not polls(definition):
+        return None
+    last = [at for at in (row.last_evaluation_at, looked) if at is not None]
+    if not last:
+        return definition.created_at
+    interval = max(timedelta(milliseconds=definition.min_interval_ms), SHORTEST_INTERVAL)
+    return max(last) + backed_off(interval, row.consecutive_failures)
+
+
+def backed_off(interval: timedelta, failures: int) -> timedelta:
+    """The pause after so many failures in a row."""
+    if not failures:
+        return interval
+    doubled = max(interval, _SHORTEST) * 2 ** min(failures, MOST_DOUBLINGS)
+    return max(min(doubled, LONGEST_BACKOFF), interval)
+
+
+def next_attempt(message: SensorMessageRow) -> datetime:
+    """When a message is to be evaluated."""
+    if message.last_attempt_at is None:
+        return message.received_at
+    return message.last_attempt_at + backed_off(MESSAGE_AGAIN_AFTER, message.attempts - 1)
+
+
+def due_messages(messages: Iterable[SensorMessageRow], now: datetime) -> list[SensorMessageRow]:
+    """The messages that are due, in the order in which they came."""
+    due = [message for message in messages if next_attempt(message) <= now]
+    return sorted(due, key=lambda message: message.arrival)
+
+
+def is_worth_recording(
+    row: SensorStateRow, status: SensorEvalStatus, now: datetime, *, said_before: bool | None
+) -> bool:
+    """Whether a poll that asked for nothing and moved nothing goes on record.
+
+    `said_before` is whether it says what the one before said, None if that is not known.
+    """
+    if status is SensorEvalStatus.FAILED or row.status is not SensorStatus.ACTIVE:
+        return True
+    if row.last_evaluation_at is None or now - row.last_evaluation_at >= ALIVE_EVERY:
+        return True
+    return said_before is False
