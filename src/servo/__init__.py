@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         multiprocess_executor,
     )
     from servo.sdk.freshness import FreshnessPolicy
+    from servo.sdk.freshness_sensors import build_sensor_for_freshness_checks
     from servo.sdk.gathering import (
         load_asset_checks_from_current_module,
         load_asset_checks_from_modules,
@@ -337,6 +338,7 @@ __all__ = [
     "build_schedule_context",
     "build_schedule_from_partitioned_job",
     "build_sensor_context",
+    "build_sensor_for_freshness_checks",
     "define_asset_job",
     "external_asset_from_spec",
     "external_assets_from_specs",
@@ -507,6 +509,7 @@ _PLACES = {
     "build_schedule_context": "servo.sdk.schedules",
     "build_schedule_from_partitioned_job": "servo.sdk.schedules",
     "build_sensor_context": "servo.sdk.sensors",
+    "build_sensor_for_freshness_checks": "servo.sdk.freshness_sensors",
     "define_asset_job": "servo.sdk.jobs",
     "external_asset_from_spec": "servo.sdk.observable",
     "external_assets_from_specs": "servo.sdk.observable",

@@ -7,9 +7,9 @@ from servo.core.ids import ulid
 from servo.runtime.system import SystemEntropy
 
 
-def leave(target: Target, kind: str, event: Event) -> None:
-    """Leave an event in the inbox; it is carried out now, or when somebody leads again."""
+def leave(target: Target, kind: str, *events: Event) -> None:
+    """Leave events in the inbox; they are carried out together, now or when somebody leads."""
     now = target.clock.now()
     name = ulid(now, SystemEntropy().token_bytes(10))
-    batch = Batch(id=f"{kind}-{name}", events=(event,), sent_at=now)
+    batch = Batch(id=f"{kind}-{name}", events=events, sent_at=now)
     target.store.create(target.paths.inbox_item(name), encode_batch(batch))

@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "quarantine": ("servo.cli.commands.quarantine:quarantine", "Decide about held outputs."),
         "resume": ("servo.cli.commands.materialize:resume", "Finish runs that were begun."),
         "run": ("servo.cli.commands.runs:run", "See what ran, and stop it."),
+        "sensor": ("servo.cli.commands.sensors:sensor", "See, pause, push and try sensors."),
         "status": ("servo.cli.commands.status:status", "Say how a workspace stands."),
         "sql": ("servo.cli.commands.sql:sql", "Ask tables and asset data with SQL."),
     }

@@ -20,6 +20,7 @@ from servo.core.state.rows.automation import (
     SensorMessageRow,
     SensorStateRow,
 )
+from servo.core.state.state import State
 from servo.core.state.states import SensorStatus
 
 SHORTEST_INTERVAL = timedelta(milliseconds=100)
@@ -73,6 +74,35 @@ def due_messages(messages: Iterable[SensorMessageRow], now: datetime) -> list[Se
     """The messages that are due, in the order in which they came."""
     due = [message for message in messages if next_attempt(message) <= now]
     return sorted(due, key=lambda message: message.arrival)
+
+
+def due(state: State, now: datetime) -> list[str]:
+    """The sensors that are to look, or to answer a message, by what is on record alone."""
+    rows = list(state.sensor_state.rows.values())
+    looking = [row.sensor_id for row in rows if _is_due(state, row, now)]
+    told = {row.sensor_id for row in due_messages(state.sensor_messages.rows.values(), now)}
+    answering = [row.sensor_id for row in rows if row.sensor_id in told and _answers(state, row)]
+    return sorted({*looking, *answering})
+
+
+def next_due(state: State) -> datetime | None:
+    """When the first of them is."""
+    rows = list(state.sensor_state.rows.values())
+    looks = [next_look(state.sensors.rows[row.sensor_id], row, None) for row in rows]
+    open_ = {row.sensor_id for row in rows if _answers(state, row)}
+    waiting = [m for m in state.sensor_messages.rows.values() if m.sensor_id in open_]
+    instants = [*looks, *(next_attempt(message) for message in waiting)]
+    return min((at for at in instants if at is not None), default=None)
+
+
+def _is_due(state: State, row: SensorStateRow, now: datetime) -> bool:
+    at = next_look(state.sensors.rows[row.sensor_id], row, None)
+    return at is not None and at <= now
+
+
+def _answers(state: State, row: SensorStateRow) -> bool:
+    definition = state.sensors.rows[row.sensor_id]
+    return is_open(definition, row) and not polls(definition)
 
 
 def is_worth_recording(

@@ -174,7 +174,7 @@ NOT_SUPPORTED = MappingProxyType(
         "not yet": (
             "EvaluateAutomationConditionsResult LegacyFreshnessPolicy apply_freshness_policy "
             "build_column_schema_change_checks build_last_update_freshness_checks "
-            "build_metadata_bounds_checks build_sensor_for_freshness_checks "
+            "build_metadata_bounds_checks "
             "build_time_partition_freshness_checks evaluate_automation_conditions "
             "make_email_on_run_failure_sensor multi_observable_source_asset"
         ),

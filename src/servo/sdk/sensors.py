@@ -10,6 +10,7 @@ with runs to be made or why there are none. It is run by a worker, never by the 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -33,7 +34,7 @@ class SensorEvaluationContext:
 
     __servo_context__ = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a function may be told
         self,
         *,
         cursor: str | None = None,
@@ -42,8 +43,10 @@ class SensorEvaluationContext:
         instance: Any = None,
         resources: Any = None,
         log: Any = None,
+        evaluation_time: datetime | None = None,
     ) -> None:
         self.cursor = cursor
+        self.evaluation_time = evaluation_time
         self._last_run_key = last_run_key
         self.sensor_name = sensor_name
         self._instance = instance
@@ -283,6 +286,7 @@ def build_sensor_context(
         sensor_name=sensor_name or "",
         instance=instance,
         resources=Resources(resources),
+        evaluation_time=rest.get("evaluation_time"),
     )
 
 

@@ -100,7 +100,9 @@ class Desk:
         resolved = self._resolved(trigger, request)
         labels = self._labels(trigger, resolved.job, request)
         wanted = Wanted(
-            plan=self._plan(resolved.keys, request),
+            plan=self._plan(resolved.keys, request)
+            if request.asset_check_keys is None
+            else self._checks(resolved.keys, request, trigger.what),
             run_key=run_key,
             tags=labels,
             source=trigger.source,
@@ -115,6 +117,8 @@ class Desk:
         target = trigger.target
         if request.job_name is not None:
             target = Target(job_name=request.job_name)
+        if request.asset_check_keys is not None and request.asset_selection is None:
+            return Resolved(keys=())
         if target is None:
             if request.asset_selection is None:
                 raise Invalid(
@@ -149,6 +153,22 @@ class Desk:
         own = {**job.tags, **job.run_tags, JOB_LABEL: job.name} if job else {}
         return with_config({**own, **(request.tags or {}), **trigger.labels}, config)
 
+    def _checks(self, keys: tuple[AssetKey, ...], request: RunRequest, what: str) -> Plan:
+        """The plan of a run of some checks, and of the assets it names besides."""
+        known = {
+            spec.key
+            for hosted in self.project.checks.values()
+            for bound in hosted
+            for spec in bound.definition.specs
+        }
+        for check in request.asset_check_keys or ():
+            if check not in known:
+                raise Invalid(
+                    f"{what} asks for the check {getattr(check, 'name', check)!r}, which is none",
+                    remedy="use AssetCheckKey(asset, name) of a check of the project",
+                )
+        return plan_assets(self.project, keys, checks=tuple(request.asset_check_keys or ()))
+
     def _plan(self, keys: tuple[AssetKey, ...], request: RunRequest) -> Plan:
         if request.partition_key is not None:
             raise Invalid(
@@ -161,12 +181,16 @@ class Desk:
 
 
 def _fingerprint(resolved: Resolved, request: RunRequest, labels: Mapping[str, str]) -> str:
-    asked = {
+    asked: dict[str, Any] = {
         "assets": sorted(key.canonical() for key in resolved.keys),
         "job": resolved.job.name if resolved.job else "",
         "partition": request.partition_key or "",
         "labels": dict(labels),
     }
+    if request.asset_check_keys is not None:
+        asked["checks"] = sorted(
+            f"{check.asset_key.canonical()}:{check.name}" for check in request.asset_check_keys
+        )
     return f"v1:sha256:{sha256_hex(asked)}"
 
 

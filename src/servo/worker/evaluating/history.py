@@ -6,6 +6,7 @@ published, which is waited for: whoever asks names the entry that must be in it.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from servo.core.state.rows.assets import MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
 from servo.core.state.tables import TABLES
-from servo.errors import Invalid, Unavailable
+from servo.errors import Invalid, NotFound, Unavailable
 from servo.ports.clock import Clock
 from servo.projection.arrow import pc
 from servo.projection.cold import ColdRows
@@ -71,7 +72,7 @@ class History:
         until = self._clock.monotonic() + PUBLISHED_WITHIN
         while True:
             try:
-                return self._reader.snapshot(min_seq=seq)
+                return self._reader.snapshot(min_seq=seq or None)
             except Unavailable:
                 if self._clock.monotonic() > until:
                     raise
@@ -128,9 +129,10 @@ class History:
         """
         asked = [key for key in dict.fromkeys(run_keys) if key not in self._known]
         if asked:
-            manifest = self.snapshot(seq).manifest
-            found: Any = self._cold.fetch(manifest, "run_key_index", asked)
-            self._known |= {row.run_key: row.request_fingerprint for row in found}
+            with suppress(NotFound):  # nothing is taken in a workspace that is not there yet
+                manifest = self.snapshot(seq).manifest
+                found: Any = self._cold.fetch(manifest, "run_key_index", asked)
+                self._known |= {row.run_key: row.request_fingerprint for row in found}
         return {key: self._known[key] for key in run_keys if key in self._known}
 
     def conflicts(self, pairs: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:

@@ -29,7 +29,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, tag="look"):
     """What does a sensor ask for now?
 
     `seq` is the entry of the ledger up to which it must see everything, `since` the one after which
-    a sensor without a cursor begins, `failures` how often it has failed in a row.
+    a sensor without a cursor begins, `failures` how often it has failed in a row. `payload` is what
+    a push sensor is tried with.
     """
 
     sensor_id: str
@@ -38,6 +39,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, tag="look"):
     seq: int = 0
     since: int = 0
     failures: int = 0
+    payload: str = ""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):

@@ -63,6 +63,7 @@ def main() -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     asker = socket.socket(fileno=int(sys.argv[1]))
     asker.set_inheritable(False)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # standard output is whoever asks's
     threading.Thread(target=die_with, args=(asker.fileno(),), daemon=True).start()
     try:
         for place in received(asker, msgspec.msgpack.Decoder(Place)):

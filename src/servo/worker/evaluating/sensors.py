@@ -95,7 +95,7 @@ def _needed(sensor: SensorDefinition) -> list[str]:
 
 def _looked(desk: Desk, sensor: SensorDefinition, asked: Look) -> Found:
     if isinstance(sensor, PushSensorDefinition):
-        raise Invalid(f"sensor {sensor.name} is pushed to", remedy="send it a message")
+        return _tried(desk, sensor, asked)
     with desk.resources(_needed(sensor)) as resources:
         given: dict[str, Any] = {
             "last_run_key": lambda: _last_run_key(desk, sensor),
@@ -103,6 +103,7 @@ def _looked(desk: Desk, sensor: SensorDefinition, asked: Look) -> Found:
             "instance": desk.instance,
             "resources": resources,
             "log": desk.log,
+            "evaluation_time": desk.clock.now(),
         }
         if isinstance(sensor, AssetSensorDefinition):
             return look_at_asset(desk, sensor, asked, given)
@@ -115,20 +116,39 @@ def _looked(desk: Desk, sensor: SensorDefinition, asked: Look) -> Found:
         return Found(result=found, cursor=found.cursor)
 
 
+def _tried(desk: Desk, sensor: PushSensorDefinition, asked: Look) -> Found:
+    """What a push sensor would ask for on a message that nobody has sent."""
+    if not asked.payload:
+        raise Invalid(f"sensor {sensor.name} is pushed to", remedy="send it a message")
+    message = Message(
+        message_id=asked.eval_id,
+        eval_id=asked.eval_id,
+        received_at=desk.clock.now(),
+        payload=asked.payload,
+    )
+    with desk.resources(_needed(sensor)) as resources:
+        return Found(result=_told(desk, sensor, message, resources))
+
+
 def _answer(desk: Desk, sensor: SensorDefinition, message: Message, resources: Any) -> Evaluated:
     try:
-        context = PushSensorContext(
-            message_id=message.message_id,
-            payload=payload_of(desk, message),
-            received_at=message.received_at,
-            sensor_name=sensor.name,
-            instance=desk.instance,
-            resources=resources,
-            log=desk.log,
-        )
-        return _requested(desk, sensor, message, sensor.evaluate(context))
+        return _requested(desk, sensor, message, _told(desk, sensor, message, resources))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - user code has run
         return Evaluated(error=told(error))
+
+
+def _told(desk: Desk, sensor: SensorDefinition, message: Message, resources: Any) -> SensorResult:
+    context = PushSensorContext(
+        message_id=message.message_id,
+        payload=payload_of(desk, message),
+        received_at=message.received_at,
+        sensor_name=sensor.name,
+        instance=desk.instance,
+        resources=resources,
+        log=desk.log,
+        evaluation_time=desk.clock.now(),
+    )
+    return sensor.evaluate(context)
 
 
 def payload_of(desk: Desk, message: Message) -> Any:
@@ -161,8 +181,9 @@ def _requested(
         desk.run(trigger, request, _run_key(sensor, asked.eval_id, request, number))
         for number, request in enumerate(found.run_requests or ())
     ]
-    seq = asked.seq if isinstance(asked, Look) else 0
-    gone, passed_over = _known(desk, sensor, runs, seq)
+    gone, passed_over = set[str](), ""
+    if isinstance(asked, Look):  # a message is answered once, and cannot ask again
+        gone, passed_over = _known(desk, sensor, runs, asked.seq)
     new = [run for run in runs if run.requested.run_key not in gone]
     return Evaluated(
         runs=tuple(new),

@@ -142,7 +142,7 @@ class Sensors:
     def _look(self, state: State, seen: Seen) -> bool:
         """Evaluate a sensor once, and record it; whether it has more to say."""
         row = seen.row
-        epoch = max((seen.now - _EPOCH) // _MILLISECOND, (row.last_poll_epoch or 0) + 1)
+        epoch = epoch_of(seen)
         question = look_of(seen, f"{seen.name}:{epoch}:{self._means.token()}")
         answer = self._means.office.ask(question, seen.seconds)
         answer = _without_known(state, answer)
@@ -210,6 +210,11 @@ class Sensors:
 
 
 # --- what is asked, and what is recorded ----------------------------------------------------------
+
+
+def epoch_of(seen: Seen) -> int:
+    """The number of a poll: its time, and more than that of the one before."""
+    return max((seen.now - _EPOCH) // _MILLISECOND, (seen.row.last_poll_epoch or 0) + 1)
 
 
 def look_of(seen: Seen, eval_id: str) -> Look:
