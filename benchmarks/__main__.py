@@ -25,6 +25,7 @@ from benchmarks import (
     executing,
     expanding,
     folding,
+    messaging,
     processes,
     publishing,
     starting,
@@ -53,6 +54,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "layers": executing.layers,
     "start_up": processes.start_up,
     "tree_memory": processes.tree_memory,
+    "sensor_storm": messaging.sensor_storm,
 }
 
 

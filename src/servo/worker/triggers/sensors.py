@@ -47,7 +47,8 @@ MESSAGES_AT_ONCE = 250
 ANSWER_SECONDS = 5.0
 """What an evaluator gets on top of a timeout, to answer about the messages before."""
 
-_WATCHES = frozenset({"assets", "runs"})
+_RUNS = "runs"
+_WATCHES = frozenset({"assets", _RUNS})
 _MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 _LOST = ("stale_state_version", "state_version_", "poll_passed", "sensor_paused", "unknown_sensor")
@@ -144,7 +145,7 @@ class Sensors:
         row = seen.row
         epoch = epoch_of(seen)
         question = look_of(seen, f"{seen.name}:{epoch}:{self._means.token()}")
-        answer = self._means.office.ask(question, seen.seconds)
+        answer = self._ask(seen, question)
         answer = _without_known(state, answer)
         said = self._said.get(seen.name)
         said_before = None if said is None else said == answer.skipped
@@ -162,6 +163,14 @@ class Sensors:
             again = evaluated(seen, question.eval_id, head, failed)
             _ = self._means.commit("look-refused", again)
         return committed.applied and answer.more
+
+    def _ask(self, seen: Seen, question: Look) -> Evaluated:
+        row = seen.row
+        if row.cursor is None and seen.definition.labels.get(KIND_LABEL) == _RUNS:
+            # Where it begins is decided before any of its code can fail: from here on it is told of
+            # every run, of those before it of none.
+            return Evaluated(cursor=str(row.row_version), skipped="it begins here", more=True)
+        return self._means.office.ask(question, seen.seconds)
 
     # --- messages, on a thread that may wait --------------------------------------------------
 
