@@ -12,19 +12,27 @@ from servo.controllers.sensors import (
     ALIVE_EVERY,
     LONGEST_BACKOFF,
     backed_off,
+    due,
     due_messages,
     is_worth_recording,
     next_attempt,
+    next_due,
     next_look,
 )
-from servo.core.events.sensors import SensorEvalStatus, SensorMode
+from servo.core.events.envelope import Event
+from servo.core.events.sensors import (
+    SensorEvalStatus,
+    SensorMessageReceived,
+    SensorMode,
+    SensorUpserted,
+)
 from servo.core.state.rows.automation import (
     SensorDefinitionRow,
     SensorMessageRow,
     SensorStateRow,
 )
 from servo.core.state.states import SensorStatus
-from servo.testing.builders import START
+from servo.testing.builders import START, Story
 
 SECOND = timedelta(seconds=1)
 HALF = timedelta(seconds=30)
@@ -143,3 +151,39 @@ def test_what_says_nothing_new_is_not_recorded(
     row: SensorStateRow, status: SensorEvalStatus, said_before: bool | None, worth: bool
 ) -> None:
     assert is_worth_recording(row, status, START, said_before=said_before) is worth
+
+
+# --- what is due, by what is on record ------------------------------------------------------------
+
+
+def told(*events: Event) -> Story:
+    story = Story()
+    assert story.tell(*events).applied
+    return story
+
+
+def test_what_is_due_is_found_in_the_state() -> None:
+    story = told(
+        SensorUpserted(sensor_id="polls"),
+        SensorUpserted(sensor_id="paused", enabled=False),
+        SensorUpserted(sensor_id="pushed", mode=SensorMode.PUSH),
+        SensorUpserted(sensor_id="held", mode=SensorMode.PUSH, enabled=False),
+        SensorMessageReceived(sensor_id="held", message_id="m1"),
+    )
+    assert due(story.state, START - SECOND) == []
+    assert due(story.state, START) == ["polls"]
+    assert next_due(story.state) == START
+    story.wait(minutes=1)
+    story.tell(SensorMessageReceived(sensor_id="pushed", message_id="m1"))
+    assert due(story.state, story.now) == ["polls", "pushed"]
+
+
+def test_nothing_is_due_where_there_is_nothing() -> None:
+    assert (due(Story().state, START), next_due(Story().state)) == ([], None)
+    held = told(SensorUpserted(sensor_id="held", enabled=False))
+    assert (due(held.state, START), next_due(held.state)) == ([], None)
+    pushed = told(
+        SensorUpserted(sensor_id="pushed", mode=SensorMode.PUSH),
+        SensorMessageReceived(sensor_id="pushed", message_id="m1"),
+    )
+    assert next_due(pushed.state) == START
