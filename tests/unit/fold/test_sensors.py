@@ -22,6 +22,7 @@ from servo.core.events.sensors import (
 )
 from servo.core.fold.apply import needs
 from servo.core.fold.limits import MAX_MESSAGE_ATTEMPTS
+from servo.core.fold.sensors import MOST_TOLD
 from servo.core.state.rows.automation import (
     SensorDefinitionRow,
     SensorEvalRow,
@@ -541,6 +542,8 @@ def test_a_run_key_of_another_request_is_told_in_the_evaluation(story: Story) ->
     assert story.state.sensor_evals.rows["files", "poll:1:e2"].message == told
     assert story.tell(poll("e3", 2, message="late"), other).applied
     assert story.state.sensor_evals.rows["files", "poll:2:e3"].message == f"late; {told}"
+    story.tell(poll("e4", 3, message="x" * MOST_TOLD), other)
+    assert story.state.sensor_evals.rows["files", "poll:3:e4"].message == "x" * MOST_TOLD
 
 
 def test_a_conflict_under_a_quiet_poll_is_on_record_all_the_same(story: Story) -> None:

@@ -159,6 +159,7 @@ def test_a_sensor_says_why_not(
         (RunRequest(asset_check_keys=[AssetCheckKey("orders", "x")]), "asks for the check 'x'"),  # pyright: ignore[reportArgumentType] - coerced
         (SensorResult(dynamic_partitions_requests=["eu"]), "is no request about partitions"),  # pyright: ignore[reportArgumentType] - that is the point
         (SensorResult(asset_events=[3]), "reports asset events"),
+        ([RunRequest()] * 1_001, "asks for 1,001 runs at once"),
     ],
 )
 def test_garbage_is_told_and_raises_nothing(instance: ServoInstance, said: Any, wrong: str) -> None:
@@ -369,14 +370,14 @@ def test_a_sensor_of_several_assets_keeps_no_cursor_of_its_own(
     instance: ServoInstance, said: Any, cursor: str | None, wrong: str
 ) -> None:
     make(instance, "orders")
-    both = multi_asset_sensor(name="s", monitored_assets=["orders"], target="total")(lambda _: said)
+    both = multi_asset_sensor(name="s", monitored_assets=["orders"], target="total")(lambda: said)
     assert wrong in Asks(instance, both).look(cursor=cursor).error
     with pytest.raises(Invalid, match="sets a cursor of its own"):
         build_multi_asset_sensor_context(["orders"]).update_cursor("3")
 
 
 def test_assets_that_nobody_knows_cannot_be_watched() -> None:
-    both = multi_asset_sensor(name="s", monitored_assets=["nowhere"])(lambda _: None)
+    both = multi_asset_sensor(name="s", monitored_assets=["nowhere"])(lambda: None)
     with pytest.raises(ServoError, match="nowhere"):
         Definitions([orders], sensors=[both]).project()
 

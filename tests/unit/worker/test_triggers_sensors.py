@@ -81,7 +81,7 @@ class Host:
         assert answer.applied, answer
 
     def define(self, **fields: Any) -> None:
-        given = {"sensor_id": "s", "labels": {KIND_LABEL: "poll"}, **fields}
+        given: dict[str, Any] = {"sensor_id": "s", "labels": {KIND_LABEL: "poll"}, **fields}
         self.tell(SensorUpserted(**given))
 
     def look(self, **later: float) -> int:
@@ -188,6 +188,32 @@ def under_another_id(run: AskedRun, *, run_id: str) -> AskedRun:
         run_id=run_id, run_key=run.requested.run_key, request_fingerprint="fp", source=source
     )
     return AskedRun(requested=requested, planned=run.planned)
+
+
+@pytest.mark.parametrize(
+    ("answer", "wrong"),
+    [
+        (Evaluated(cursor="x" * 300_000), "more than 262144"),
+        (Evaluated(runs=(asked_run("a\nb"),)), "run_key"),
+        (Evaluated(dynamic=(DynamicPartitionsChanged(set_name="A B", added=("x",)),)), "set_name"),
+        (Evaluated(runs=tuple(asked_run(f"r{n}") for n in range(11_000))), "22001 events"),
+    ],
+)
+def test_what_cannot_go_into_the_ledger_is_recorded_as_a_failure(
+    host: Host, answer: Evaluated, wrong: str
+) -> None:
+    host.define()
+    host.office.say = lambda _: answer
+    assert host.look() == 1
+    assert wrong in host.evals[0].message
+    assert (host.row.status, host.row.cursor) == (SensorStatus.ERROR, None)
+
+
+def test_what_a_sensor_says_is_cut_short(host: Host) -> None:
+    host.define()
+    host.office.say = lambda _: Evaluated(error="x" * 1_000_000)
+    host.look()
+    assert host.evals[0].message == "x" * 4_000
 
 
 def test_an_evaluation_that_was_overtaken_changes_nothing(host: Host) -> None:
@@ -309,6 +335,15 @@ def test_a_message_that_fails_is_tried_five_times_and_given_up(pushed: Host) -> 
     pushed.tell(*messages("a"))
     pushed.look()
     assert pushed.evals[-1].dedup_key == "msg:a"
+
+
+def test_an_answer_that_cannot_go_into_the_ledger_is_a_failure(pushed: Host) -> None:
+    bad, good = Evaluated(runs=(asked_run("a\nb"),)), Evaluated(skipped="fine")
+    pushed.office.say = lambda _: EvaluatedMany(answers=(bad, good))
+    pushed.tell(*messages("a", "b"))
+    pushed.look()
+    told = {row.message_id: row.message for row in pushed.evals}
+    assert (told["a"][:8], told["b"]) == ("refused:", "fine")
 
 
 def test_messages_wait_for_a_paused_sensor(pushed: Host) -> None:

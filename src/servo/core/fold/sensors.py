@@ -44,6 +44,9 @@ from servo.core.state.rows.automation import (
 from servo.core.state.state import State
 from servo.core.state.states import SensorStatus
 
+MOST_TOLD = 4_000
+"""Characters of a message after which no more is added to it."""
+
 LONGEST_MS = LONGEST // timedelta(milliseconds=1)
 
 # --- definitions ----------------------------------------------------------------------------------
@@ -345,7 +348,7 @@ def tell_conflict(state: State, event: RunRequested, batch: Batch) -> None:
         return
     key = (head.sensor_id, _dedup_keys(head)[-1])
     row = state.sensor_evals.rows.get(key)
-    if row is not None:
+    if row is not None and len(row.message) < MOST_TOLD:
         told = f"the run key {event.run_key} belongs to another request, and no run was made"
         text = f"{row.message}; {told}" if row.message else told
         state.sensor_evals.put(key, replace(row, message=text))

@@ -41,6 +41,9 @@ from servo.worker.evaluating.watching import Found, look_at_asset, look_at_asset
 BATCH_SECONDS = 1.0
 """After so long of evaluating messages the answer is given, about as many as were evaluated."""
 
+MOST_RUNS = 1_000
+"""Runs of one evaluation, which are committed with it as a whole."""
+
 MOST_NAMED = 5
 
 
@@ -175,6 +178,11 @@ def _requested(
         raise Invalid(
             f"sensor {sensor.name} reports asset events",
             remedy="use context.instance.report_runless_asset_event(…)",
+        )
+    if len(found.run_requests or ()) > MOST_RUNS:
+        raise Invalid(
+            f"sensor {sensor.name} asks for {len(found.run_requests or ()):,} runs at once",
+            remedy=f"ask for at most {MOST_RUNS:,}, and go on from a cursor the next time",
         )
     trigger = _trigger(sensor, asked.eval_id)
     runs = [
