@@ -14,6 +14,7 @@ that whoever reads the tables can tell that the sensor is alive.
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from servo.core.declared import KIND_LABEL
 from servo.core.events.sensors import SensorEvalStatus, SensorMode
 from servo.core.state.rows.automation import (
     SensorDefinitionRow,
@@ -33,7 +34,9 @@ _SHORTEST = timedelta(seconds=1)
 
 
 def is_open(definition: SensorDefinitionRow, row: SensorStateRow) -> bool:
-    """Whether a sensor looks at all: it is defined and not paused."""
+    """Whether a sensor looks at all: it is defined, not paused, and of a kind that looks."""
+    if KIND_LABEL not in definition.labels:
+        return False  # one that stands for something else, such as conditions
     return definition.removed_at is None and row.status is not SensorStatus.PAUSED
 
 

@@ -18,7 +18,10 @@ EVALUATED_LABEL = "servo/evaluated"
 
 
 KIND_LABEL = "servo/kind"
-"""The label of a sensor that says what it looks at: `poll`, `push`, `assets` or `runs`."""
+"""The label of a sensor that says what it looks at: `poll`, `push`, `assets` or `runs`.
+
+One without it is not asked: it stands for something else.
+"""
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

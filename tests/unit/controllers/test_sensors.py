@@ -19,6 +19,7 @@ from servo.controllers.sensors import (
     next_due,
     next_look,
 )
+from servo.core.declared import KIND_LABEL
 from servo.core.events.envelope import Event
 from servo.core.events.sensors import (
     SensorEvalStatus,
@@ -36,8 +37,9 @@ from servo.testing.builders import START, Story
 
 SECOND = timedelta(seconds=1)
 HALF = timedelta(seconds=30)
+POLLS = {KIND_LABEL: "poll"}
 FILES = SensorDefinitionRow(
-    sensor_id="files", mode=SensorMode.POLL, created_at=START, row_version=1
+    sensor_id="files", mode=SensorMode.POLL, labels=POLLS, created_at=START, row_version=1
 )
 FRESH = SensorStateRow(sensor_id="files", status=SensorStatus.ACTIVE, row_version=1)
 LOOKED = replace(FRESH, last_evaluation_at=START)
@@ -68,9 +70,10 @@ def test_looking_without_a_record_counts_as_well() -> None:
         (replace(FILES, removed_at=START), LOOKED),
         (FILES, replace(LOOKED, status=SensorStatus.PAUSED)),
         (replace(FILES, mode=SensorMode.PUSH), LOOKED),
+        (replace(FILES, labels={"servo/automation": "x"}), LOOKED),
     ],
 )
-def test_a_sensor_that_is_removed_paused_or_pushed_to_never_looks(
+def test_a_sensor_that_is_removed_paused_pushed_to_or_no_sensor_never_looks(
     definition: SensorDefinitionRow, row: SensorStateRow
 ) -> None:
     assert next_look(definition, row, None) is None
@@ -164,10 +167,10 @@ def told(*events: Event) -> Story:
 
 def test_what_is_due_is_found_in_the_state() -> None:
     story = told(
-        SensorUpserted(sensor_id="polls"),
-        SensorUpserted(sensor_id="paused", enabled=False),
-        SensorUpserted(sensor_id="pushed", mode=SensorMode.PUSH),
-        SensorUpserted(sensor_id="held", mode=SensorMode.PUSH, enabled=False),
+        SensorUpserted(sensor_id="polls", labels=POLLS),
+        SensorUpserted(sensor_id="paused", labels=POLLS, enabled=False),
+        SensorUpserted(sensor_id="pushed", mode=SensorMode.PUSH, labels=POLLS),
+        SensorUpserted(sensor_id="held", mode=SensorMode.PUSH, labels=POLLS, enabled=False),
         SensorMessageReceived(sensor_id="held", message_id="m1"),
     )
     assert due(story.state, START - SECOND) == []
@@ -180,10 +183,10 @@ def test_what_is_due_is_found_in_the_state() -> None:
 
 def test_nothing_is_due_where_there_is_nothing() -> None:
     assert (due(Story().state, START), next_due(Story().state)) == ([], None)
-    held = told(SensorUpserted(sensor_id="held", enabled=False))
+    held = told(SensorUpserted(sensor_id="held", labels=POLLS, enabled=False))
     assert (due(held.state, START), next_due(held.state)) == ([], None)
     pushed = told(
-        SensorUpserted(sensor_id="pushed", mode=SensorMode.PUSH),
+        SensorUpserted(sensor_id="pushed", mode=SensorMode.PUSH, labels=POLLS),
         SensorMessageReceived(sensor_id="pushed", message_id="m1"),
     )
     assert next_due(pushed.state) == START
