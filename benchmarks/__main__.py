@@ -26,6 +26,7 @@ from benchmarks import (
     executing,
     expanding,
     folding,
+    messaging,
     partitions,
     processes,
     publishing,
@@ -60,6 +61,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "tree_memory": processes.tree_memory,
     "schedules_due": triggering.schedules_due,
     "idle_pass": triggering.idle_pass,
+    "sensor_storm": messaging.sensor_storm,
 }
 
 

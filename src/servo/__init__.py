@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         multiprocess_executor,
     )
     from servo.sdk.freshness import FreshnessPolicy
+    from servo.sdk.freshness_sensors import build_sensor_for_freshness_checks
     from servo.sdk.gathering import (
         load_asset_checks_from_current_module,
         load_asset_checks_from_modules,
@@ -72,6 +73,10 @@ if TYPE_CHECKING:
         TableSchema,
     )
     from servo.sdk.multi_asset import AssetOut, multi_asset
+    from servo.sdk.multi_asset_sensors import (
+        MultiAssetSensorEvaluationContext,
+        build_multi_asset_sensor_context,
+    )
     from servo.sdk.observable import (
         SourceAsset,
         external_asset_from_spec,
@@ -100,6 +105,12 @@ if TYPE_CHECKING:
         PartitionKeyRange,
         PartitionsDefinition,
         StaticPartitionsDefinition,
+    )
+    from servo.sdk.push_sensors import (
+        PushSensorContext,
+        PushSensorDefinition,
+        build_push_sensor_context,
+        push_sensor,
     )
     from servo.sdk.resources import (
         InitResourceContext,
@@ -149,6 +160,7 @@ if TYPE_CHECKING:
         SensorDefinition,
         SensorEvaluationContext,
         asset_sensor,
+        build_run_status_sensor_context,
         build_sensor_context,
         multi_asset_sensor,
         run_failure_sensor,
@@ -259,6 +271,7 @@ __all__ = [
     "MissedTicks",
     "MonthlyPartitionsDefinition",
     "MultiAssetSensorDefinition",
+    "MultiAssetSensorEvaluationContext",
     "MultiPartitionKey",
     "MultiPartitionMapping",
     "MultiPartitionsDefinition",
@@ -282,6 +295,8 @@ __all__ = [
     "PipesSubprocessClient",
     "PipesTempFileContextInjector",
     "PipesTempFileMessageReader",
+    "PushSensorContext",
+    "PushSensorDefinition",
     "ResourceParam",
     "Retention",
     "RetryPolicy",
@@ -326,12 +341,16 @@ __all__ = [
     "build_init_resource_context",
     "build_input_context",
     "build_last_update_freshness_checks",
+    "build_multi_asset_sensor_context",
     "build_op_context",
     "build_output_context",
+    "build_push_sensor_context",
     "build_resources",
+    "build_run_status_sensor_context",
     "build_schedule_context",
     "build_schedule_from_partitioned_job",
     "build_sensor_context",
+    "build_sensor_for_freshness_checks",
     "build_time_partition_freshness_checks",
     "define_asset_job",
     "evaluate_automation_conditions",
@@ -360,6 +379,7 @@ __all__ = [
     "multiprocess_executor",
     "observable_source_asset",
     "open_pipes_session",
+    "push_sensor",
     "resource",
     "run_failure_sensor",
     "run_status_sensor",
@@ -427,6 +447,7 @@ _PLACES = {
     "MetadataValue": "servo.sdk.metadata",
     "MonthlyPartitionsDefinition": "servo.worker.partitions",
     "MultiAssetSensorDefinition": "servo.sdk.sensors",
+    "MultiAssetSensorEvaluationContext": "servo.sdk.multi_asset_sensors",
     "MultiPartitionKey": "servo.sdk.partitions_definition",
     "MultiPartitionMapping": "servo.sdk.partition_mapping",
     "MultiPartitionsDefinition": "servo.sdk.partitions_definition",
@@ -450,6 +471,8 @@ _PLACES = {
     "PipesSubprocessClient": "servo.worker.pipes.subprocess_client",
     "PipesTempFileContextInjector": "servo.worker.pipes.transport",
     "PipesTempFileMessageReader": "servo.worker.pipes.transport",
+    "PushSensorContext": "servo.sdk.push_sensors",
+    "PushSensorDefinition": "servo.sdk.push_sensors",
     "ResourceParam": "servo.sdk.resources",
     "Retention": "servo.sdk.retention",
     "RetryPolicy": "servo.sdk.retries",
@@ -494,13 +517,17 @@ _PLACES = {
     "build_init_resource_context": "servo.sdk.resources",
     "build_input_context": "servo.sdk.io_context",
     "build_last_update_freshness_checks": "servo.checks",
+    "build_multi_asset_sensor_context": "servo.sdk.multi_asset_sensors",
     "build_op_context": "servo.worker.built_contexts",
     "build_output_context": "servo.sdk.io_context",
+    "build_push_sensor_context": "servo.sdk.push_sensors",
     "build_resources": "servo.sdk.resources",
+    "build_run_status_sensor_context": "servo.sdk.sensors",
     "build_schedule_context": "servo.sdk.schedules",
     "build_schedule_from_partitioned_job": "servo.sdk.schedules",
     "build_sensor_context": "servo.sdk.sensors",
     "build_time_partition_freshness_checks": "servo.checks",
+    "build_sensor_for_freshness_checks": "servo.sdk.freshness_sensors",
     "define_asset_job": "servo.sdk.jobs",
     "evaluate_automation_conditions": "servo.worker.condition_tester",
     "external_asset_from_spec": "servo.sdk.observable",
@@ -528,6 +555,7 @@ _PLACES = {
     "multiprocess_executor": "servo.sdk.executors",
     "observable_source_asset": "servo.sdk.observable",
     "open_pipes_session": "servo.worker.pipes.session",
+    "push_sensor": "servo.sdk.push_sensors",
     "resource": "servo.sdk.resources",
     "run_failure_sensor": "servo.sdk.sensors",
     "run_status_sensor": "servo.sdk.sensors",

@@ -35,6 +35,7 @@ from servo.sdk.checks import (
     to_severity,
     to_timeout,
 )
+from servo.sdk.freshness_sensors import MAX_AGE
 from servo.sdk.signature import Signature
 from servo.sdk.specs import AssetSpec, to_key
 from servo.sdk.time_partitions import TimeWindowPartitionsDefinition
@@ -129,7 +130,8 @@ def freshness(
     def rule(subject: Subject) -> AssetCheckResult:
         return check_rules.freshness(subject, max_age=age, column=column)
 
-    return _define(asset, "freshness", rule, options)
+    told = {**options.get("metadata", {}), MAX_AGE: age.total_seconds()}
+    return _define(asset, "freshness", rule, {**options, "metadata": told})
 
 
 def build_last_update_freshness_checks(

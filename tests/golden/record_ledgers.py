@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from servo.core.events.assets import (
     AssetDefinition,
@@ -70,6 +71,7 @@ from servo.core.events.sensors import (
     SensorCursorReset,
     SensorEvalStatus,
     SensorEvaluated,
+    SensorMessageReceived,
     SensorMode,
     SensorPaused,
     SensorRemoved,
@@ -471,6 +473,46 @@ def several_partitions() -> Story:
     return story
 
 
+def messages() -> Story:
+    """Messages of a push sensor: repeated, answered, given up; and a conflict of run keys."""
+    story = Story()
+    story.tell(SensorUpserted(sensor_id="Orders_placed", mode=SensorMode.PUSH))
+    story.tell(SensorUpserted(sensor_id="polls"))
+    name = "Orders_placed"
+    story.tell(
+        SensorMessageReceived(sensor_id=name, message_id="m1", payload='{"n":1}'),
+        SensorMessageReceived(sensor_id=name, message_id="m2", payload_digest="ab" * 32),
+        SensorMessageReceived(sensor_id=name, message_id="m1"),
+    )
+    story.tell(SensorMessageReceived(sensor_id="polls", message_id="m1"))
+    source = SensorSource(sensor_id=name, eval_id="e1")
+    run = RunRequested(run_id="run_1", run_key="k", request_fingerprint="fp", source=source)
+    answered = SensorEvaluated(
+        sensor_id=name,
+        eval_id="e1",
+        trigger=PushTrigger(message_id="m1"),
+        status=SensorEvalStatus.TRIGGERED,
+        run_keys=("k",),
+    )
+    story.tell(answered, run)
+    story.tell(SensorMessageReceived(sensor_id=name, message_id="m1"))
+    for attempt in range(5):
+        story.wait(minutes=1)
+        failed = replace(
+            answered,
+            eval_id=f"f{attempt}",
+            trigger=PushTrigger(message_id="m2"),
+            status=SensorEvalStatus.FAILED,
+            message="down",
+            run_keys=(),
+        )
+        story.tell(failed)
+    story.tell(SensorMessageReceived(sensor_id=name, message_id="m2"))
+    other = replace(answered, eval_id="e2", trigger=PushTrigger(message_id="m3"))
+    story.tell(other, replace(run, request_fingerprint="another"))
+    return story
+
+
 STORIES: dict[str, Callable[[], Story]] = {
     "execution": execution,
     "automation": automation,
@@ -479,6 +521,7 @@ STORIES: dict[str, Callable[[], Story]] = {
     "retention": retention,
     "conditions": conditions,
     "several_partitions": several_partitions,
+    "messages": messages,
 }
 
 

@@ -62,6 +62,8 @@ from servo.core.events.sensors import (
     SensorCursorReset,
     SensorEvalStatus,
     SensorEvaluated,
+    SensorMessageReceived,
+    SensorMode,
     SensorPaused,
     SensorRemoved,
     SensorResumed,
@@ -151,13 +153,16 @@ def sensor_move(story: Story, draw: DataObject) -> tuple[Event, ...]:
     name = draw.draw(st.sampled_from(["n0", "n0", "n1"]))
     match draw.draw(st.integers(0, 9)):
         case 0:
-            return (SensorUpserted(sensor_id=name, min_interval_ms=draw.draw(few)),)
+            mode = draw.draw(st.sampled_from(SensorMode))
+            return (SensorUpserted(sensor_id=name, min_interval_ms=draw.draw(few), mode=mode),)
         case 1:
             return (SensorPaused(sensor_id=name),)
         case 2:
             return (SensorResumed(sensor_id=name),)
         case 3:
             return (draw.draw(st.sampled_from([SensorRemoved, SensorCursorReset]))(sensor_id=name),)
+        case 4 | 5:
+            return (SensorMessageReceived(sensor_id=name, message_id=f"m{draw.draw(few)}"),)
         case _:
             return evaluation(story, draw, name)
 

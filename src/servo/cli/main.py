@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "quarantine": ("servo.cli.commands.quarantine:quarantine", "Decide about held outputs."),
         "resume": ("servo.cli.commands.materialize:resume", "Finish runs that were begun."),
         "run": ("servo.cli.commands.runs:run", "See what ran, and stop it."),
+        "sensor": ("servo.cli.commands.sensors:sensor", "See, pause, push and try sensors."),
         "status": ("servo.cli.commands.status:status", "Say how a workspace stands."),
         "tick": ("servo.cli.commands.tick:tick", "Do what is due now, then end."),
         "schedule": ("servo.cli.commands.schedules:schedule", "See, pause and trigger schedules."),

@@ -17,6 +17,13 @@ EVALUATED_LABEL = "servo/evaluated"
 """The label of a schedule whose ticks are for user code to decide about."""
 
 
+KIND_LABEL = "servo/kind"
+"""The label of a sensor that says what it looks at: `poll`, `push`, `assets` or `runs`.
+
+One without it is not asked: it stands for something else.
+"""
+
+
 class Declared(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Assets, schedules and sensors, each as the event that defines it has it."""
 

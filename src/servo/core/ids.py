@@ -48,6 +48,7 @@ MIN_SALT_BYTES = 16
 JITTER_STEPS = 10_000
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_DEFINITION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,254}")
 _ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 # Control characters, line separators, direction marks (they make one text look like another),
 # lone surrogates, and the backslash, which is a separator to half of the world's file systems.
@@ -63,11 +64,21 @@ _ULID_ENTROPY_BYTES = 10
 
 
 def check_name(value: str, what: str) -> str:
-    """`value` if it can name a tenant, workspace, schedule, sensor, pool or queue."""
+    """`value` if it can name a tenant, a workspace, a pool or a queue."""
     if not _NAME.fullmatch(value):
         raise Invalid(
             f"{what} {_shown(value)} is not a valid name",
             remedy="use 1 to 63 of a-z, 0-9, '_' and '-', beginning with a letter or digit",
+        )
+    return value
+
+
+def check_definition_name(value: str, what: str) -> str:
+    """`value` if it can name a schedule or a sensor, which functions of any spelling do."""
+    if not _DEFINITION.fullmatch(value):
+        raise Invalid(
+            f"{what} {_shown(value)} is not a valid name",
+            remedy="use 1 to 255 letters, digits, '_' and '-'",
         )
     return value
 

@@ -68,7 +68,6 @@ RENAMED = MappingProxyType(
         "AssetCheckExecutionContext": "AssetExecutionContext",
         "DagsterInstance": "ServoInstance",
         "DagsterRunStatus": "RunStatus",
-        "MultiAssetSensorEvaluationContext": "SensorEvaluationContext",
         "OpExecutionContext": "AssetExecutionContext",
         "RunFailureSensorContext": "RunStatusSensorContext",
         "ScheduleExecutionContext": "ScheduleEvaluationContext",
@@ -174,8 +173,7 @@ NOT_SUPPORTED = MappingProxyType(
         ),
         "not yet": (
             "LegacyFreshnessPolicy apply_freshness_policy build_column_schema_change_checks "
-            "build_metadata_bounds_checks build_multi_asset_sensor_context "
-            "build_run_status_sensor_context build_sensor_for_freshness_checks "
+            "build_metadata_bounds_checks "
             "make_email_on_run_failure_sensor multi_observable_source_asset"
         ),
         "bring an IOManager of your own": (

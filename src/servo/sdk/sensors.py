@@ -10,6 +10,7 @@ with runs to be made or why there are none. It is run by a worker, never by the 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -25,6 +26,7 @@ from servo.sdk.targets import Target, called, default_name, evaluated_by, one_ta
 Fn = Callable[..., Any]
 
 MINIMUM_INTERVAL_S = 30
+TIMEOUT_S = 60
 
 
 class SensorEvaluationContext:
@@ -32,22 +34,35 @@ class SensorEvaluationContext:
 
     __servo_context__ = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a function may be told
         self,
         *,
         cursor: str | None = None,
-        last_run_key: str | None = None,
+        last_run_key: str | Callable[[], str | None] | None = None,
         sensor_name: str = "",
         instance: Any = None,
         resources: Any = None,
         log: Any = None,
+        evaluation_time: datetime | None = None,
     ) -> None:
         self.cursor = cursor
-        self.last_run_key = last_run_key
+        self.evaluation_time = evaluation_time
+        self._last_run_key = last_run_key
         self.sensor_name = sensor_name
-        self.instance = instance
+        self._instance = instance
         self.resources = resources if resources is not None else Resources()
         self.log = log or Silence()
+
+    @property
+    def last_run_key(self) -> str | None:
+        """The key of the last run that the sensor asked for."""
+        held = self._last_run_key
+        return held() if callable(held) else held
+
+    @property
+    def instance(self) -> Any:
+        """The workspace: what was made, what ran, which partitions exist."""
+        return self._instance() if callable(self._instance) else self._instance
 
     def update_cursor(self, cursor: str | None) -> None:
         """Say where the next evaluation goes on."""
@@ -60,15 +75,41 @@ class SensorEvaluationContext:
 class RunStatusSensorContext(SensorEvaluationContext):
     """What a sensor of runs is told: the run, and what happened to it."""
 
-    def __init__(self, *, run: Any = None, event: Any = None, **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        run: Any = None,
+        event: Any = None,
+        failures: Callable[[], Sequence[Any]] = tuple,
+        **options: Any,
+    ) -> None:
         super().__init__(**options)
         self.run = run
         self.event = event
+        self._failures = failures
+
+    @property
+    def dagster_run(self) -> Any:
+        """The run."""
+        return self.run
+
+    @property
+    def dagster_event(self) -> Any:
+        """What happened to the run."""
+        return self.event
 
     @property
     def failure_event(self) -> Any:
         """What happened to the run, if it failed."""
         return self.event
+
+    def for_run_failure(self) -> "RunStatusSensorContext":
+        """This, for those who want the context of a failure."""
+        return self
+
+    def get_step_failure_events(self) -> Sequence[Any]:
+        """What failed in the run: the task and its asset, and the error as `message`."""
+        return self._failures()
 
 
 class SensorDefinition(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +122,8 @@ class SensorDefinition(msgspec.Struct, frozen=True, kw_only=True):
     jobs: Sequence[Any] | None = None
     target: Any = None
     asset_selection: Any = None
-    minimum_interval_seconds: int | None = None
+    minimum_interval_seconds: float | None = None
+    timeout_seconds: float = TIMEOUT_S
     description: str | None = None
     default_status: DefaultSensorStatus = DefaultSensorStatus.STOPPED
     required_resource_keys: Sequence[str] | frozenset[str] | set[str] | None = None
@@ -99,6 +141,11 @@ class SensorDefinition(msgspec.Struct, frozen=True, kw_only=True):
             raise Invalid(
                 f"sensor {name}: minimum_interval_seconds is {seconds!r}",
                 remedy="use seconds, 0 or more",
+            )
+        limit: Any = self.timeout_seconds
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or limit <= 0:
+            raise Invalid(
+                f"sensor {name}: timeout_seconds is {limit!r}", remedy="use seconds, more than 0"
             )
         _ = self.targets(), self.signature()
 
@@ -132,9 +179,14 @@ class SensorDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AssetSensorDefinition(SensorDefinition, frozen=True, kw_only=True):
-    """A sensor that is asked whenever an asset was made; its function takes the event too."""
+    """A sensor that is asked whenever an asset was made; its function takes the event too.
+
+    If an asset was made several times since the sensor looked, it is told of the newest; with
+    `each_event` of every one, in their order.
+    """
 
     asset_key: AssetKey
+    each_event: bool = False
 
     def signature(self) -> Signature:
         """What its function asks for: a context, the event, and resources."""
@@ -153,6 +205,12 @@ class RunStatusSensorDefinition(SensorDefinition, frozen=True, kw_only=True):
     run_status: RunStatus
     monitored_jobs: Sequence[Any] | None = None
     monitor_all_code_locations: bool = False
+
+    def job_names(self) -> tuple[str, ...] | None:
+        """The jobs whose runs it is told of; None for all runs."""
+        if self.monitored_jobs is None:
+            return None
+        return tuple(str(getattr(job, "name", job)) for job in self.monitored_jobs)
 
 
 class AutomationConditionSensorDefinition(msgspec.Struct, frozen=True):
@@ -178,7 +236,7 @@ class AutomationConditionSensorDefinition(msgspec.Struct, frozen=True):
 
 def sensor(fn: Fn | None = None, /, *, name: str | None = None, **options: Any) -> Any:
     """Make the decorated function a sensor. The options are those of `SensorDefinition`."""
-    return _decorator(fn, SensorDefinition, name, options)
+    return decorator_of(fn, SensorDefinition, name, options)
 
 
 def asset_sensor(
@@ -186,7 +244,7 @@ def asset_sensor(
 ) -> Callable[[Fn], AssetSensorDefinition]:
     """Make the decorated function a sensor of an asset: `def made(context, asset_event)`."""
     given = {"asset_key": to_key(asset_key, what="asset_sensor"), **options}
-    return _decorator(None, AssetSensorDefinition, name, given)
+    return decorator_of(None, AssetSensorDefinition, name, given)
 
 
 def multi_asset_sensor(
@@ -194,7 +252,7 @@ def multi_asset_sensor(
 ) -> Callable[[Fn], MultiAssetSensorDefinition]:
     """Make the decorated function a sensor of several assets."""
     given = {"monitored_assets": monitored_assets, **_renamed(options)}
-    return _decorator(None, MultiAssetSensorDefinition, name, given)
+    return decorator_of(None, MultiAssetSensorDefinition, name, given)
 
 
 def run_status_sensor(
@@ -205,13 +263,13 @@ def run_status_sensor(
     if not isinstance(status, RunStatus):
         raise Invalid(f"run_status is {status!r}", remedy="use RunStatus.FAILURE or another")
     given = {"run_status": status, **_renamed(options)}
-    return _decorator(None, RunStatusSensorDefinition, name, given)
+    return decorator_of(None, RunStatusSensorDefinition, name, given)
 
 
 def run_failure_sensor(fn: Fn | None = None, /, *, name: str | None = None, **options: Any) -> Any:
     """Make the decorated function a sensor of runs that fail."""
     given = {"run_status": RunStatus.FAILURE, **_renamed(options)}
-    return _decorator(fn, RunStatusSensorDefinition, name, given)
+    return decorator_of(fn, RunStatusSensorDefinition, name, given)
 
 
 def build_sensor_context(
@@ -228,10 +286,30 @@ def build_sensor_context(
         sensor_name=sensor_name or "",
         instance=instance,
         resources=Resources(resources),
+        evaluation_time=rest.get("evaluation_time"),
     )
 
 
-def _decorator(fn: Fn | None, kind: Any, name: str | None, options: Mapping[str, Any]) -> Any:
+def build_run_status_sensor_context(
+    sensor_name: str = "",
+    dagster_event: Any = None,
+    dagster_instance: Any = None,
+    dagster_run: Any = None,
+    **rest: Any,
+) -> RunStatusSensorContext:
+    """A context to call the function of a sensor of runs with, in a test."""
+    return RunStatusSensorContext(
+        run=rest.get("run", dagster_run),
+        event=rest.get("event", dagster_event),
+        sensor_name=sensor_name,
+        instance=rest.get("instance", dagster_instance),
+        resources=Resources(rest.get("resources")),
+    )
+
+
+def decorator_of(fn: Fn | None, kind: Any, name: str | None, options: Mapping[str, Any]) -> Any:
+    """What makes a function a sensor of a kind."""
+
     def define(function: Fn) -> Any:
         given = {"description": (function.__doc__ or "").strip() or None, **options}
         made = name or getattr(function, "__name__", "")

@@ -1,30 +1,34 @@
 """The schedules and sensors of a project, with every target resolved."""
 
 from collections.abc import Iterable
-from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
-from servo.core.declared import EVALUATED_LABEL, Declared
+from servo.core.declared import EVALUATED_LABEL, KIND_LABEL, Declared
 from servo.core.events.schedules import ScheduleUpserted
-from servo.core.events.sensors import SensorUpserted
+from servo.core.events.sensors import SensorMode, SensorUpserted
 from servo.core.keys import AssetKey
 from servo.errors import Invalid, NotFound
 from servo.sdk.condition_sensors import declared_sensors
 from servo.sdk.jobs import AssetJob
 from servo.sdk.project import Project
+from servo.sdk.push_sensors import PushSensorDefinition
 from servo.sdk.run_requests import DefaultScheduleStatus, DefaultSensorStatus
 from servo.sdk.schedules import PartitionedSchedule, ScheduleDefinition
 from servo.sdk.selection import AssetSelection
-from servo.sdk.sensors import MINIMUM_INTERVAL_S, SensorDefinition
+from servo.sdk.sensors import (
+    MINIMUM_INTERVAL_S,
+    AssetSensorDefinition,
+    MultiAssetSensorDefinition,
+    RunStatusSensorDefinition,
+    SensorDefinition,
+)
 from servo.sdk.targets import Target
 
 MOST_LISTED = 100
 """A schedule or a sensor names its assets one by one up to here, and otherwise its selection."""
-
-DEFAULT_SENSOR_TIMEOUT = timedelta(seconds=60)
 
 
 class Resolved(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +54,8 @@ def add_triggers(project: Project, schedules: Iterable[Any], sensors: Iterable[A
             raise _twice("sensors", name)
         targets = sensor.targets() if isinstance(sensor, SensorDefinition) else ()
         _ = [resolve(project, target, what=f"sensor {name}") for target in targets]
+        if isinstance(sensor, MultiAssetSensorDefinition):
+            _ = AssetSelection.from_coercible(sensor.monitored_assets).resolve(project)
         project.sensors[name] = sensor
 
 
@@ -157,11 +163,22 @@ def _declared_sensor(project: Project, sensor: SensorDefinition) -> SensorUpsert
     return SensorUpserted(
         sensor_id=sensor.name,
         asset_selection=_listed(project, sensor.targets(), f"sensor {sensor.name}"),
+        mode=SensorMode.PUSH if isinstance(sensor, PushSensorDefinition) else SensorMode.POLL,
         min_interval_ms=round(interval * 1000),
-        timeout_ms=round(DEFAULT_SENSOR_TIMEOUT.total_seconds() * 1000),
+        timeout_ms=max(round(sensor.timeout_seconds * 1000), 1),
         enabled=sensor.default_status is DefaultSensorStatus.RUNNING,
+        labels={KIND_LABEL: kind_of(sensor)},
         target=_described(sensor.targets()),
     )
+
+
+def kind_of(sensor: SensorDefinition) -> str:
+    """What a sensor looks at."""
+    if isinstance(sensor, PushSensorDefinition):
+        return "push"
+    if isinstance(sensor, AssetSensorDefinition | MultiAssetSensorDefinition):
+        return "assets"
+    return "runs" if isinstance(sensor, RunStatusSensorDefinition) else "poll"
 
 
 def _listed(project: Project, targets: tuple[Target, ...], what: str) -> tuple[str, ...]:

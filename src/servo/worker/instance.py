@@ -13,7 +13,7 @@ seconds; who leaves something there waits until it is, for a while.
 import os
 import tempfile
 import threading
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from servo.core.events.assets import (
 )
 from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Batch, Event
+from servo.core.events.sensors import SensorMode
 from servo.core.ids import ulid
 from servo.core.keys import AssetKey
 from servo.core.state.rows.assets import (
@@ -35,6 +36,7 @@ from servo.core.state.rows.assets import (
     MaterializationRow,
     PartitionStatusRow,
 )
+from servo.core.state.rows.automation import SensorDefinitionRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.rows.row import Row
 from servo.errors import Conflict, Invalid, NotFound
@@ -60,6 +62,7 @@ from servo.worker.instance_records import (
     seen_event,
     shown_partition,
 )
+from servo.worker.pushing import as_json, in_batches, message
 from servo.worker.registry import at_work, registry_folder
 
 DEFAULT_STORE = ".servo"
@@ -350,6 +353,41 @@ class ServoInstance:
     def has_dynamic_partition(self, partitions_def_name: str, partition_key: str) -> bool:
         """Whether a partition is in a set."""
         return partition_key in self.get_dynamic_partitions(partitions_def_name)
+
+    # --- sensors ------------------------------------------------------------------------------
+
+    def push_sensor_message(
+        self, sensor_name: str, payload: Any = None, *, message_id: str | None = None
+    ) -> str:
+        """Send a message to a push sensor; its id.
+
+        When this returns, the message is durable: it is evaluated once, whatever happens. Sent
+        again under the same id it changes nothing; without an id it is a new one every time.
+        """
+        name = message_id or ulid(self.world.clock.now(), self.world.entropy.token_bytes(10))
+        self.push_sensor_messages(sensor_name, {name: payload})
+        return name
+
+    def push_sensor_messages(self, sensor_name: str, payloads: Mapping[str, Any]) -> None:
+        """Send many messages to a push sensor, each under its id, in the order given."""
+        self._check_pushed(sensor_name)
+        store, paths = self.world.store, self.paths
+        events = [
+            message(store, paths, sensor_name, name, as_json(payload))
+            for name, payload in payloads.items()
+        ]
+        for batch in in_batches(events):
+            self._commit(*batch)
+
+    def _check_pushed(self, name: str) -> None:
+        rows = self._rows("sensor_definitions", SensorDefinitionRow)
+        known = {row.sensor_id: row.mode for row in rows if row.removed_at is None}
+        if known.get(name) is not SensorMode.PUSH:
+            pushed = sorted(one for one, mode in known.items() if mode is SensorMode.PUSH)
+            raise NotFound(
+                f"there is no push sensor {name} in this workspace",
+                remedy=f"there is {', '.join(pushed) or 'none'}; deploy it with `servo dev`",
+            )
 
     # --- reading and writing ------------------------------------------------------------------
 

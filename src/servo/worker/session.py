@@ -29,6 +29,7 @@ from servo.worker.requesting import Requests, with_config
 from servo.worker.triggers.conditions import Conditions
 from servo.worker.triggers.host import Means, Triggers
 from servo.worker.triggers.schedules import Schedules
+from servo.worker.triggers.sensors import SENSORS_AT_ONCE, Sensors
 from servo.worker.waiting import Waiting
 
 LOOK_EVERY = 0.5
@@ -75,9 +76,12 @@ class Session:
         world = self._world
         office = Office(setting, self._requests.salt)
         means = Means(self.service, office, world.clock, world.entropy)
-        # Of its own, because it goes on from one evaluation to the next in the same process.
-        conditions = Conditions(means, Office(setting, self._requests.salt, size=1))
-        return Triggers(self.service, world.clock, means, (Schedules(means), conditions))
+        salt = self._requests.salt
+        sensors = Sensors(means.beside(Office(setting, salt, size=SENSORS_AT_ONCE)))
+        # One process, because an evaluation of conditions goes on from the one before.
+        conditions = Conditions(means.beside(Office(setting, salt, size=1)))
+        kinds = (Schedules(means), sensors, conditions)
+        return Triggers(self.service, world.clock, means, kinds)
 
     def __enter__(self) -> "Session":
         self.pool.start()

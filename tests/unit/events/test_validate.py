@@ -65,7 +65,7 @@ def refused(batch: Batch, raw: bytes = b"") -> bool:
         (sent(replace(RUN, run_key="x" * (MAX_ID_BYTES + 1))), "run_key is longer"),
         (sent(replace(RUN, asset_selection=("ns/a", UP))), "asset_selection"),
         (sent(replace(RUN, parent_run_id=UP)), "parent_run_id"),
-        (sent(replace(RUN, source=ScheduleSource(schedule_id="S", tick_id="t"))), "schedule_id"),
+        (sent(replace(RUN, source=ScheduleSource(schedule_id="S!", tick_id="t"))), "schedule_id"),
         (sent(replace(STARTED, worker_id="a\\b")), "worker_id"),
         (sent(replace(STARTED, exec_id="%2e%2e/x")), "exec_id"),
         (sent(replace(FINISHED, output=Output(materialization_id=UP))), "materialization_id"),

@@ -1,5 +1,7 @@
 """Rules of sensors: who was first, what is remembered, and what a failure leaves alone."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -11,6 +13,7 @@ from servo.core.events.sensors import (
     SensorCursorReset,
     SensorEvalStatus,
     SensorEvaluated,
+    SensorMessageReceived,
     SensorMode,
     SensorPaused,
     SensorRemoved,
@@ -18,9 +21,12 @@ from servo.core.events.sensors import (
     SensorUpserted,
 )
 from servo.core.fold.apply import needs
+from servo.core.fold.limits import MAX_MESSAGE_ATTEMPTS
+from servo.core.fold.sensors import MOST_TOLD
 from servo.core.state.rows.automation import (
     SensorDefinitionRow,
     SensorEvalRow,
+    SensorMessageRow,
     SensorStateRow,
 )
 from servo.core.state.states import SensorStatus
@@ -421,3 +427,128 @@ def test_news_before_a_known_evaluation_is_refused_and_not_swallowed(story: Stor
     assert answer.status is Status.REJECTED
     assert answer.reason.startswith("repeated_in_part")
     assert "run_b" not in story.state.runs
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+def message(message_id: str, **changes: object) -> SensorMessageReceived:
+    event = SensorMessageReceived(sensor_id="files", message_id=message_id, payload='{"n":1}')
+    return replace(event, **changes)
+
+
+def waiting(story: Story) -> list[str]:
+    return [row.message_id for row in story.state.sensor_messages.values()]
+
+
+def told_of(tables: dict[str, Any]) -> list[Any]:
+    return [tables[name] for name in ("sensor_state", "sensor_messages", "sensor_evals")]
+
+
+def told(story: Story) -> list[Any]:
+    return told_of(dump(story.state))
+
+
+@pytest.fixture
+def pushed(story: Story) -> Story:
+    assert story.tell(upsert(mode=SensorMode.PUSH)).applied
+    return story
+
+
+def test_a_message_waits_until_it_is_evaluated(pushed: Story) -> None:
+    assert pushed.tell(message("m1")).data == {"arrival": 1}
+    assert pushed.state.sensor_messages.rows["files", "m1"] == SensorMessageRow(
+        sensor_id="files",
+        message_id="m1",
+        arrival=1,
+        payload='{"n":1}',
+        received_at=pushed.state.ts,
+        row_version=pushed.state.seq,
+    )
+    assert (sensor(pushed).messages_received, sensor(pushed).messages_waiting) == (1, 1)
+    assert pushed.tell(push("e1", "m1"), request("r1")).applied
+    assert waiting(pushed) == []
+    assert (sensor(pushed).messages_received, sensor(pushed).messages_waiting) == (1, 0)
+
+
+def test_a_message_that_comes_again_changes_nothing_before_and_after_its_evaluation(
+    pushed: Story,
+) -> None:
+    pushed.tell(message("m1"))
+    before = dump(pushed.state)
+    assert pushed.tell(message("m1", payload="other")).repeated
+    assert told(pushed) == told_of(before)
+    pushed.tell(push("e1", "m1"))
+    before = dump(pushed.state)
+    again = pushed.tell(message("m1"))
+    assert (again.repeated, again.data) == (True, {"eval_id": "e1"})
+    assert told(pushed) == told_of(before)
+    assert ("sensor_evals", ("files", "msg:m1")) in needs(pushed.batch(message("m1")))
+
+
+def test_messages_of_one_batch_are_told_apart_one_by_one(pushed: Story) -> None:
+    assert pushed.tell(message("m1"), message("m1"), message("m2")).applied
+    assert [r.arrival for r in pushed.state.sensor_messages.values()] == [1, 2]
+
+
+def test_a_message_that_fails_waits_for_its_next_attempt_and_is_given_up_in_the_end(
+    pushed: Story,
+) -> None:
+    pushed.tell(message("m1"))
+    for attempt in range(1, MAX_MESSAGE_ATTEMPTS):
+        assert pushed.tell(push(f"e{attempt}", "m1", status=FAILED, message="down")).applied
+        row = pushed.state.sensor_messages.rows["files", "m1"]
+        told = (row.attempts, row.last_error, row.last_attempt_at)
+        assert told == (attempt, "down", pushed.state.ts)
+        pushed.wait(minutes=1)
+    assert pushed.tell(push("e-last", "m1", status=FAILED, message="down")).applied
+    assert (waiting(pushed), sensor(pushed).messages_waiting) == ([], 0)
+    # Nobody has answered it: who sends it again gets another evaluation.
+    assert pushed.tell(message("m1")).data == {"arrival": 2}
+
+
+def test_a_paused_sensor_takes_messages_and_a_removed_one_does_not(pushed: Story) -> None:
+    pushed.tell(SensorPaused(sensor_id="files"))
+    assert pushed.tell(message("m1")).applied
+    assert pushed.tell(push("e1", "m1")).reason == "sensor_paused"
+    assert waiting(pushed) == ["m1"]
+    pushed.tell(SensorRemoved(sensor_id="files"))
+    assert pushed.tell(message("m2")).reason == "unknown_sensor"
+    assert waiting(pushed) == ["m1"]
+
+
+def test_a_sensor_that_polls_takes_no_messages(story: Story) -> None:
+    assert story.tell(message("m1")).reason.startswith("not_a_push_sensor")
+
+
+def test_no_more_messages_wait_than_fit_into_memory(
+    pushed: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("servo.core.fold.sensors.MAX_WAITING_MESSAGES", 2)
+    assert pushed.tell(message("m1"), message("m2")).applied
+    assert pushed.tell(message("m3")).reason.startswith("too_many_messages")
+    pushed.tell(push("e1", "m1"))
+    assert pushed.tell(message("m3")).applied
+
+
+# --- conflicts ------------------------------------------------------------------------------------
+
+
+def test_a_run_key_of_another_request_is_told_in_the_evaluation(story: Story) -> None:
+    story.tell(poll("e1", 0), request("r1"))
+    other = replace(request("r1"), request_fingerprint="another")
+    assert story.tell(poll("e2", 1), other).reason.startswith("run_key_conflict")
+    told = "the run key r1 belongs to another request, and no run was made"
+    assert story.state.sensor_evals.rows["files", "poll:1:e2"].message == told
+    assert story.tell(poll("e3", 2, message="late"), other).applied
+    assert story.state.sensor_evals.rows["files", "poll:2:e3"].message == f"late; {told}"
+    story.tell(poll("e4", 3, message="x" * MOST_TOLD), other)
+    assert story.state.sensor_evals.rows["files", "poll:3:e4"].message == "x" * MOST_TOLD
+
+
+def test_a_conflict_under_a_quiet_poll_is_on_record_all_the_same(story: Story) -> None:
+    story.tell(request("r1"))
+    other = replace(request("r1"), request_fingerprint="another")
+    assert story.tell(poll("e1", 0, status=QUIET), other).applied
+    assert len(story.state.run_key_conflicts) == 1
+    assert len(story.state.sensor_evals) == 0

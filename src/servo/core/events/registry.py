@@ -52,6 +52,7 @@ from servo.core.events.schedules import (
 from servo.core.events.sensors import (
     SensorCursorReset,
     SensorEvaluated,
+    SensorMessageReceived,
     SensorPaused,
     SensorRemoved,
     SensorResumed,
@@ -95,6 +96,7 @@ KnownEvent = (
     | SensorPaused
     | SensorResumed
     | SensorCursorReset
+    | SensorMessageReceived
     | SensorEvaluated
     | AutomationTicked
     | AutomationEvaluated

@@ -1,4 +1,4 @@
-"""Sensors: defined, paused, resumed, evaluated."""
+"""Sensors: defined, paused, resumed, told of messages, evaluated."""
 
 from enum import StrEnum
 from typing import ClassVar, Literal
@@ -66,6 +66,22 @@ class SensorCursorReset(Event, frozen=True, kw_only=True, tag="SensorCursorReset
     cursor: str | None = None
     expected_state_version: Int64 | None = None
     changed_by: str = ""
+
+
+class SensorMessageReceived(Event, frozen=True, kw_only=True, tag="SensorMessageReceived"):
+    """A message for a push sensor came in, and waits to be evaluated.
+
+    Sent again, while it waits or after its evaluation, it changes nothing. A large payload is
+    stored under its digest.
+    """
+
+    KIND: ClassVar[Kind] = Kind.COMMAND
+
+    v: Literal[1] = 1
+    sensor_id: str
+    message_id: Id
+    payload: str = ""
+    payload_digest: str = ""
 
 
 class PollTrigger(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="poll"):

@@ -17,7 +17,7 @@ from servo.core.events.assets import DefinitionsDeployed
 from servo.core.events.envelope import Batch, Event, UnknownEvent
 from servo.core.events.schedules import ScheduleUpserted
 from servo.core.freshness import read_policy
-from servo.core.ids import check_name, check_text
+from servo.core.ids import check_definition_name, check_name, check_text
 from servo.core.plan import TaskSpec
 from servo.core.wire import MAX_ID_BYTES
 from servo.errors import Invalid
@@ -69,8 +69,8 @@ _FIELDS: Mapping[str, Check] = {
     "check_name": _text,
     "deployment_id": _text,
     "set_name": check_name,
-    "schedule_id": check_name,
-    "sensor_id": check_name,
+    "schedule_id": check_definition_name,
+    "sensor_id": check_definition_name,
     "pool": _optional(check_name),
     "lane": _OPTIONAL_TEXT,
     "location": _text,
@@ -87,6 +87,7 @@ _FIELDS: Mapping[str, Check] = {
     "digest": _digest,
     "partitions_digest": _optional(_digest),
     "definitions_digest": _optional(_digest),
+    "payload_digest": _optional(_digest),
 }
 _NESTED = frozenset(
     {"source", "output", "outputs", "handover", "trigger", "assets", "segments", "tasks"}

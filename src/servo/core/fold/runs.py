@@ -18,7 +18,7 @@ from servo.core.events.runs import (
     RunRequested,
     ScheduleSource,
 )
-from servo.core.fold import backfills, schedules
+from servo.core.fold import backfills, schedules, sensors
 from servo.core.fold.bounds import MOST
 from servo.core.fold.context import Ctx, Rejected, Repeated
 from servo.core.fold.expansion import activate, expand
@@ -105,6 +105,7 @@ def _count_against_day(state: State) -> None:
 
 def _conflict(state: State, event: RunRequested, known: RunKeyRow, ctx: Ctx) -> None:
     ctx.conflict = "run_key_conflict: the key belongs to a run with another fingerprint"
+    sensors.tell_conflict(state, event, ctx.batch)
     key = (event.run_key, event.request_fingerprint)
     if key in state.run_key_conflicts:
         return

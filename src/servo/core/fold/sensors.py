@@ -5,6 +5,10 @@ first wins; the second is put on record as stale and none of its runs is made, b
 evaluation, from the new cursor, finds again whatever the first one did not. A push is recognised
 by its message for ever, and leaves cursor and version to the polls. A push that failed is not yet
 an answer to its message: the broker sends it again and the next evaluation may succeed.
+
+A message that was received waits in a table of its own until an evaluation has answered it, or as
+many have failed as it is worth. So whoever sent it may forget it, and whoever sends it again
+changes nothing. After the last failure it is gone: sent again, it is evaluated again.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,13 +17,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from servo.core.events.envelope import Event
+from servo.core.events.envelope import Batch, Event
+from servo.core.events.runs import RunRequested
 from servo.core.events.sensors import (
     PollTrigger,
     PushTrigger,
     SensorCursorReset,
     SensorEvalStatus,
     SensorEvaluated,
+    SensorMessageReceived,
+    SensorMode,
     SensorPaused,
     SensorRemoved,
     SensorResumed,
@@ -27,14 +34,18 @@ from servo.core.events.sensors import (
 )
 from servo.core.fold.bounds import MOST, number
 from servo.core.fold.context import Ctx, Rejected, Repeated
-from servo.core.fold.limits import LONGEST
+from servo.core.fold.limits import LONGEST, MAX_MESSAGE_ATTEMPTS, MAX_WAITING_MESSAGES
 from servo.core.state.rows.automation import (
     SensorDefinitionRow,
     SensorEvalRow,
+    SensorMessageRow,
     SensorStateRow,
 )
 from servo.core.state.state import State
 from servo.core.state.states import SensorStatus
+
+MOST_TOLD = 4_000
+"""Characters of a message after which no more is added to it."""
 
 LONGEST_MS = LONGEST // timedelta(milliseconds=1)
 
@@ -142,6 +153,63 @@ def _standing(state: State, sensor_id: str) -> SensorStateRow:
     return state.sensor_state.rows[sensor_id]
 
 
+# --- messages -------------------------------------------------------------------------------------
+
+
+def _on_message(state: State, event: SensorMessageReceived, ctx: Ctx) -> None:
+    known = state.sensor_evals.rows.get((event.sensor_id, _answered(event.message_id)))
+    if known is not None:
+        raise Repeated(eval_id=known.eval_id)
+    row = _standing(state, event.sensor_id)
+    if state.sensors.rows[event.sensor_id].mode is not SensorMode.PUSH:
+        raise Rejected("not_a_push_sensor: it looks by itself and takes no messages")
+    key = (event.sensor_id, event.message_id)
+    if key in state.sensor_messages:
+        raise Repeated()
+    if row.messages_waiting >= MAX_WAITING_MESSAGES:
+        raise Rejected(f"too_many_messages: {MAX_WAITING_MESSAGES} wait for this sensor already")
+    message = SensorMessageRow(
+        sensor_id=event.sensor_id,
+        message_id=event.message_id,
+        arrival=row.messages_received + 1,
+        payload=event.payload,
+        payload_digest=event.payload_digest,
+        received_at=state.ts,
+        row_version=state.seq,
+    )
+    state.sensor_messages.put(key, message)
+    row = replace(
+        row,
+        messages_received=row.messages_received + 1,
+        messages_waiting=row.messages_waiting + 1,
+        row_version=state.seq,
+    )
+    state.sensor_state.put(event.sensor_id, row)
+    ctx.data["arrival"] = message.arrival
+
+
+def _settle_message(state: State, event: SensorEvaluated, row: SensorStateRow) -> SensorStateRow:
+    """The row of a sensor after an evaluation of a message, which waits no longer if it is over."""
+    trigger = event.trigger
+    key = (event.sensor_id, getattr(trigger, "message_id", ""))
+    message = state.sensor_messages.rows.get(key)
+    if message is None:
+        return row
+    attempts = message.attempts + 1
+    if event.status is SensorEvalStatus.FAILED and attempts < MAX_MESSAGE_ATTEMPTS:
+        tried = replace(
+            message,
+            attempts=attempts,
+            last_attempt_at=state.ts,
+            last_error=event.message,
+            row_version=state.seq,
+        )
+        state.sensor_messages.put(key, tried)
+        return row
+    state.sensor_messages.drop(key)
+    return replace(row, messages_waiting=row.messages_waiting - 1)
+
+
 # --- evaluations ----------------------------------------------------------------------------------
 
 
@@ -154,7 +222,7 @@ def _on_evaluated(state: State, event: SensorEvaluated, ctx: Ctx) -> None:
     if row.status is SensorStatus.PAUSED:
         raise Rejected("sensor_paused")
     if isinstance(event.trigger, PushTrigger):
-        row = _judged(state, event, row)
+        row = _settle_message(state, event, _judged(state, event, row))
         _record(state, event, stale=False)
     else:
         number(event.trigger.poll_epoch, "poll_epoch", least=-MOST)
@@ -170,10 +238,15 @@ def _dedup_keys(event: SensorEvaluated) -> tuple[str, ...]:
     trigger = event.trigger
     if isinstance(trigger, PollTrigger):
         return (f"poll:{event.expected_state_version}:{event.eval_id}",)
-    answered = f"msg:{trigger.message_id}"
+    answered = _answered(trigger.message_id)
     if event.status is SensorEvalStatus.FAILED:
         return answered, f"failed:{event.eval_id}"
     return (answered,)
+
+
+def _answered(message_id: str) -> str:
+    """The key under which the evaluation that answered a message is on record."""
+    return f"msg:{message_id}"
 
 
 def _check_version(event: SensorEvaluated, row: SensorStateRow, ctx: Ctx) -> None:
@@ -268,6 +341,23 @@ def _record(state: State, event: SensorEvaluated, *, stale: bool) -> None:
     state.sensor_evals.put((event.sensor_id, key), row)
 
 
+def tell_conflict(state: State, event: RunRequested, batch: Batch) -> None:
+    """Say in the evaluation that asked for a run that its key belongs to another request."""
+    head = batch.events[0]
+    if not isinstance(head, SensorEvaluated):
+        return
+    key = (head.sensor_id, _dedup_keys(head)[-1])
+    row = state.sensor_evals.rows.get(key)
+    if row is not None and len(row.message) < MOST_TOLD:
+        told = f"the run key {event.run_key} belongs to another request, and no run was made"
+        text = f"{row.message}; {told}" if row.message else told
+        state.sensor_evals.put(key, replace(row, message=text))
+
+
+def _needs_message(event: SensorMessageReceived) -> Iterable[tuple[str, object]]:
+    return (("sensor_evals", (event.sensor_id, _answered(event.message_id))),)
+
+
 def _needs_evals(event: SensorEvaluated) -> Iterable[tuple[str, object]]:
     return [("sensor_evals", (event.sensor_id, key)) for key in _dedup_keys(event)]
 
@@ -279,8 +369,10 @@ RULES: Mapping[type[Event], Rule] = {
     SensorPaused: _on_paused,
     SensorResumed: _on_resumed,
     SensorCursorReset: _on_cursor_reset,
+    SensorMessageReceived: _on_message,
     SensorEvaluated: _on_evaluated,
 }
 NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
-    SensorEvaluated: _needs_evals
+    SensorMessageReceived: _needs_message,
+    SensorEvaluated: _needs_evals,
 }

@@ -30,6 +30,7 @@ from servo.core.state.rows.automation import (
     ScheduleTickRow,
     SensorDefinitionRow,
     SensorEvalRow,
+    SensorMessageRow,
     SensorStateRow,
 )
 from servo.core.state.rows.conditions import (
@@ -91,6 +92,7 @@ class State:
         self.schedule_ticks: Table[ScheduleTickRow] = self._table("schedule_ticks")
         self.sensors: Table[SensorDefinitionRow] = self._table("sensor_definitions")
         self.sensor_state: Table[SensorStateRow] = self._table("sensor_state")
+        self.sensor_messages: Table[SensorMessageRow] = self._table("sensor_messages")
         self.sensor_evals: Table[SensorEvalRow] = self._table("sensor_evals")
         self.automation_sensors: Table[AutomationSensorRow] = self._table("automation_sensors")
         self.automation_state: Table[AutomationStateRow] = self._table("automation_state")

@@ -31,6 +31,7 @@ from servo.core.state.rows.automation import (
     ScheduleTickRow,
     SensorDefinitionRow,
     SensorEvalRow,
+    SensorMessageRow,
     SensorStateRow,
 )
 from servo.core.state.rows.conditions import (
@@ -101,6 +102,7 @@ _SPECS = (
     TableSpec("schedule_ticks", ScheduleTickRow, ("tick_id",), _HISTORY, indexed=True),
     TableSpec("sensor_definitions", SensorDefinitionRow, ("sensor_id",), _LIVE),
     TableSpec("sensor_state", SensorStateRow, ("sensor_id",), _LIVE),
+    TableSpec("sensor_messages", SensorMessageRow, ("sensor_id", "message_id"), _LIVE),
     TableSpec("sensor_evals", SensorEvalRow, ("sensor_id", "dedup_key"), _HISTORY, indexed=True),
     TableSpec("automation_sensors", AutomationSensorRow, ("sensor_id",), _LIVE),
     TableSpec("automation_state", AutomationStateRow, ("sensor_id", "asset_key"), _LIVE),

@@ -6,10 +6,12 @@ key are the same if they ask for the same thing, whatever the code has become si
 is that of the request, not of the plan.
 """
 
+import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 
@@ -23,6 +25,8 @@ from servo.errors import Invalid, ServoError
 from servo.ledger.paths import Paths
 from servo.ports.clock import Clock
 from servo.ports.object_store import ObjectStore
+from servo.projection.cold import ColdRows
+from servo.projection.reader import Reader
 from servo.runtime.system import SystemEntropy
 from servo.sdk.context import Logger
 from servo.sdk.jobs import AssetJob
@@ -33,6 +37,7 @@ from servo.sdk.resources import InitResourceContext, Resources, open_resources
 from servo.sdk.run_requests import RunRequest
 from servo.sdk.targets import Target
 from servo.sdk.triggers import Resolved, resolve
+from servo.worker.evaluating.history import History
 from servo.worker.evaluating.messages import AskedRun
 from servo.worker.hooking import JOB_LABEL
 from servo.worker.requesting import PARTITION_LABEL, Wanted, run_events, with_config
@@ -82,6 +87,13 @@ class Desk:
         self._entropy = SystemEntropy()
         self._plans: dict[tuple[AssetKey, ...], Plan] = {}
 
+    @cached_property
+    def history(self) -> History:
+        """What the workspace has recorded."""
+        store, paths = self.records.store, self.records.paths
+        pause = threading.Event().wait
+        return History(Reader(store, paths), ColdRows(store), self.clock, pause)
+
     def resources(self, needed: Sequence[str]) -> AbstractContextManager[Resources]:
         """The resources that user code asks for, open."""
         context = InitResourceContext(log=self.log)
@@ -92,7 +104,9 @@ class Desk:
         resolved = self._resolved(trigger, request)
         labels = self._labels(trigger, resolved.job, request)
         wanted = Wanted(
-            plan=self._plan(resolved.keys, request),
+            plan=self._plan(resolved.keys, request)
+            if request.asset_check_keys is None
+            else self._checks(resolved.keys, request, trigger.what),
             run_key=run_key,
             tags=labels,
             source=trigger.source,
@@ -127,6 +141,8 @@ class Desk:
         target = trigger.target
         if request.job_name is not None:
             target = Target(job_name=request.job_name)
+        if request.asset_check_keys is not None and request.asset_selection is None:
+            return Resolved(keys=())
         if target is None:
             if request.asset_selection is None:
                 raise Invalid(
@@ -163,6 +179,22 @@ class Desk:
             own[PARTITION_LABEL] = request.partition_key
         return with_config({**own, **(request.tags or {}), **trigger.labels}, config)
 
+    def _checks(self, keys: tuple[AssetKey, ...], request: RunRequest, what: str) -> Plan:
+        """The plan of a run of some checks, and of the assets it names besides."""
+        known = {
+            spec.key
+            for hosted in self.project.checks.values()
+            for bound in hosted
+            for spec in bound.definition.specs
+        }
+        for check in request.asset_check_keys or ():
+            if check not in known:
+                raise Invalid(
+                    f"{what} asks for the check {getattr(check, 'name', check)!r}, which is none",
+                    remedy="use AssetCheckKey(asset, name) of a check of the project",
+                )
+        return plan_assets(self.project, keys, checks=tuple(request.asset_check_keys or ()))
+
     def _plan(self, keys: tuple[AssetKey, ...], request: RunRequest) -> Plan:
         if request.partition_key is not None:
             return plan_assets(
@@ -178,12 +210,16 @@ class Desk:
 
 
 def _fingerprint(resolved: Resolved, request: RunRequest, labels: Mapping[str, str]) -> str:
-    asked = {
+    asked: dict[str, Any] = {
         "assets": sorted(key.canonical() for key in resolved.keys),
         "job": resolved.job.name if resolved.job else "",
         "partition": request.partition_key or "",
         "labels": dict(labels),
     }
+    if request.asset_check_keys is not None:
+        asked["checks"] = sorted(
+            f"{check.asset_key.canonical()}:{check.name}" for check in request.asset_check_keys
+        )
     return f"v1:sha256:{sha256_hex(asked)}"
 
 

@@ -26,6 +26,40 @@ class Ticks(msgspec.Struct, frozen=True, kw_only=True, tag="ticks"):
     ticks: tuple[Tick, ...]
 
 
+class Look(msgspec.Struct, frozen=True, kw_only=True, tag="look"):
+    """What does a sensor ask for now?
+
+    `seq` is the entry of the ledger up to which it must see everything, `since` the one after which
+    a sensor without a cursor begins, `failures` how often it has failed in a row. `payload` is what
+    a push sensor is tried with.
+    """
+
+    sensor_id: str
+    eval_id: str
+    cursor: str | None = None
+    seq: int = 0
+    since: int = 0
+    failures: int = 0
+    payload: str = ""
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """One message; a large payload is stored under its digest."""
+
+    message_id: str
+    eval_id: str
+    received_at: datetime
+    payload: str = ""
+    payload_digest: str = ""
+
+
+class Arrived(msgspec.Struct, frozen=True, kw_only=True, tag="arrived"):
+    """What does a push sensor ask for on these messages? The answer may be about the first only."""
+
+    sensor_id: str
+    messages: tuple[Message, ...]
+
+
 class Judge(msgspec.Struct, frozen=True, kw_only=True, tag="judge"):
     """What do the conditions of a sensor ask for now? `forget` begins from what is on record."""
 
@@ -41,12 +75,16 @@ class AskedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evaluated(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated", omit_defaults=True):
-    """What an evaluation came to: runs, or why there are none; or what went wrong."""
+    """What an evaluation came to: runs, or why there are none; or what went wrong.
+
+    `more` is set by a sensor that has seen more than it was told of, and is to be asked at once.
+    """
 
     runs: tuple[AskedRun, ...] = ()
     dynamic: tuple[DynamicPartitionsChanged, ...] = ()
     skipped: str = ""
     cursor: str | None = None
+    more: bool = False
     error: str = ""
 
 
@@ -75,7 +113,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
     error: str = ""
 
 
-Question = Tick | Ticks | Judge
+Question = Tick | Ticks | Look | Arrived | Judge
 Answer = Started | Evaluated | EvaluatedMany | Judged
 
 questions = msgspec.msgpack.Decoder(Question)

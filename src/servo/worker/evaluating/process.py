@@ -28,8 +28,18 @@ from servo.storage.from_url import store_from_url
 from servo.worker.asset_log import asset_log
 from servo.worker.evaluating.conditions import judge
 from servo.worker.evaluating.desk import Desk, Records, Surroundings, told
-from servo.worker.evaluating.messages import Answer, Judge, Started, Tick, Ticks, questions
+from servo.worker.evaluating.messages import (
+    Answer,
+    Arrived,
+    Judge,
+    Look,
+    Started,
+    Tick,
+    Ticks,
+    questions,
+)
 from servo.worker.evaluating.schedules import evaluate_tick, evaluate_ticks
+from servo.worker.evaluating.sensors import evaluate_messages, evaluate_sensor
 from servo.worker.loader import load_project
 from servo.worker.messages import Frames, framed
 from servo.worker.process import LOG_FORMAT, RECEIVE_BYTES, Setting, die_with, open_instance
@@ -38,6 +48,8 @@ HANDLERS: Mapping[type[Any], Callable[[Desk, Any], Answer]] = {
     Tick: evaluate_tick,
     Ticks: evaluate_ticks,
     Judge: judge,
+    Look: evaluate_sensor,
+    Arrived: evaluate_messages,
 }
 
 
@@ -54,6 +66,7 @@ def main() -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     asker = socket.socket(fileno=int(sys.argv[1]))
     asker.set_inheritable(False)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # standard output is whoever asks's
     threading.Thread(target=die_with, args=(asker.fileno(),), daemon=True).start()
     try:
         for place in received(asker, msgspec.msgpack.Decoder(Place)):

@@ -13,7 +13,6 @@ from servo.core.state.state import State
 from servo.core.state.states import SensorStatus
 from servo.sdk.condition_sensors import AUTOMATION_LABEL
 from servo.worker.evaluating.messages import Evaluated, Judge, Judged
-from servo.worker.evaluating.office import Office
 from servo.worker.triggers.host import Means
 
 JUDGE_SECONDS = 300.0
@@ -23,9 +22,8 @@ AGAIN_AFTER_ERROR = timedelta(seconds=30)
 class Conditions:
     """The conditions of a workspace."""
 
-    def __init__(self, means: Means, office: Office) -> None:
+    def __init__(self, means: Means) -> None:
         self._means = means
-        self._office = office
         self._seen: dict[str, int] = {}
         self._next: dict[str, datetime] = {}
         self._earliest: dict[str, datetime] = {}
@@ -46,15 +44,6 @@ class Conditions:
         """When time alone makes a condition due, as far as it is known."""
         return min(self._next.values(), default=None)
 
-    def close(self) -> None:
-        """End the process that evaluates."""
-        self._office.close()
-
-    def renew(self) -> None:
-        """The code has changed."""
-        self._office.renew()
-        self._seen.clear()
-
     def _is_at_work(self, state: State, row: SensorDefinitionRow) -> bool:
         if AUTOMATION_LABEL not in row.labels or row.removed_at is not None:
             return False
@@ -73,7 +62,7 @@ class Conditions:
         name = row.sensor_id
         self._earliest[name] = now + timedelta(milliseconds=row.min_interval_ms)
         asked = Judge(sensor_id=name, forget=name in self._refused)
-        found = self._office.ask(asked, JUDGE_SECONDS)
+        found = self._means.office.ask(asked, JUDGE_SECONDS)
         if not isinstance(found, Judged) or found.error:
             error = found.error if isinstance(found, Judged | Evaluated) else "no answer"
             self._means.say(f"conditions of {name}: {error}")

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from servo.core.events.envelope import Answer, Batch, Event
 from servo.core.state.state import State
-from servo.errors import ServoError
+from servo.errors import ServoError, Unavailable
 from servo.ports.clock import Clock
 from servo.ports.entropy import Entropy
 from servo.runtime.service import Service
@@ -42,14 +42,6 @@ class Kind(Protocol):
         """When to look again at the latest, as far as it is known."""
         ...
 
-    def renew(self) -> None:
-        """The code has changed."""
-        ...
-
-    def close(self) -> None:
-        """Let go of processes of its own."""
-        ...
-
 
 class Means:
     """What every kind works with: whom to ask, where to commit, and threads to wait on."""
@@ -63,8 +55,22 @@ class Means:
         self._busy: set[str] = set()
         self._barred: dict[str, float] = {}
         self._lock = threading.Lock()
+        self._beside: list[Means] = []
+        self._closed = False
         self.on_change: Callable[[], None] = lambda: None
         self.say: Say = lambda _: None
+
+    def beside(self, office: Office) -> "Means":
+        """The same with threads and evaluators of its own, which end and are renewed with these."""
+        made = Means(self._service, office, self._clock, self._entropy)
+        made.on_change = lambda: self.on_change()  # noqa: PLW0108 - whoever is set later
+        made.say = lambda words: self.say(words)  # noqa: PLW0108 - whoever is set later
+        self._beside.append(made)
+        return made
+
+    def token(self) -> str:
+        """Something that nobody has made before."""
+        return self._entropy.token_bytes(6).hex()
 
     def begin(self, name: str, work: Callable[[], None]) -> bool:
         """Do something on a thread, unless something of this name is being done."""
@@ -85,14 +91,15 @@ class Means:
     def idle(self) -> bool:
         """Whether nothing is being done."""
         with self._lock:
-            return not self._busy
+            busy = bool(self._busy)
+        return not busy and all(other.idle for other in self._beside)
 
     def _guarded(self, name: str, work: Callable[[], None]) -> None:
         try:
             work()
-        except ServoError as error:
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
             # Nothing is lost: what was not committed is due again when the leader is back.
-            self.say(f"{name}: {error}")
+            self.say(f"{name}: {error}" if str(error) else f"{name}: {type(error).__name__}")
             self._barred[name] = self._clock.monotonic() + AGAIN_AFTER
         finally:
             with self._lock:
@@ -104,13 +111,28 @@ class Means:
         return self.submit(name, events).result(30)
 
     def submit(self, name: str, events: Iterable[Event]) -> "Future[Answer]":
-        """Send a batch on its way."""
-        made = f"{name}-{self._entropy.token_bytes(6).hex()}"
+        """Send a batch on its way, unless this is being closed.
+
+        What is evaluated then is cut off by us, and says nothing about the user's code.
+        """
+        if self._closed:
+            raise Unavailable("the triggers are being stopped", remedy="it is due again later")
+        made = f"{name}-{self.token()}"
         return self._service.submit(Batch(id=made, events=tuple(events), actor="triggers"))
 
     def close(self) -> None:
-        """Let go of what is being done."""
+        """Let go of what is being done, and end what evaluates."""
+        self._closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self.office.close()
+        for other in self._beside:
+            other.close()
+
+    def renew(self) -> None:
+        """The code has changed."""
+        self.office.renew()
+        for other in self._beside:
+            other.renew()
 
 
 class Triggers:
@@ -138,15 +160,10 @@ class Triggers:
         if self._thread.is_alive():
             self._thread.join()
         self._means.close()
-        self._means.office.close()
-        for kind in self._kinds:
-            kind.close()
 
     def renew(self) -> None:
         """The code has changed."""
-        self._means.office.renew()
-        for kind in self._kinds:
-            kind.renew()
+        self._means.renew()
         self._wake.set()
 
     def look(self, now: datetime | None = None) -> bool:

@@ -67,12 +67,6 @@ class Schedules:
         """When the first schedule is due."""
         return self._timetable.next_due()
 
-    def renew(self) -> None:
-        """Nothing: what is due does not depend on the code."""
-
-    def close(self) -> None:
-        """Nothing: it has no process of its own."""
-
     def _due(self, state: State, now: datetime) -> list[Seen]:
         self._timetable.look(state)
         rows, states = state.schedules.rows, state.schedule_state.rows

@@ -77,6 +77,22 @@ class SensorStateRow(Row, frozen=True, kw_only=True):
     consecutive_failures: int = 0
     state_version: int = 0
     last_poll_epoch: int | None = None
+    messages_received: int = 0
+    messages_waiting: int = 0
+
+
+class SensorMessageRow(Row, frozen=True, kw_only=True):
+    """A message that waits for its evaluation; gone once it has one."""
+
+    sensor_id: str
+    message_id: str
+    arrival: int
+    payload: str = ""
+    payload_digest: str = ""
+    received_at: datetime
+    attempts: int = 0
+    last_attempt_at: datetime | None = None
+    last_error: str = ""
 
 
 class SensorEvalRow(Row, frozen=True, kw_only=True):

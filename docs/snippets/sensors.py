@@ -1,0 +1,60 @@
+"""Sensors: one that looks at a folder, one that is told by messages, and one of an asset."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from servo import (
+    DefaultSensorStatus,
+    RunRequest,
+    SensorResult,
+    SkipReason,
+    asset,
+    asset_sensor,
+    build_push_sensor_context,
+    build_sensor_context,
+    push_sensor,
+    sensor,
+)
+
+INBOX = Path(TemporaryDirectory().name)
+
+
+@asset
+def orders() -> list[int]:
+    """What was ordered."""
+    return [350, 1200]
+
+
+@asset
+def report(orders: list[int]) -> int:
+    """What it comes to."""
+    return sum(orders)
+
+
+@sensor(target="orders", minimum_interval_seconds=10, default_status=DefaultSensorStatus.RUNNING)
+def new_files(context):
+    """A run for every file that came since the last look."""
+    names = sorted(path.name for path in INBOX.glob("*.csv"))
+    new = [name for name in names if name > (context.cursor or "")]
+    if not new:
+        return SkipReason("no new files")
+    return SensorResult(run_requests=[RunRequest(run_key=name) for name in new], cursor=new[-1])
+
+
+@push_sensor(target="orders")
+def order_placed(context):
+    """A run for every order that the shop tells us of."""
+    return RunRequest(run_key=str(context.payload["order"]), tags={"shop": "corner"})
+
+
+@asset_sensor(asset_key="orders", target="report")
+def orders_made(context, event):
+    """The report, whenever the orders were made."""
+    return RunRequest(run_key=event.run_id)
+
+
+INBOX.mkdir()
+(INBOX / "monday.csv").touch()
+print(new_files.evaluate(build_sensor_context()).cursor)
+print(new_files(build_sensor_context(cursor="monday.csv")).skip_message)
+print(order_placed(build_push_sensor_context({"order": 17})).run_key)

@@ -1,0 +1,81 @@
+"""The sensors of a workspace as they were published, and what came of their evaluations."""
+
+from difflib import get_close_matches
+
+import msgspec
+
+from servo.core.events.sensors import SensorMode
+from servo.core.state.rows.automation import (
+    SensorDefinitionRow,
+    SensorEvalRow,
+    SensorMessageRow,
+    SensorStateRow,
+)
+from servo.errors import Invalid, NotFound
+from servo.projection.reader import Snapshot
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """A sensor, and how it stands."""
+
+    definition: SensorDefinitionRow
+    state: SensorStateRow
+
+    @property
+    def name(self) -> str:
+        """The sensor."""
+        return self.definition.sensor_id
+
+    @property
+    def pushed(self) -> bool:
+        """Whether it is told by messages."""
+        return self.definition.mode is SensorMode.PUSH
+
+
+def all_sensors(found: Snapshot) -> list[Listed]:
+    """Every sensor that is deployed, by name."""
+    rows = [row for row in found.rows("sensor_state") if isinstance(row, SensorStateRow)]
+    states = {row.sensor_id: row for row in rows}
+    listed = [
+        Listed(definition=row, state=states[row.sensor_id])
+        for row in found.rows("sensor_definitions")
+        if isinstance(row, SensorDefinitionRow) and row.removed_at is None
+    ]
+    return sorted(listed, key=lambda row: row.name)
+
+
+def one_sensor(found: Snapshot, name: str) -> Listed:
+    """The sensor of this name."""
+    rows = {row.name: row for row in all_sensors(found)}
+    if name not in rows:
+        close = get_close_matches(name, rows, n=1)
+        listed = ", ".join(rows) or "none; deploy some with `servo dev`"
+        raise NotFound(
+            f"there is no sensor {name} in this workspace",
+            remedy=f"did you mean {close[0]}?" if close else f"there is {listed}",
+        )
+    return rows[name]
+
+
+def pushed_sensor(found: Snapshot, name: str) -> Listed:
+    """The push sensor of this name."""
+    row = one_sensor(found, name)
+    if not row.pushed:
+        raise Invalid(
+            f"sensor {name} looks by itself and takes no messages",
+            remedy="define it with @push_sensor, or see `servo sensor list`",
+        )
+    return row
+
+
+def evaluations(found: Snapshot, name: str) -> list[SensorEvalRow]:
+    """What came of the evaluations of a sensor, the newest first."""
+    rows = [row for row in found.rows("sensor_evals") if isinstance(row, SensorEvalRow)]
+    mine = [row for row in rows if row.sensor_id == name]
+    return sorted(mine, key=lambda row: (row.row_version, row.eval_id), reverse=True)
+
+
+def waiting_messages(found: Snapshot, name: str) -> list[SensorMessageRow]:
+    """The messages that wait for a sensor, the oldest first."""
+    rows = [row for row in found.rows("sensor_messages") if isinstance(row, SensorMessageRow)]
+    return sorted((row for row in rows if row.sensor_id == name), key=lambda row: row.arrival)

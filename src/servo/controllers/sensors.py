@@ -1,0 +1,122 @@
+"""Which sensors are to look now, which messages are to be evaluated, and what is worth recording.
+
+A sensor that polls looks again when its interval has passed since it last looked. One that failed
+waits twice as long after every further failure, up to a quarter of an hour or its own interval. One
+that is told by messages is asked about those that wait, oldest first; a message that failed waits
+for itself and keeps no other waiting. Nothing is due that is paused or gone.
+
+Looking and finding nothing is not worth an entry of the ledger each time: an idle workspace would
+write for ever. So an evaluation that asks for nothing and moves nothing is recorded only if it says
+something else than the one before, if the sensor had failed before, and otherwise once an hour, so
+that whoever reads the tables can tell that the sensor is alive.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from servo.core.declared import KIND_LABEL
+from servo.core.events.sensors import SensorEvalStatus, SensorMode
+from servo.core.state.rows.automation import (
+    SensorDefinitionRow,
+    SensorMessageRow,
+    SensorStateRow,
+)
+from servo.core.state.state import State
+from servo.core.state.states import SensorStatus
+
+SHORTEST_INTERVAL = timedelta(milliseconds=100)
+LONGEST_BACKOFF = timedelta(minutes=15)
+MESSAGE_AGAIN_AFTER = timedelta(seconds=10)
+MOST_DOUBLINGS = 20
+ALIVE_EVERY = timedelta(hours=1)
+
+_SHORTEST = timedelta(seconds=1)
+
+
+def is_open(definition: SensorDefinitionRow, row: SensorStateRow) -> bool:
+    """Whether a sensor looks at all: it is defined, not paused, and of a kind that looks."""
+    if KIND_LABEL not in definition.labels:
+        return False  # one that stands for something else, such as conditions
+    return definition.removed_at is None and row.status is not SensorStatus.PAUSED
+
+
+def polls(definition: SensorDefinitionRow) -> bool:
+    """Whether a sensor looks by itself."""
+    return definition.mode is SensorMode.POLL
+
+
+def next_look(
+    definition: SensorDefinitionRow, row: SensorStateRow, looked: datetime | None
+) -> datetime | None:
+    """When a sensor is to look; None for never. `looked` is when it did without a record of it."""
+    if not is_open(definition, row) or not polls(definition):
+        return None
+    last = [at for at in (row.last_evaluation_at, looked) if at is not None]
+    if not last:
+        return definition.created_at
+    interval = max(timedelta(milliseconds=definition.min_interval_ms), SHORTEST_INTERVAL)
+    return max(last) + backed_off(interval, row.consecutive_failures)
+
+
+def backed_off(interval: timedelta, failures: int) -> timedelta:
+    """The pause after so many failures in a row."""
+    if not failures:
+        return interval
+    doubled = max(interval, _SHORTEST) * 2 ** min(failures, MOST_DOUBLINGS)
+    return max(min(doubled, LONGEST_BACKOFF), interval)
+
+
+def next_attempt(message: SensorMessageRow) -> datetime:
+    """When a message is to be evaluated."""
+    if message.last_attempt_at is None:
+        return message.received_at
+    return message.last_attempt_at + backed_off(MESSAGE_AGAIN_AFTER, message.attempts - 1)
+
+
+def due_messages(messages: Iterable[SensorMessageRow], now: datetime) -> list[SensorMessageRow]:
+    """The messages that are due, in the order in which they came."""
+    due = [message for message in messages if next_attempt(message) <= now]
+    return sorted(due, key=lambda message: message.arrival)
+
+
+def due(state: State, now: datetime) -> list[str]:
+    """The sensors that are to look, or to answer a message, by what is on record alone."""
+    rows = list(state.sensor_state.rows.values())
+    looking = [row.sensor_id for row in rows if _is_due(state, row, now)]
+    told = {row.sensor_id for row in due_messages(state.sensor_messages.rows.values(), now)}
+    answering = [row.sensor_id for row in rows if row.sensor_id in told and _answers(state, row)]
+    return sorted({*looking, *answering})
+
+
+def next_due(state: State) -> datetime | None:
+    """When the first of them is."""
+    rows = list(state.sensor_state.rows.values())
+    looks = [next_look(state.sensors.rows[row.sensor_id], row, None) for row in rows]
+    open_ = {row.sensor_id for row in rows if _answers(state, row)}
+    waiting = [m for m in state.sensor_messages.rows.values() if m.sensor_id in open_]
+    instants = [*looks, *(next_attempt(message) for message in waiting)]
+    return min((at for at in instants if at is not None), default=None)
+
+
+def _is_due(state: State, row: SensorStateRow, now: datetime) -> bool:
+    at = next_look(state.sensors.rows[row.sensor_id], row, None)
+    return at is not None and at <= now
+
+
+def _answers(state: State, row: SensorStateRow) -> bool:
+    definition = state.sensors.rows[row.sensor_id]
+    return is_open(definition, row) and not polls(definition)
+
+
+def is_worth_recording(
+    row: SensorStateRow, status: SensorEvalStatus, now: datetime, *, said_before: bool | None
+) -> bool:
+    """Whether a poll that asked for nothing and moved nothing goes on record.
+
+    `said_before` is whether it says what the one before said, None if that is not known.
+    """
+    if status is SensorEvalStatus.FAILED or row.status is not SensorStatus.ACTIVE:
+        return True
+    if row.last_evaluation_at is None or now - row.last_evaluation_at >= ALIVE_EVERY:
+        return True
+    return said_before is False

@@ -1,0 +1,163 @@
+"""What a sensor of several assets is told: what was made of each since it last looked.
+
+    @multi_asset_sensor(monitored_assets=["orders", "customers"], target="report")
+    def both(context):
+        made = context.latest_materialization_records_by_key()
+        if all(made.values()):
+            context.advance_all_cursors()
+            return RunRequest()
+
+The cursor says for each asset which of its outputs the sensor is done with. It counts by the order
+of the ledger and never by time, so nothing is missed and nothing is told twice.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from servo.core.keys import AssetKey
+from servo.errors import Invalid
+from servo.sdk.resources import Resources
+from servo.sdk.sensors import SensorEvaluationContext
+from servo.sdk.specs import to_key
+
+Made = Callable[[AssetKey, int], Sequence[Any]]
+"""What was made of an asset after an entry of the ledger, the oldest first."""
+
+
+class MultiAssetSensorEvaluationContext(SensorEvaluationContext):
+    """What a sensor of several assets is told, and where it says what it is done with."""
+
+    def __init__(self, *, monitored: Iterable[AssetKey], made: Made, **options: Any) -> None:
+        super().__init__(**options)
+        self._monitored = tuple(monitored)
+        self._made = made
+        self._read: dict[AssetKey, Sequence[Any]] = {}
+        self._done = _decoded(self.cursor)
+        self.handled = False
+
+    @property
+    def asset_keys(self) -> Sequence[AssetKey]:
+        """The assets it looks at."""
+        return self._monitored
+
+    def latest_materialization_records_by_key(
+        self, asset_keys: Iterable[Any] | None = None
+    ) -> Mapping[AssetKey, Any]:
+        """The newest output of each asset since the cursor; None for those without."""
+        keys = self._monitored if asset_keys is None else [self._key(key) for key in asset_keys]
+        made = {key: self._since(key) for key in keys}
+        return {key: found[-1] if found else None for key, found in made.items()}
+
+    def materialization_records_for_key(
+        self, asset_key: Any, limit: int | None = None
+    ) -> Sequence[Any]:
+        """The outputs of an asset since the cursor, the oldest first."""
+        return self._since(self._key(asset_key))[:limit]
+
+    def latest_materialization_records_by_partition(self, asset_key: Any) -> Mapping[str, Any]:
+        """The newest output of each partition of an asset that was made since the cursor."""
+        found = self._since(self._key(asset_key))
+        newest = {event.partition_key: event for event in found if event.partition_key is not None}
+        return dict(sorted(newest.items(), key=lambda item: item[1].storage_id))
+
+    def latest_materialization_records_by_partition_and_asset(
+        self,
+    ) -> Mapping[str, Mapping[AssetKey, Any]]:
+        """The same of all assets, by partition first."""
+        found: dict[str, dict[AssetKey, Any]] = {}
+        for key in self._monitored:
+            for name, event in self.latest_materialization_records_by_partition(key).items():
+                found.setdefault(name, {})[key] = event
+        return found
+
+    def advance_cursor(self, materialization_records_by_key: Mapping[Any, Any]) -> None:
+        """Say which output of each asset it is done with, and so with all before it."""
+        for given, record in materialization_records_by_key.items():
+            key = self._key(given)
+            if record is not None:
+                done = max(self._done.get(key.canonical(), 0), record.storage_id)
+                self._done[key.canonical()] = done
+        self._moved()
+
+    def advance_all_cursors(self) -> None:
+        """Say that it is done with everything that was made so far."""
+        self.advance_cursor(self.latest_materialization_records_by_key())
+
+    def update_cursor(self, cursor: str | None) -> None:
+        """The cursor is kept for each asset apart."""
+        del cursor
+        raise _own_cursor(self.sensor_name)
+
+    def _moved(self) -> None:
+        self.handled = True
+        self.cursor = msgspec.json.encode(dict(sorted(self._done.items()))).decode()
+
+    def _since(self, key: AssetKey) -> Sequence[Any]:
+        if key not in self._read:
+            self._read[key] = self._made(key, self._done.get(key.canonical(), 0))
+        done = self._done.get(key.canonical(), 0)
+        return [event for event in self._read[key] if event.storage_id > done]
+
+    def _key(self, given: Any) -> AssetKey:
+        key = to_key(given)
+        if key not in self._monitored:
+            raise Invalid(
+                f"sensor {self.sensor_name} does not look at {key}",
+                remedy="add it to monitored_assets",
+            )
+        return key
+
+
+def build_multi_asset_sensor_context(
+    monitored_assets: Iterable[Any],
+    instance: Any = None,
+    cursor: str | None = None,
+    resources: Mapping[str, Any] | None = None,
+    **rest: Any,
+) -> MultiAssetSensorEvaluationContext:
+    """A context to call the function of a sensor of several assets with, in a test."""
+
+    def made(key: AssetKey, after: int) -> Sequence[Any]:
+        found = instance.fetch_materializations(key, ascending=True).records if instance else ()
+        return [event for event in found if event.storage_id > after]
+
+    return MultiAssetSensorEvaluationContext(
+        monitored=[to_key(key) for key in monitored_assets],
+        made=made,
+        cursor=cursor,
+        instance=instance,
+        resources=Resources(resources),
+        sensor_name=rest.get("sensor_name") or "",
+    )
+
+
+def check_handled(context: MultiAssetSensorEvaluationContext, *, asks: bool, moves: bool) -> None:
+    """`Invalid` if a sensor asks for runs and would be told of the same outputs again."""
+    if moves:
+        raise _own_cursor(context.sensor_name)
+    if asks and not context.handled:
+        raise Invalid(
+            f"sensor {context.sensor_name} asks for runs and would be told the same again",
+            remedy="call context.advance_all_cursors() or context.advance_cursor(…)",
+        )
+
+
+def _own_cursor(name: str) -> Invalid:
+    return Invalid(
+        f"sensor {name} sets a cursor of its own",
+        remedy="use context.advance_all_cursors() or context.advance_cursor(…)",
+    )
+
+
+def _decoded(cursor: str | None) -> dict[str, int]:
+    if cursor is None:
+        return {}
+    try:
+        return msgspec.json.decode(cursor, type=dict[str, int])
+    except msgspec.DecodeError:
+        raise Invalid(
+            f"the cursor {cursor!r} is none of a sensor of several assets",
+            remedy="reset it with `servo sensor cursor NAME --reset`",
+        ) from None

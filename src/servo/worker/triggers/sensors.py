@@ -1,0 +1,343 @@
+"""Sensors at work: evaluated when they are due, and committed with the runs they ask for.
+
+An evaluation and its runs are one batch, headed by the evaluation: the cursor has moved, or the
+message is answered, if and only if the runs exist. What was not committed is due again, so whoever
+is killed between any two steps has done nothing, or everything.
+
+One evaluation of a sensor at a time. Sensors have evaluators of their own, so that none of them
+keeps a schedule waiting. One that hangs holds an evaluator until its timeout; then it is backed
+off, so of all the time there is it takes less and less. More of them than there are evaluators make
+the others wait for the timeouts of those before them, and for no longer.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from datetime import datetime, timedelta
+
+import msgspec
+
+from servo.controllers.sensors import (
+    due_messages,
+    is_open,
+    is_worth_recording,
+    next_attempt,
+    next_look,
+    polls,
+)
+from servo.core.declared import KIND_LABEL
+from servo.core.events.assets import DynamicPartitionsChanged
+from servo.core.events.envelope import Answer, Event
+from servo.core.events.sensors import (
+    PollTrigger,
+    PushTrigger,
+    SensorEvalStatus,
+    SensorEvaluated,
+)
+from servo.core.fold.limits import MAX_MESSAGE_ATTEMPTS
+from servo.core.state.rows.automation import (
+    SensorDefinitionRow,
+    SensorMessageRow,
+    SensorStateRow,
+)
+from servo.core.state.state import State
+from servo.errors import Invalid
+from servo.worker.evaluating.messages import Arrived, Evaluated, EvaluatedMany, Look, Message
+from servo.worker.triggers.host import Means
+
+SENSORS_AT_ONCE = 4
+MESSAGES_AT_ONCE = 250
+COMMIT_SECONDS = 30
+MOST_SAID = 4_000
+"""Characters of what a sensor says that are recorded."""
+
+ANSWER_SECONDS = 5.0
+"""What an evaluator gets on top of a timeout, to answer about the messages before."""
+
+_RUNS = "runs"
+_WATCHES = frozenset({"assets", _RUNS})
+_MILLISECOND = timedelta(milliseconds=1)
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+_LOST = ("stale_state_version", "state_version_", "poll_passed", "sensor_paused", "unknown_sensor")
+"""How refusals begin that need no record: somebody else was first, or nobody wants to know."""
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """A sensor as it stood when it was found to be due."""
+
+    definition: SensorDefinitionRow
+    row: SensorStateRow
+    seq: int
+    now: datetime
+
+    @property
+    def name(self) -> str:
+        """The sensor."""
+        return self.definition.sensor_id
+
+    @property
+    def seconds(self) -> float:
+        """How long its evaluation may take."""
+        return self.definition.timeout_ms / 1000
+
+
+class Sensors:
+    """The sensors of a workspace."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+        self._looked: dict[str, tuple[datetime, int]] = {}
+        self._said: dict[str, str] = {}
+        self._passed: dict[str, tuple[int, datetime]] = {}
+        self._next: datetime | None = None
+
+    def look(self, state: State, now: datetime) -> bool:
+        """Begin the evaluations that are due."""
+        begun = False
+        for seen in self._due(state, now):
+            if polls(seen.definition):
+                work = lambda seen=seen: self._poll(state, seen)  # noqa: E731 - bound now
+            else:
+                work = lambda seen=seen: self._answer(state, seen)  # noqa: E731 - bound now
+            begun |= self._means.begin(f"sensor {seen.name}", work)
+        return begun
+
+    def next_due(self) -> datetime | None:
+        """When the first sensor is due."""
+        return self._next
+
+    def renew(self) -> None:
+        """The code has changed."""
+        self._means.renew()
+
+    def close(self) -> None:
+        """End what evaluates."""
+        self._means.close()
+
+    def is_due(self, state: State, now: datetime) -> bool:
+        """Whether an evaluation is due."""
+        return bool(self._due(state, now))
+
+    def _due(self, state: State, now: datetime) -> list[Seen]:
+        found: list[Seen] = []
+        later: list[datetime] = []
+        for row in list(state.sensor_state.rows.values()):
+            if self._means.is_busy(f"sensor {row.sensor_id}"):
+                continue
+            definition = state.sensors.rows[row.sensor_id]
+            at = self._at(state, definition, row)
+            if at is not None and at <= now:
+                found.append(Seen(definition=definition, row=row, seq=state.seq, now=now))
+            elif at is not None:
+                later.append(at)
+        self._next = min(later, default=None)
+        return found
+
+    def _at(
+        self, state: State, definition: SensorDefinitionRow, row: SensorStateRow
+    ) -> datetime | None:
+        """When a sensor is due; None if nothing is known of it that would make it so."""
+        looked, seq = self._looked.get(row.sensor_id, (None, -1))
+        if polls(definition):
+            watches = definition.labels.get(KIND_LABEL) in _WATCHES
+            if watches and seq == state.seq and not row.consecutive_failures:
+                return None  # nothing has happened that it could see
+            return next_look(definition, row, looked)
+        if not is_open(definition, row) or not row.messages_waiting:
+            return None
+        version, retry_at = self._passed.get(row.sensor_id, (-1, _EPOCH))
+        return retry_at if version == row.row_version else _EPOCH
+
+    # --- polls, on a thread that may wait -----------------------------------------------------
+
+    def _poll(self, state: State, seen: Seen) -> None:
+        while self._look(state, seen):
+            row = state.sensor_state.rows[seen.name]
+            seen = msgspec.structs.replace(seen, row=row, seq=state.seq)
+
+    def _look(self, state: State, seen: Seen) -> bool:
+        """Evaluate a sensor once, and record it; whether it has more to say."""
+        row = seen.row
+        epoch = epoch_of(seen)
+        question = look_of(seen, f"{seen.name}:{epoch}:{self._means.token()}")
+        answer = self._ask(seen, question)
+        answer = _without_known(state, answer)
+        said = self._said.get(seen.name)
+        said_before = None if said is None else said == answer.skipped
+        self._said[seen.name] = answer.skipped
+        self._looked[seen.name] = (seen.now, seen.seq)
+        moved = answer.cursor not in (None, row.cursor)
+        if not (answer.runs or answer.dynamic or moved) and not is_worth_recording(
+            row, status_of(answer), seen.now, said_before=said_before
+        ):
+            return False
+        head = PollTrigger(poll_epoch=epoch)
+        sent = self._send("look", evaluated(seen, question.eval_id, head, answer))
+        if refused := _refusal(sent):
+            failed = evaluated(seen, question.eval_id, head, Evaluated(error=refused))
+            _ = self._means.commit("look-refused", failed)
+        return answer.more and not isinstance(sent, Invalid) and sent.result().applied
+
+    def _send(self, name: str, events: list[Event]) -> "Future[Answer] | Invalid":
+        """Send a batch on its way; what is wrong with it, if it cannot go there."""
+        try:
+            return self._means.submit(name, events)
+        except Invalid as error:
+            return error
+
+    def _ask(self, seen: Seen, question: Look) -> Evaluated:
+        row = seen.row
+        if row.cursor is None and seen.definition.labels.get(KIND_LABEL) == _RUNS:
+            # Where it begins is decided before any of its code can fail: from here on it is told of
+            # every run, of those before it of none.
+            return Evaluated(cursor=str(row.row_version), skipped="it begins here", more=True)
+        return self._means.office.ask(question, seen.seconds)
+
+    # --- messages, on a thread that may wait --------------------------------------------------
+
+    def _answer(self, state: State, seen: Seen) -> None:
+        """Evaluate the messages that are due, oldest first."""
+        rows = [
+            row for row in list(state.sensor_messages.rows.values()) if row.sensor_id == seen.name
+        ]
+        due = due_messages(rows, seen.now)
+        if not due:
+            # As the sensor stood then: whatever has come since is looked at again.
+            retry_at = min((next_attempt(row) for row in rows), default=seen.now)
+            self._passed[seen.name] = (seen.row.row_version, retry_at)
+        while due:
+            due = due[self._answer_some(state, seen, due[:MESSAGES_AT_ONCE]) :]
+
+    def _answer_some(self, state: State, seen: Seen, rows: Sequence[SensorMessageRow]) -> int:
+        """Evaluate the first of these messages, and record it; how many."""
+        asked = Arrived(sensor_id=seen.name, messages=tuple(message_of(row) for row in rows))
+        found = self._means.office.ask(asked, seen.seconds + ANSWER_SECONDS)
+        if isinstance(found, EvaluatedMany):
+            self._record(state, seen, rows, found.answers)
+            return len(found.answers)
+        if len(rows) > 1:
+            # One of them has hung, or ended the process, and nobody knows which.
+            return sum(self._answer_some(state, seen, (row,)) for row in rows)
+        self._record(state, seen, rows, (found,))
+        return 1
+
+    def _record(
+        self,
+        state: State,
+        seen: Seen,
+        rows: Sequence[SensorMessageRow],
+        answers: Sequence[Evaluated],
+    ) -> None:
+        pairs = [
+            (row, _without_known(state, answer)) for row, answer in zip(rows, answers, strict=False)
+        ]
+        sent = [(row, self._send("message", answered(seen, row, answer))) for row, answer in pairs]
+        for row, batch in sent:
+            if refused := _refusal(batch):
+                failed = answered(seen, row, Evaluated(error=refused))
+                _ = self._means.commit("message-refused", failed)
+
+
+# --- what is asked, and what is recorded ----------------------------------------------------------
+
+
+def _refusal(sent: "Future[Answer] | Invalid") -> str:
+    """Why a batch was refused, if that is to be recorded."""
+    if isinstance(sent, Invalid):
+        return f"refused: {sent}"
+    answer = sent.result(COMMIT_SECONDS)
+    if answer.applied or answer.reason.startswith(_LOST):
+        return ""
+    return f"refused: {answer.reason}"
+
+
+def epoch_of(seen: Seen) -> int:
+    """The number of a poll: its time, and more than that of the one before."""
+    return max((seen.now - _EPOCH) // _MILLISECOND, (seen.row.last_poll_epoch or 0) + 1)
+
+
+def look_of(seen: Seen, eval_id: str) -> Look:
+    """What an evaluator is asked."""
+    row = seen.row
+    return Look(
+        sensor_id=seen.name,
+        eval_id=eval_id,
+        cursor=row.cursor,
+        seq=seen.seq,
+        since=row.row_version,
+        failures=row.consecutive_failures,
+    )
+
+
+def message_of(row: SensorMessageRow) -> Message:
+    """A message as an evaluator is told it."""
+    return Message(
+        message_id=row.message_id,
+        eval_id=f"{row.sensor_id}:m{row.arrival}:{row.attempts + 1}",
+        received_at=row.received_at,
+        payload=row.payload,
+        payload_digest=row.payload_digest,
+    )
+
+
+def status_of(answer: Evaluated) -> SensorEvalStatus:
+    """What came of an evaluation, in one word."""
+    if answer.error:
+        return SensorEvalStatus.FAILED
+    if answer.runs:
+        return SensorEvalStatus.TRIGGERED
+    return SensorEvalStatus.SKIPPED if answer.skipped else SensorEvalStatus.NO_NEW_DATA
+
+
+def answered(seen: Seen, row: SensorMessageRow, answer: Evaluated) -> list[Event]:
+    """The batch of an evaluation of a message."""
+    if answer.error and row.attempts + 1 >= MAX_MESSAGE_ATTEMPTS:
+        told = f"{answer.error}; given up after {MAX_MESSAGE_ATTEMPTS} attempts"
+        answer = msgspec.structs.replace(answer, error=told)
+    return evaluated(seen, message_of(row).eval_id, PushTrigger(message_id=row.message_id), answer)
+
+
+def evaluated(
+    seen: Seen, eval_id: str, trigger: PollTrigger | PushTrigger, answer: Evaluated
+) -> list[Event]:
+    """The batch of an evaluation: how it went, then what it changes and the runs it asks for."""
+    pushed = isinstance(trigger, PushTrigger)
+    changed = "; ".join(_words(change) for change in answer.dynamic)
+    status = status_of(answer)
+    head = SensorEvaluated(
+        sensor_id=seen.name,
+        eval_id=eval_id,
+        trigger=trigger,
+        expected_state_version=None if pushed else seen.row.state_version,
+        cursor_before=None if pushed else seen.row.cursor,
+        cursor_after=None if pushed or answer.error else answer.cursor,
+        status=SensorEvalStatus.SKIPPED
+        if changed and status is SensorEvalStatus.NO_NEW_DATA
+        else status,
+        message="; ".join(filter(None, (answer.error or answer.skipped, changed)))[:MOST_SAID],
+        run_keys=tuple(run.requested.run_key for run in answer.runs),
+    )
+    runs = [event for run in answer.runs for event in (run.requested, run.planned)]
+    return [head, *answer.dynamic, *runs]
+
+
+def _words(change: DynamicPartitionsChanged) -> str:
+    added, removed = len(change.added), len(change.removed)
+    counts = [f"{added} added"] if added else []
+    counts += [f"{removed} removed"] if removed else []
+    return f"partitions of {change.set_name}: {', '.join(counts)}"
+
+
+def _without_known(state: State, answer: Evaluated) -> Evaluated:
+    """An answer without changes of partitions that change nothing."""
+    known = state.dynamic_partitions.rows
+    changes: list[DynamicPartitionsChanged] = []
+    for change in answer.dynamic:
+        name = change.set_name
+        left = msgspec.structs.replace(
+            change,
+            added=tuple(key for key in change.added if (name, key) not in known),
+            removed=tuple(key for key in change.removed if (name, key) in known),
+        )
+        if left.added or left.removed:
+            changes.append(left)
+    return msgspec.structs.replace(answer, dynamic=tuple(changes))
