@@ -50,7 +50,7 @@ def order_placed(context):
 @asset_sensor(asset_key="orders", target="report")
 def orders_made(context, event):
     """The report, whenever the orders were made."""
-    return RunRequest(run_key=event.run_id)
+    return RunRequest(run_key=event.run_id, tags={"because_of": context.sensor_name})
 
 
 INBOX.mkdir()

@@ -346,6 +346,17 @@ def test_an_answer_that_cannot_go_into_the_ledger_is_a_failure(pushed: Host) -> 
     assert (told["a"][:8], told["b"]) == ("refused:", "fine")
 
 
+def test_a_sensor_that_is_paused_meanwhile_is_told_no_more(pushed: Host) -> None:
+    def paused_meanwhile(_: Question) -> EvaluatedMany:
+        pushed.tell(SensorPaused(sensor_id="s"))
+        return EvaluatedMany(answers=(Evaluated(),))
+
+    pushed.office.say = paused_meanwhile
+    pushed.tell(*messages("a", "b", "c"))
+    assert pushed.look() == 1
+    assert pushed.row.messages_waiting == 3
+
+
 def test_messages_wait_for_a_paused_sensor(pushed: Host) -> None:
     pushed.tell(SensorPaused(sensor_id="s"))
     pushed.tell(*messages("a"))

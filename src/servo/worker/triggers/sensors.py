@@ -204,7 +204,7 @@ class Sensors:
             # As the sensor stood then: whatever has come since is looked at again.
             retry_at = min((next_attempt(row) for row in rows), default=seen.now)
             self._passed[seen.name] = (seen.row.row_version, retry_at)
-        while due:
+        while due and is_open(state.sensors.rows[seen.name], state.sensor_state.rows[seen.name]):
             due = due[self._answer_some(state, seen, due[:MESSAGES_AT_ONCE]) :]
 
     def _answer_some(self, state: State, seen: Seen, rows: Sequence[SensorMessageRow]) -> int:
