@@ -7,7 +7,12 @@ import servo
 from servo.core.automation.assets import Asset, Graph
 from servo.core.automation.condition import AutomationCondition as A
 from servo.core.automation.evaluating import Evaluator
-from servo.core.events.assets import AssetWiped
+from servo.core.events.assets import (
+    AssetDefinition,
+    AssetObserved,
+    AssetWiped,
+    DefinitionsDeployed,
+)
 from servo.core.events.backfills import BackfillCreated, BackfillState, ExplicitSelector
 from servo.core.events.backfills import BackfillStateChanged as StateChanged
 from servo.core.events.freshness import FreshnessChanged
@@ -35,10 +40,10 @@ class Snapshot:
         return list(self._story.state.tables[table].values())
 
 
-def told(story: Story, since: int = 0) -> Evaluator:
+def told(story: Story, since: int = 0, last: datetime | None = None) -> Evaluator:
     assets = [Asset(key="ns/a", space=SPACE, condition=A.missing()), Asset(key="ns/b")]
     evaluator = Evaluator(Graph(assets, lambda selection, key: key in selection))
-    Facts(Snapshot(story), {"ns/a": SPACE}).tell(evaluator, since)
+    Facts(Snapshot(story), {"ns/a": SPACE}).tell(evaluator, since, last)
     return evaluator
 
 
@@ -90,6 +95,20 @@ def test_what_came_after_the_last_evaluation_is_new() -> None:
     assert (facts.made, facts.updated) == (0b011, 0b010)
     story.tell(AssetWiped(asset_key="ns/a", partition_keys=(GREEN,)))
     assert told(story, since).world.facts["ns/a", ""].made == 0b001
+
+
+def test_an_observation_is_new_once() -> None:
+    story = Story()
+    story.tell(AssetObserved(asset_key="ns/b", data_version="1"))
+    first = told(story).world.facts["ns/b", ""]
+    assert (first.made, first.updated) == (1, 1)
+    since, last = story.state.seq, story.state.ts
+    story.tell(DefinitionsDeployed(deployment_id="d", assets=(AssetDefinition(asset_key="ns/b"),)))
+    later = told(story, since, last).world.facts["ns/b", ""]
+    assert (later.made, later.updated) == (1, 0)
+    story.wait(minutes=1)
+    story.tell(AssetObserved(asset_key="ns/b", data_version="2"))
+    assert told(story, since, last).world.facts["ns/b", ""].updated == 1
 
 
 def test_freshness_as_it_is_recorded() -> None:
