@@ -1,6 +1,6 @@
 """The conditions of a project, ready to be evaluated."""
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -9,9 +9,14 @@ import msgspec
 from servo.core.automation.assets import Asset, Check, Dependency, Graph
 from servo.core.automation.spaces import UNPARTITIONED
 from servo.core.keys import AssetKey
+from servo.errors import Invalid
 from servo.sdk.condition_spaces import KeySpace, is_same, mapping_between
 from servo.sdk.project import Project
 from servo.sdk.selection import AssetSelection
+from servo.sdk.sensors import AutomationConditionSensorDefinition
+
+DEFAULT_SENSOR = "default_automation_condition_sensor"
+"""The sensor of all conditions that no other sensor evaluates."""
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +61,7 @@ def _asset(
         space=spaces.get(name, UNPARTITIONED),
         deps=tuple(_dependency(project, key, up, spaces) for up in project.upstream[key]),
         checks=tuple(_checks(project, key)),
-        condition=spec.automation_condition if condition else None,
+        condition=spec.automation_condition if condition and key in project.makers else None,
         code_version=spec.code_version or "",
     )
 
@@ -97,3 +102,31 @@ def _selector(project: Project) -> Callable[[Any, str], bool]:
         return key in resolved[name]
 
     return selects
+
+
+def divided(
+    project: Project, sensors: Iterable[AutomationConditionSensorDefinition]
+) -> dict[str, list[AssetKey]]:
+    """The assets with conditions by the name of the sensor that evaluates them, in graph order.
+
+    Only what has code can be asked for. What no sensor names is for the default one; `Invalid` if
+    two name the same asset, because each would ask for it.
+    """
+    found: dict[str, list[AssetKey]] = {}
+    taken: dict[AssetKey, str] = {}
+    conditions = {key for key in project.makers if project.specs[key].automation_condition}
+    for sensor in sensors:
+        chosen = AssetSelection.from_coercible(sensor.target).resolve(project)
+        found[sensor.name] = [key for key in chosen if key in conditions]
+        for key in found[sensor.name]:
+            if key in taken:
+                raise Invalid(
+                    f"the sensors {taken[key]} and {sensor.name} both evaluate the condition of "
+                    f"{key}",
+                    remedy="let their targets not overlap",
+                )
+            taken[key] = sensor.name
+    left = [key for key in project.order if key in conditions and key not in taken]
+    if left:
+        found.setdefault(DEFAULT_SENSOR, []).extend(left)
+    return found

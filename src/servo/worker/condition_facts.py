@@ -5,6 +5,7 @@ after it. So a process that starts goes on from where another stopped.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -44,10 +45,14 @@ class Facts:
         for task in self.tasks:
             self._targets.setdefault(task.run_id, set()).update((task.asset_key, *task.also_makes))
 
-    def tell(self, evaluator: Evaluator, since: int) -> None:
-        """Tell what was so at entry `since`, and what came after it as news."""
+    def tell(self, evaluator: Evaluator, since: int, last: datetime | None = None) -> None:
+        """Tell what was so at entry `since`, and what came after it as news.
+
+        `last` is when the last evaluation was: rows do not say which entry an observation is from.
+        """
         self._evaluator = evaluator
-        told = sorted([*self._makings(), *self._sightings(), *self._checkings()], key=_order)
+        seen = [(since + (last is None or at > last), 0, tell) for at, tell in self._sightings()]
+        told = sorted([*self._makings(), *seen, *self._checkings()], key=_order)
         for _, _, tell in (item for item in told if item[0] <= since):
             tell()
         evaluator.begin()
@@ -105,14 +110,14 @@ class Facts:
             same_data=bits if same else 0,
         )
 
-    def _sightings(self) -> Iterator[Telling]:
+    def _sightings(self) -> Iterator[tuple[datetime, Callable[[], None]]]:
         """When assets that others make were last seen."""
         for row in self._of("assets", AssetRow):
             seen, known = row.last_observed_at, row.asset_key in self._evaluator.graph.assets
             if known and seen is not None and row.last_materialization_id is None:
                 bits = self._bits(row.asset_key, None)
                 made = self._evaluator.world.made
-                yield row.row_version, 0, partial(made, row.asset_key, bits, seen)
+                yield seen, partial(made, row.asset_key, bits, seen)
 
     def _checkings(self) -> Iterator[Telling]:
         known = {

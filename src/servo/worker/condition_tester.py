@@ -74,7 +74,7 @@ def evaluate_automation_conditions(
     chosen = _chosen(project, asset_selection)
     conditions = conditions_of(project, now, store=instance, known=before.known, chosen=chosen)
     evaluator = Evaluator(conditions.graph, states=before.states, last=before.last)
-    Facts(snapshot, conditions.spaces).tell(evaluator, before.seq)
+    Facts(snapshot, conditions.spaces).tell(evaluator, before.seq, before.last)
     tick = evaluator.tick(now)
     after = AutomationCursor(
         states={**before.states, **tick.states},

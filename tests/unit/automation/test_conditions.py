@@ -175,16 +175,16 @@ def test_a_partition_that_comes_is_asked_for_when_what_it_needs_is_there() -> No
 
 
 def test_what_one_run_cannot_make_is_asked_for_after_it_was_made() -> None:
-    day = Asset(key="a", space=THREE, condition=A.missing())
-    whole = Asset(
-        key="b",
-        deps=(Dependency(key="a", mapping=EVERYTHING, together=False),),
-        condition=A.eager(),
-    )
-    bench = Bench(day, whole)
-    assert bench.tick() == {"a": 0b111}
-    bench.make("a", 0b111)
-    assert bench.tick() == {"b": 1}
+    for together in (True, False):
+        day = Asset(key="a", space=THREE, condition=A.execution_failed())
+        dep = Dependency(key="a", mapping=EVERYTHING, together=together)
+        bench = Bench(day, Asset(key="b", deps=(dep,), condition=A.eager()))
+        bench.make("a", 0b111)
+        assert bench.tick() == {}
+        bench.world.failed("a", 0b10)
+        assert bench.tick() == ({"a": 0b10, "b": 1} if together else {"a": 0b10})
+        bench.make("a", 0b10, with_assets=("a", "b") if together else ("a",))
+        assert bench.tick() == ({} if together else {"b": 1})
 
 
 def test_dependencies_that_are_ignored_do_not_count() -> None:

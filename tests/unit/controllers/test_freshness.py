@@ -116,6 +116,8 @@ def test_another_policy_is_judged_at_once_and_none_makes_it_unknown() -> None:
     assert project.changes() == [("ns/a", "PASS")]
     project.deploy()
     assert project.changes() == [("ns/a", "UNKNOWN")]
+    project.story.wait(hours=9)
+    assert project.changes() == []
 
 
 def test_a_policy_that_cannot_be_read_says_nothing() -> None:
