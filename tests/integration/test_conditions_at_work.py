@@ -24,7 +24,7 @@ from servo.core.events.automation import AutomationEvaluated
 from servo.core.events.envelope import Batch
 from servo.core.events.runs import RunRequested
 from servo.runtime.service import Service
-from servo.sdk.condition_sensors import DEFAULT_SENSOR
+from servo.sdk.condition_graph import DEFAULT_SENSOR
 from servo.testing.command_line import asked, servo
 from servo.worker.evaluating.conditions import Room
 from servo.worker.evaluating.desk import Desk, Records, Surroundings

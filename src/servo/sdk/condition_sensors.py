@@ -8,13 +8,10 @@ from typing import Any
 
 from servo.core.events.sensors import SensorUpserted
 from servo.core.keys import AssetKey
-from servo.errors import Invalid
+from servo.sdk.condition_graph import DEFAULT_SENSOR, divided
 from servo.sdk.project import Project
 from servo.sdk.run_requests import DefaultSensorStatus
-from servo.sdk.selection import AssetSelection
 from servo.sdk.sensors import AutomationConditionSensorDefinition
-
-DEFAULT_SENSOR = "default_automation_condition_sensor"
 
 AUTOMATION_LABEL = "servo/automation"
 """The label of a sensor that evaluates conditions, and of the runs it asks for."""
@@ -22,30 +19,12 @@ AUTOMATION_LABEL = "servo/automation"
 INTERVAL_S = 1.0
 
 
-def sensors_of_conditions(project: Project) -> dict[str, tuple[AssetKey, ...]]:
+def sensors_of_conditions(project: Project) -> dict[str, list[AssetKey]]:
     """The sensors that evaluate conditions, and the assets of each."""
-    left = {
-        key: None
-        for key in project.order
-        if project.specs[key].automation_condition is not None and key in project.makers
-    }
-    found: dict[str, tuple[AssetKey, ...]] = {}
-    taken: dict[AssetKey, str] = {}
-    for name, sensor in project.sensors.items():
-        if not isinstance(sensor, AutomationConditionSensorDefinition):
-            continue
-        chosen = AssetSelection.from_coercible(sensor.target).resolve(project)
-        mine = tuple(key for key in chosen if key in left or key in taken)
-        for key in mine:
-            if key in taken:
-                raise Invalid(
-                    f"the sensors {taken[key]} and {name} both evaluate the condition of {key}",
-                    remedy="let their targets have no asset in common",
-                )
-            taken[key] = name
-            del left[key]
-        found[name] = mine
-    return {**found, DEFAULT_SENSOR: tuple(left)} if left else found
+    given = project.sensors.values()
+    return divided(
+        project, [one for one in given if isinstance(one, AutomationConditionSensorDefinition)]
+    )
 
 
 def assets_of_sensor(project: Project, sensor_id: str) -> frozenset[AssetKey]:
@@ -64,7 +43,7 @@ def declared_sensors(project: Project) -> tuple[SensorUpserted, ...]:
     return tuple(_declared(project, name, keys) for name, keys in found.items())
 
 
-def _declared(project: Project, name: str, keys: tuple[AssetKey, ...]) -> SensorUpserted:
+def _declared(project: Project, name: str, keys: list[AssetKey]) -> SensorUpserted:
     sensor = _definition(project, name)
     seconds = sensor.minimum_interval_seconds
     return SensorUpserted(

@@ -7,19 +7,17 @@ and has to be remembered with the state of the conditions.
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from functools import cached_property
 from typing import Any
 
 from servo.core import bitmaps
 from servo.core.automation.spaces import EVERYTHING, SAME, Mapping, Universes
 from servo.core.cron import Cron
-from servo.errors import Invalid
+from servo.sdk.mapping_resolution import Moment, edge_between
 from servo.sdk.partition_mapping import (
     AllPartitionMapping,
     IdentityPartitionMapping,
     LastPartitionMapping,
     SpecificPartitionsPartitionMapping,
-    StaticPartitionMapping,
     TimeWindowPartitionMapping,
 )
 from servo.sdk.partitions_definition import PartitionsDefinition
@@ -34,6 +32,7 @@ class KeySpace:
     ) -> None:
         self.definition = definition
         self.fingerprint = repr(definition)
+        self.moment = Moment(now, store)
         there = definition.get_partition_keys(now, store)
         self.keys = tuple(dict.fromkeys((*known, *there)))
         self.there = there
@@ -73,6 +72,10 @@ class KeySpace:
         """A set of keys; those that are unknown are left out."""
         return bitmaps.bitmap(self.numbers[key] for key in keys if key in self.numbers)
 
+    def named(self, bits: int) -> list[str]:
+        """The keys of a set that there are."""
+        return [key for key in self.there if bits >> self.numbers[key] & 1]
+
     def bit_of(self, stored: str) -> int:
         """A partition by the text it is stored under; nothing if there is none."""
         key = self.stored.get(stored)
@@ -80,32 +83,30 @@ class KeySpace:
 
 
 class KeyMapping:
-    """A mapping of two spaces, looked up key by key."""
+    """A mapping of two spaces, as whoever plans would follow it."""
 
     def __init__(self, above: KeySpace, below: KeySpace, mapping: Any) -> None:
         self.above = above
         self.below = below
-        self.mapping = mapping
-
-    @cached_property
-    def _edges(self) -> list[tuple[int, int]]:
-        """For every partition below, its bit and those above that it is made from."""
-        sources = (
-            (key, _sources(self.above, self.below, self.mapping, key)) for key in self.below.there
-        )
-        return [(1 << self.below.numbers[key], self.above.bits(found)) for key, found in sources]
+        self._edge = edge_between(above.definition, below.definition, mapping, below.moment)
+        # Where partitions have the numbers of this moment, sets of them are mapped whole.
+        self._whole = all(list(space.keys) == space.there for space in (above, below))
 
     def downstream(self, bits: int, universes: Universes) -> int:
         """What is made from any of these."""
-        found = [below for below, above in self._edges if above & bits]
-        return sum(found) & universes[1]
+        if self._whole:
+            return self._edge.downstream_bits(bits & universes[0]) & universes[1]
+        keys = self.above.named(bits & universes[0])
+        found = [key for one in keys for key in self._edge.downstream_of(one)]
+        return self.below.bits(found) & universes[1]
 
     def upstream(self, bits: int, universes: Universes) -> int:
         """What any of these is made from."""
-        result = 0
-        for below, above in self._edges:
-            result |= above if below & bits else 0
-        return result & universes[0]
+        if self._whole:
+            return self._edge.upstream_bits(bits & universes[1]) & universes[0]
+        keys = self.below.named(bits & universes[1])
+        found = [key for one in keys for key in self._edge.upstream_of(one).keys]
+        return self.above.bits(found) & universes[0]
 
 
 def mapping_between(above: Any, below: Any, mapping: Any) -> Mapping:
@@ -141,53 +142,6 @@ class _Few:
     def upstream(self, bits: int, universes: Universes) -> int:
         """Those partitions."""
         return self._bits & universes[0] if bits else 0
-
-
-def _sources(above: KeySpace, below: KeySpace, mapping: Any, key: str) -> Sequence[str]:
-    """The keys that a partition is made from."""
-    times = (above.definition, below.definition)
-    match mapping:
-        case LastPartitionMapping():
-            return above.there[-1:]
-        case SpecificPartitionsPartitionMapping():
-            return list(mapping.partition_keys)
-        case StaticPartitionMapping():
-            made = mapping.downstream_partition_keys_by_upstream_partition_key
-            return [up for up in above.there if key in made.get(up, ())]
-        case None | TimeWindowPartitionMapping() if all(
-            isinstance(one, TimeWindowPartitionsDefinition) for one in times
-        ):
-            return _windows(above, below, mapping or TimeWindowPartitionMapping(), key)
-        case None | IdentityPartitionMapping():
-            return [key]
-        case _:
-            raise Invalid(
-                f"conditions cannot follow {type(mapping).__name__} here",
-                remedy="use a mapping of equal keys, of windows of time, or of all partitions",
-            )
-
-
-def _windows(above: KeySpace, below: KeySpace, mapping: Any, key: str) -> Sequence[str]:
-    """The windows above that overlap with one below, and as many around them as are asked for."""
-    window = _definition(below).time_window_for_partition_key(key)
-    up = _definition(above)
-    over = [
-        number
-        for number, other in enumerate(above.there)
-        if (span := up.time_window_for_partition_key(other)).start < window.end
-        and window.start < span.end
-    ]
-    if not over:
-        return []
-    first = max(over[0] + mapping.start_offset, 0)
-    return above.there[first : max(over[-1] + mapping.end_offset + 1, 0)]
-
-
-def _definition(space: KeySpace) -> TimeWindowPartitionsDefinition:
-    definition = space.definition
-    if not isinstance(definition, TimeWindowPartitionsDefinition):
-        raise Invalid(f"{definition!r} has no time", remedy="use partitions of time")
-    return definition
 
 
 def _late(

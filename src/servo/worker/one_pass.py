@@ -11,7 +11,7 @@ from datetime import datetime
 
 import msgspec
 
-from servo.controllers import freshness, timers
+from servo.controllers import freshness, sensors, timers
 from servo.controllers.schedules import Timetable
 from servo.core.declared import Declared
 from servo.core.state.state import State
@@ -74,9 +74,16 @@ def _due(state: State, now: datetime) -> Outlook:
     timetable.look(state)
     if ticking := timetable.due(now):
         return Outlook(why=f"schedules are due: {', '.join(ticking[:5])}")
+    if looking := sensors.due(state, now):
+        return Outlook(why=f"sensors are due: {', '.join(looking[:5])}")
     if freshness.reconcile(state, now):
         return Outlook(why="the freshness of an asset has changed")
-    instants = [timetable.next_due(), timers.next_due(state), freshness.next_due(state)]
+    instants = [
+        timetable.next_due(),
+        sensors.next_due(state),
+        timers.next_due(state),
+        freshness.next_due(state),
+    ]
     return Outlook(next_due=min((at for at in instants if at is not None), default=None))
 
 

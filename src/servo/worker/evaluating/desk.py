@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from servo.core.canonical import sha256_hex
+from servo.core.events.assets import DynamicPartitionsChanged
 from servo.core.events.runs import SourceRef
 from servo.core.keys import AssetKey
 from servo.core.plan import Plan
@@ -99,12 +100,22 @@ class Desk:
         context = InitResourceContext(log=self.log)
         return open_resources(self.project.resources, needed, self._environ, context=context)
 
-    def run(self, trigger: Trigger, request: RunRequest, run_key: str) -> AskedRun:
-        """The run that a request asks for, under this key."""
+    def run(
+        self,
+        trigger: Trigger,
+        request: RunRequest,
+        run_key: str,
+        *,
+        changing: Sequence[DynamicPartitionsChanged] = (),
+    ) -> AskedRun:
+        """The run that a request asks for, under this key.
+
+        `changing` are the dynamic partitions that come and go in the same batch, before the run.
+        """
         resolved = self._resolved(trigger, request)
         labels = self._labels(trigger, resolved.job, request)
         wanted = Wanted(
-            plan=self._plan(resolved.keys, request)
+            plan=self._plan(resolved.keys, request, changing)
             if request.asset_check_keys is None
             else self._checks(resolved.keys, request, trigger.what),
             run_key=run_key,
@@ -195,18 +206,40 @@ class Desk:
                 )
         return plan_assets(self.project, keys, checks=tuple(request.asset_check_keys or ()))
 
-    def _plan(self, keys: tuple[AssetKey, ...], request: RunRequest) -> Plan:
+    def _plan(
+        self,
+        keys: tuple[AssetKey, ...],
+        request: RunRequest,
+        changing: Sequence[DynamicPartitionsChanged],
+    ) -> Plan:
         if request.partition_key is not None:
             return plan_assets(
                 self.project,
                 keys,
                 partition_keys=[request.partition_key],
                 now=self.clock.now(),
-                dynamic_partitions=self.instance(),
+                dynamic_partitions=_Changed(self.instance(), changing),
             )
         if keys not in self._plans:
             self._plans[keys] = plan_assets(self.project, keys)
         return self._plans[keys]
+
+
+class _Changed:
+    """The dynamic partitions of a workspace, as they will be once some have come and gone."""
+
+    def __init__(self, instance: Any, changing: Sequence[DynamicPartitionsChanged]) -> None:
+        self._instance = instance
+        self._changing = changing
+
+    def get_dynamic_partitions(self, partitions_def_name: str) -> list[str]:
+        """The keys of a set."""
+        keys = dict.fromkeys(self._instance.get_dynamic_partitions(partitions_def_name))
+        for change in self._changing:
+            if change.set_name == partitions_def_name:
+                keys |= dict.fromkeys(change.added)
+                keys = {key: None for key in keys if key not in change.removed}
+        return list(keys)
 
 
 def _fingerprint(resolved: Resolved, request: RunRequest, labels: Mapping[str, str]) -> str:

@@ -40,7 +40,7 @@ def _answer(desk: Desk, schedule: ScheduleDefinition, asked: Tick) -> SensorResu
         context = ScheduleEvaluationContext(
             scheduled_execution_time=asked.scheduled_for.astimezone(zone),
             schedule_name=schedule.name,
-            instance=desk.instance,
+            instance=desk.instance() if schedule.execution_fn is not None else None,
             resources=resources,
             log=desk.log,
         )

@@ -185,9 +185,11 @@ def _requested(
             remedy=f"ask for at most {MOST_RUNS:,}, and go on from a cursor the next time",
         )
     trigger = _trigger(sensor, asked.eval_id)
+    dynamic = tuple(_changed(sensor, one) for one in found.dynamic_partitions_requests or ())
     runs = [
-        desk.run(trigger, request, _run_key(sensor, asked.eval_id, request, number))
+        desk.run(trigger, request, key, changing=dynamic)
         for number, request in enumerate(found.run_requests or ())
+        if (key := _run_key(sensor, asked.eval_id, request, number))
     ]
     gone, passed_over = set[str](), ""
     if isinstance(asked, Look):  # a message is answered once, and cannot ask again
@@ -195,7 +197,7 @@ def _requested(
     new = [run for run in runs if run.requested.run_key not in gone]
     return Evaluated(
         runs=tuple(new),
-        dynamic=tuple(_changed(sensor, one) for one in found.dynamic_partitions_requests or ()),
+        dynamic=dynamic,
         skipped=passed_over or getattr(found.skip_reason, "skip_message", None) or "",
     )
 
