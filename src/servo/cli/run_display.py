@@ -11,6 +11,7 @@ from rich.text import Text
 
 from servo.cli.hosts import Host
 from servo.cli.output import console, number, plural, size
+from servo.cli.run_rows import place_shown
 from servo.cli.tables import facts
 from servo.core.state.rows.assets import MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
@@ -81,18 +82,22 @@ def _now(host: Host, run: RunRow) -> Table:
     mine = [task for task in tasks if task.run_id == run.run_id]
     by_state = {state: [t for t in mine if t.state is state] for state in TaskState}
     for task in by_state[TaskState.FAILED][:MAX_RUNNING]:
-        table.add_row(task.asset_key, Text(f"failed: {_first_line(task.error_message)}", "red"))
+        table.add_row(_place(task), Text(f"failed: {_first_line(task.error_message)}", "red"))
     for task in by_state[TaskState.RETRY_WAIT][:MAX_RUNNING]:
         table.add_row(
-            task.asset_key, Text(f"again soon: {_first_line(task.error_message)}", "yellow")
+            _place(task), Text(f"again soon: {_first_line(task.error_message)}", "yellow")
         )
     running = by_state[TaskState.RUNNING]
     for task in running[:MAX_RUNNING]:
         again = f", attempt {task.attempt}" if task.attempt > 1 else ""
-        table.add_row(task.asset_key, f"running {_since(task.started_at, now)}{again}")
+        table.add_row(_place(task), f"running {_since(task.started_at, now)}{again}")
     if len(running) > MAX_RUNNING:
         table.add_row("", f"and {number(len(running) - MAX_RUNNING)} more")
     return table
+
+
+def _place(row: TaskRow | MaterializationRow) -> str:
+    return place_shown(row.asset_key, row.partition_key)
 
 
 def _since(when: datetime | None, now: datetime) -> str:
@@ -129,7 +134,7 @@ def summary(ended: Ended, made: Sequence[MaterializationRow] = ()) -> None:
     _show_made(made)
     failed = [task for task in ended.tasks if task.state is TaskState.FAILED]
     for task in failed[:MAX_FAILURES]:
-        out.print(Text.assemble("  ", (task.asset_key, "red"), f" {task.error_message}"))
+        out.print(Text.assemble("  ", (_place(task), "red"), f" {task.error_message}"))
     if len(failed) > MAX_FAILURES:
         out.print(f"  and {number(len(failed) - MAX_FAILURES)} more")
     _show_next(ended.run, made)
@@ -144,7 +149,7 @@ def _show_made(made: Sequence[MaterializationRow]) -> None:
     for row in sorted(known, key=lambda row: row.created_seq)[:MAX_OUTPUTS]:
         rows = "" if row.row_count is None else f"{plural(row.row_count, 'row')}, "
         held = "" if row.promoted else ", held back: see `servo quarantine list`"
-        table.add_row(f"  {row.asset_key}", f"{rows}{size(row.byte_size or 0)}{held}")
+        table.add_row(f"  {_place(row)}", f"{rows}{size(row.byte_size or 0)}{held}")
     out.print(table)
     if len(known) > MAX_OUTPUTS:
         total = sum(row.byte_size or 0 for row in known)

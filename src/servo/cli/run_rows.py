@@ -3,11 +3,18 @@
 from collections.abc import Iterable
 
 from servo.cli.output import plural
+from servo.core.keys import place_of
 from servo.core.state.rows.assets import MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TaskState
 from servo.errors import Conflict, NotFound
 from servo.projection.reader import Snapshot
+from servo.worker.instance_records import shown_partition
+
+
+def place_shown(asset_key: str, partition_key: str | None) -> str:
+    """An asset, or a partition of it, as people read it."""
+    return place_of(asset_key, shown_partition(partition_key))
 
 
 def all_runs(snapshot: Snapshot) -> list[RunRow]:

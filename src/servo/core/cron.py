@@ -106,7 +106,7 @@ def _instants(text: str, zone: ZoneInfo, start: datetime, *, reverse: bool) -> I
     # of it, by as much as the clock goes back.
     slack = _offset(local, fold=0) - _offset(local, fold=1)
     naive = local.replace(tzinfo=None, fold=0, microsecond=0)
-    walls = CronSim(_expanded(text), naive + slack + _SECOND if reverse else naive - slack, reverse)
+    walls = CronSim(expanded(text), naive + slack + _SECOND if reverse else naive - slack, reverse)
     if len(walls.hours) < _HOURS_A_DAY:
         return (_once(wall.replace(tzinfo=zone)) for wall in walls)
     first, second = tee(walls)
@@ -163,12 +163,13 @@ def _zone(name: str) -> ZoneInfo:
     raise Invalid(f"there is no time zone {name!r}", remedy="use a name such as 'Europe/Berlin'")
 
 
-def _expanded(text: str) -> str:
+def expanded(text: str) -> str:
+    """The expression that an alias stands for."""
     return _ALIASES.get(text.strip().lower(), text)
 
 
 def _check_expression(text: str) -> None:
-    if fault := _expression_fault(_expanded(text)):
+    if fault := _expression_fault(expanded(text)):
         raise Invalid(f"cron expression {text[:_MAX_LENGTH]!r}: {fault}", remedy=_EXAMPLE)
 
 

@@ -158,8 +158,12 @@ class TaskKey(msgspec.Struct, frozen=True, kw_only=True):
 
 def task_key_text(asset: str, partition: str | None, operation: TaskOperation) -> TaskKeyStr:
     """The canonical task key, from the canonical forms of what it is made of."""
-    place = f"{asset}[{partition}]" if partition else asset
-    return TaskKeyStr(f"{place}:{operation.value}")
+    return TaskKeyStr(f"{place_of(asset, partition)}:{operation.value}")
+
+
+def place_of(asset: str, partition: str | None) -> str:
+    """An asset, or one partition of it, in one text that means nothing else."""
+    return f"{asset}[{partition}]" if partition else asset
 
 
 def _check_part(part: str) -> None:

@@ -25,6 +25,13 @@ MIN_HEARTBEAT_TIMEOUT_MS = 5_000
 INPUTS_TAG = "servo/inputs"
 """The tag of a task that names assets, with commas between, whose latest outputs it is given."""
 
+INPUT_PARTITIONS_TAG = "servo/input_partitions"
+"""The tag that says which partitions a task is given of assets that it is made from, as JSON.
+
+By asset, a list of keys, or null where the worker is to find out. An asset that is not in it gives
+the partition of the same key as the task's, or its latest output if it has no partitions.
+"""
+
 _CHUNK_VERSION = 1
 
 
@@ -72,6 +79,20 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int = _CHUNK_VERSION
     tasks: tuple[TaskSpec, ...]
+
+
+def input_partitions(tags: Mapping[str, str]) -> dict[str, tuple[str, ...] | None]:
+    """The partitions that the tags of a task list by asset; what cannot be read lists none."""
+    told = tags.get(INPUT_PARTITIONS_TAG)
+    if told is None:
+        return {}
+    try:
+        return _listed.decode(told)
+    except msgspec.MsgspecError:
+        return {}
+
+
+_listed = msgspec.json.Decoder(dict[str, tuple[str, ...] | None])
 
 
 def normalize(specs: Iterable[TaskSpec]) -> Plan:

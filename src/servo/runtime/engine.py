@@ -36,8 +36,6 @@ from servo.core.events.envelope import Answer, Batch, Entry, Event, Status
 from servo.core.events.runs import PlanFailed, PlanSegmentExpanded
 from servo.core.fold.apply import apply_batch, open_entry
 from servo.core.fold.limits import FOLD_VERSION
-from servo.core.plan import INPUTS_TAG
-from servo.core.state.rows.execution import TaskRow
 from servo.core.state.state import State
 from servo.core.tags import is_isolated
 from servo.errors import Corrupt, Invalid, NotFound, ServoError, Unavailable
@@ -46,6 +44,7 @@ from servo.ledger.writer import LedgerWriter
 from servo.runtime.execute import Executor
 from servo.runtime.heartbeats import Heartbeats
 from servo.runtime.inbox import InboxFeed
+from servo.runtime.inputs import inputs_of
 from servo.runtime.maintenance import Maintenance
 from servo.runtime.ownership import Ownership
 from servo.runtime.ports import Ports
@@ -406,27 +405,14 @@ class Engine:
                 fencing_token=row.fencing_token,
                 asset_key=row.asset_key,
                 also_makes=row.also_makes,
-                inputs=self._inputs(row),
+                partition_key=row.partition_key,
+                inputs=inputs_of(self.state, row),
                 labels=labels,
                 isolated=is_isolated(row.tags, labels),
                 operation=row.operation,
                 tags=row.tags,
             )
         )
-
-    def _inputs(self, task: TaskRow) -> dict[str, tuple[str, str]]:
-        """The latest output of all that a task's assets are made from, and that it asks for."""
-        assets = self.state.assets.rows
-        made = [assets[key] for key in (task.asset_key, *task.also_makes) if key in assets]
-        wanted = [key for row in made for key in row.upstream]
-        if also := task.tags.get(INPUTS_TAG):
-            wanted += also.split(",")
-        latest = [(key, assets[key]) for key in wanted if key in assets]
-        return {
-            key: (row.last_materialization_id, row.last_output_uri)
-            for key, row in latest
-            if row.last_materialization_id is not None
-        }
 
     def _propose(self, draft: _Draft, action: Propose) -> Answer:
         self._proposed += 1

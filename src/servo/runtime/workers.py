@@ -14,7 +14,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """A granted attempt on its way to the worker that was named in the grant.
 
     `inputs` are the latest outputs of what the asset is made from, as they were at the grant: by
-    asset, the materialization and where it is stored. `labels` are the run's, `tags` the task's.
+    asset, or by `place_of` for its partitions, the materialization and where it is stored. `labels`
+    are the run's, `tags` the task's.
     With `isolated` it runs in a process of its own.
     """
 
@@ -27,6 +28,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     fencing_token: int
     asset_key: str = ""
     also_makes: tuple[str, ...] = ()
+    partition_key: str | None = None
     inputs: dict[str, tuple[str, str]] = {}
     labels: dict[str, str] = {}
     operation: TaskOperation = TaskOperation.MATERIALIZE

@@ -101,6 +101,11 @@ class AssetsDefinition:
         return dict(zip(self.behaviour.output_names or usual, keys, strict=True))
 
     @property
+    def partitions_def(self) -> Any:
+        """How what is made here is divided, if it is."""
+        return self.specs[0].partitions_def
+
+    @property
     def observes(self) -> bool:
         """Whether the code looks at an asset that something else makes."""
         return self.behaviour.operation is TaskOperation.OBSERVE

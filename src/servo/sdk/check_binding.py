@@ -104,6 +104,12 @@ class Checkbook:
         known = (*self.after.get(host, ()), *first)
         self.after[host] = tuple(dict.fromkeys(known))
 
+    def needs_of(self, keys: Iterable[AssetKey]) -> list[AssetKey]:
+        """The other assets that the checks of these look at."""
+        own = list(keys)
+        hosted = [bound for key in own for bound in self.hosted.get(key, ())]
+        return [need for bound in hosted for need in bound.needs if need not in own]
+
     def _known(self, check: AssetChecksDefinition, key: AssetKey) -> None:
         if key not in self._rank:
             raise Invalid(

@@ -5,12 +5,12 @@ whose task they run get a task of their own, which looks at the latest output. T
 its checks need to be given, and which of them to run if not all.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from servo.core.ids import TaskKeyStr
-from servo.core.keys import AssetKey, TaskOperation, task_key_text
+from servo.core.keys import AssetKey, TaskOperation
 from servo.core.plan import INPUTS_TAG, TaskSpec
 from servo.sdk.checks import AssetCheckKey
+from servo.sdk.partition_edges import Inputs, Planned
 from servo.sdk.project import Project
 from servo.sdk.retries import ONCE
 
@@ -18,11 +18,6 @@ CHECKS_TAG = "servo/checks"
 
 Chosen = Collection[AssetCheckKey] | None
 """The checks to run; None for all."""
-
-
-def check_task_of(key: AssetKey) -> TaskKeyStr:
-    """The task that runs checks of an asset without making it."""
-    return task_key_text(key.canonical(), None, TaskOperation.CHECK)
 
 
 def chosen_checks(tags: Mapping[str, str]) -> tuple[str, ...] | None:
@@ -62,25 +57,39 @@ def group_tags(project: Project, keys: Sequence[AssetKey], chosen: Chosen = None
     return tags
 
 
-def check_tasks(
-    project: Project, made: Mapping[AssetKey, TaskKeyStr], chosen: Chosen
-) -> Iterable[TaskSpec]:
-    """Tasks for the chosen checks whose asset is not made."""
-    for key, hosted in project.checks.items():
-        specs = [spec for bound in hosted for spec in bound.definition.specs]
-        if key in made or not any(spec.key in (chosen or ()) for spec in specs):
-            continue
-        tags = check_tags(project, key, chosen)
-        needs = dict.fromkeys([key.canonical(), *filter(None, tags.get(INPUTS_TAG, "").split(","))])
-        first = (*project.upstream[key], *project.checkbook.after.get(key, ()))
-        yield TaskSpec(
-            task_key=check_task_of(key),
-            asset_key=key.canonical(),
-            operation=TaskOperation.CHECK,
-            upstream=tuple(made[above] for above in first if above in made),
-            retry=ONCE,
-            tags={**tags, INPUTS_TAG: ",".join(needs)},
+def checks_alone(project: Project, made: Collection[AssetKey], chosen: Chosen) -> list[AssetKey]:
+    """The assets that are not made and in whose task chosen checks run, in order."""
+    return [
+        key
+        for key in project.order
+        if key not in made
+        and any(
+            spec.key in (chosen or ())
+            for bound in project.checks.get(key, ())
+            for spec in bound.definition.specs
         )
+    ]
+
+
+def check_spec(planned: Planned, key: AssetKey, name: str, chosen: Chosen) -> TaskSpec:
+    """The task that runs the chosen checks of an asset, or of a partition, that is not made."""
+    project = planned.project
+    tags = check_tags(project, key, chosen)
+    inputs = Inputs(loaded=dict.fromkeys(project.checkbook.needs_of([key])))
+    needs = dict.fromkeys([key.canonical(), *filter(None, tags.get(INPUTS_TAG, "").split(","))])
+    for above in (*project.upstream[key], *project.checkbook.after.get(key, ())):
+        planned.follow(inputs, above, (key, name))
+    for need in inputs.left():
+        planned.follow(inputs, need, (key, name), waits=False)
+    return TaskSpec(
+        task_key=planned.task(key, name),
+        asset_key=key.canonical(),
+        partition=planned.typed(key, name),
+        operation=TaskOperation.CHECK,
+        upstream=tuple(inputs.tasks),
+        retry=ONCE,
+        tags={**tags, INPUTS_TAG: ",".join(needs), **inputs.tags()},
+    )
 
 
 def checks_of_assets(project: Project, keys: Collection[AssetKey]) -> set[AssetCheckKey]:

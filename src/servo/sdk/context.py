@@ -8,6 +8,7 @@ import msgspec
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.assets_definition import ONLY_OUTPUT, AssetsDefinition
+from servo.sdk.partition_context import OfPartitions
 from servo.sdk.results import AssetMaterialization
 from servo.sdk.specs import to_key
 
@@ -44,7 +45,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     instance: Any = None
 
 
-class AssetExecutionContext:
+class AssetExecutionContext(OfPartitions):
     """The execution of one asset, or of several that one function makes."""
 
     __servo_context__ = True

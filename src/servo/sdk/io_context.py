@@ -8,8 +8,11 @@ import msgspec
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.context import Logger
+from servo.sdk.partition_context import Partitions
+from servo.sdk.partitions_definition import PartitionKeyRange
 from servo.sdk.resources import HoldsResources, Resources, Silence, build_resources
 from servo.sdk.specs import to_key
+from servo.sdk.time_partitions import TimeWindow
 
 
 class TypeHint(msgspec.Struct, frozen=True):
@@ -29,6 +32,8 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     name: str = "result"
     asset_key: AssetKey | None = None
     partition_keys: tuple[str, ...] | None = None
+    partitions_def: Any = None
+    made_keys: tuple[str, ...] = ()
     definition_metadata: Mapping[str, Any] = {}
     type_hint: Any = Any
     run_id: str = ""
@@ -111,7 +116,10 @@ class _Context(HoldsResources):
         """Whether the asset is partitioned."""
         return self._stored.partition_keys is not None
 
-    has_partition_key = has_asset_partitions
+    @property
+    def has_partition_key(self) -> bool:
+        """Whether the asset is partitioned."""
+        return self.has_asset_partitions
 
     @property
     def asset_partition_keys(self) -> Sequence[str]:
@@ -133,7 +141,30 @@ class _Context(HoldsResources):
             )
         return keys[0]
 
-    partition_key = asset_partition_key
+    @property
+    def partition_key(self) -> str:
+        """The one partition of the asset that is stored or loaded."""
+        return self.asset_partition_key
+
+    @property
+    def asset_partition_key_range(self) -> PartitionKeyRange:
+        """The first and the last partition of the asset that are stored or loaded."""
+        return self._partitions().span(self._what())
+
+    @property
+    def asset_partitions_time_window(self) -> TimeWindow:
+        """From when to when the partitions reach that are stored or loaded."""
+        return self._partitions().window(self._what())
+
+    @property
+    def asset_partitions_def(self) -> Any:
+        """How the asset is divided."""
+        _ = self.asset_partition_keys
+        return self._stored.partitions_def
+
+    def _partitions(self) -> Partitions:
+        definition = self._stored.partitions_def
+        return Partitions(definition=definition, keys=tuple(self.asset_partition_keys))
 
     def get_asset_identifier(self) -> Sequence[str]:
         """The parts of the asset's key and its partition, if it has any."""
@@ -203,6 +234,17 @@ class InputContext(_Context):
     ) -> None:
         super().__init__(stored, resources=resources, log=log)
         self.upstream_output = upstream_output
+
+    @property
+    def has_partition_key(self) -> bool:
+        """Whether a partition is made from the value that is loaded."""
+        return bool(self._stored.made_keys) or self.has_asset_partitions
+
+    @property
+    def partition_key(self) -> str:
+        """The partition that is made from the value that is loaded."""
+        made = self._stored.made_keys
+        return made[0] if len(made) == 1 else self.asset_partition_key
 
     def get_identifier(self) -> Sequence[str]:
         """What names the stored value; the same as when it was stored."""

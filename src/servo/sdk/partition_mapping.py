@@ -4,6 +4,9 @@ Without a mapping, equal keys belong together, and windows of time that overlap;
 partitions is made from all of them. A mapping says otherwise:
 
     AssetDep("events", partition_mapping=TimeWindowPartitionMapping(start_offset=-1))
+
+A mapping of your own is a class with a method `upstream_keys`. What mappings mean for keys is in
+`servo.sdk.mapping_resolution`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,6 +25,21 @@ class PartitionMapping(msgspec.Struct, frozen=True):
     def description(self) -> str:
         """What it does, for people."""
         return (type(self).__doc__ or "").partition("\n")[0]
+
+    def upstream_keys(self, key: str, upstream: Any, downstream: Any) -> Iterable[str]:
+        """The upstream keys that the partition `key` is made from, for a mapping of your own.
+
+        `upstream` and `downstream` are the definitions of both sides. What you name and what does
+        not exist is told to whoever asks for the partition.
+        """
+        raise NotImplementedError
+
+    def downstream_keys(self, key: str, upstream: Any, downstream: Any) -> Iterable[str]:
+        """The keys that are made from the upstream partition `key`.
+
+        It must agree with `upstream_keys`. Where it is left out, that is asked of every partition.
+        """
+        raise NotImplementedError
 
 
 class IdentityPartitionMapping(PartitionMapping, frozen=True):

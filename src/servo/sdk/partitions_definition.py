@@ -16,8 +16,15 @@ from typing import Any, NamedTuple, Never
 
 import msgspec
 
-from servo.core.partitions import MAX_DIMENSIONS, PartitionKey, Scalar, ValueType
-from servo.errors import Invalid, NotFound
+from servo.core.partitions import (
+    DEFAULT_DIMENSION,
+    MAX_DIMENSIONS,
+    PartitionKey,
+    Scalar,
+    ValueType,
+)
+from servo.errors import Invalid
+from servo.sdk.partition_space import Listing, ListSpace, PartitionSpace, ProductSpace
 
 SEPARATOR = "|"
 """What stands between the dimensions of a key that has several, as people see it."""
@@ -33,9 +40,10 @@ class PartitionKeyRange(NamedTuple):
 class PartitionsDefinition:
     """A set of partitions. Use one of the kinds of it: by time, static, dynamic, or several."""
 
-    __slots__ = ("_fields",)
+    __slots__ = ("_fields", "_kept")
 
     _fields: Any
+    _kept: Any
 
     def __init__(self, fields: msgspec.Struct) -> None:
         object.__setattr__(self, "_fields", fields)
@@ -70,6 +78,13 @@ class PartitionsDefinition:
         """What a key stands for, as it is stored."""
         raise NotImplementedError
 
+    def space(
+        self, current_time: datetime | None = None, dynamic_partitions_store: Any = None
+    ) -> PartitionSpace:
+        """The partitions there are at a time, by key and by number."""
+        keys = self.get_partition_keys(current_time, dynamic_partitions_store)
+        return ListSpace(Listing.of(keys), self)
+
     def has_partition_key(
         self,
         partition_key: str,
@@ -77,7 +92,7 @@ class PartitionsDefinition:
         dynamic_partitions_store: Any = None,
     ) -> bool:
         """Whether there is a partition of this key at a time."""
-        return partition_key in self.get_partition_keys(current_time, dynamic_partitions_store)
+        return partition_key in self.space(current_time, dynamic_partitions_store)
 
     def validate_partition_key(
         self,
@@ -86,30 +101,27 @@ class PartitionsDefinition:
         dynamic_partitions_store: Any = None,
     ) -> None:
         """Raise `NotFound` if there is no partition of this key."""
-        if not self.has_partition_key(partition_key, current_time, dynamic_partitions_store):
-            raise NotFound(
-                f"there is no partition {partition_key!r} in {self!r}",
-                remedy="use one of get_partition_keys()",
-            )
+        _ = self.space(current_time, dynamic_partitions_store).number(partition_key)
 
     def get_first_partition_key(
         self, current_time: datetime | None = None, dynamic_partitions_store: Any = None
     ) -> str | None:
         """The first key, if there is any."""
-        return next(iter(self.get_partition_keys(current_time, dynamic_partitions_store)), None)
+        space = self.space(current_time, dynamic_partitions_store)
+        return space.key(0) if space.count else None
 
     def get_last_partition_key(
         self, current_time: datetime | None = None, dynamic_partitions_store: Any = None
     ) -> str | None:
         """The last key, if there is any."""
-        keys = self.get_partition_keys(current_time, dynamic_partitions_store)
-        return keys[-1] if keys else None
+        space = self.space(current_time, dynamic_partitions_store)
+        return space.key(space.count - 1) if space.count else None
 
     def get_num_partitions(
         self, current_time: datetime | None = None, dynamic_partitions_store: Any = None
     ) -> int:
         """How many partitions there are at a time."""
-        return len(self.get_partition_keys(current_time, dynamic_partitions_store))
+        return self.space(current_time, dynamic_partitions_store).count
 
     def get_partition_keys_in_range(
         self,
@@ -118,14 +130,9 @@ class PartitionsDefinition:
         dynamic_partitions_store: Any = None,
     ) -> list[str]:
         """The keys from one to another; `Invalid` if the second comes first."""
-        start, end = partition_key_range
-        for key in (start, end):
-            self.validate_partition_key(key, current_time, dynamic_partitions_store)
-        keys = self.get_partition_keys(current_time, dynamic_partitions_store)
-        first, last = keys.index(start), keys.index(end)
-        if first > last:
-            raise Invalid(f"{start!r} comes after {end!r}", remedy="exchange the two")
-        return keys[first : last + 1]
+        space = self.space(current_time, dynamic_partitions_store)
+        first, last = space.range(*partition_key_range)
+        return list(space.keys(first, last + 1))
 
     def dimensions(self) -> dict[str, "PartitionsDefinition"]:
         """The definition of each dimension, by name; one that has no names is `partition`."""
@@ -133,7 +140,18 @@ class PartitionsDefinition:
 
     def typed_key(self, key: str) -> PartitionKey:
         """The identity under which a partition is stored."""
-        return PartitionKey.of({"partition": self.typed_value(key)})
+        return PartitionKey.of({DEFAULT_DIMENSION: self.typed_value(key)})
+
+    def plain_value(self, value: Scalar) -> str:
+        """The key that stands for a stored value, as people write it."""
+        return str(value)
+
+    def plain_key(self, typed: str) -> str:
+        """The key whose stored identity this is; `Invalid` if it cannot be one of these."""
+        values = PartitionKey.parse(typed).values()
+        if list(values) != [DEFAULT_DIMENSION]:
+            raise Invalid(f"{typed} is no key of {self!r}", remedy="ask for one of its partitions")
+        return self.plain_value(values[DEFAULT_DIMENSION])
 
     def value_type(self) -> ValueType:
         """The type of what a key stands for."""
@@ -161,6 +179,17 @@ class StaticPartitionsDefinition(PartitionsDefinition):
         """The keys, as they were listed."""
         del current_time, dynamic_partitions_store
         return list(self._fields.partition_keys)
+
+    def space(
+        self, current_time: datetime | None = None, dynamic_partitions_store: Any = None
+    ) -> PartitionSpace:
+        """The keys and their places in the list."""
+        del current_time, dynamic_partitions_store
+        listing = getattr(self, "_kept", None)
+        if listing is None:
+            listing = Listing.of(self._fields.partition_keys)
+            object.__setattr__(self, "_kept", listing)
+        return ListSpace(listing, self)
 
     def typed_value(self, key: str) -> Scalar:
         """The key itself."""
@@ -292,21 +321,26 @@ class MultiPartitionsDefinition(PartitionsDefinition):
         ]
         return [MultiPartitionKey(dict(zip(names, found, strict=True))) for found in product(*keys)]
 
-    def has_partition_key(
-        self,
-        partition_key: str,
-        current_time: datetime | None = None,
-        dynamic_partitions_store: Any = None,
-    ) -> bool:
-        """Whether every part is a key of its dimension."""
-        try:
-            parts = self.split(partition_key).keys_by_dimension
-        except Invalid:
-            return False
-        return all(
-            definition.has_partition_key(parts[name], current_time, dynamic_partitions_store)
+    def space(
+        self, current_time: datetime | None = None, dynamic_partitions_store: Any = None
+    ) -> ProductSpace:
+        """Every combination, by the numbers of its parts."""
+        parts = {
+            name: definition.space(current_time, dynamic_partitions_store)
             for name, definition in self._fields.parts
-        )
+        }
+        return ProductSpace(parts, self, join=MultiPartitionKey, split=self._parts_of)
+
+    @staticmethod
+    def join(parts: Mapping[str, str]) -> MultiPartitionKey:
+        """The key with these parts."""
+        return MultiPartitionKey(parts)
+
+    def _parts_of(self, key: str) -> Mapping[str, str] | None:
+        try:
+            return self.split(key).keys_by_dimension
+        except Invalid:
+            return None
 
     def split(self, key: str) -> MultiPartitionKey:
         """The key whose text this is, with its parts."""
@@ -331,6 +365,13 @@ class MultiPartitionsDefinition(PartitionsDefinition):
         """The identity under which a partition is stored, with every dimension by its name."""
         parts = self.split(key).keys_by_dimension
         return PartitionKey.of({n: d.typed_value(parts[n]) for n, d in self._fields.parts})
+
+    def plain_key(self, typed: str) -> str:
+        """The key whose stored identity this is; `Invalid` if it cannot be one of these."""
+        values = PartitionKey.parse(typed).values()
+        if list(values) != [name for name, _ in self._fields.parts]:
+            raise Invalid(f"{typed} is no key of {self!r}", remedy="ask for one of its partitions")
+        return MultiPartitionKey({n: d.plain_value(values[n]) for n, d in self._fields.parts})
 
 
 def _restored(kind: type[PartitionsDefinition], fields: Any) -> PartitionsDefinition:

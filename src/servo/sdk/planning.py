@@ -1,55 +1,120 @@
 """From assets to a plan.
 
-One task for each function: the assets it makes, or those of them that were chosen, are made
-together. A task comes after those that make what its assets depend on.
+One task for each function, or for each partition of what it makes: the assets it makes, or those
+of them that were chosen, are made together. A task comes after those that make what its assets
+depend on; partitions depend on each other by their mappings.
+
+Nothing here asks what time it is, or which dynamic partitions there are: both are passed in.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
 
 from servo.core.ids import TaskKeyStr
-from servo.core.keys import AssetKey, task_key_text
-from servo.core.plan import Plan, TaskSpec, normalize
+from servo.core.keys import AssetKey, TaskOperation, task_key_text
+from servo.core.plan import MAX_TASKS, Plan, TaskSpec, normalize
 from servo.core.tags import ISOLATION
 from servo.errors import Invalid
 from servo.sdk.assets_definition import AssetsDefinition, Behaviour
-from servo.sdk.check_planning import Chosen, check_tasks, group_tags
+from servo.sdk.check_planning import Chosen, check_spec, checks_alone, group_tags
+from servo.sdk.mapping_resolution import Moment
+from servo.sdk.partition_choice import Named, Relations, Wanted, choose_partitions
+from servo.sdk.partition_edges import Inputs, Planned
 from servo.sdk.project import Project
 from servo.sdk.retries import stored_policy
 
 
-def plan_assets(project: Project, keys: Iterable[AssetKey], *, checks: Chosen = None) -> Plan:
+def plan_assets(
+    project: Project,
+    keys: Iterable[AssetKey],
+    *,
+    checks: Chosen = None,
+    partition_keys: Iterable[Named] = (),
+    now: datetime | None = None,
+    dynamic_partitions: Any = None,
+) -> Plan:
     """The plan that makes these assets, each after those of them it depends on.
 
     `checks` are those to run, also of assets that are not made; None for those of the assets.
+    `partition_keys` are the partitions to make, as people write them, or `PartitionKeyRange`s: see
+    `servo.sdk.partition_choice` for what they mean for assets that are divided otherwise. `now`
+    says which partitions of time there are, and `dynamic_partitions` holds the dynamic ones.
     """
     chosen = project.executable(list(keys))
-    _refuse_partitioned(project, chosen)
-    together = _by_function(project, chosen)
-    tasks = {
-        key: task_of(project.makers[group[0]], group[0]) for group in together for key in group
-    }
-    made = [_spec(project, group, tasks, checks) for group in together]
-    return normalize([*made, *check_tasks(project, tasks, checks)])
+    relations = Relations(project, Moment(now, dynamic_partitions))
+    alone = checks_alone(project, chosen, checks)
+    either = {*chosen, *alone}
+    assets = [key for key in project.order if key in either]
+    wanted = choose_partitions(relations, project, assets, partition_keys)
+    return _plan(relations, project, wanted, checks, alone)
 
 
-def _refuse_partitioned(project: Project, keys: Sequence[AssetKey]) -> None:
-    """Partitions can be declared and not yet made; an asset is never made as if it had none."""
-    divided = [
-        key.to_user_string() for key in keys if project.specs[key].partitions_def is not None
-    ]
-    if divided:
+def plan_partitions(
+    project: Project,
+    wanted: Mapping[AssetKey, Sequence[str]],
+    *,
+    checks: Chosen = None,
+    only_checked: Sequence[AssetKey] = (),
+    now: datetime | None = None,
+    dynamic_partitions: Any = None,
+) -> Plan:
+    """The plan that makes these partitions of these assets, and nothing besides.
+
+    An asset without partitions has one, `servo.sdk.mapping_resolution.WHOLE`. Of `only_checked` the
+    latest outputs are checked, and nothing is made.
+    """
+    relations = Relations(project, Moment(now, dynamic_partitions))
+    for key, names in wanted.items():
+        space = relations.space(key)
+        _ = [space.number(name) for name in names]
+    return _plan(relations, project, dict(wanted), checks, only_checked)
+
+
+def _plan(
+    relations: Relations,
+    project: Project,
+    wanted: Wanted,
+    checks: Chosen,
+    alone: Sequence[AssetKey],
+) -> Plan:
+    total = sum(len(names) for names in wanted.values())
+    if total > MAX_TASKS:
         raise Invalid(
-            f"partitions cannot be made yet, and these assets have them: {', '.join(divided)}",
-            remedy="select the others, such as "
-            + " and ".join(f'not key:"{name}"' for name in divided[:3]),
+            f"a plan would have {total} tasks",
+            remedy=f"make fewer partitions at a time; {MAX_TASKS} is the limit",
         )
+    together = _by_function(project, [key for key in project.order if key in wanted], alone)
+    planned = Planned(relations, project)
+    for group in together:
+        planned.add(group, project.makers[group[0]].behaviour.operation, _same(wanted, group))
+    for key in alone:
+        planned.add([key], TaskOperation.CHECK, wanted[key])
+    made = [_spec(planned, group, name, checks) for group in together for name in planned[group[0]]]
+    looked = [check_spec(planned, key, name, checks) for key in alone for name in planned[key]]
+    return normalize([*made, *looked])
 
 
-def _by_function(project: Project, chosen: list[AssetKey]) -> list[list[AssetKey]]:
+def _same(wanted: Wanted, group: Sequence[AssetKey]) -> Sequence[str]:
+    """The partitions of assets that are made together."""
+    names = {key: tuple(wanted[key]) for key in group}
+    if len(set(names.values())) > 1:
+        raise Invalid(
+            f"{', '.join(map(str, group))} are made together and divided otherwise",
+            remedy="give all assets of one function the same partitions_def",
+        )
+    return names[group[0]]
+
+
+def _by_function(
+    project: Project, chosen: list[AssetKey], alone: Sequence[AssetKey]
+) -> list[list[AssetKey]]:
     """The chosen assets, those of one function together and in the order of its definition."""
-    wanted = set(chosen)
+    wanted = set(chosen) - set(alone)
     groups: dict[int, list[AssetKey]] = {}
     for key in chosen:
+        if key not in wanted:
+            continue
         maker = project.makers[key]
         if id(maker) not in groups:
             groups[id(maker)] = [spec.key for spec in maker.specs if spec.key in wanted]
@@ -67,33 +132,41 @@ def _check_whole(maker: AssetsDefinition, chosen: list[AssetKey]) -> None:
 
 
 def task_of(maker: AssetsDefinition, key: AssetKey) -> TaskKeyStr:
-    """The task that makes an asset, and those that are made with it."""
+    """The task that makes an asset without partitions, and those that are made with it."""
     return task_key_text(key.canonical(), None, maker.behaviour.operation)
 
 
-def _spec(
-    project: Project, group: list[AssetKey], tasks: dict[AssetKey, TaskKeyStr], checks: Chosen
-) -> TaskSpec:
+def _spec(planned: Planned, group: list[AssetKey], name: str, checks: Chosen) -> TaskSpec:
+    project = planned.project
     first, *others = group
     maker = project.makers[first]
     behaviour = maker.behaviour
     timeout = behaviour.timeout
+    loaded = [*project.inputs[first].values(), *project.checkbook.needs_of(group)]
+    inputs = Inputs(loaded=dict.fromkeys(loaded))
     first_of = project.checkbook.after
-    wanted = [up for key in group for up in (*project.upstream[key], *first_of.get(key, ()))]
-    above = {tasks[up]: None for up in wanted if up in tasks}
-    above.pop(tasks[first], None)
+    for key in group:
+        for up in project.upstream[key]:
+            planned.follow(inputs, up, (key, name), needed=True)
+        for up in first_of.get(key, ()):
+            planned.follow(inputs, up, (key, name))
+    for need in inputs.left():
+        planned.follow(inputs, need, (first, name), waits=False)
+    own = planned.task(first, name)
+    inputs.tasks.pop(own, None)
     return TaskSpec(
-        task_key=tasks[first],
+        task_key=own,
         asset_key=first.canonical(),
         also_makes=tuple(key.canonical() for key in others),
+        partition=planned.typed(first, name),
         operation=behaviour.operation,
-        upstream=tuple(above),
+        upstream=tuple(inputs.tasks),
         priority=behaviour.priority,
         pool=behaviour.pool,
         retry=stored_policy(behaviour.retry_policy),
         timeout_ms=round(timeout.total_seconds() * 1000) if timeout is not None else 0,
         code_version=project.specs[first].code_version or "",
-        tags={**_tags(behaviour), **group_tags(project, group, checks)},
+        tags={**_tags(behaviour), **group_tags(project, group, checks), **inputs.tags()},
     )
 
 

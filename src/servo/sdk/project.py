@@ -12,8 +12,10 @@ from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.check_binding import BoundCheck, Checkbook
 from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.executors import ExecutorDefinition
+from servo.sdk.partition_mapping import PartitionMapping
+from servo.sdk.partitions_text import partitions_text
 from servo.sdk.secrets import SecretProvider, checked_providers
-from servo.sdk.specs import AssetSpec
+from servo.sdk.specs import AssetDep, AssetSpec
 
 if TYPE_CHECKING:
     from servo.sdk.jobs import AssetJob
@@ -45,6 +47,7 @@ class Project:
         self.inputs = {
             key: self._inputs(maker.specs[0].key, maker) for key, maker in self.makers.items()
         }
+        self.mappings: dict[AssetKey, dict[AssetKey, PartitionMapping]] = {}
         self.upstream = {key: self._upstream(key) for key in self.specs}
         self.order = self._ordered()
         self.checkbook = Checkbook(self.order, self.inputs, self.upstream, self.makers.values())
@@ -147,17 +150,28 @@ class Project:
         if key in self.makers:
             maker = self.makers[key]
             renamed = {maker.input_keys[name]: found for name, found in self.inputs[key].items()}
-        named: list[AssetKey] = [dep.asset_key for dep in self.specs[key].deps]
-        return tuple(dict.fromkeys(renamed.get(name, name) for name in named))
+        deps: Sequence[AssetDep] = self.specs[key].deps
+        found = {renamed.get(dep.asset_key, dep.asset_key): dep.partition_mapping for dep in deps}
+        mapped = {up: mapping for up, mapping in found.items() if mapping is not None}
+        if mapped:
+            self.mappings[key] = mapped
+        return tuple(found)
 
     def _ordered(self) -> list[AssetKey]:
         """Every asset after those it depends on; `Invalid` with the whole cycle if there is one."""
-        known = {key: [up for up in ups if up in self.specs] for key, ups in self.upstream.items()}
+        known = {
+            key: [up for up in ups if up in self.specs and not self._of_itself(key, up)]
+            for key, ups in self.upstream.items()
+        }
         try:
             return topological_order(known, known, key=lambda key: key.canonical())
         except Invalid as error:
             files = sorted({maker.where.rpartition(":")[0] for maker in self.makers.values()})
             raise Invalid(f"{error.message} in {', '.join(files)}", remedy=error.remedy) from None
+
+    def _of_itself(self, key: AssetKey, up: AssetKey) -> bool:
+        """Whether partitions of an asset are made from other partitions of it."""
+        return up == key and key in self.mappings.get(key, {})
 
     def definitions(self) -> tuple[AssetDefinition, ...]:
         """What a deployment tells the workspace, in the order of the graph."""
@@ -170,6 +184,7 @@ class Project:
             group=spec.group_name or "default",
             upstream=tuple(up.canonical() for up in self.upstream[key]),
             code_version=spec.code_version or "",
+            partitions=partitions_text(spec.partitions_def),
             description=spec.description or "",
             tags=dict(spec.tags),
             owners=tuple(spec.owners),

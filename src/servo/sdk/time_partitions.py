@@ -8,9 +8,8 @@ happens twice, the key of the second carries its offset (`2024-10-27-02:00+0100`
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from enum import Enum
-from itertools import pairwise
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -21,6 +20,8 @@ from servo.core.partitions import Scalar, ValueType
 from servo.errors import Invalid
 from servo.sdk.partitions_definition import PartitionKeyRange, PartitionsDefinition
 from servo.sdk.present import present
+from servo.sdk.tick_index import Ticks, ticks_of
+from servo.sdk.time_space import Excluded, TimeSpace
 
 DATE = "%Y-%m-%d"
 HOUR = "%Y-%m-%d-%H:%M"
@@ -28,7 +29,6 @@ HOUR = "%Y-%m-%d-%H:%M"
 _SECOND = timedelta(seconds=1)
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = datetime(9900, 1, 1, tzinfo=UTC)
-_MANY = 1_000_000_000
 _SUNDAY_AFTER = 7
 
 
@@ -145,59 +145,81 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
         """By how many windows the last one is moved."""
         return self._fields.end_offset
 
-    def _cron(self) -> Cron:
-        return Cron(self._fields.cron_schedule, self._fields.timezone)
+    @property
+    def exclusions(self) -> tuple[str | datetime, ...]:
+        """The windows that are left out: where they begin, or a cron expression of that."""
+        return self._fields.exclusions
 
-    def time_windows(self, current_time: datetime | None = None) -> list[TimeWindow]:
-        """The window of every partition there is at a time, in order."""
-        ticks = self._ticks(self._limit(current_time))
-        return [self._local(a, b) for a, b in pairwise(ticks) if not self._excluded(a)]
+    # --- windows by their numbers ---------------------------------------------------------------
 
-    def _local(self, start: datetime, end: datetime) -> TimeWindow:
+    @property
+    def ticks(self) -> Ticks:
+        """When windows begin and end, by number."""
+        return ticks_of(self._fields.cron_schedule, self._fields.timezone)
+
+    @property
+    def first_tick(self) -> int:
+        """The number of the tick at which the first window begins."""
+        return self.ticks.upto(self._fields.start - _SECOND)
+
+    def end_tick(self, current_time: datetime | None = None) -> int:
+        """The number of the tick at which the last window has ended, at a time."""
+        fields, ticks = self._fields, self.ticks
+        last = ticks.upto(present(current_time)) + fields.end_offset
+        if fields.end is not None:
+            last = min(last, ticks.upto(fields.end))
+        return max(last - 1, self.first_tick)
+
+    @property
+    def excluded_ticks(self) -> Excluded | None:
+        """The windows that are left out; None if there are none."""
+        if not self._fields.exclusions:
+            return None
+        kept = getattr(self, "_kept", None)
+        if kept is None:
+            crons = [item for item in self._fields.exclusions if isinstance(item, str)]
+            at = [item for item in self._fields.exclusions if isinstance(item, datetime)]
+            others = [ticks_of(cron, self.timezone) for cron in crons]
+            kept = Excluded(self.ticks, self.first_tick, others, at)
+            object.__setattr__(self, "_kept", kept)
+        return kept
+
+    def space(
+        self, current_time: datetime | None = None, dynamic_partitions_store: Any = None
+    ) -> TimeSpace:
+        """The windows that are over at a time, by key and by number."""
+        del dynamic_partitions_store
+        return TimeSpace(self, self.end_tick(current_time))
+
+    def tick_of(self, partition_key: str) -> int | None:
+        """The number of the tick at which the window of a key begins, however late it is."""
+        ticks, excluded = self.ticks, self.excluded_ticks
+        for parsed in _readings(partition_key, self.fmt, self.timezone):
+            tick = ticks.upto(max(parsed, self._fields.start) - _SECOND)
+            start = ticks.nth(tick)
+            left_out = excluded is not None and excluded.has(tick)
+            if start is not None and not left_out and self.key_at(start) == partition_key:
+                return tick
+        return None
+
+    def window_at(self, tick: int) -> TimeWindow:
+        """The window that begins at the tick of this number."""
+        start, end = self.ticks.nth(tick), self.ticks.nth(tick + 1)
+        if start is None or end is None:
+            raise Invalid(f"{self!r} has no window {tick}", remedy="ask for an earlier one")
         zone = ZoneInfo(self.timezone)
         return TimeWindow(start.astimezone(zone), end.astimezone(zone))
 
-    def _limit(self, current_time: datetime | None) -> datetime:
-        """The instant at which the last window has ended."""
-        fields, cron = self._fields, self._cron()
-        limit = present(current_time)
-        if fields.end_offset > 0:
-            ahead = cron.ticks_between(limit, _LAST, fields.end_offset)
-            limit = ahead[-1] if ahead else limit
-        elif fields.end_offset < 0:
-            back = cron.newest_between(_FIRST, limit, 1 - fields.end_offset)
-            limit = back[0] if len(back) > -fields.end_offset else _FIRST
-        return limit if fields.end is None else min(limit, fields.end)
-
-    def _ticks(self, until: datetime) -> list[datetime]:
-        return self._cron().ticks_between(self._fields.start - _SECOND, until, _MANY)
-
-    def _excluded(self, start: datetime) -> bool:
-        return any(
-            _is_tick(Cron(item, self.timezone), start) if isinstance(item, str) else item == start
-            for item in self._fields.exclusions
-        )
+    def time_windows(self, current_time: datetime | None = None) -> list[TimeWindow]:
+        """The window of every partition there is at a time, in order."""
+        space = self.space(current_time)
+        return [self.window_at(space.tick(number)) for number in range(space.count)]
 
     def get_partition_keys(
         self, current_time: datetime | None = None, dynamic_partitions_store: Any = None
     ) -> list[str]:
         """Every key whose window is over at a time, in order."""
-        del dynamic_partitions_store
-        return [self.key_at(window.start) for window in self.time_windows(current_time)]
-
-    def has_partition_key(
-        self,
-        partition_key: str,
-        current_time: datetime | None = None,
-        dynamic_partitions_store: Any = None,
-    ) -> bool:
-        """Whether the window of this key is over at a time."""
-        del dynamic_partitions_store
-        try:
-            window = self.time_window_for_partition_key(partition_key)
-        except Invalid:
-            return False
-        return window.end.astimezone(UTC) <= self._limit(current_time)
+        return list(self.space(current_time, dynamic_partitions_store).keys())
 
     def key_at(self, start: datetime) -> str:
         """The key of the window that begins at an instant."""
@@ -207,22 +229,21 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
 
     def time_window_for_partition_key(self, partition_key: str) -> TimeWindow:
         """The window of a key; `Invalid` if no window begins there."""
-        for parsed in _readings(partition_key, self.fmt, self.timezone):
-            start = self._cron().next_after(max(parsed, self._fields.start) - _SECOND)
-            if start is not None and self.key_at(start) == partition_key:
-                end = self._cron().next_after(start)
-                if end is not None and not self._excluded(start):
-                    return self._local(start, end)
-        example = self.key_at(self._cron().next_after(self._fields.start - _SECOND) or self.start)
+        tick = self.tick_of(partition_key)
+        if tick is not None:
+            return self.window_at(tick)
+        example = self.key_at(self.ticks.nth(self.first_tick) or self.start)
         raise Invalid(
             f"{partition_key!r} is no key of {self!r}", remedy=f"write it like {example!r}"
         )
 
     def get_partition_keys_in_time_window(self, time_window: TimeWindow) -> list[str]:
         """The keys of the windows that begin in a window."""
-        after = max(time_window.start.astimezone(UTC), self._fields.start) - _SECOND
-        ticks = self._cron().ticks_between(after, time_window.end.astimezone(UTC) - _SECOND, _MANY)
-        return [self.key_at(tick) for tick in ticks if not self._excluded(tick)]
+        ticks, excluded = self.ticks, self.excluded_ticks
+        first = max(ticks.upto(time_window.start.astimezone(UTC) - _SECOND), self.first_tick)
+        end = ticks.upto(time_window.end.astimezone(UTC) - _SECOND)
+        found = [n for n in range(first, end) if excluded is None or not excluded.has(n)]
+        return [self.key_at(start) for start in map(ticks.nth, found) if start is not None]
 
     def get_partition_key_range_for_time_window(self, time_window: TimeWindow) -> PartitionKeyRange:
         """The first and the last key of a window."""
@@ -252,6 +273,14 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
         start = self.time_window_for_partition_key(key).start
         return start.date() if self.value_type() is ValueType.DATE else start
 
+    def plain_value(self, value: Scalar) -> str:
+        """The key of the window that begins on a day, or at an instant."""
+        if isinstance(value, datetime):
+            return self.key_at(value)
+        if isinstance(value, date):
+            return value.strftime(self.fmt)
+        raise Invalid(f"{value!r} is no time", remedy=f"ask for a partition of {self!r}")
+
     def value_type(self) -> ValueType:
         """A day if keys are written as one, otherwise an instant."""
         return ValueType.DATE if self.fmt == DATE else ValueType.TIMESTAMP
@@ -265,8 +294,9 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
 
     def _check_format(self) -> None:
         """Refuse a format that does not tell windows apart, or cannot be read back."""
-        ticks = self._cron().ticks_between(self._fields.start - _SECOND, _LAST, 2)
-        keys = [self.key_at(tick) for tick in ticks]
+        first = self.first_tick
+        starts = [self.ticks.nth(number) for number in (first, first + 1)]
+        keys = [self.key_at(start) for start in starts if start is not None]
         read = [next(iter(_readings(key, self.fmt, self.timezone)), None) for key in keys]
         if len(set(keys)) != len(keys) or None in read:
             raise Invalid(
@@ -438,7 +468,7 @@ def _instant(value: Any, fmt: str, timezone: str) -> datetime:
 
 def _readings(text: str, fmt: str, timezone: str) -> Iterator[datetime]:
     """The instants that a text can mean, the likeliest first."""
-    for form in (fmt, f"{fmt}%z"):
+    for form in (fmt,) if "%z" in fmt else (fmt, f"{fmt}%z"):
         try:
             local = datetime.strptime(text, form)  # noqa: DTZ007 - its zone follows
         except ValueError:
@@ -452,7 +482,3 @@ def _exclusions(given: Iterable[Any], fmt: str, zone: str) -> tuple[str | dateti
         Cron(item, zone).expressions[0] if isinstance(item, str) else _instant(item, fmt, zone)
         for item in given
     )
-
-
-def _is_tick(cron: Cron, instant: datetime) -> bool:
-    return cron.next_after(instant - _SECOND) == instant

@@ -16,6 +16,8 @@ from servo.errors import Invalid
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.config import environment, set_environment
 from servo.sdk.context import AssetExecutionContext, Execution, Logger
+from servo.sdk.partition_context import Partitions
+from servo.sdk.partitions_definition import PartitionKeyRange, PartitionsDefinition
 from servo.sdk.resources import HoldsResources, Resources, build_resources
 from servo.sdk.specs import to_key
 
@@ -100,7 +102,12 @@ class BuiltAssetContext(HoldsResources, AssetExecutionContext):
     @property
     def partition_keys(self) -> Sequence[str]:
         """The partitions that are made."""
-        return self._given_as("partition_keys", self._given.partition_keys or None)
+        keys = self._given.partition_keys
+        between, definition = self._given.partition_key_range, self._definition()
+        if not keys and between is not None and definition is not None:
+            store = self._given.instance
+            keys = definition.get_partition_keys_in_range(between, dynamic_partitions_store=store)
+        return self._given_as("partition_keys", keys or None)
 
     @property
     def partition_key(self) -> str:
@@ -111,12 +118,27 @@ class BuiltAssetContext(HoldsResources, AssetExecutionContext):
     @property
     def partition_key_range(self) -> Any:
         """The range of partitions that is made."""
-        return self._given_as("partition_key_range", self._given.partition_key_range)
+        between, keys = self._given.partition_key_range, self._given.partition_keys
+        one = PartitionKeyRange(keys[0], keys[-1]) if between is None and keys else between
+        return self._given_as("partition_key_range", one)
 
     @property
     def partition_time_window(self) -> Any:
         """From when to when the partition reaches."""
-        return self._given_as("partition_time_window", self._given.partition_time_window)
+        given = self._given.partition_time_window
+        if given is None and (self._given.partition_keys or self.has_partition_key_range):
+            found = Partitions(definition=self._definition(), keys=tuple(self.partition_key_range))
+            given = found.window("this context") if found.definition is not None else None
+        return self._given_as("partition_time_window", given)
+
+    def _definition(self) -> PartitionsDefinition | None:
+        """How the asset is divided that this context is of."""
+        return None if self._assets_def is None else self._assets_def.partitions_def
+
+    def asset_partitions_def_for_output(self, output_name: str = "result") -> Any:
+        """How the asset is divided that is made."""
+        del output_name
+        return self._given_as("partitions_def", self._definition())
 
     def _given_as(self, name: str, value: Any) -> Any:
         if value is None:
@@ -136,6 +158,10 @@ _NOT_GIVEN = {
     "partition_keys": (
         "this context was built without partition_key",
         "build it with partition_key=...",
+    ),
+    "partitions_def": (
+        "this context is of no asset with partitions",
+        "call an asset with it that has a partitions_def",
     ),
     **{
         name: (f"this context was built without {name}", f"build it with {name}=...")

@@ -21,6 +21,7 @@ from servo.worker.checking import Around, Checking, Checks
 from servo.worker.making import Call, Making, keeping, plain, seen
 from servo.worker.messages import Done, Work
 from servo.worker.outputs import OutputStore
+from servo.worker.partition_inputs import PartitionInputs
 from servo.worker.returned import seen_by, told_by
 from servo.worker.storing import Storing
 from servo.worker.tables import as_asked
@@ -44,8 +45,10 @@ class Calls:
         self._log = log
         self._environ = environ
         self._instance = instance
-        self._storing = Storing(project, outputs, log)
-        self._checks = Checks(project, outputs, SystemClock())
+        clock = SystemClock()
+        self._partitions = PartitionInputs(project, clock, instance)
+        self._storing = Storing(project, outputs, log, self._partitions)
+        self._checks = Checks(project, outputs, clock)
         runnable = {**dict.fromkeys(project.makers), **dict.fromkeys(project.checks)}
         self.keys = {str(key.canonical()): key for key in runnable}
         self._needed = {key: self._resources_of(key) for key in runnable}
@@ -152,6 +155,9 @@ class Calls:
             chosen[0], self._log, execution=execution, resources=resources, assets_def=maker
         )
         context.selected_asset_keys = set(chosen)
+        if work.partition_key is not None or work.input_partitions:
+            own = self._partitions.own(work, chosen[0])
+            context.__servo_partitions__(own, self._partitions.named(work, chosen[0]))
         return context
 
     def _configured(self, call: Call, config: RunConfig) -> dict[str, Any]:

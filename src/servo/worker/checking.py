@@ -17,7 +17,7 @@ import msgspec
 
 from servo.core.events.assets import Severity
 from servo.core.events.tasks import Gate, Output, TaskError, TaskOutcome
-from servo.core.keys import AssetKey
+from servo.core.keys import AssetKey, place_of
 from servo.errors import Invalid, ServoError
 from servo.ports.clock import Clock
 from servo.sdk.check_binding import BoundCheck
@@ -32,7 +32,7 @@ from servo.sdk.resources import Resources
 from servo.worker.check_limits import TookTooLong, limited
 from servo.worker.check_results import failed, found_by, listed, matched, results_of
 from servo.worker.check_rules import Subject
-from servo.worker.messages import Checked, Done, Work
+from servo.worker.messages import Checked, Done, Input, Work
 from servo.worker.outputs import OutputStore
 from servo.worker.tables import as_asked
 
@@ -101,13 +101,18 @@ class Stored:
 
     def made_at(self, key: AssetKey) -> datetime | None:
         """When the pinned output of an asset was stored, if that is known."""
-        pinned = self._work.inputs.get(key.canonical())
+        pinned = self._pinned(key)
         return self._outputs.stored_at(pinned.uri) if pinned and pinned.uri else None
 
     def id_of(self, key: AssetKey) -> str:
         """The pinned output of an asset."""
-        pinned = self._work.inputs.get(key.canonical())
+        pinned = self._pinned(key)
         return pinned.materialization_id if pinned else ""
+
+    def _pinned(self, key: AssetKey) -> Input | None:
+        """What was the latest of an asset, or of the partition of the same key."""
+        inputs, name = self._work.inputs, key.canonical()
+        return inputs.get(name) or inputs.get(place_of(name, self._work.partition_key))
 
 
 class Checking:

@@ -185,6 +185,15 @@ class ServoInstance:
             if row.asset_key == key and row.last_materialization_id is not None
         }
 
+    def latest_outputs(self, asset_key: Any) -> dict[str, tuple[str, str]]:
+        """What is stored of an asset's partitions: an output and its place, by typed key."""
+        key = to_key(asset_key).canonical()
+        return {
+            row.partition_key: (row.last_materialization_id, row.last_output_uri)
+            for row in self._rows("partition_status", PartitionStatusRow)
+            if row.asset_key == key and row.last_materialization_id is not None
+        }
+
     def get_asset_keys(self, prefix: Sequence[str] | None = None) -> Sequence[AssetKey]:
         """The assets that the workspace knows, sorted."""
         keys = sorted(AssetKey.parse(row.asset_key) for row in self._rows("assets", AssetRow))

@@ -28,6 +28,7 @@ from servo.sdk.io_manager import (
     IOManager,
     IOManagerDefinition,
 )
+from servo.sdk.partitions_definition import PartitionsDefinition
 from servo.sdk.planning import plan_assets
 from servo.sdk.project import Project
 from servo.sdk.run_config import RunConfig
@@ -40,7 +41,7 @@ from servo.worker.hooking import Hooks
 from servo.worker.inline import InlineWorkers
 from servo.worker.instance import ServoInstance
 from servo.worker.outputs import OutputStore
-from servo.worker.requesting import Requests, with_config
+from servo.worker.requesting import PARTITION_LABEL, Requests, with_config
 from servo.worker.run_task import Runner
 from servo.worker.storing import DEFAULT_IO
 from servo.worker.waiting import Waiting
@@ -56,7 +57,7 @@ class MaterializationFailed(Exception):
 class MaterializedRun:
     """What `materialize()` made."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything that it is asked about
         self,
         run: RunRow,
         tasks: Sequence[TaskRow],
@@ -65,8 +66,10 @@ class MaterializedRun:
         outputs: OutputStore,
         reader: Reader,
         memory: InMemoryIOManager | None = None,
+        definitions: Mapping[str, PartitionsDefinition] | None = None,
     ) -> None:
         self.run = run
+        self._definitions = dict(definitions or {})
         self._tasks = {row.task_key: row for row in tasks}
         self._assets = dict(assets)
         self._outputs = outputs
@@ -90,15 +93,34 @@ class MaterializedRun:
         made = [row for row in rows if isinstance(row, MaterializationRow)]
         return [row for row in made if row.run_id == self.run.run_id]
 
-    def asset_value(self, asset: Any) -> Any:
-        """The value of an asset that was made."""
+    def asset_value(self, asset: Any, partition_key: str | None = None) -> Any:
+        """The value of an asset that was made, or of one of the partitions that were."""
         key = to_key(asset).canonical()
         row = self._assets.get(key)
         if row is None or row.last_materialization_run_id != self.run.run_id:
             raise NotFound(f"{key} was not made in this run", remedy="see `failures` for why")
+        made = partition_key or self._plain(key, row.last_partition_key)
         if self._memory is not None:
-            return self._memory.values.get(to_key(asset).parts)
-        return self._outputs.load(row.last_output_uri) if row.last_output_uri else None
+            parts = to_key(asset).parts
+            return self._memory.values.get(parts if made is None else (*parts, made))
+        uri = row.last_output_uri
+        if partition_key is not None:
+            uri = self._uri_of(key, partition_key)
+        return self._outputs.load(uri) if uri else None
+
+    def _uri_of(self, key: str, partition_key: str) -> str:
+        for row in self.materializations:
+            if row.asset_key == key and self._plain(key, row.partition_key) == partition_key:
+                return row.output_uri
+        raise NotFound(
+            f"the partition {partition_key!r} of {key} was not made in this run",
+            remedy="see `failures` for why",
+        )
+
+    def _plain(self, key: str, typed: str | None) -> str | None:
+        """A partition as people write it."""
+        definition = self._definitions.get(key)
+        return typed if typed is None or definition is None else definition.plain_key(typed)
 
     def output_for_node(self, node_str: str, output_name: str = "result") -> Any:
         """The value of the asset that a function of this name made."""
@@ -201,7 +223,6 @@ def _materialize(  # noqa: PLR0913 - the options people know
     secrets: Sequence[SecretProvider] = (),
     memory: InMemoryIOManager | None = None,
 ) -> MaterializedRun:
-    _refuse_partition(partition_key)
     set_environment(os.environ)
     found = [item for item in assets if not isinstance(item, AssetChecksDefinition)]
     checks = [item for item in assets if isinstance(item, AssetChecksDefinition)]
@@ -228,23 +249,42 @@ def _materialize(  # noqa: PLR0913 - the options people know
     requests, waiting = Requests(service, world, paths), Waiting(service)
     with providing(project.secrets), service, instance.led_by(service):
         requests.deploy(LOCATION, Declared(assets=project.definitions()))
+        labels = {**({PARTITION_LABEL: partition_key} if partition_key else {}), **(tags or {})}
         key = f"materialize:{world.entropy.token_bytes(12).hex()}"
         run_id = requests.name_run(key)
         waiting.add(run_id)
-        _ = requests.run(
-            plan_assets(project, chosen, checks=wanted), key, with_config(tags or {}, config)
+        plan = plan_assets(
+            project,
+            chosen,
+            checks=wanted,
+            partition_keys=() if partition_key is None else (partition_key,),
+            now=world.clock.now(),
+            dynamic_partitions=instance,
         )
+        _ = requests.run(plan, key, with_config(labels, config))
         inline[0].work_until(lambda: waiting.ended(run_id) is not None, runner)
         state = service.engine.state
         tasks = [row for row in list(state.tasks.values()) if row.run_id == run_id]
         run = state.runs.rows[run_id]
         reader = Reader(world.store, paths)
         result = MaterializedRun(
-            run, tasks, dict(state.assets.rows), outputs=outputs, reader=reader, memory=memory
+            run,
+            tasks,
+            dict(state.assets.rows),
+            outputs=outputs,
+            reader=reader,
+            memory=memory,
+            definitions=_divided(project),
         )
     if raise_on_error and not result.success:
         _raise(result, errors)
     return result
+
+
+def _divided(project: Project) -> dict[str, PartitionsDefinition]:
+    """How the assets of a project are divided that are."""
+    found = {key.canonical(): spec.partitions_def for key, spec in project.specs.items()}
+    return {key: definition for key, definition in found.items() if definition is not None}
 
 
 def _instance(store: str | None, instance: ServoInstance | None) -> ServoInstance:
@@ -254,15 +294,6 @@ def _instance(store: str | None, instance: ServoInstance | None) -> ServoInstanc
     if store is not None:
         return ServoInstance(open_world(store), Paths("default", "default"))
     return ServoInstance.ephemeral() if instance is None else instance
-
-
-def _refuse_partition(partition_key: str | None) -> None:
-    # A run of one partition needs definitions of partitions, which there are none of yet.
-    if partition_key is not None:
-        raise Invalid(
-            f"partition_key is {partition_key!r}, and no asset has partitions yet",
-            remedy="call the asset with build_asset_context(partition_key=...)",
-        )
 
 
 def _raise(result: MaterializedRun, errors: Mapping[str, BaseException]) -> None:

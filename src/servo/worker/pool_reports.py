@@ -10,6 +10,7 @@ from concurrent.futures import Future
 
 from servo.core.events.envelope import Answer, Batch
 from servo.core.events.tasks import TaskError, TaskFinished, TaskOutcome
+from servo.core.plan import input_partitions
 from servo.core.state.rows.execution import TaskRow
 from servo.errors import Invalid, ServoError, Unavailable
 from servo.runtime.service import Service
@@ -83,6 +84,8 @@ def as_work(assignment: Assignment) -> Work:
         task_key=assignment.task_key,
         asset_key=assignment.asset_key,
         also_makes=assignment.also_makes,
+        partition_key=assignment.partition_key,
+        input_partitions=input_partitions(assignment.tags),
         attempt=assignment.attempt,
         attempt_id=assignment.attempt_id,
         fencing_token=assignment.fencing_token,

@@ -31,6 +31,9 @@ from servo.worker.deploying import changes
 CONFIG_LABEL = "servo/run_config"
 """The label that holds the configuration of a run, as JSON."""
 
+PARTITION_LABEL = "dagster/partition"
+"""The label of a run that makes one partition."""
+
 INLINE_TASKS = 200
 TASKS_PER_SEGMENT = 1_000
 EVENTS_PER_BATCH = 200

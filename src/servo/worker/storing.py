@@ -10,23 +10,30 @@ from servo.sdk.context import AssetExecutionContext, Logger
 from servo.sdk.io_context import InputContext, OutputContext, Stored
 from servo.sdk.io_manager import check_io_manager
 from servo.sdk.metadata import encode_metadata
+from servo.sdk.partition_context import Partitions
 from servo.sdk.project import Project
 from servo.sdk.resources import Resources
 from servo.sdk.results import Failure
 from servo.sdk.specs import IO_MANAGER_KEY
-from servo.worker.messages import Work
+from servo.worker.messages import Input, Work
 from servo.worker.outputs import OutputStore
+from servo.worker.partition_inputs import PartitionInputs
 from servo.worker.returned import Made
 from servo.worker.tables import as_asked
 
 DEFAULT_IO = "io_manager"
+ALLOW_MISSING = "allow_missing_partitions"
+"""The metadata of an asset of which what was never made is left out when it is loaded."""
 
 
 class Storing:
     """Stores and loads the values of one project."""
 
-    def __init__(self, project: Project, outputs: OutputStore, log: Logger) -> None:
+    def __init__(
+        self, project: Project, outputs: OutputStore, log: Logger, partitions: PartitionInputs
+    ) -> None:
         self._project = project
+        self._partitions = partitions
         self._outputs = outputs
         self._log = log
 
@@ -46,24 +53,53 @@ class Storing:
     ) -> Any:
         """An asset as it was at the grant, or as its IO manager has it."""
         manager = self.io_key(upstream)
+        own = AssetKey.parse(work.asset_key)
+        found = self._partitions.of_input(work, own, upstream)
         if manager:
             loader = check_io_manager(getattr(resources, manager), manager)
-            return loader.load_input(self._input_context(upstream, name, resources, hint))
+            stored = _to_load(name, hint, found)
+            making = self._making(work)
+            return loader.load_input(self._input_context(upstream, stored, making, resources))
+        if found is not None:
+            return self._partitions_of(work, upstream, found, hint)
         pinned = work.inputs.get(upstream.canonical())
         if pinned is None:
             raise Failure(
                 f"{upstream} was never materialized, and {work.asset_key} needs it",
                 allow_retries=False,
             )
-        value = self._outputs.load(pinned.uri) if pinned.uri else None
-        return as_asked(value, hint)
+        return self._value(pinned, hint)
+
+    def _value(self, pinned: Input, hint: Any) -> Any:
+        return as_asked(self._outputs.load(pinned.uri) if pinned.uri else None, hint)
+
+    def _partitions_of(self, work: Work, upstream: AssetKey, found: Partitions, hint: Any) -> Any:
+        """The value of one partition, or those of several by their keys; None if there are none."""
+        pins = self._partitions.pins(work, upstream, found)
+        missing = [key for key in found.keys if key not in pins]
+        if missing and not self._project.specs[upstream].metadata.get(ALLOW_MISSING):
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            raise Failure(
+                f"the partition {missing[0]!r}{more} of {upstream} was never materialized, and "
+                f"{work.asset_key} needs it",
+                allow_retries=False,
+            )
+        if len(found.keys) == 1:
+            return self._value(pins[found.keys[0]], hint) if pins else None
+        values = {key: self._value(pinned, None) for key, pinned in pins.items()}
+        return values or None
+
+    def _making(self, work: Work) -> Partitions:
+        """The partitions that an execution makes."""
+        return self._partitions.own(work, AssetKey.parse(work.asset_key))
 
     def _input_context(
-        self, upstream: AssetKey, name: str, resources: Resources, hint: Any
+        self, upstream: AssetKey, stored: Stored, making: Partitions, resources: Resources
     ) -> InputContext:
-        spec = self._project.specs[upstream]
-        above = OutputContext(Stored(asset_key=upstream, definition_metadata=spec.metadata))
-        stored = Stored(name=name, asset_key=upstream, type_hint=Any if hint is None else hint)
+        above = OutputContext(
+            Stored(asset_key=upstream, definition_metadata=self._project.specs[upstream].metadata)
+        )
+        stored = msgspec.structs.replace(stored, asset_key=upstream, made_keys=making.keys)
         return InputContext(stored, upstream_output=above, resources=resources, log=self._log)
 
     # --- storing ------------------------------------------------------------------------------
@@ -107,9 +143,12 @@ class Storing:
         maker = self._project.makers[key]
         returns = maker.signature.returns if len(maker.specs) == 1 else None
         names = {found: output for output, found in maker.keys_by_output_name.items()}
+        making = self._making(work)
         stored = Stored(
             name=names[key],
             asset_key=key,
+            partition_keys=making.keys or None,
+            partitions_def=making.definition,
             run_id=work.run_id,
             step_key=work.task_key,
             definition_metadata=self._project.specs[key].metadata,
@@ -119,3 +158,12 @@ class Storing:
         check_io_manager(getattr(resources, name), name).handle_output(out, made.value)
         metadata.update(out.output_metadata)
         return Output(materialization_id=materialization, format=name)
+
+
+def _to_load(name: str, hint: Any, found: Partitions | None) -> Stored:
+    return Stored(
+        name=name,
+        partition_keys=None if found is None else found.keys,
+        partitions_def=None if found is None else found.definition,
+        type_hint=Any if hint is None else hint,
+    )

@@ -7,13 +7,15 @@ from typing import Any, cast
 
 import click
 from msgspec.structs import replace
+from rich.text import Text
 
 from servo.cli.code import as_dagster_option
 from servo.cli.completing import run_ids
 from servo.cli.hosts import Host, open_host, read_code
 from servo.cli.output import console, emit_json, plural
+from servo.cli.partitions import NamedPartitions, named, partitions_of, with_partitions
 from servo.cli.run_display import Ended, summary, wait_for
-from servo.cli.run_rows import outputs_of, run_and_tasks
+from servo.cli.run_rows import outputs_of, place_shown, run_and_tasks
 from servo.cli.workspace import Command, Where, at_a_workspace
 from servo.core.keys import AssetKey, TaskOperation
 from servo.core.plan import Plan
@@ -26,7 +28,7 @@ from servo.runtime.system import SystemEntropy
 from servo.sdk.check_planning import checks_of_assets, chosen_checks
 from servo.sdk.config import RunConfig
 from servo.sdk.jobs import AssetJob
-from servo.sdk.planning import plan_assets
+from servo.sdk.planning import plan_assets, plan_partitions
 from servo.sdk.project import Project
 from servo.sdk.selection import AssetSelection
 from servo.worker.hooking import JOB_LABEL
@@ -56,6 +58,7 @@ _json = click.option("--json", "json_", is_flag=True, help="Print one JSON value
 @click.option("--dry-run", is_flag=True, help="Show the plan and do nothing.")
 @click.option("--isolate", is_flag=True, help="Run every task in a process of its own.")
 @click.option("--checks-only", is_flag=True, help="Check the latest outputs and make nothing.")
+@with_partitions
 @with_workers
 @as_dagster_option
 @_json
@@ -70,6 +73,8 @@ def materialize(  # noqa: PLR0913 - the options of the command
     dry_run: bool,
     isolate: bool,
     checks_only: bool,
+    partitions: Sequence[str],
+    ranges: Sequence[tuple[str, str]],
     where: Where,
     workers: int,
     as_dagster: bool,
@@ -78,6 +83,9 @@ def materialize(  # noqa: PLR0913 - the options of the command
     """Make the assets of CODE, a file or a module, or those of them that are SELECTed.
 
     SELECT is a key, or an expression such as 'group:"raw" and not key:"tmp*"' or 'orders+'.
+
+    Of assets with partitions those are made that are named; what is divided otherwise is made for
+    the partitions that belong to them.
 
     Runs that were begun in this workspace and have not ended are finished first. While `servo dev`
     is at work there, it does the work.
@@ -88,12 +96,14 @@ def materialize(  # noqa: PLR0913 - the options of the command
         labels[ISOLATION] = OWN_PROCESS
     chosen = None
     if job is not None:
-        named = _job(project, job, select)
-        chosen, given = named.keys(project), given or named.run_config()
-        labels = {**named.tags, **named.run_tags, JOB_LABEL: job, **labels}
-        if named.executor_def is not None:
-            found = replace(found, executor=named.executor_def)
-    plan = _plan(project, chosen or _chosen(project, select), checks_only=checks_only)
+        its = _job(project, job, select)
+        chosen, given = its.keys(project), given or its.run_config()
+        labels = {**its.tags, **its.run_tags, JOB_LABEL: job, **labels}
+        if its.executor_def is not None:
+            found = replace(found, executor=its.executor_def)
+    asked = named(where, partitions, ranges)
+    labels = {**asked.labels, **labels}
+    plan = _plan(project, chosen or _chosen(project, select), asked, checks_only=checks_only)
     if dry_run:
         return _show_plan(plan, json_=json_)
     del project
@@ -151,7 +161,7 @@ def retry(  # noqa: PLR0913 - the options of the command
     if not left:
         raise Conflict(f"every task of {run.run_id} succeeded", remedy="use --all to repeat them")
     found, project = read_code(code or run.labels.get(CODE_LABEL), as_dagster=as_dagster)
-    plan = _again(project, left)
+    plan = _again(project, left, named(where))
     del project
     with open_host(found, where, workers) as host:
         key = f"retry:{run.run_id}:{SystemEntropy().token_bytes(8).hex()}"
@@ -224,10 +234,19 @@ def _job(project: Project, name: str, select: Sequence[str]) -> AssetJob:
     return project.job(name)
 
 
-def _plan(project: Project, chosen: list[AssetKey], *, checks_only: bool) -> Plan:
+def _plan(
+    project: Project, chosen: list[AssetKey], asked: NamedPartitions, *, checks_only: bool
+) -> Plan:
+    plan = plan_assets(
+        project,
+        [] if checks_only else chosen,
+        checks=checks_of_assets(project, chosen) if checks_only else None,
+        partition_keys=asked.keys,
+        now=asked.now,
+        dynamic_partitions=asked.store,
+    )
     if not checks_only:
-        return plan_assets(project, chosen)
-    plan = plan_assets(project, [], checks=checks_of_assets(project, chosen))
+        return plan
     if not plan.tasks:
         raise NotFound(
             "what is selected has no checks",
@@ -236,12 +255,13 @@ def _plan(project: Project, chosen: list[AssetKey], *, checks_only: bool) -> Pla
     return plan
 
 
-def _again(project: Project, left: Sequence[TaskRow]) -> Plan:
+def _again(project: Project, left: Sequence[TaskRow], asked: NamedPartitions) -> Plan:
     """The plan that does tasks again: assets that were made, and checks that ran alone."""
     alone = [task for task in left if task.operation is TaskOperation.CHECK]
-    made = [key for task in left if task not in alone for key in _assets_of(task)]
+    wanted = partitions_of(project, left)
+    made = partitions_of(project, [task for task in left if task not in alone])
     if not alone:
-        return plan_assets(project, made)
+        return plan_partitions(project, made, now=asked.now, dynamic_partitions=asked.store)
     named = {name for task in alone for name in chosen_checks(task.tags) or ()}
     whole = {task.asset_key for task in alone if chosen_checks(task.tags) is None}
     checks = checks_of_assets(project, made) | {
@@ -251,20 +271,27 @@ def _again(project: Project, left: Sequence[TaskRow]) -> Plan:
         for spec in bound.definition.specs
         if key.canonical() in whole or f"{spec.asset.canonical()}:{spec.name}" in named
     }
-    return plan_assets(project, made, checks=checks)
-
-
-def _assets_of(task: TaskRow) -> list[AssetKey]:
-    """The assets that a task makes."""
-    return [AssetKey.parse(key) for key in (task.asset_key, *task.also_makes)]
+    return plan_partitions(
+        project,
+        wanted,
+        checks=checks,
+        only_checked=[key for key in wanted if key not in made],
+        now=asked.now,
+        dynamic_partitions=asked.store,
+    )
 
 
 def _show_plan(plan: Plan, *, json_: bool) -> int:
     if json_:
-        emit_json([{"asset": task.asset_key, "upstream": task.upstream} for task in plan.tasks])
+        emit_json(
+            [
+                {"asset": task.asset_key, "partition": task.partition, "upstream": task.upstream}
+                for task in plan.tasks
+            ]
+        )
         return 0
     out = console()
     out.print(f"{plural(len(plan.tasks), 'task')}, in an order they could run in:")
     for task in plan.tasks:
-        out.print(f"  {task.asset_key}")
+        out.print(Text(f"  {place_shown(task.asset_key, task.partition)}"))
     return 0

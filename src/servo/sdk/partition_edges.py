@@ -1,0 +1,145 @@
+"""The tasks of a plan by asset and partition, and how they follow each other.
+
+A task is told which partitions it is given of what it loads (`servo/input_partitions`), unless it
+is that of its own key. A long list is not written down: the worker then finds it itself.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from servo.core.canonical import canonical_str
+from servo.core.ids import TaskKeyStr
+from servo.core.keys import AssetKey, TaskOperation, task_key_text
+from servo.core.plan import INPUT_PARTITIONS_TAG
+from servo.errors import Invalid
+from servo.sdk.mapping_resolution import WHOLE, Mapped
+from servo.sdk.partition_choice import Relations
+from servo.sdk.project import Project
+
+MOST_LISTED = 128
+
+
+class Inputs:
+    """What a task waits for, and which partitions it is given."""
+
+    def __init__(self, loaded: Mapping[AssetKey, None]) -> None:
+        self.tasks: dict[TaskKeyStr, None] = {}
+        self._loaded = loaded
+        self._partitions: dict[str, list[str] | None] = {}
+        self._seen: set[AssetKey] = set()
+
+    def loads(self, key: AssetKey) -> bool:
+        """Whether the task is given an asset, and has not been told which partitions."""
+        return key in self._loaded and key not in self._seen
+
+    def left(self) -> list[AssetKey]:
+        """What the task is given and does not depend on."""
+        return [key for key in self._loaded if key not in self._seen]
+
+    def give(self, key: AssetKey, typed: list[str] | None, own: str | None) -> None:
+        """Note which partitions the task is given of an asset; None if they are too many."""
+        self._seen.add(key)
+        if typed != [own]:
+            self._partitions[key.canonical()] = typed
+
+    def pass_by(self, key: AssetKey) -> None:
+        """Note that nothing has to be said of an asset."""
+        self._seen.add(key)
+
+    def tags(self) -> dict[str, str]:
+        """What the task is told."""
+        if not self._partitions:
+            return {}
+        return {INPUT_PARTITIONS_TAG: canonical_str(self._partitions)}
+
+
+class Planned:
+    """The tasks of a plan."""
+
+    def __init__(self, relations: Relations, project: Project) -> None:
+        self._relations = relations
+        self.project = project
+        self._tasks: dict[AssetKey, dict[str, TaskKeyStr]] = {}
+        self._typed: dict[AssetKey, dict[str, str]] = {}
+        self._constant: dict[tuple[AssetKey, AssetKey], Mapped] = {}
+
+    def __getitem__(self, key: AssetKey) -> Iterator[str]:
+        """The partitions that are planned of an asset."""
+        return iter(self._tasks[key])
+
+    def add(
+        self, group: Sequence[AssetKey], operation: TaskOperation, names: Sequence[str]
+    ) -> None:
+        """Plan a task for each of these partitions of assets that are made together."""
+        first = group[0].canonical()
+        found = {
+            name: task_key_text(first, self.typed(group[0], name), operation) for name in names
+        }
+        for key in group:
+            self._tasks[key] = found
+
+    def task(self, key: AssetKey, name: str) -> TaskKeyStr:
+        """The task of a partition."""
+        return self._tasks[key][name]
+
+    def typed(self, key: AssetKey, name: str) -> str | None:
+        """The identity under which a partition is stored; None of an asset without any."""
+        definition = self._relations.definition(key)
+        if definition is None:
+            return None
+        held = self._typed.setdefault(key, {})
+        if name not in held:
+            held[name] = definition.typed_key(name).canonical()
+        return held[name]
+
+    def follow(
+        self,
+        inputs: Inputs,
+        up: AssetKey,
+        own: tuple[AssetKey, str],
+        *,
+        needed: bool = False,
+        waits: bool = True,
+    ) -> None:
+        """Have a task come after those of an asset that it is made from.
+
+        `needed` is whether every partition that the mapping names must exist.
+        """
+        planned = self._tasks.get(up) if waits else None
+        loads = inputs.loads(up)
+        if up not in self.project.specs or not (planned or loads or needed):
+            return
+        if self._relations.definition(up) is None:
+            inputs.pass_by(up)
+            if planned:
+                inputs.tasks[planned[WHOLE]] = None
+            return
+        mapped = self._mapped(up, *own)
+        if needed and mapped.missing:
+            self._refuse(up, own, mapped.missing)
+        if planned:
+            inputs.tasks.update(dict.fromkeys(planned[n] for n in mapped.keys if n in planned))
+        if loads:
+            inputs.give(up, self._listed(up, mapped.keys), self.typed(*own))
+
+    def _mapped(self, up: AssetKey, key: AssetKey, name: str) -> Mapped:
+        edge = self._relations.edge(up, key)
+        if not edge.constant:
+            return edge.upstream_of(name)
+        if (up, key) not in self._constant:
+            self._constant[up, key] = edge.upstream_of(name)
+        return self._constant[up, key]
+
+    def _listed(self, up: AssetKey, names: Sequence[str]) -> list[str] | None:
+        if len(names) > MOST_LISTED:
+            return None
+        return [typed for name in names if (typed := self.typed(up, name)) is not None]
+
+    def _refuse(self, up: AssetKey, own: tuple[AssetKey, str], missing: Sequence[str]) -> None:
+        key, name = own
+        which = f" {name!r}" if name != WHOLE else ""
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise Invalid(
+            f"{key}{which} is made from {up} {missing[0]!r}{more}, which does not exist",
+            remedy=f"{self._relations.space(up).remedy()}; make another partition, or use "
+            "TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)",
+        )

@@ -1,0 +1,154 @@
+"""The partitions there are at one moment, by their keys and by their numbers.
+
+    space = definition.space(now, store)
+    space.count                    # how many there are
+    space.ordinal("2024-01-31")    # 30, or None where there is no such partition
+    space.key(30)                  # "2024-01-31"
+
+Partitions are numbered from 0 in the order of `get_partition_keys()`, so that a set of them is a
+bitmap (`servo.core.bitmaps`). The numbers of partitions of time and of listed ones stay as they
+are when more come; those of dynamic partitions, and of several dimensions, hold for one moment.
+Nothing here walks through all partitions unless all of them are asked for.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from servo.core import bitmaps
+from servo.errors import Invalid, NotFound
+
+
+class PartitionSpace(ABC):
+    """The partitions there are at one moment."""
+
+    __slots__ = ("count", "what")
+
+    def __init__(self, count: int, what: object) -> None:
+        self.count = count
+        self.what = what
+
+    @abstractmethod
+    def ordinal(self, key: str) -> int | None:
+        """The number of a key; None if there is no such partition."""
+
+    @abstractmethod
+    def key(self, ordinal: int) -> str:
+        """The key of a number below `count`."""
+
+    def __contains__(self, key: str) -> bool:
+        return self.ordinal(key) is not None
+
+    def number(self, key: str) -> int:
+        """The number of a key; `NotFound` if there is no such partition."""
+        found = self.ordinal(key)
+        if found is None:
+            raise NotFound(f"there is no partition {key!r} in {self.what!r}", remedy=self.remedy())
+        return found
+
+    def keys(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
+        """The keys of the numbers from `start` up to and without `stop`."""
+        return map(self.key, range(start, self.count if stop is None else stop))
+
+    def range(self, start: str, end: str) -> tuple[int, int]:
+        """The numbers of two keys; `Invalid` if the second comes first."""
+        first, last = self.number(start), self.number(end)
+        if first > last:
+            raise Invalid(f"{start!r} comes after {end!r}", remedy="exchange the two")
+        return first, last
+
+    def bits(self, keys: Iterable[str]) -> int:
+        """The set of these keys; `NotFound` names one that is no partition."""
+        return bitmaps.bitmap(self.number(key) for key in keys)
+
+    def keys_of(self, bits: int) -> Iterator[str]:
+        """The keys of a set, in order."""
+        return map(self.key, bitmaps.numbers(bits))
+
+    @property
+    def everything(self) -> int:
+        """The set of all."""
+        return bitmaps.span(0, self.count)
+
+    def remedy(self) -> str:
+        """Which keys there are, in a few words."""
+        if not self.count:
+            return "there is none at the moment"
+        first, last = self.key(0), self.key(self.count - 1)
+        return f"there is {first!r}" if first == last else f"there is {first!r} to {last!r}"
+
+
+class Listing(NamedTuple):
+    """Keys in order, and the number of each."""
+
+    keys: Sequence[str]
+    numbers: Mapping[str, int]
+
+    @classmethod
+    def of(cls, keys: Sequence[str]) -> "Listing":
+        """The listing of these keys."""
+        return cls(keys, {key: number for number, key in enumerate(keys)})
+
+
+class ListSpace(PartitionSpace):
+    """Partitions that are listed."""
+
+    __slots__ = ("_listing",)
+
+    def __init__(self, listing: Listing, what: object) -> None:
+        super().__init__(len(listing.keys), what)
+        self._listing = listing
+
+    def ordinal(self, key: str) -> int | None:
+        """The place of the key in the list."""
+        return self._listing.numbers.get(key)
+
+    def key(self, ordinal: int) -> str:
+        """The key at a place in the list."""
+        return self._listing.keys[ordinal]
+
+
+class ProductSpace(PartitionSpace):
+    """Every combination of the partitions of several dimensions; the last one changes fastest."""
+
+    __slots__ = ("_join", "_split", "parts", "weights")
+
+    def __init__(
+        self,
+        parts: Mapping[str, PartitionSpace],
+        what: object,
+        *,
+        join: Callable[[Mapping[str, str]], str],
+        split: Callable[[str], Mapping[str, str] | None],
+    ) -> None:
+        weight, weights = 1, dict[str, int]()
+        for name in reversed(list(parts)):
+            weights[name] = weight
+            weight *= parts[name].count
+        super().__init__(weight, what)
+        self.parts = parts
+        self.weights = weights
+        self._join, self._split = join, split
+
+    def ordinal(self, key: str) -> int | None:
+        """The number of a combination."""
+        found = self._split(key)
+        if found is None:
+            return None
+        total = 0
+        for name, space in self.parts.items():
+            digit = space.ordinal(found[name])
+            if digit is None:
+                return None
+            total += digit * self.weights[name]
+        return total
+
+    def key(self, ordinal: int) -> str:
+        """The combination of a number."""
+        return self._join({name: self.parts[name].key(d) for name, d in self.digits(ordinal)})
+
+    def digits(self, ordinal: int) -> Iterator[tuple[str, int]]:
+        """The number of a combination in each dimension."""
+        for name in self.parts:
+            digit, ordinal = divmod(ordinal, self.weights[name])
+            yield name, digit

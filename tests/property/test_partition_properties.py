@@ -1,0 +1,235 @@
+"""Laws of partitions: numbers and keys are one to one, and mappings agree in both directions."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from servo.core import bitmaps
+from servo.core.cron import Cron
+from servo.sdk.mapping_resolution import Edge, Moment, edge_between
+from servo.sdk.partition_mapping import (
+    AllPartitionMapping,
+    DimensionPartitionMapping,
+    IdentityPartitionMapping,
+    LastPartitionMapping,
+    MultiPartitionMapping,
+    MultiToSingleDimensionPartitionMapping,
+    PartitionMapping,
+    SpecificPartitionsPartitionMapping,
+    StaticPartitionMapping,
+    TimeWindowPartitionMapping,
+)
+from servo.sdk.partitions_definition import (
+    MultiPartitionsDefinition,
+    PartitionsDefinition,
+    StaticPartitionsDefinition,
+)
+from servo.sdk.tick_index import ticks_of
+from servo.sdk.time_partitions import HOUR, TimeWindowPartitionsDefinition
+
+ZONES = (
+    "UTC",
+    "Europe/Berlin",
+    "America/New_York",
+    "Australia/Lord_Howe",  # half an hour
+    "Pacific/Apia",  # left out a day
+    "Africa/Casablanca",  # changes four times a year
+    "Asia/Kathmandu",
+    "Antarctica/Troll",  # two hours
+)
+CRONS = (
+    "0 * * * *",
+    "30 * * * *",
+    "*/20 * * * *",
+    "0 0 * * *",
+    "30 2 * * *",
+    "15 1,2,3 * * *",
+    "0 0 * * 0",
+    "0 0 * * MON-FRI",
+    "0 0 1 * *",
+    "0 2 31 * *",
+    "0 0 L * *",
+    "0 12 * * 5#2",
+    "*/7 */5 * * *",
+)
+MARCH = datetime(2024, 3, 20, tzinfo=UTC)
+INSTANTS = st.datetimes(
+    datetime(1970, 1, 1),  # noqa: DTZ001 - the strategy asks for it without a zone
+    datetime(2040, 1, 1),  # noqa: DTZ001
+    timezones=st.just(UTC),
+).map(lambda at: at.replace(microsecond=0))
+
+
+@given(st.sampled_from(CRONS), st.sampled_from(ZONES), INSTANTS)
+@example("0 * * * *", "Australia/Lord_Howe", datetime(2024, 4, 6, tzinfo=UTC))
+@example("30 2 * * *", "Europe/Berlin", datetime(2024, 3, 30, tzinfo=UTC))
+@example("0 0 * * *", "Pacific/Apia", datetime(2011, 12, 28, tzinfo=UTC))
+@example("0 0 * * *", "America/New_York", datetime(1970, 1, 1, tzinfo=UTC))
+def test_counted_ticks_are_those_of_the_calendar(cron: str, zone: str, at: datetime) -> None:
+    ticks = ticks_of(cron, zone)
+    walked = Cron(cron, zone).ticks_between(at, at + timedelta(days=800), 60)
+    first = ticks.upto(at)
+    assert [ticks.nth(first + n) for n in range(len(walked))] == walked
+    for n, tick in enumerate(walked):
+        assert ticks.upto(tick) == first + n + 1
+        assert ticks.is_tick(tick)
+        assert not ticks.is_tick(tick + timedelta(seconds=7)) or cron == "*/7 */5 * * *"
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> TimeWindowPartitionsDefinition:
+    cron = draw(st.sampled_from(CRONS))
+    start = MARCH + timedelta(hours=draw(st.integers(0, 400)))
+    left_out: list[Any] = []
+    if draw(st.booleans()):
+        left_out = [draw(st.sampled_from(("0 0 * * *", "0 * * * 6", "30 2 * * 1")))]
+    return TimeWindowPartitionsDefinition(
+        start=start,
+        fmt=f"{HOUR}%z",
+        cron_schedule=cron,
+        timezone=draw(st.sampled_from(ZONES)),
+        end_offset=draw(st.integers(-2, 2)),
+        exclusions=left_out,
+    )
+
+
+def _short(made: TimeWindowPartitionsDefinition) -> TimeWindowPartitionsDefinition:
+    return TimeWindowPartitionsDefinition(
+        start=made.start,
+        end=made.start + timedelta(hours=5),
+        fmt=made.fmt,
+        cron_schedule=made.cron_schedule,
+        timezone=made.timezone,
+    )
+
+
+LISTED = st.lists(st.sampled_from("abcdef"), min_size=1, unique=True).map(
+    StaticPartitionsDefinition
+)
+SHORT = st.one_of(LISTED, windows().map(_short))
+SEVERAL = st.tuples(SHORT, SHORT).map(
+    lambda two: MultiPartitionsDefinition({"x": two[0], "y": two[1]})
+)
+ANY = st.one_of(LISTED, windows(), SEVERAL)
+NOW = MARCH + timedelta(days=20)
+MOMENT = Moment(NOW)
+
+
+@given(ANY)
+@settings(deadline=None)
+def test_numbers_and_keys_are_one_to_one(definition: PartitionsDefinition) -> None:
+    space = definition.space(NOW)
+    keys = definition.get_partition_keys(NOW)
+    assert space.count == len(keys) == len(set(keys))
+    for number in {0, 1, len(keys) // 2, len(keys) - 1} & set(range(len(keys))):
+        assert space.key(number) == keys[number]
+        assert space.ordinal(keys[number]) == number
+        assert definition.has_partition_key(keys[number], NOW)
+        typed = definition.typed_key(keys[number]).canonical()
+        assert definition.plain_key(typed) == keys[number]
+    if keys:
+        assert definition.get_first_partition_key(NOW) == keys[0]
+        assert definition.get_last_partition_key(NOW) == keys[-1]
+
+
+@given(windows())
+@settings(deadline=None)
+def test_windows_are_those_of_a_walk_through_the_calendar(
+    definition: TimeWindowPartitionsDefinition,
+) -> None:
+    cron = Cron(definition.cron_schedule, definition.timezone)
+    early = definition.start.astimezone(UTC) - timedelta(seconds=1)
+    late = NOW + timedelta(days=1000)
+    limit, offset = NOW, definition.end_offset
+    if offset > 0:
+        limit = cron.ticks_between(NOW, late, offset)[-1]
+    elif offset < 0:
+        limit = cron.newest_between(early - timedelta(days=1000), NOW, 1 - offset)[0]
+    ticks = cron.ticks_between(early, limit, 100_000)
+    left_out = {
+        at
+        for item in definition.exclusions
+        for at in Cron(str(item), definition.timezone).ticks_between(early, late, 100_000)
+    }
+    walked = [pair for pair in pairwise(ticks) if pair[0] not in left_out]
+    found = definition.time_windows(NOW)
+    assert [(w.start.astimezone(UTC), w.end.astimezone(UTC)) for w in found] == walked
+
+
+# --- mappings -------------------------------------------------------------------------------------
+
+OFFSETS = st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.booleans())
+OVERLAP = OFFSETS.map(lambda given: TimeWindowPartitionMapping(*given))
+
+
+class Upper(PartitionMapping, frozen=True):
+    """The keys that do not come later in the alphabet."""
+
+    def upstream_keys(self, key: str, upstream: Any, downstream: Any) -> Iterable[str]:
+        del downstream
+        return [one for one in upstream.get_partition_keys() if one <= key]
+
+
+@st.composite
+def edges(draw: st.DrawFn) -> Edge:
+    kind = draw(st.sampled_from(("time", "listed", "any", "several", "one", "usual")))
+    above, below = draw(windows()), draw(windows())
+    mapping: PartitionMapping | None = draw(OVERLAP)
+    one, other = draw(LISTED), draw(LISTED)
+    if kind == "listed":
+        above, below = one, other
+        keys = st.sampled_from("abcdefg")
+        pairs = draw(st.dictionaries(keys, st.lists(keys, unique=True)))
+        kinds = (IdentityPartitionMapping(), StaticPartitionMapping(pairs), Upper())
+        mapping = draw(st.sampled_from(kinds))
+    elif kind == "any":
+        above, below = draw(ANY), draw(st.one_of(ANY, st.none()))
+        key = above.get_first_partition_key(NOW) or "none"
+        lists = (
+            SpecificPartitionsPartitionMapping([key]) if "|" not in key else LastPartitionMapping()
+        )
+        mapping = draw(st.sampled_from((AllPartitionMapping(), LastPartitionMapping(), lists)))
+    elif kind == "several":
+        days = _short(above), _short(below)
+        above = MultiPartitionsDefinition({"x": one, "t": days[0]})
+        below = MultiPartitionsDefinition({"y": other, "u": days[1]})
+        by = {"x": DimensionPartitionMapping("y", IdentityPartitionMapping())}
+        if draw(st.booleans()):
+            by["t"] = DimensionPartitionMapping("u", mapping or AllPartitionMapping())
+        mapping = MultiPartitionMapping(by)
+    elif kind == "one":
+        days = _short(above)
+        many = MultiPartitionsDefinition({"x": one, "t": days})
+        above, below = draw(st.sampled_from(((many, days), (days, many), (one, many))))
+        mapping = MultiToSingleDimensionPartitionMapping("x" if above is one else "t")
+    elif kind == "usual":
+        above, below = draw(st.sampled_from(((one, other), (above, below), (one, None))))
+        mapping = None
+    return edge_between(above, below, mapping, MOMENT)
+
+
+@given(edges(), st.randoms(use_true_random=False))
+@settings(deadline=None, max_examples=300)
+def test_mappings_agree_in_both_directions(edge: Edge, chance: Any) -> None:
+    above = list(edge.above.keys())[:40]
+    below = list(edge.below.keys())[:40]
+    up = {key: edge.upstream_of(key) for key in below}
+    down = {key: edge.downstream_of(key) for key in above}
+    for key, mapped in up.items():
+        assert len(set(mapped.keys)) == len(mapped.keys)
+        assert not [one for one in mapped.keys if one not in edge.above]
+        assert not [one for one in mapped.missing if one in edge.above]
+        assert {one for one in above if one in mapped.keys} == {
+            one for one in above if key in down[one]
+        }
+    some = chance.sample(below, len(below) // 2)
+    wanted = {one for key in some for one in up[key].keys}
+    assert set(edge.above.keys_of(edge.upstream_bits(edge.below.bits(some)))) == wanted
+    some = chance.sample(above, len(above) // 2)
+    reached = {one for key in some for one in down[key]}
+    assert set(edge.below.keys_of(edge.downstream_bits(edge.above.bits(some)))) == reached
+    assert edge.upstream_bits(bitmaps.EMPTY) == edge.downstream_bits(bitmaps.EMPTY) == 0
