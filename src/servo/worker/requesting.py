@@ -1,6 +1,6 @@
 """Telling a workspace what a project defines, and asking it for runs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -138,6 +138,10 @@ class Requests:
     def salt(self) -> bytes:
         """What run ids are made with."""
         return bytes.fromhex(self._service.engine.maintenance.manifest.identity)
+
+    def commit(self, events: Sequence[Event]) -> None:
+        """Commit events as one batch; `Conflict` if the workspace refuses them."""
+        _ = self._commit(*events)
 
     def cancel(self, run: str, by: str) -> None:
         """Ask for a run to be stopped."""

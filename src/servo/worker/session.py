@@ -3,23 +3,28 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from servo.config import Settings, WorkerSettings, worker_settings
 from servo.core.declared import Declared
+from servo.core.events.envelope import Event
 from servo.core.plan import Plan
+from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TERMINAL_RUN_STATES
 from servo.errors import Conflict
 from servo.ledger.paths import Paths
 from servo.runtime.deployment import open_world
 from servo.runtime.service import Service, World
+from servo.worker.backfill_view import Backfill, in_state
 from servo.worker.evaluating.office import Office
+from servo.worker.evaluating.records import Records
 from servo.worker.pool import Pool
 from servo.worker.process import Setting
 from servo.worker.registry import at_work, registry_folder
 from servo.worker.requesting import Requests, with_config
-from servo.worker.triggers.host import Means, Triggers
+from servo.worker.triggers.backfills import Backfills
+from servo.worker.triggers.host import Kind, Means, Triggers
 from servo.worker.triggers.schedules import Schedules
 from servo.worker.waiting import Waiting
 
@@ -37,7 +42,7 @@ class Session:
         settings: Settings | None = None,
         limits: WorkerSettings | None = None,
         world: World | None = None,
-        triggers: bool = False,
+        triggers: bool | Literal["backfills"] = False,
     ) -> None:
         busy = at_work(registry_folder(), setting.address)
         if busy is not None:
@@ -56,18 +61,23 @@ class Session:
         )
         self._requests = Requests(self.service, self._world, self.paths)
         self._waiting = Waiting(self.service)
-        self.triggers = self._triggers(setting) if triggers else None
+        self.triggers = self._triggers(setting, triggers is not True) if triggers else None
 
     def _pool_for(self, service: Service, setting: Setting, size: int) -> Pool:
         world = self._world
         self.pool = Pool(service, setting, world.clock, world.entropy, size, self._limits)
         return self.pool
 
-    def _triggers(self, setting: Setting) -> Triggers:
+    def _triggers(self, setting: Setting, only_backfills: bool) -> Triggers:
         world = self._world
         office = Office(setting, self._requests.salt)
         means = Means(self.service, office, world.clock, world.entropy)
-        return Triggers(self.service, world.clock, means, (Schedules(means),))
+        backfills = Backfills(means, self._records)
+        kinds: list[Kind] = [backfills] if only_backfills else [Schedules(means), backfills]
+        return Triggers(self.service, world.clock, means, kinds)
+
+    def _records(self) -> Records:
+        return Records(store=self._world.store, paths=self.paths, salt=self._requests.salt())
 
     def __enter__(self) -> "Session":
         self.pool.start()
@@ -146,6 +156,26 @@ class Session:
         """The tasks that are being done."""
         state = self.service.engine.state
         return [state.tasks.rows[key] for key in list(state.index.running)]
+
+    def tell(self, event: Event) -> None:
+        """Have an event carried out; `Conflict` if the workspace refuses it."""
+        self._requests.commit((event,))
+
+    def backfill(self, name: str) -> Backfill | None:
+        """A backfill as it stands."""
+        return in_state(self.service.engine.state, name)
+
+    def open_backfills(self) -> list[BackfillRow]:
+        """Backfills that are not over, oldest first."""
+        state = self.service.engine.state
+        rows = [state.backfills.rows[name] for name in list(state.index.backfills_open)]
+        return sorted(rows, key=lambda row: row.created_at)
+
+    def check(self) -> None:
+        """Raise what keeps this process from working."""
+        if self.service.over and self.service.failure is not None:
+            raise self.service.failure
+        self.pool.check()
 
     def interrupt(self) -> str:
         """Stop what runs, to be gone on with later; how, for whoever stopped it."""

@@ -19,9 +19,7 @@ from servo.core.events.runs import SourceRef
 from servo.core.keys import AssetKey
 from servo.core.plan import Plan
 from servo.errors import Invalid, ServoError
-from servo.ledger.paths import Paths
 from servo.ports.clock import Clock
-from servo.ports.object_store import ObjectStore
 from servo.sdk.context import Logger
 from servo.sdk.jobs import AssetJob
 from servo.sdk.planning import plan_assets
@@ -32,12 +30,12 @@ from servo.sdk.run_requests import RunRequest
 from servo.sdk.targets import Target
 from servo.sdk.triggers import Resolved, resolve
 from servo.worker.evaluating.messages import AskedRun
+from servo.worker.evaluating.records import Records
 from servo.worker.hooking import JOB_LABEL
 from servo.worker.requesting import Wanted, run_events, with_config
 
 SCHEDULE_LABEL = "servo/schedule"
 SENSOR_LABEL = "servo/sensor"
-BACKFILL_LABEL = "servo/backfill"
 
 
 class Trigger(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,14 +45,6 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True):
     source: SourceRef
     target: Target | None = None
     labels: Mapping[str, str] = {}
-
-
-class Records(msgspec.Struct, frozen=True, kw_only=True):
-    """Where plans are stored, and what run ids are made with."""
-
-    store: ObjectStore
-    paths: Paths
-    salt: bytes
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +64,8 @@ class Desk:
         self.clock = around.clock
         self.log = around.log
         self.instance = around.instance
-        self._records = records
+        self.records = records
+        self.backfills: dict[str, Any] = {}
         self._environ = around.environ
         self._plans: dict[tuple[AssetKey, ...], Plan] = {}
 
@@ -95,7 +86,7 @@ class Desk:
             fingerprint=_fingerprint(resolved, request, labels),
             partitions=() if request.partition_key is None else (request.partition_key,),
         )
-        held = self._records
+        held = self.records
         requested, planned = run_events(held.store, held.paths, held.salt, wanted)
         return AskedRun(requested=requested, planned=planned)
 

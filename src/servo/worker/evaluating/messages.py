@@ -9,6 +9,7 @@ import msgspec
 
 from servo.core.events.assets import DynamicPartitionsChanged
 from servo.core.events.runs import PlanCreated, RunRequested
+from servo.core.state.rows.automation import BackfillRow
 
 
 class Tick(msgspec.Struct, frozen=True, kw_only=True, tag="tick"):
@@ -23,6 +24,13 @@ class Ticks(msgspec.Struct, frozen=True, kw_only=True, tag="ticks"):
     """The same of many schedules that no user code decides about."""
 
     ticks: tuple[Tick, ...]
+
+
+class PlanChunks(msgspec.Struct, frozen=True, kw_only=True, tag="plan-chunks"):
+    """What is to be made in these chunks of a backfill? One answer each."""
+
+    backfill: BackfillRow
+    chunks: tuple[int, ...]
 
 
 class AskedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +62,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
     error: str = ""
 
 
-Question = Tick | Ticks
+Question = Tick | Ticks | PlanChunks
 Answer = Started | Evaluated | EvaluatedMany
 
 questions = msgspec.msgpack.Decoder(Question)

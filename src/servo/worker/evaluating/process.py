@@ -26,8 +26,10 @@ from servo.sdk.environment import set_environment
 from servo.sdk.secrets import set_secrets
 from servo.storage.from_url import store_from_url
 from servo.worker.asset_log import asset_log
-from servo.worker.evaluating.desk import Desk, Records, Surroundings, told
-from servo.worker.evaluating.messages import Answer, Started, Tick, Ticks, questions
+from servo.worker.evaluating.backfills import plan_chunks
+from servo.worker.evaluating.desk import Desk, Surroundings, told
+from servo.worker.evaluating.messages import Answer, PlanChunks, Started, Tick, Ticks, questions
+from servo.worker.evaluating.records import Records
 from servo.worker.evaluating.schedules import evaluate_tick, evaluate_ticks
 from servo.worker.loader import load_project
 from servo.worker.messages import Frames, framed
@@ -36,6 +38,7 @@ from servo.worker.process import LOG_FORMAT, RECEIVE_BYTES, Setting, die_with, o
 HANDLERS: Mapping[type[Any], Callable[[Desk, Any], Answer]] = {
     Tick: evaluate_tick,
     Ticks: evaluate_ticks,
+    PlanChunks: plan_chunks,
 }
 
 
