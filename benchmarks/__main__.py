@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import (
+    backfilling,
     committing,
     executing,
     expanding,
@@ -51,6 +52,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "chain": executing.chain,
     "fan_out": executing.fan_out,
     "layers": executing.layers,
+    "backfill": backfilling.backfill,
     "start_up": processes.start_up,
     "tree_memory": processes.tree_memory,
 }
