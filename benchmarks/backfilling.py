@@ -57,7 +57,7 @@ class Days:
             chunk_size=size,
             concurrency=CONCURRENCY,
         )
-        found = outline(seen, asked, Standing([]))
+        found = outline(seen, asked, Standing({}))
         event = created(self._store, self._session.paths, asked, found)
         self._session.tell(event)
         self._wait(event.backfill_id, partitions)

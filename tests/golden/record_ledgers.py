@@ -394,12 +394,34 @@ def retention() -> Story:
     return story
 
 
+def several_partitions() -> Story:
+    """Tasks that make several partitions, with one output for all, one for each, and none."""
+    story = Story()
+    days = tuple(f"day=d:2026-01-0{day}" for day in (1, 2, 3))
+    many = {"partition": days[0], "also_partitions": days[1:]}
+    story.plan({"a": ()}, "run_1", **many)
+    story.start("a", "run_1")
+    story.finish("a", run_id="run_1", output=Output(materialization_id="m1", uri="mem"))
+    story.plan({"a": ()}, "run_2", also_makes=("ns/b",), **many)
+    story.start("a", "run_2")
+    made = (
+        Output(materialization_id="m2", partition_key=days[1], gate=Gate.QUARANTINED),
+        Output(materialization_id="m3", partition_key=days[2]),
+        Output(materialization_id="m4", asset_key="ns/b"),
+    )
+    story.finish("a", run_id="run_2", outputs=made)
+    story.plan({"a": ()}, "run_3", retry=RetryPolicy(max_attempts=1), **many)
+    story.execute("a", TaskOutcome.FAILED, "run_3")
+    return story
+
+
 STORIES: dict[str, Callable[[], Story]] = {
     "execution": execution,
     "automation": automation,
     "endings": endings,
     "several_outputs": several_outputs,
     "retention": retention,
+    "several_partitions": several_partitions,
 }
 
 

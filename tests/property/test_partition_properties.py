@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from servo.core import bitmaps
 from servo.core.cron import Cron
+from servo.core.partitions import ValueType
 from servo.sdk.mapping_resolution import Edge, Moment, edge_between
 from servo.sdk.partition_mapping import (
     AllPartitionMapping,
@@ -23,13 +24,22 @@ from servo.sdk.partition_mapping import (
     StaticPartitionMapping,
     TimeWindowPartitionMapping,
 )
+from servo.sdk.partition_status import (
+    DisplayStatus,
+    Policy,
+    Recorded,
+    StaleReason,
+    Table,
+    Upstream,
+)
 from servo.sdk.partitions_definition import (
     MultiPartitionsDefinition,
     PartitionsDefinition,
     StaticPartitionsDefinition,
 )
+from servo.sdk.partitions_text import partitions_from_text, partitions_text
 from servo.sdk.tick_index import ticks_of
-from servo.sdk.time_partitions import HOUR, TimeWindowPartitionsDefinition
+from servo.sdk.time_partitions import DATE, HOUR, TimeWindowPartitionsDefinition
 
 ZONES = (
     "UTC",
@@ -120,7 +130,7 @@ MOMENT = Moment(NOW)
 
 
 @given(ANY)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_numbers_and_keys_are_one_to_one(definition: PartitionsDefinition) -> None:
     space = definition.space(NOW)
     keys = definition.get_partition_keys(NOW)
@@ -137,7 +147,7 @@ def test_numbers_and_keys_are_one_to_one(definition: PartitionsDefinition) -> No
 
 
 @given(windows())
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_windows_are_those_of_a_walk_through_the_calendar(
     definition: TimeWindowPartitionsDefinition,
 ) -> None:
@@ -213,7 +223,7 @@ def edges(draw: st.DrawFn) -> Edge:
 
 
 @given(edges(), st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 def test_mappings_agree_in_both_directions(edge: Edge, chance: Any) -> None:
     above = list(edge.above.keys())[:40]
     below = list(edge.below.keys())[:40]
@@ -233,3 +243,122 @@ def test_mappings_agree_in_both_directions(edge: Edge, chance: Any) -> None:
     reached = {one for key in some for one in down[key]}
     assert set(edge.below.keys_of(edge.downstream_bits(edge.above.bits(some)))) == reached
     assert edge.upstream_bits(bitmaps.EMPTY) == edge.downstream_bits(bitmaps.EMPTY) == 0
+
+
+# --- texts and rows -------------------------------------------------------------------------------
+
+
+@given(ANY)
+@settings(deadline=None, max_examples=50)
+def test_a_definition_is_made_again_from_its_text(definition: PartitionsDefinition) -> None:
+    text = partitions_text(definition)
+    again = partitions_from_text(text)
+    assert again == definition
+    assert partitions_text(again) == text
+    assert again is not None
+    assert again.get_partition_keys(NOW) == definition.get_partition_keys(NOW)
+
+
+@st.composite
+def recorded(draw: st.DrawFn) -> tuple[PartitionsDefinition, Recorded]:
+    """A definition, and rows of some of its partitions and of some that it does not have."""
+    definition = draw(st.one_of(windows(), windows().map(_daily), LISTED, SEVERAL))
+    keys = definition.get_partition_keys(NOW)
+    start = draw(st.integers(0, max(len(keys) - 1, 0)))
+    dense = keys[start : start + draw(st.integers(0, 60))]
+    chosen = {key for key in dense if draw(st.integers(0, 9))}
+    typed = {definition.typed_key(key).canonical() for key in chosen}
+    other = draw(windows())
+    strange = other.get_partition_keys(NOW)[: draw(st.integers(0, 5))]
+    typed |= {other.typed_key(key).canonical() for key in strange}
+    rows = sorted(typed | draw(st.sets(st.sampled_from(("partition=s:ZXU", "odd")))))
+    numbers = st.integers(0, 3)
+    made = [draw(numbers) for _ in rows]
+    return definition, Recorded(
+        keys=rows,
+        seconds=_seconds(definition, rows),
+        made=made,
+        made_ms=[seq * 1000 for seq in made],
+        versions=[draw(st.sampled_from(("", "1", "2"))) for _ in rows],
+        failed=[draw(st.booleans()) for _ in rows],
+    )
+
+
+def _daily(made: TimeWindowPartitionsDefinition) -> TimeWindowPartitionsDefinition:
+    return TimeWindowPartitionsDefinition(
+        start=made.start.replace(hour=12),
+        fmt=DATE,
+        cron_schedule="0 5 * * *",
+        timezone=made.timezone,
+        exclusions=["0 5 * * 3"] if made.exclusions else [],
+    )
+
+
+def _seconds(definition: PartitionsDefinition, keys: list[str]) -> list[int] | None:
+    """What the column of keys holds, as it is read from a table."""
+    if not isinstance(definition, TimeWindowPartitionsDefinition):
+        return None
+    day = definition.value_type() is ValueType.DATE
+    tag = "partition=d:" if day else "partition=t:"
+    return [
+        int(datetime.fromisoformat(key.removeprefix(tag)[:19]).replace(tzinfo=UTC).timestamp())
+        if key.startswith(tag)
+        else -1
+        for key in keys
+    ]
+
+
+@given(recorded())
+@settings(deadline=None, max_examples=80)
+def test_rows_are_found_by_their_partitions(given_: tuple[PartitionsDefinition, Recorded]) -> None:
+    definition, rows = given_
+    table = Table(definition.space(NOW), rows)
+    status = table.status()
+    keys = definition.get_partition_keys(NOW)
+    slow = {definition.typed_key(key).canonical(): number for number, key in enumerate(keys)}
+    there = {key: n for n, key in enumerate(rows.keys) if key in slow}
+    assert list(status.outside) == [key for key in rows.keys if key not in slow]
+    assert set(bitmaps.numbers(status.made)) == {
+        slow[key] for key, row in there.items() if rows.made[row]
+    }
+    assert set(bitmaps.numbers(status.failed)) == {
+        slow[key] for key, row in there.items() if rows.failed[row]
+    }
+    shown = [status.shown(one) for one in DisplayStatus]
+    assert sum(bits.bit_count() for bits in shown) == len(keys)
+
+
+@given(recorded(), st.integers(-2, 2), st.integers(0, 2), st.data())
+@settings(deadline=None, max_examples=80)
+def test_what_is_stale_is_what_a_slow_look_finds(
+    given_: tuple[PartitionsDefinition, Recorded], low: int, more: int, data: st.DataObject
+) -> None:
+    definition, rows = given_
+    space = definition.space(NOW)
+    mapping: PartitionMapping | None = None
+    above = data.draw(st.sampled_from((definition, None)))
+    if isinstance(definition, TimeWindowPartitionsDefinition):
+        mapping = TimeWindowPartitionMapping(low, low + more)
+        above = data.draw(st.one_of(st.just(definition), windows()))
+    edge = edge_between(above, definition, mapping, MOMENT)
+    made = [data.draw(st.integers(0, 3)) for _ in range(min(edge.above.count, 50))]
+    made += [0] * (edge.above.count - len(made))
+    found = Table(space, rows).stale(
+        Policy(code_version="2", fresh_since_ms=2000), [Upstream(edge=edge, made=made)]
+    )
+    by_key = {key: n for n, key in enumerate(rows.keys)}
+    for number in range(min(space.count, 80)):
+        key = space.key(number)
+        row = by_key.get(definition.typed_key(key).canonical())
+        seq = 0 if row is None else rows.made[row]
+        newest = max((made[edge.above.number(up)] for up in edge.upstream_of(key).keys), default=0)
+        reason = None
+        if row is None or not seq:
+            reason = StaleReason.NEVER_MATERIALIZED
+        elif rows.versions[row] not in ("", "2"):
+            reason = StaleReason.CODE_CHANGED
+        elif newest > seq:
+            reason = StaleReason.UPSTREAM_CHANGED
+        elif seq * 1000 < 2000:
+            reason = StaleReason.FRESHNESS_POLICY
+        assert [one for one in StaleReason if found[one] >> number & 1] == [reason] * bool(reason)

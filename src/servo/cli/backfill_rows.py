@@ -1,11 +1,8 @@
 """Backfills, their chunks and what is known of partitions, as published."""
 
-from collections.abc import Iterable
-
 from servo.cli.output import plural
 from servo.cli.workspace import Target
 from servo.core.partitions import PartitionKey
-from servo.core.state.rows.assets import PartitionStatusRow
 from servo.core.state.rows.automation import BackfillRow
 from servo.errors import Conflict, Invalid, NotFound
 from servo.projection.reader import Snapshot
@@ -48,10 +45,3 @@ def now_in(target: Target) -> Snapshot | None:
         return snapshot_at(target.store, target.paths, NOW)
     except NotFound:
         return None
-
-
-def partition_rows(snapshot: Snapshot | None, assets: Iterable[str]) -> list[PartitionStatusRow]:
-    """What is known of the partitions of some assets."""
-    wanted = set(assets)
-    rows = snapshot.rows("partition_status") if snapshot is not None else ()
-    return [r for r in rows if isinstance(r, PartitionStatusRow) and r.asset_key in wanted]

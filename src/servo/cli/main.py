@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "list": ("servo.cli.commands.project:list_", "List the assets of a project."),
         "logs": ("servo.cli.commands.logs:logs", "Show what a run printed."),
         "materialize": ("servo.cli.commands.materialize:materialize", "Make assets."),
+        "partitions": ("servo.cli.commands.partitions:partitions", "See and add partitions."),
         "quarantine": ("servo.cli.commands.quarantine:quarantine", "Decide about held outputs."),
         "resume": ("servo.cli.commands.materialize:resume", "Finish runs that were begun."),
         "run": ("servo.cli.commands.runs:run", "See what ran, and stop it."),

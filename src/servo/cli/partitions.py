@@ -14,7 +14,7 @@ from servo.errors import NotFound
 from servo.runtime.system import SystemClock
 from servo.sdk.mapping_resolution import WHOLE
 from servo.sdk.partition_choice import Named
-from servo.sdk.partitions_definition import PartitionKeyRange
+from servo.sdk.partitions_definition import PartitionKeyRange, PartitionsDefinition
 from servo.sdk.project import Project
 from servo.worker.instance import ServoInstance
 from servo.worker.requesting import PARTITION_LABEL
@@ -90,9 +90,12 @@ def partitions_of(project: Project, tasks: Sequence[TaskRow]) -> dict[AssetKey, 
                 raise NotFound(
                     f"the code defines no asset {key} any more", remedy="make the others by name"
                 )
-            plain = WHOLE
-            if spec.partitions_def is not None and task.partition_key is not None:
-                plain = spec.partitions_def.plain_key(task.partition_key)
-            if plain not in found.setdefault(key, []):
-                found[key].append(plain)
+            held = found.setdefault(key, [])
+            held += [name for name in _names(spec.partitions_def, task) if name not in held]
     return found
+
+
+def _names(definition: PartitionsDefinition | None, task: TaskRow) -> list[str]:
+    if definition is None or task.partition_key is None:
+        return [WHOLE]
+    return [definition.plain_key(one) for one in (task.partition_key, *task.also_partitions)]

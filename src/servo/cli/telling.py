@@ -7,7 +7,7 @@ in what it publishes. If none does, this process leads for the moment that it ta
 import threading
 from collections.abc import Callable
 
-from servo.cli.hosts import who_works_in
+from servo.cli.hosts import Code, who_works_in
 from servo.cli.workspace import Target, Where
 from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Batch, Event
@@ -19,6 +19,7 @@ from servo.projection.reader import Reader, Snapshot
 from servo.runtime.deployment import open_world
 from servo.runtime.service import Service
 from servo.runtime.system import SystemClock, SystemEntropy
+from servo.worker.requesting import Requests
 
 LOOK_EVERY = 0.1
 CARRIED_OUT_WITHIN = 20.0
@@ -43,6 +44,15 @@ def tell_workspace(
         return
     world.store.create(paths.inbox_item(name), encode_batch(batch))
     _follow(Reader(world.store, paths), batch.id, is_done)
+
+
+def deploy_now(where: Where, code: Code) -> None:
+    """Tell a workspace what the code declares, unless a process at work there does."""
+    world, paths = open_world(where.url), Paths(where.tenant, where.workspace)
+    target = Target(url=where.url, store=world.store, paths=paths, clock=world.clock)
+    if who_works_in(target) is None:
+        with Service(world, paths) as service:
+            Requests(service, world, paths).deploy(code.name, code.declared)
 
 
 def _follow(reader: Reader, batch: str, is_done: Callable[[Snapshot], bool]) -> None:

@@ -20,6 +20,9 @@ from servo.core.wire import Int64
 from servo.errors import Corrupt, Invalid
 
 MAX_TASKS = 1_000_000
+MAX_TOGETHER = 10_000
+"""How many partitions one task can make."""
+
 MIN_HEARTBEAT_TIMEOUT_MS = 5_000
 
 INPUTS_TAG = "servo/inputs"
@@ -38,13 +41,15 @@ _CHUNK_VERSION = 1
 class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One task of a plan. Keys are canonical texts; a timeout of 0 means none.
 
-    `also_makes` are the assets besides `asset_key` that one execution makes.
+    `also_makes` are the assets besides `asset_key` that one execution makes, `also_partitions` the
+    partitions of all of them besides `partition`.
     """
 
     task_key: TaskKeyStr
     asset_key: str
     also_makes: tuple[str, ...] = ()
     partition: str | None = None
+    also_partitions: tuple[str, ...] = ()
     operation: TaskOperation = TaskOperation.MATERIALIZE
     upstream: tuple[TaskKeyStr, ...] = ()
     priority: Int64 = 0
@@ -176,11 +181,28 @@ def _check_spec(spec: TaskSpec) -> None:
             f"{spec.task_key} is not the key of its asset, partition and operation",
             remedy="build it with TaskKey.canonical()",
         )
+    if spec.also_partitions:
+        _check_together(spec)
     for name, low in _FLOORS:
         if getattr(spec, name) < low:
             raise Invalid(
                 f"{spec.task_key}: {name} is {getattr(spec, name)}", remedy=f"use at least {low}"
             )
+
+
+def _check_together(spec: TaskSpec) -> None:
+    """Refuse partitions of one task that are none, not told apart, or too many."""
+    names = (spec.partition, *spec.also_partitions)
+    if None in names or len(set(names)) < len(names):
+        raise Invalid(
+            f"{spec.task_key} makes several partitions, and has none, or one twice",
+            remedy="name the first in `partition` and each of the others once",
+        )
+    if len(names) > MAX_TOGETHER:
+        raise Invalid(
+            f"{spec.task_key} makes {len(names)} partitions",
+            remedy=f"make at most {MAX_TOGETHER} together, with BackfillPolicy.multi_run",
+        )
 
 
 _FLOORS = (
@@ -215,6 +237,7 @@ def _normalized(spec: TaskSpec) -> Mapping[str, object]:
 # What the task key, the dependencies and the resources do not say already.
 _REST: tuple[tuple[str, object], ...] = (
     ("also_makes", ()),
+    ("also_partitions", ()),
     ("pool", ""),
     ("queue", ""),
     ("retry", RetryPolicy()),

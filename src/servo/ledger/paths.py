@@ -93,10 +93,11 @@ class Paths(msgspec.Struct, frozen=True):
         """What one execution printed."""
         return f"{self.logs_of(run_id)}{_quoted(task_key)}/{attempt:04d}/{_file(exec_id)}.txt"
 
-    def output(self, asset_key: str, exec_id: str) -> str:
-        """The folder of what one execution stored for an asset."""
+    def output(self, asset_key: str, exec_id: str, part: int = 0) -> str:
+        """The folder of what one execution stored for an asset, or for one of its partitions."""
         parts = AssetKey.parse(asset_key).parts
-        return f"{self.root}assets/{'/'.join(parts)}/{_file(exec_id)}/"
+        name = f"{_file(exec_id)}{_PART}{part}" if part else _file(exec_id)
+        return f"{self.root}assets/{'/'.join(parts)}/{name}/"
 
     def output_of(self, key: str) -> str | None:
         """The folder of the output that an object belongs to; None if it belongs to none."""
@@ -124,9 +125,13 @@ class Paths(msgspec.Struct, frozen=True):
         return f"{self.root}logs/"
 
 
+_PART = "+"
+"""What follows an execution's id where it stored several partitions; no id has it."""
+
+
 def execution_of(folder: str) -> str:
     """The execution that wrote the output in this folder."""
-    return folder.rstrip("/").rpartition("/")[2]
+    return folder.rstrip("/").rpartition("/")[2].partition(_PART)[0]
 
 
 def seq_of(key: str) -> int:

@@ -53,15 +53,20 @@ class Snapshot:
         """The time of that entry."""
         return self.manifest.applied_ts
 
-    def table(self, name: str, *, only: Sequence[str] | None = None) -> ArrowTable:
-        """A table as Arrow: one row per key, the newest; all columns, or `only` those named."""
+    def table(
+        self, name: str, *, only: Sequence[str] | None = None, tiers: Sequence[Tier] = tuple(Tier)
+    ) -> ArrowTable:
+        """A table as Arrow: one row per key, the newest; all columns, or `only` those named.
+
+        `tiers` leaves out what has left the leader's memory, or what has not.
+        """
         spec = _spec(name)
         public = schema(spec.row, spec.key)
         chosen = _chosen(name, public, only)
         wanted = dict.fromkeys([*chosen, *spec.key, VERSION, DELETED])
         tables = [
             ranked(self._read(spec, file, list(wanted)), tier)
-            for tier in Tier
+            for tier in tiers
             for file in self.manifest.files(name, tier)
         ]
         public = pa.schema([public.field(column) for column in chosen])

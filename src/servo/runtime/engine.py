@@ -406,6 +406,7 @@ class Engine:
                 asset_key=row.asset_key,
                 also_makes=row.also_makes,
                 partition_key=row.partition_key,
+                also_partitions=row.also_partitions,
                 inputs=inputs_of(self.state, row),
                 labels=labels,
                 isolated=is_isolated(row.tags, labels),

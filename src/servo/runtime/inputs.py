@@ -1,11 +1,12 @@
 """What a task is given: the outputs that were the latest when it was granted.
 
-By asset for those without partitions. Of an asset with partitions a task is given the partition of
-its own key, or those that its plan lists; where the plan leaves that to the worker, none.
+By asset for those without partitions. Of an asset with partitions a task is given the partitions of
+its own keys, or those that its plan lists; where the plan leaves that to the worker, none.
 """
 
 from collections.abc import Iterable
 
+from servo.core.fold.latest import partitions_of
 from servo.core.keys import place_of
 from servo.core.plan import INPUTS_TAG, input_partitions
 from servo.core.state.rows.execution import TaskRow
@@ -29,7 +30,7 @@ def inputs_of(state: State, task: TaskRow) -> Pins:
         if key in listed:
             pins.update(_partitions(state, key, listed[key] or ()))
         elif row is not None and row.partitions:
-            pins.update(_partitions(state, key, (task.partition_key or "",)))
+            pins.update(_partitions(state, key, partitions_of(task)))
         elif row is not None and row.last_materialization_id is not None:
             pins[key] = (row.last_materialization_id, row.last_output_uri)
     return pins

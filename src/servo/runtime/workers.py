@@ -29,6 +29,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     asset_key: str = ""
     also_makes: tuple[str, ...] = ()
     partition_key: str | None = None
+    also_partitions: tuple[str, ...] = ()
     inputs: dict[str, tuple[str, str]] = {}
     labels: dict[str, str] = {}
     operation: TaskOperation = TaskOperation.MATERIALIZE

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from servo.core.keys import AssetKey, TaskOperation
 from servo.core.plan import INPUTS_TAG, TaskSpec
 from servo.sdk.checks import AssetCheckKey
-from servo.sdk.partition_edges import Inputs, Planned
+from servo.sdk.partition_edges import Inputs, Planned, Unit
 from servo.sdk.project import Project
 from servo.sdk.retries import ONCE
 
@@ -71,20 +71,20 @@ def checks_alone(project: Project, made: Collection[AssetKey], chosen: Chosen) -
     ]
 
 
-def check_spec(planned: Planned, key: AssetKey, name: str, chosen: Chosen) -> TaskSpec:
+def check_spec(planned: Planned, key: AssetKey, unit: Unit, chosen: Chosen) -> TaskSpec:
     """The task that runs the chosen checks of an asset, or of a partition, that is not made."""
     project = planned.project
     tags = check_tags(project, key, chosen)
     inputs = Inputs(loaded=dict.fromkeys(project.checkbook.needs_of([key])))
     needs = dict.fromkeys([key.canonical(), *filter(None, tags.get(INPUTS_TAG, "").split(","))])
     for above in (*project.upstream[key], *project.checkbook.after.get(key, ())):
-        planned.follow(inputs, above, (key, name))
+        planned.follow(inputs, above, (key, unit))
     for need in inputs.left():
-        planned.follow(inputs, need, (key, name), waits=False)
+        planned.follow(inputs, need, (key, unit), waits=False)
     return TaskSpec(
-        task_key=planned.task(key, name),
+        task_key=planned.task(key, unit),
         asset_key=key.canonical(),
-        partition=planned.typed(key, name),
+        partition=planned.typed(key, unit[0]),
         operation=TaskOperation.CHECK,
         upstream=tuple(inputs.tasks),
         retry=ONCE,

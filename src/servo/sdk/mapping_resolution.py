@@ -74,6 +74,9 @@ class Edge(ABC):
     constant = False
     """Whether every partition is made from the same ones."""
 
+    shift: tuple[int, int] | None = None
+    """The upstream numbers less its own that a partition is made from, where that is always so."""
+
     def __init__(self, sides: Sides) -> None:
         self.above = sides.moment.space(sides.above)
         self.below = sides.moment.space(sides.below)
@@ -85,6 +88,11 @@ class Edge(ABC):
     @abstractmethod
     def downstream_of(self, key: str) -> list[str]:
         """The partitions that are made from an upstream one."""
+
+    def upstream_span(self, ordinal: int) -> tuple[int, int] | None:
+        """The upstream numbers, from and to, of a partition; None if they need not be a range."""
+        del ordinal
+        return None
 
     def upstream_bits(self, bits: int) -> int:
         """The upstream partitions that any of these are made from."""
@@ -239,6 +247,7 @@ class _Identity(Edge):
     def __init__(self, sides: Sides) -> None:
         super().__init__(sides)
         self._same = sides.above == sides.below
+        self.shift = (0, 0) if self._same else None
 
     def upstream_of(self, key: str) -> Mapped:
         return Mapped([key], []) if key in self.above else Mapped([], [key])
@@ -323,6 +332,9 @@ class _Windows(Edge):
         self._mapping = mapping
         self._empty = mapping.start_offset > mapping.end_offset
         self._aligned = self._up is self._down
+        if self._aligned and not self._empty and not above.exclusions and not below.exclusions:
+            between = self._below.first - self._above.first
+            self.shift = between + mapping.start_offset, between + mapping.end_offset
 
     # What is compared are numbers of ticks. A window of ours that begins at the tick `low` and one
     # that ends at `high` overlap all upstream windows from the one in which the first begins to the
@@ -375,6 +387,14 @@ class _Windows(Edge):
 
     def downstream_bits(self, bits: int) -> int:
         return self._over(bits, self._above, self._below, self._down_ticks)
+
+    def upstream_span(self, ordinal: int) -> tuple[int, int]:
+        tick = self._below.tick(ordinal)
+        low, high = self._up_ticks(tick, tick)
+        first, last = max(low, self._above.first), min(high, self._above.end - 1)
+        if first > last:
+            return 0, 0
+        return self._above.ordinal_at(first), self._above.ordinal_at(last + 1)
 
     @staticmethod
     def _over(bits: int, source: Any, target: Any, ticks: Any) -> int:

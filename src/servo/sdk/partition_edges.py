@@ -4,7 +4,7 @@ A task is told which partitions it is given of what it loads (`servo/input_parti
 is that of its own key. A long list is not written down: the worker then finds it itself.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from servo.core.canonical import canonical_str
 from servo.core.ids import TaskKeyStr
@@ -16,6 +16,9 @@ from servo.sdk.partition_choice import Relations
 from servo.sdk.project import Project
 
 MOST_LISTED = 128
+
+Unit = tuple[str, ...]
+"""The partitions that one task makes."""
 
 
 class Inputs:
@@ -35,10 +38,10 @@ class Inputs:
         """What the task is given and does not depend on."""
         return [key for key in self._loaded if key not in self._seen]
 
-    def give(self, key: AssetKey, typed: list[str] | None, own: str | None) -> None:
+    def give(self, key: AssetKey, typed: list[str] | None, own: Sequence[str | None]) -> None:
         """Note which partitions the task is given of an asset; None if they are too many."""
         self._seen.add(key)
-        if typed != [own]:
+        if typed != list(own):
             self._partitions[key.canonical()] = typed
 
     def pass_by(self, key: AssetKey) -> None:
@@ -59,27 +62,35 @@ class Planned:
         self._relations = relations
         self.project = project
         self._tasks: dict[AssetKey, dict[str, TaskKeyStr]] = {}
+        self._units: dict[AssetKey, list[Unit]] = {}
         self._typed: dict[AssetKey, dict[str, str]] = {}
         self._constant: dict[tuple[AssetKey, AssetKey], Mapped] = {}
 
-    def __getitem__(self, key: AssetKey) -> Iterator[str]:
-        """The partitions that are planned of an asset."""
-        return iter(self._tasks[key])
+    def units(self, key: AssetKey) -> Sequence[Unit]:
+        """The partitions that are planned of an asset, those of one task together."""
+        return self._units[key]
 
     def add(
-        self, group: Sequence[AssetKey], operation: TaskOperation, names: Sequence[str]
+        self,
+        group: Sequence[AssetKey],
+        operation: TaskOperation,
+        names: Sequence[str],
+        size: int = 1,
     ) -> None:
-        """Plan a task for each of these partitions of assets that are made together."""
+        """Plan tasks for these partitions of assets that are made together, so many for each."""
         first = group[0].canonical()
-        found = {
-            name: task_key_text(first, self.typed(group[0], name), operation) for name in names
-        }
+        units = [tuple(names[start : start + size]) for start in range(0, len(names), size)]
+        found: dict[str, TaskKeyStr] = {}
+        for unit in units:
+            task = task_key_text(first, self.typed(group[0], unit[0]), operation)
+            found.update(dict.fromkeys(unit, task))
         for key in group:
             self._tasks[key] = found
+            self._units[key] = units
 
-    def task(self, key: AssetKey, name: str) -> TaskKeyStr:
-        """The task of a partition."""
-        return self._tasks[key][name]
+    def task(self, key: AssetKey, unit: Unit) -> TaskKeyStr:
+        """The task of some partitions."""
+        return self._tasks[key][unit[0]]
 
     def typed(self, key: AssetKey, name: str) -> str | None:
         """The identity under which a partition is stored; None of an asset without any."""
@@ -95,7 +106,7 @@ class Planned:
         self,
         inputs: Inputs,
         up: AssetKey,
-        own: tuple[AssetKey, str],
+        own: tuple[AssetKey, Unit],
         *,
         needed: bool = False,
         waits: bool = True,
@@ -113,13 +124,22 @@ class Planned:
             if planned:
                 inputs.tasks[planned[WHOLE]] = None
             return
-        mapped = self._mapped(up, *own)
-        if needed and mapped.missing:
-            self._refuse(up, own, mapped.missing)
+        key, unit = own
+        mapped = [self._mapped(up, key, name) for name in unit]
+        if needed:
+            for name, one in zip(unit, mapped, strict=True):
+                if one.missing:
+                    self._refuse(up, key, name, one.missing)
+        names = mapped[0].keys if len(unit) == 1 else self._together(up, mapped)
         if planned:
-            inputs.tasks.update(dict.fromkeys(planned[n] for n in mapped.keys if n in planned))
+            inputs.tasks.update(dict.fromkeys(planned[n] for n in names if n in planned))
         if loads:
-            inputs.give(up, self._listed(up, mapped.keys), self.typed(*own))
+            inputs.give(up, self._listed(up, names), [self.typed(key, name) for name in unit])
+
+    def _together(self, up: AssetKey, mapped: Sequence[Mapped]) -> list[str]:
+        """What several partitions are made from, each once and in order."""
+        names = dict.fromkeys(name for one in mapped for name in one.keys)
+        return sorted(names, key=self._relations.space(up).number)
 
     def _mapped(self, up: AssetKey, key: AssetKey, name: str) -> Mapped:
         edge = self._relations.edge(up, key)
@@ -134,8 +154,7 @@ class Planned:
             return None
         return [typed for name in names if (typed := self.typed(up, name)) is not None]
 
-    def _refuse(self, up: AssetKey, own: tuple[AssetKey, str], missing: Sequence[str]) -> None:
-        key, name = own
+    def _refuse(self, up: AssetKey, key: AssetKey, name: str, missing: Sequence[str]) -> None:
         which = f" {name!r}" if name != WHOLE else ""
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise Invalid(

@@ -1,8 +1,9 @@
 """From assets to a plan.
 
-One task for each function, or for each partition of what it makes: the assets it makes, or those
-of them that were chosen, are made together. A task comes after those that make what its assets
-depend on; partitions depend on each other by their mappings.
+One task for each function, or for each partition of what it makes, or for as many of them as its
+backfill policy says: the assets it makes, or those of them that were chosen, are made together. A
+task comes after those that make what its assets depend on; partitions depend on each other by
+their mappings.
 
 Nothing here asks what time it is, or which dynamic partitions there are: both are passed in.
 """
@@ -13,14 +14,14 @@ from typing import Any
 
 from servo.core.ids import TaskKeyStr
 from servo.core.keys import AssetKey, TaskOperation, task_key_text
-from servo.core.plan import MAX_TASKS, Plan, TaskSpec, normalize
+from servo.core.plan import MAX_TASKS, MAX_TOGETHER, Plan, TaskSpec, normalize
 from servo.core.tags import ISOLATION
 from servo.errors import Invalid
 from servo.sdk.assets_definition import AssetsDefinition, Behaviour
 from servo.sdk.check_planning import Chosen, check_spec, checks_alone, group_tags
 from servo.sdk.mapping_resolution import Moment
 from servo.sdk.partition_choice import Named, Relations, Wanted, choose_partitions
-from servo.sdk.partition_edges import Inputs, Planned
+from servo.sdk.partition_edges import Inputs, Planned, Unit
 from servo.sdk.project import Project
 from servo.sdk.retries import stored_policy
 
@@ -87,12 +88,21 @@ def _plan(
     together = _by_function(project, [key for key in project.order if key in wanted], alone)
     planned = Planned(relations, project)
     for group in together:
-        planned.add(group, project.makers[group[0]].behaviour.operation, _same(wanted, group))
+        behaviour = project.makers[group[0]].behaviour
+        names = _same(wanted, group)
+        planned.add(group, behaviour.operation, names, _size(behaviour, len(names)))
     for key in alone:
         planned.add([key], TaskOperation.CHECK, wanted[key])
-    made = [_spec(planned, group, name, checks) for group in together for name in planned[group[0]]]
-    looked = [check_spec(planned, key, name, checks) for key in alone for name in planned[key]]
+    made = [_spec(planned, group, u, checks) for group in together for u in planned.units(group[0])]
+    looked = [check_spec(planned, key, u, checks) for key in alone for u in planned.units(key)]
     return normalize([*made, *looked])
+
+
+def _size(behaviour: Behaviour, count: int) -> int:
+    """How many partitions one task makes."""
+    policy = behaviour.backfill_policy
+    most = 1 if policy is None else policy.max_partitions_per_run
+    return min(max(count, 1) if most is None else most, MAX_TOGETHER)
 
 
 def _same(wanted: Wanted, group: Sequence[AssetKey]) -> Sequence[str]:
@@ -136,7 +146,7 @@ def task_of(maker: AssetsDefinition, key: AssetKey) -> TaskKeyStr:
     return task_key_text(key.canonical(), None, maker.behaviour.operation)
 
 
-def _spec(planned: Planned, group: list[AssetKey], name: str, checks: Chosen) -> TaskSpec:
+def _spec(planned: Planned, group: list[AssetKey], unit: Unit, checks: Chosen) -> TaskSpec:
     project = planned.project
     first, *others = group
     maker = project.makers[first]
@@ -147,18 +157,20 @@ def _spec(planned: Planned, group: list[AssetKey], name: str, checks: Chosen) ->
     first_of = project.checkbook.after
     for key in group:
         for up in project.upstream[key]:
-            planned.follow(inputs, up, (key, name), needed=True)
+            planned.follow(inputs, up, (key, unit), needed=True)
         for up in first_of.get(key, ()):
-            planned.follow(inputs, up, (key, name))
+            planned.follow(inputs, up, (key, unit))
     for need in inputs.left():
-        planned.follow(inputs, need, (first, name), waits=False)
-    own = planned.task(first, name)
+        planned.follow(inputs, need, (first, unit), waits=False)
+    own = planned.task(first, unit)
+    typed = [one for name in unit if (one := planned.typed(first, name)) is not None]
     inputs.tasks.pop(own, None)
     return TaskSpec(
         task_key=own,
         asset_key=first.canonical(),
         also_makes=tuple(key.canonical() for key in others),
-        partition=planned.typed(first, name),
+        partition=typed[0] if typed else None,
+        also_partitions=tuple(typed[1:]),
         operation=behaviour.operation,
         upstream=tuple(inputs.tasks),
         priority=behaviour.priority,

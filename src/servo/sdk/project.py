@@ -12,6 +12,7 @@ from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.check_binding import BoundCheck, Checkbook
 from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.executors import ExecutorDefinition
+from servo.sdk.mapping_text import mapping_text
 from servo.sdk.partition_mapping import PartitionMapping
 from servo.sdk.partitions_text import partitions_text
 from servo.sdk.secrets import SecretProvider, checked_providers
@@ -191,6 +192,10 @@ class Project:
             kinds=tuple(spec.kinds),
             retention_versions=spec.retention.versions if spec.retention else None,
             retention_age_ms=spec.retention.age_ms if spec.retention else None,
+            partition_mappings={
+                up.canonical(): mapping_text(mapping)
+                for up, mapping in self.mappings.get(key, {}).items()
+            },
         )
 
     def executable(self, keys: Sequence[AssetKey]) -> list[AssetKey]:

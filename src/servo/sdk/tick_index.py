@@ -14,6 +14,7 @@ lists.
 from bisect import bisect_left, bisect_right
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
@@ -45,6 +46,14 @@ def seconds_of(instant: datetime) -> int:
 def instant_of(seconds: int) -> datetime:
     """The instant so many seconds after 1970 began."""
     return _START + timedelta(seconds=seconds)
+
+
+class Place(NamedTuple):
+    """A tick: its number, and how many there are from it on that follow in steps of `unit`."""
+
+    number: int
+    unit: int
+    regular: int
 
 
 class Ticks:
@@ -80,6 +89,24 @@ class Ticks:
         """Whether it ticks at an instant."""
         seconds = seconds_of(instant)
         return instant == instant_of(seconds) and self._upto(seconds) > self._upto(seconds - 1)
+
+    def place(self, seconds: int) -> "Place | None":
+        """The tick at so many seconds after 1970, and how regularly it goes on from there."""
+        number = self._upto(seconds) - 1
+        if number < 0 or number + 1 == self._upto(seconds - 1):
+            return None
+        at, unit = bisect_right(self._starts, seconds) - 1, self._walls.unit
+        odd = seconds == self._starts[at] and self._extra[at]
+        if unit is None or odd:
+            return Place(number, 1, 1)
+        last = at + 1 == len(self._starts)
+        end = self._upto(self._reached - 1) if last else self._base[at + 1]
+        return Place(number, unit, end - number)
+
+    @property
+    def is_daily(self) -> bool:
+        """Whether it ticks once on every day."""
+        return self._walls.unit == _DAY
 
     def _upto(self, seconds: int) -> int:
         if seconds < 0:
@@ -149,6 +176,8 @@ class _Walls:
         self._times = [h * 3600 + m * 60 + s for h in hours for m in minutes for s in seconds]
         fields = parsed.parts[3:]
         self._all_days = fields == ["*", "*", "*"]
+        evenly = range(self._times[0], _DAY, _DAY // len(self._times))
+        self.unit = evenly.step if self._all_days and self._times == list(evenly) else None
         self._days: list[int] = []
         self._year = _FIRST_YEAR
         self._known = _FIRST_DAY

@@ -5,13 +5,15 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from servo.core.partitions import ValueType
 from servo.sdk.partition_space import PartitionSpace
-from servo.sdk.tick_index import Ticks
+from servo.sdk.tick_index import Ticks, instant_of
 
 if TYPE_CHECKING:
     from servo.sdk.time_partitions import TimeWindowPartitionsDefinition
 
 _SECOND = timedelta(seconds=1)
+_DAY = 86_400
 _LAST = datetime(9900, 1, 1, tzinfo=UTC)
 
 
@@ -102,6 +104,35 @@ class TimeSpace(PartitionSpace):
         if self._excluded is None:
             return self.first + ordinal
         return self._excluded.nth_kept(ordinal)
+
+    def place(self, seconds: int) -> tuple[int | None, int, int]:
+        """The number of the window that begins then, the steps it goes on in, and how often.
+
+        Seconds are since 1970, of the instant or, where keys are days, of the day in UTC.
+        """
+        if self.definition.value_type() is ValueType.DATE:
+            return self._place_day(seconds)
+        place = self.definition.ticks.place(seconds)
+        if place is None or not self.first <= place.number < self.end:
+            return None, 1, 1
+        tick, unit, most = place
+        gaps = self.left_out(tick, min(tick + most, self.end))
+        if gaps:
+            most = gaps[0] - tick
+        return (self.ordinal_at(tick) if most else None), unit, max(most, 1)
+
+    def _place_day(self, seconds: int) -> tuple[int | None, int, int]:
+        number = self.ordinal(instant_of(seconds).strftime(self.definition.fmt))
+        if number is None or not self.definition.ticks.is_daily:
+            return number, 1, 1
+        # A day has one window at most. So many days have so many windows if each of them has one.
+        most = self.count - number
+        while most > 1:
+            last = instant_of(seconds + (most - 1) * _DAY).strftime(self.definition.fmt)
+            if self.ordinal(last) == number + most - 1:
+                break
+            most //= 2
+        return number, _DAY, most
 
     def left_out(self, start: int, stop: int) -> list[int]:
         """The ticks of windows that are left out, from one up to and without another."""

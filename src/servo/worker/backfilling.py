@@ -7,13 +7,13 @@ or failed meanwhile, and is told if something else was asked for.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Literal
 
 import msgspec
 
 from servo.core.canonical import sha256_hex
 from servo.core.events.backfills import BackfillCreated, ExplicitSelector, RangeSelector
-from servo.core.events.tasks import TaskOutcome
 from servo.core.ids import TenantId, WorkspaceId, backfill_id
 from servo.core.keys import AssetKey
 from servo.core.partition_lists import (
@@ -21,13 +21,14 @@ from servo.core.partition_lists import (
     partition_list_bytes,
     partition_list_digest,
 )
-from servo.core.state.rows.assets import PartitionStatusRow
 from servo.core.state.rows.automation import BackfillRow
 from servo.errors import Invalid, NotFound
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
+from servo.projection.reader import Snapshot
 from servo.sdk.backfills import Backfilled, OfOne
 from servo.sdk.partition_choice import key_as_written
+from servo.worker.partition_report import Report, Workspace
 
 INLINE_PARTITIONS = 2_000
 INLINE_BYTES = 100_000
@@ -61,33 +62,51 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Standing:
-    """What is known of the partitions of some assets."""
+    """What is known of the partitions of some assets; nothing of those that nobody deployed."""
 
-    def __init__(
-        self,
-        rows: Iterable[PartitionStatusRow],
-        stale: Callable[[AssetKey, str], bool] | None = None,
-    ) -> None:
-        self._rows = {(row.asset_key, row.partition_key): row for row in rows}
-        self._stale = stale
+    def __init__(self, reports: Mapping[AssetKey, Report]) -> None:
+        self._spaces = {key: report.space for key, report in reports.items()}
+        self._made = {key: _flags(report.status.made) for key, report in reports.items()}
+        self._failed = {key: _flags(report.status.failed) for key, report in reports.items()}
+        self._stale = {key: _flags(sum(report.stale.values())) for key, report in reports.items()}
 
-    def is_made(self, asset: AssetKey, typed: str) -> bool:
+    def is_made(self, asset: AssetKey, key: str) -> bool:
         """Whether there is an output of a partition."""
-        row = self._rows.get((asset.canonical(), typed))
-        return row is not None and row.last_materialization_id is not None
+        return self._holds(self._made, asset, key)
 
-    def has_failed(self, asset: AssetKey, typed: str) -> bool:
+    def has_failed(self, asset: AssetKey, key: str) -> bool:
         """Whether the last attempt at a partition failed."""
-        row = self._rows.get((asset.canonical(), typed))
-        return row is not None and row.last_attempt_outcome is TaskOutcome.FAILED
+        return self._holds(self._failed, asset, key)
 
-    def is_stale(self, asset: AssetKey, typed: str) -> bool:
-        """Whether a partition was made and is not what it would be if it were made now."""
-        if self._stale is None:
-            raise Invalid(
-                "nobody knows here which partitions are stale", remedy="ask for missing or failed"
-            )
-        return self._stale(asset, typed)
+    def is_stale(self, asset: AssetKey, key: str) -> bool:
+        """Whether a partition is not what it would be if it were made now, or was never made."""
+        return self._holds(self._stale, asset, key) or not self.is_made(asset, key)
+
+    def _holds(self, flags: Mapping[AssetKey, bytes], asset: AssetKey, key: str) -> bool:
+        number = self._spaces[asset].ordinal(key) if asset in self._spaces else None
+        if number is None:
+            return False
+        place, bit = divmod(number, 8)
+        held = flags[asset]
+        return place < len(held) and bool(held[place] >> bit & 1)
+
+
+def _flags(bits: int) -> bytes:
+    """A set of which one bit after the other is looked at."""
+    return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
+
+
+def standing(snapshot: Snapshot | None, now: datetime, assets: Iterable[AssetKey]) -> Standing:
+    """What a workspace knows of the partitions of some assets, as they were deployed."""
+    if snapshot is None:
+        return Standing({})
+    workspace = Workspace(snapshot, now)
+    reports: dict[AssetKey, Report] = {}
+    for key in assets:
+        row = workspace.assets.get(key.canonical())
+        if row is not None and row.partitions:
+            reports[key] = workspace.report(key.canonical())
+    return Standing(reports)
 
 
 class Outline(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,17 +128,17 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
         return -(-len(self.typed) // self.chunk_size)
 
 
-def outline(backfilled: Backfilled, asked: Asked, standing: Standing) -> Outline:
+def outline(backfilled: Backfilled, asked: Asked, known: Standing) -> Outline:
     """What a backfill will do; `Invalid` or `NotFound` if it cannot be."""
     _check_numbers(asked)
-    one, keys = _chosen(backfilled, asked.choice, standing)
+    one, keys = _chosen(backfilled, asked.choice, known)
     typed = tuple(one.definition.typed_key(key).canonical() for key in keys)
     size = one.size(asked.chunk_size, len(keys))
     linked = one.linked and len(keys) > size
     if linked:
         _ = one.assignment([keys[:1]])  # refuses what has nothing to do with the rest
-    made = sum(1 for key in typed if all(standing.is_made(a, key) for a in one.same))
-    failed = sum(1 for key in typed if any(standing.has_failed(a, key) for a in one.same))
+    made = sum(1 for key in keys if all(known.is_made(a, key) for a in one.same))
+    failed = sum(1 for key in keys if any(known.has_failed(a, key) for a in one.same))
     return Outline(
         assets=tuple(key.canonical() for key in backfilled.assets),
         partitions=tuple(str(key) for key in keys),
@@ -205,9 +224,7 @@ def frozen_partitions(store: ObjectStore, paths: Paths, row: BackfillRow) -> tup
 # --- which partitions -----------------------------------------------------------------------------
 
 
-def _chosen(
-    backfilled: Backfilled, choice: Choice, standing: Standing
-) -> tuple[OfOne, Sequence[str]]:
+def _chosen(backfilled: Backfilled, choice: Choice, known: Standing) -> tuple[OfOne, Sequence[str]]:
     named = [key for key in (choice.start, choice.end, *choice.keys) if key is not None]
     if not named and not choice.which:
         raise Invalid(
@@ -222,7 +239,7 @@ def _chosen(
         )
     one = _owner_of(backfilled, named)
     keys = _keys(one, choice)
-    return one, _filtered(one, keys, choice.which, standing)
+    return one, _filtered(one, keys, choice.which, known)
 
 
 def _owner_of(backfilled: Backfilled, named: Sequence[str]) -> OfOne:
@@ -254,17 +271,16 @@ def _written(one: OfOne, key: str | None) -> str | None:
     return None if key is None else key_as_written(one.definition, one.space, key)
 
 
-def _filtered(one: OfOne, keys: Sequence[str], which: Which, standing: Standing) -> Sequence[str]:
+def _filtered(one: OfOne, keys: Sequence[str], which: Which, known: Standing) -> Sequence[str]:
     if which in ("", "all"):
         return keys
     tests: Mapping[str, Callable[[AssetKey, str], bool]] = {
-        "missing": lambda asset, key: not standing.is_made(asset, key),
-        "failed": standing.has_failed,
-        "stale": standing.is_stale,
+        "missing": lambda asset, key: not known.is_made(asset, key),
+        "failed": known.has_failed,
+        "stale": known.is_stale,
     }
     test = tests[which]
-    typed = one.definition.typed_key
-    return [key for key in keys if any(test(a, typed(key).canonical()) for a in one.same)]
+    return [key for key in keys if any(test(asset, key) for asset in one.same)]
 
 
 # --- checks ---------------------------------------------------------------------------------------

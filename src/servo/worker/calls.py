@@ -155,7 +155,7 @@ class Calls:
             chosen[0], self._log, execution=execution, resources=resources, assets_def=maker
         )
         context.selected_asset_keys = set(chosen)
-        if work.partition_key is not None or work.input_partitions:
+        if work.partitions or work.input_partitions:
             own = self._partitions.own(work, chosen[0])
             context.__servo_partitions__(own, self._partitions.named(work, chosen[0]))
         return context

@@ -112,7 +112,9 @@ class Stored:
     def _pinned(self, key: AssetKey) -> Input | None:
         """What was the latest of an asset, or of the partition of the same key."""
         inputs, name = self._work.inputs, key.canonical()
-        return inputs.get(name) or inputs.get(place_of(name, self._work.partition_key))
+        if name in inputs or len(self._work.partitions) != 1:
+            return inputs.get(name)
+        return inputs.get(place_of(name, self._work.partitions[0]))
 
 
 class Checking:

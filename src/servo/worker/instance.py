@@ -44,6 +44,7 @@ from servo.runtime.deployment import open_world
 from servo.runtime.service import Service, World
 from servo.runtime.system import SystemClock, SystemEntropy
 from servo.sdk.metadata import encode_metadata
+from servo.sdk.partitions_definition import checked_keys
 from servo.sdk.results import AssetMaterialization, AssetObservation
 from servo.sdk.specs import to_key
 from servo.storage.from_url import store_from_url
@@ -324,8 +325,9 @@ class ServoInstance:
                 f"partition_keys is one text, {partition_keys!r}",
                 remedy=f"write [{partition_keys!r}]",
             )
-        known = self.get_dynamic_partitions(partitions_def_name)
-        added = tuple(dict.fromkeys(key for key in partition_keys if key not in known))
+        keys = checked_keys(dict.fromkeys(partition_keys), what=f"partitions {partitions_def_name}")
+        known = set(self.get_dynamic_partitions(partitions_def_name))
+        added = tuple(key for key in keys if key not in known)
         if added:
             self._commit(DynamicPartitionsChanged(set_name=partitions_def_name, added=added))
 

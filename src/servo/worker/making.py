@@ -47,7 +47,7 @@ class Making:
         self._resources: Resources = call.context.resources
         self._storing = storing
         self._made: dict[AssetKey, Made] = {}
-        self._outputs: dict[AssetKey, Output] = {}
+        self._outputs: dict[AssetKey, tuple[Output, ...]] = {}
         self._told: list[AssetCheckResult] = []
 
     def fresh(self, key: AssetKey) -> Made | None:
@@ -66,8 +66,8 @@ class Making:
             found += [_about(check, name) for check in done.checks]
             if done.outcome is not TaskOutcome.SUCCEEDED or done.output is None:
                 return msgspec.structs.replace(done, checks=tuple(found))
-            outputs.append(self._of(key, done.output))
-        several = len(self._maker.specs) > 1
+            outputs += self._of(key, done.output)
+        several = len(self._maker.specs) > 1 or len(outputs) > 1
         return Done(
             exec_id=self._work.exec_id,
             outcome=TaskOutcome.SUCCEEDED,
@@ -88,7 +88,7 @@ class Making:
                 waits = item.key in checks and self._storing.io_key(item.key) != ""
                 name = self._name(len(self._made))
                 if not waits:
-                    self._outputs[item.key] = self._store(item, name)
+                    _ = self._store(item, name)
                 needed = bool(checks)
                 self._made[item.key] = item if needed else Made(key=item.key)
             else:
@@ -112,20 +112,23 @@ class Making:
         return f"{self._work.exec_id}-{number}" if number else self._work.exec_id
 
     def _store(self, made: Made, name: str) -> Output:
-        return self._storing.store(self._work, name, made, self._context, self._resources)
+        """Store what was made, once; the output, or that of the first partition."""
+        found = self._outputs.get(made.key)
+        if found is None:
+            found = self._storing.store(self._work, name, made, self._context, self._resources)
+            self._outputs[made.key] = found
+        return found[0]
 
     def _checked(self, key: AssetKey, name: str, checking: Checking | None) -> Done:
         """One output after its checks."""
         if checking is None:
             if self._told and self._told_of(key):
                 return self._undeclared()
-            output = self._outputs[key]
+            output = self._outputs[key][0]
             return Done(exec_id=self._work.exec_id, outcome=TaskOutcome.SUCCEEDED, output=output)
         made = self._made[key]
         value = None if made.value is msgspec.UNSET else made.value
-        return checking.after(
-            value, self._told_of(key), lambda: self._outputs.get(key) or self._store(made, name)
-        )
+        return checking.after(value, self._told_of(key), lambda: self._store(made, name))
 
     def _told_of(self, key: AssetKey) -> list[AssetCheckResult]:
         """What the function said of the checks of an asset; what fits none is told to the first."""
@@ -148,9 +151,13 @@ class Making:
         error = TaskError(code="CheckNotDeclared", message=message, retriable=False)
         return Done(exec_id=self._work.exec_id, outcome=TaskOutcome.FAILED, error=error)
 
-    def _of(self, key: AssetKey, output: Output) -> Output:
-        several = len(self._maker.specs) > 1
-        return msgspec.structs.replace(output, asset_key=key.canonical()) if several else output
+    def _of(self, key: AssetKey, output: Output) -> list[Output]:
+        """The outputs of an asset, each as its checks decided about the first."""
+        others = self._outputs[key][1:] if key in self._outputs else ()
+        found = [output, *(msgspec.structs.replace(one, gate=output.gate) for one in others)]
+        if len(self._maker.specs) == 1:
+            return found
+        return [msgspec.structs.replace(one, asset_key=key.canonical()) for one in found]
 
 
 def seen(call: Call, found: ObserveResult) -> Done:

@@ -28,6 +28,7 @@ from servo.sdk.io_manager import (
     IOManager,
     IOManagerDefinition,
 )
+from servo.sdk.partition_choice import Named
 from servo.sdk.partitions_definition import PartitionsDefinition
 from servo.sdk.planning import plan_assets
 from servo.sdk.project import Project
@@ -151,13 +152,15 @@ def materialize(  # noqa: PLR0913 - the options people know
     store: str | None = None,
     instance: ServoInstance | None = None,
     partition_key: str | None = None,
+    partition_keys: Sequence[Named] = (),
     tags: Mapping[str, str] | None = None,
     raise_on_error: bool = True,
     secrets: Sequence[SecretProvider] = (),
 ) -> MaterializedRun:
     """Make assets, here and now; `store` names a folder to keep what is made, or `instance` does.
 
-    Without either it is kept in memory, and forgotten with the result.
+    `partition_keys` are several partitions to make, or `PartitionKeyRange`s of them. Without a
+    store it is kept in memory, and forgotten with the result.
     """
     return _materialize(
         assets,
@@ -165,7 +168,7 @@ def materialize(  # noqa: PLR0913 - the options people know
         resources=resources,
         run_config=run_config,
         instance=_instance(store, instance),
-        partition_key=partition_key,
+        named=_named(partition_key, partition_keys),
         tags=tags,
         raise_on_error=raise_on_error,
         secrets=secrets,
@@ -180,6 +183,7 @@ def materialize_to_memory(  # noqa: PLR0913 - the options people know
     run_config: Any = None,
     instance: ServoInstance | None = None,
     partition_key: str | None = None,
+    partition_keys: Sequence[Named] = (),
     tags: Mapping[str, str] | None = None,
     raise_on_error: bool = True,
     secrets: Sequence[SecretProvider] = (),
@@ -192,7 +196,7 @@ def materialize_to_memory(  # noqa: PLR0913 - the options people know
         resources={**(resources or {}), **_in_memory(assets, resources or {}, memory)},
         run_config=run_config,
         instance=_instance(None, instance),
-        partition_key=partition_key,
+        named=_named(partition_key, partition_keys),
         tags=tags,
         raise_on_error=raise_on_error,
         secrets=secrets,
@@ -217,7 +221,7 @@ def _materialize(  # noqa: PLR0913 - the options people know
     resources: Mapping[str, Any] | None,
     run_config: Any,
     instance: ServoInstance,
-    partition_key: str | None,
+    named: Sequence[Named],
     tags: Mapping[str, str] | None,
     raise_on_error: bool,
     secrets: Sequence[SecretProvider] = (),
@@ -249,7 +253,7 @@ def _materialize(  # noqa: PLR0913 - the options people know
     requests, waiting = Requests(service, world, paths), Waiting(service)
     with providing(project.secrets), service, instance.led_by(service):
         requests.deploy(LOCATION, Declared(assets=project.definitions()))
-        labels = {**({PARTITION_LABEL: partition_key} if partition_key else {}), **(tags or {})}
+        labels = {**_label(named), **(tags or {})}
         key = f"materialize:{world.entropy.token_bytes(12).hex()}"
         run_id = requests.name_run(key)
         waiting.add(run_id)
@@ -257,7 +261,7 @@ def _materialize(  # noqa: PLR0913 - the options people know
             project,
             chosen,
             checks=wanted,
-            partition_keys=() if partition_key is None else (partition_key,),
+            partition_keys=named,
             now=world.clock.now(),
             dynamic_partitions=instance,
         )
@@ -279,6 +283,18 @@ def _materialize(  # noqa: PLR0913 - the options people know
     if raise_on_error and not result.success:
         _raise(result, errors)
     return result
+
+
+def _named(one: str | None, several: Sequence[Named]) -> tuple[Named, ...]:
+    """The partitions that were named, in either way."""
+    if isinstance(several, str):
+        raise Invalid(f"partition_keys is {several!r}", remedy=f"write [{several!r}]")
+    return (*(() if one is None else (one,)), *several)
+
+
+def _label(named: Sequence[Named]) -> dict[str, str]:
+    one = named[0] if len(named) == 1 else None
+    return {PARTITION_LABEL: one} if isinstance(one, str) else {}
 
 
 def _divided(project: Project) -> dict[str, PartitionsDefinition]:

@@ -29,7 +29,7 @@ class Input(msgspec.Struct, frozen=True, array_like=True):
 class Work(msgspec.Struct, frozen=True, kw_only=True, tag="work"):
     """A granted execution, with everything it may need to know.
 
-    `checks` are those to run, None for all there are. `partition_key` is the one to make, as it is
+    `checks` are those to run, None for all there are. `partitions` are those to make, as they are
     stored; `input_partitions` those to load of each asset, None where the worker is to find out.
     `inputs` are by asset, or by `place_of` for partitions.
     """
@@ -39,7 +39,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, tag="work"):
     task_key: str
     asset_key: str
     also_makes: tuple[str, ...] = ()
-    partition_key: str | None = None
+    partitions: tuple[str, ...] = ()
     input_partitions: dict[str, tuple[str, ...] | None] = {}
     attempt: int
     attempt_id: str

@@ -10,7 +10,7 @@ decided here but by the ledger.
 import base64
 from datetime import datetime
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -45,6 +45,14 @@ class Marker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     value: str | None = None
 
 
+class _Place(NamedTuple):
+    """Where an output is stored, and whose it is."""
+
+    asset_key: str
+    exec_id: str
+    folder: str
+
+
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Marker)
 
@@ -56,27 +64,31 @@ class OutputStore:
         self._store = store
         self._paths = paths
 
-    def save(self, asset_key: str, exec_id: str, value: Any) -> Output:
-        """Store a value and commit it; a second time is the same output."""
+    def save(self, asset_key: str, exec_id: str, value: Any, *, part: int = 0) -> Output:
+        """Store a value and commit it; a second time is the same output.
+
+        `part` tells values apart that one execution stores for an asset.
+        """
+        place = _Place(asset_key, exec_id, self._paths.output(asset_key, exec_id, part))
         kind = tables.kind_of(value)
         if kind:
-            return self._save_table(asset_key, exec_id, tables.encode_table(value, kind))
+            return self._save_table(place, tables.encode_table(value, kind))
         codec, data = codecs.encode(value)
         inline = len(data) <= INLINE_BYTES
         name = "" if inline else f"{DATA}{codec}"
-        return self._save(asset_key, exec_id, codec, data, name)
+        return self._save(place, codec, data, name)
 
-    def _save_table(self, asset_key: str, exec_id: str, table: tables.Encoded) -> Output:
+    def _save_table(self, place: "_Place", table: tables.Encoded) -> Output:
         codec = f"{tables.PREFIX}{table.kind}"
-        output = self._save(asset_key, exec_id, codec, table.data, f"{DATA}parquet")
+        output = self._save(place, codec, table.data, f"{DATA}parquet")
         return replace(
             output, format="parquet", row_count=table.rows, schema_hash=table.schema_hash
         )
 
-    def _save(self, asset_key: str, exec_id: str, codec: str, data: bytes, name: str) -> Output:
+    def _save(self, place: "_Place", codec: str, data: bytes, name: str) -> Output:
         """Store bytes as a file of this name, or inside the marker if it has none."""
         digest = sha256(data).hexdigest()
-        folder = self._paths.output(asset_key, exec_id)
+        asset_key, exec_id, folder = place
         files = (File(name=name, size=len(data), sha256=digest),) if name else ()
         for file in files:
             self._store.put(f"{folder}{file.name}", data)

@@ -34,28 +34,27 @@ class PartitionInputs:
     def own(self, work: Work, key: AssetKey) -> Partitions:
         """The partitions that an execution makes."""
         definition = self.definition(key)
-        if definition is None or work.partition_key is None:
+        if definition is None or not work.partitions:
             return NONE
-        return Partitions(definition=definition, keys=(_plain(definition, work.partition_key),))
+        keys = tuple(definition.plain_key(one) for one in work.partitions)
+        return Partitions(definition=definition, keys=keys)
 
     def of_input(self, work: Work, key: AssetKey, upstream: AssetKey) -> Partitions | None:
         """The partitions that an execution loads of another asset; None if that has none."""
         definition = self.definition(upstream)
         if definition is None:
             return None
-        usual = () if work.partition_key is None else (work.partition_key,)
-        typed = work.input_partitions.get(upstream.canonical(), usual)
+        typed = work.input_partitions.get(upstream.canonical(), work.partitions)
         if typed is None:
             return Partitions(definition=definition, keys=self._mapped(work, key, upstream))
-        return Partitions(
-            definition=definition, keys=tuple(_plain(definition, one) for one in typed)
-        )
+        keys = tuple(definition.plain_key(one) for one in typed)
+        return Partitions(definition=definition, keys=keys)
 
     def _mapped(self, work: Work, key: AssetKey, upstream: AssetKey) -> tuple[str, ...]:
         relations = Relations(self._project, Moment(self._clock.now(), self._workspace()))
-        own = self.own(work, key)
-        name = own.keys[0] if own.keys else WHOLE
-        return tuple(relations.edge(upstream, key).upstream_of(name).keys)
+        edge = relations.edge(upstream, key)
+        own = self.own(work, key).keys or (WHOLE,)
+        return tuple(edge.above.keys_of(edge.upstream_bits(edge.below.bits(own))))
 
     def _workspace(self) -> Any:
         held: Any = self._instance
@@ -84,7 +83,3 @@ class PartitionInputs:
             return {name: Input(*row) for name, row in rows.items() if row is not None}
         pinned = {name: work.inputs.get(place_of(key, one)) for name, one in typed.items()}
         return {name: one for name, one in pinned.items() if one is not None}
-
-
-def _plain(definition: PartitionsDefinition, typed: str) -> str:
-    return definition.plain_key(typed)

@@ -76,6 +76,12 @@ class Reports:
         return bool(self._unsent)
 
 
+def made_by(assignment: Assignment) -> tuple[str, ...]:
+    """The partitions that an execution makes."""
+    first = assignment.partition_key
+    return () if first is None else (first, *assignment.also_partitions)
+
+
 def as_work(assignment: Assignment) -> Work:
     """What a worker is told of a granted execution."""
     return Work(
@@ -84,7 +90,7 @@ def as_work(assignment: Assignment) -> Work:
         task_key=assignment.task_key,
         asset_key=assignment.asset_key,
         also_makes=assignment.also_makes,
-        partition_key=assignment.partition_key,
+        partitions=made_by(assignment),
         input_partitions=input_partitions(assignment.tags),
         attempt=assignment.attempt,
         attempt_id=assignment.attempt_id,

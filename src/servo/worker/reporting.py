@@ -18,7 +18,7 @@ def report_of(assignment: Assignment, done: Done, *, actor: str) -> Batch:
             exec_id=assignment.exec_id,
             asset_key=check.asset_key or assignment.asset_key,
             check_name=check.name,
-            partition_key=assignment.partition_key,
+            partition_key=None if assignment.also_partitions else assignment.partition_key,
             passed=check.passed,
             severity=check.severity,
             blocking=check.blocking,

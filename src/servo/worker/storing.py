@@ -1,6 +1,7 @@
 """Where the values of assets are: with their IO manager, or in the store by the commit protocol."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import msgspec
 
@@ -111,23 +112,42 @@ class Storing:
         made: Made,
         context: AssetExecutionContext,
         resources: Resources,
-    ) -> Output:
-        """Store what was made; its materialization has this name."""
+    ) -> tuple[Output, ...]:
+        """Store what was made; its materialization has this name.
+
+        One output for all partitions that are made, or one for each where each has its value.
+        """
         metadata = {**context.metadata_of(made.key), **made.metadata}
         value, manager = made.value, self.io_key(made.key)
         if value is msgspec.UNSET or (value is None and not manager):
-            output = Output(materialization_id=name)
+            outputs = (Output(materialization_id=name),)
         elif manager:
-            output = self._hand_over(work, made, name, resources, metadata)
+            outputs = (self._hand_over(work, made, name, resources, metadata),)
+        elif len(work.partitions) > 1:
+            outputs = self._save_each(work, made, name)
         else:
             output = self._outputs.save(made.key.canonical(), work.exec_id, value)
-            if name != work.exec_id:
-                output = msgspec.structs.replace(output, materialization_id=name)
+            outputs = (msgspec.structs.replace(output, materialization_id=name),)
         if not metadata and made.version is None:
-            return output
+            return outputs
         told = encode_metadata(metadata)
         given = "" if made.version is None else made.version.value
-        return msgspec.structs.replace(output, metadata=told, data_version=given)
+        return tuple(
+            msgspec.structs.replace(one, metadata=told, data_version=given) for one in outputs
+        )
+
+    def _save_each(self, work: Work, made: Made, name: str) -> tuple[Output, ...]:
+        """Store the value of every partition that was made together."""
+        keys = self._making(work).keys
+        values = _values_of(made, keys)
+        outputs: list[Output] = []
+        for part, (key, typed) in enumerate(zip(keys, work.partitions, strict=True)):
+            output = self._outputs.save(made.key.canonical(), work.exec_id, values[key], part=part)
+            named = f"{name}.{part}" if part else name
+            outputs.append(
+                msgspec.structs.replace(output, materialization_id=named, partition_key=typed)
+            )
+        return tuple(outputs)
 
     def _hand_over(
         self,
@@ -166,4 +186,31 @@ def _to_load(name: str, hint: Any, found: Partitions | None) -> Stored:
         partition_keys=None if found is None else found.keys,
         partitions_def=None if found is None else found.definition,
         type_hint=Any if hint is None else hint,
+    )
+
+
+MOST_VALUES = 500
+"""As many outputs as one report can tell of."""
+
+
+def _values_of(made: Made, keys: Sequence[str]) -> Mapping[str, Any]:
+    """The value of each partition, by its key."""
+    if len(keys) > MOST_VALUES:
+        raise Failure(
+            f"{made.key} has values for {len(keys)} partitions, and {MOST_VALUES} can be stored "
+            f"together: use BackfillPolicy.multi_run({MOST_VALUES}), or an IO manager",
+            allow_retries=False,
+        )
+    value: Any = made.value
+    kind = type(value).__name__
+    if isinstance(value, Mapping):
+        values = cast("Mapping[str, Any]", value)
+        if set(values) == set(keys):
+            return values
+        kind = f"{kind} of {', '.join(map(repr, list(values)[:3]))}"
+    raise Failure(
+        f"{made.key} was made for {len(keys)} partitions ({keys[0]!r} to {keys[-1]!r}) and is a "
+        f"{kind}: return a dict with the value of each by its key, return "
+        "nothing, or use an IO manager",
+        allow_retries=False,
     )

@@ -426,6 +426,13 @@ def test_one_failed_task_fails_its_partition(story: Story) -> None:
     assert backfill(story).partitions_succeeded == 1
 
 
+def test_a_task_of_several_partitions_fails_all_of_them(story: Story) -> None:
+    plan_chunk(story, 0)
+    plan_run(story, 0, replace(spec("a", DAYS[0]), also_partitions=DAYS[1:2]))
+    finish(story, 0, key_of("a", DAYS[0]), BAD)
+    assert chunk(story, 0).failed_partition_keys == DAYS[:2]
+
+
 def test_a_partition_that_chose_to_skip_has_not_failed(story: Story) -> None:
     plan_chunk(story, 0)
     a = key_of("a", DAYS[0])
@@ -716,3 +723,15 @@ def test_a_chunk_whose_run_cannot_be_planned_ends_with_it(story: Story) -> None:
     )
     assert story.state.runs.rows["run_0"].error == "there is no partition"
     assert (backfill(story).active_chunks, backfill(story).partitions_failed) == (0, 2)
+
+
+def test_a_task_of_several_partitions_of_the_chunk_fails_them_and_blames_no_other(
+    story: Story,
+) -> None:
+    plan_chunk(story, 0)
+    both_days = replace(spec("a", DAYS[0]), also_partitions=(DAYS[1],))
+    month = spec("m", "month=d:2025-01-01", both_days.task_key)
+    plan_run(story, 0, both_days, month)
+    finish(story, 0, both_days.task_key, OK)
+    finish(story, 0, month.task_key, BAD)
+    assert chunk(story, 0).failed_partition_keys == DAYS[:2]

@@ -18,22 +18,22 @@ from servo import (
     TimeWindowPartitionMapping,
     asset,
 )
+from servo.core.bitmaps import bitmap
 from servo.core.events.backfills import (
     BackfillCreated,
     BackfillState,
     ExplicitSelector,
     RangeSelector,
 )
-from servo.core.events.tasks import TaskOutcome
 from servo.core.keys import AssetKey
 from servo.core.partition_lists import parse_partition_list
-from servo.core.state.rows.assets import PartitionStatusRow
 from servo.core.state.rows.automation import BackfillRow
 from servo.errors import Invalid, NotFound, ServoError
 from servo.ledger.paths import Paths
 from servo.runtime.system import SystemClock
 from servo.sdk.backfills import Backfilled
 from servo.sdk.mapping_resolution import WHOLE, Moment
+from servo.sdk.partition_status import PartitionStatus, StaleReason
 from servo.sdk.project import Project
 from servo.storage.memory import MemoryStore
 from servo.worker.backfilling import (
@@ -46,6 +46,7 @@ from servo.worker.backfilling import (
     frozen_partitions,
     outline,
 )
+from servo.worker.partition_report import Report
 
 NOW = datetime(2024, 4, 1, tzinfo=UTC)
 DAYS = DailyPartitionsDefinition(start_date="2024-01-01")
@@ -91,7 +92,7 @@ def keys(found: Outline) -> Sequence[str]:
     return found.partitions
 
 
-NOTHING = Standing([])
+NOTHING = Standing({})
 
 
 # --- which partitions -----------------------------------------------------------------------------
@@ -122,41 +123,46 @@ def test_all_are_all_there_are() -> None:
     assert (len(found.typed), found.chunks) == (91, 2)
 
 
-def status(asset_key: str, day: str, *, made: bool, outcome: TaskOutcome) -> PartitionStatusRow:
-    return PartitionStatusRow(
-        asset_key=asset_key,
-        partition_key=f"partition=d:{day}",
-        last_materialization_id="m" if made else None,
-        last_attempt_outcome=outcome,
-        row_version=1,
-    )
+def report(
+    backfilled: Backfilled, name: str, *, made: Sequence[int], failed: Sequence[int] = ()
+) -> dict[AssetKey, Report]:
+    """What is known of an asset: the numbers of partitions that were made, and that failed."""
+    space = backfilled.relations.space(AssetKey(name))
+    there = bitmap(made)
+    status = PartitionStatus(count=space.count, made=there, failed=bitmap(failed), in_progress=0)
+    stale = {
+        StaleReason.NEVER_MATERIALIZED: bitmap(range(space.count)) & ~there,
+        StaleReason.CODE_CHANGED: there & bitmap([31, 60]),
+    }
+    return {AssetKey(name): Report(asset_key=name, space=space, status=status, stale=stale)}
 
 
 def test_missing_and_failed_are_judged_by_all_assets_that_are_divided_so() -> None:
-    rows = [
-        status("daily", "2024-01-01", made=True, outcome=TaskOutcome.SUCCEEDED),
-        status("cleaned", "2024-01-01", made=True, outcome=TaskOutcome.FAILED),
-        status("daily", "2024-01-02", made=True, outcome=TaskOutcome.SUCCEEDED),
-        status("daily", "2024-01-03", made=False, outcome=TaskOutcome.FAILED),
-    ]
-    standing, both = Standing(rows), seen(daily, cleaned)
+    both = seen(daily, cleaned)
+    known = Standing(
+        report(both, "daily", made=(0, 1), failed=(2,))
+        | report(both, "cleaned", made=(0,), failed=(0,))
+    )
     first = {"end": "2024-01-04"}
-    assert keys(outline(both, asked(which="missing", **first), standing)) == (
+    assert keys(outline(both, asked(which="missing", **first), known)) == (
         "2024-01-02",
         "2024-01-03",
         "2024-01-04",
     )
-    found = outline(both, asked(which="failed", **first), standing)
+    found = outline(both, asked(which="failed", **first), known)
     assert keys(found) == ("2024-01-01", "2024-01-03")
     assert (found.materialized, found.missing, found.failed) == (1, 1, 2)
 
 
-def test_stale_are_those_that_somebody_says_are() -> None:
-    standing = Standing([], stale=lambda _, key: key.endswith("-01"))
-    found = outline(seen(daily), asked(which="stale"), standing)
-    assert keys(found) == ("2024-01-01", "2024-02-01", "2024-03-01")
-    with pytest.raises(Invalid, match="stale"):
-        _ = outline(seen(daily), asked(which="stale"), NOTHING)
+def test_stale_is_what_is_out_of_date_or_was_never_made() -> None:
+    alone = seen(daily)
+    known = Standing(report(alone, "daily", made=range(90)))
+    assert keys(outline(alone, asked(which="stale"), known)) == (
+        "2024-02-01",
+        "2024-03-01",
+        "2024-03-31",
+    )
+    assert len(keys(outline(alone, asked(which="stale"), NOTHING))) == 91
 
 
 def test_dynamic_partitions_are_those_of_the_moment() -> None:
@@ -356,8 +362,8 @@ def row_of(event: BackfillCreated) -> BackfillRow:
 def test_the_same_request_is_the_same_event_whatever_became_missing() -> None:
     wanted = asked(which="missing")
     _, first = made(wanted, daily)
-    rows = [status("daily", "2024-01-01", made=True, outcome=TaskOutcome.SUCCEEDED)]
-    found = outline(seen(daily), wanted, Standing(rows))
+    known = Standing(report(seen(daily), "daily", made=(0,)))
+    found = outline(seen(daily), wanted, known)
     second = created(MemoryStore(SystemClock()), PATHS, wanted, found)
     assert (first.total_partitions, second.total_partitions) == (91, 90)
     assert first.request_fingerprint == second.request_fingerprint

@@ -17,7 +17,6 @@ from servo.cli.backfill_rows import (
     all_backfills,
     find_backfill,
     now_in,
-    partition_rows,
 )
 from servo.cli.code import as_dagster_option
 from servo.cli.commands.materialize import CODE_LABEL, read_tags, with_workers
@@ -25,7 +24,7 @@ from servo.cli.completing import backfill_ids
 from servo.cli.hosts import Code, Host, open_host, read_code, who_works_in
 from servo.cli.output import console, emit_json, plural
 from servo.cli.partitions import Dynamic
-from servo.cli.telling import tell_workspace
+from servo.cli.telling import deploy_now, tell_workspace
 from servo.cli.workspace import Command, Target, Where, at_a_workspace, of_a_workspace
 from servo.core.events.backfills import BackfillCreated, BackfillState, BackfillStateChanged
 from servo.core.keys import AssetKey
@@ -45,12 +44,12 @@ from servo.worker.backfilling import (
     Asked,
     Choice,
     Outline,
-    Standing,
     Which,
     again,
     created,
     frozen_partitions,
     outline,
+    standing,
 )
 
 _json = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
@@ -69,7 +68,7 @@ def _what(command: Command) -> Command:
         click.option("--all", "which", flag_value="all", help="Every partition there is."),
         click.option("--missing", "which", flag_value="missing", help="Those never made."),
         click.option("--failed", "which", flag_value="failed", help="Those that failed last."),
-        click.option("--stale", "which", flag_value="stale", help="Those that are out of date."),
+        click.option("--stale", "which", flag_value="stale", help="Those out of date or never made."),
         click.option("--chunk-size", type=int, help="Partitions a run makes; 10 if not given."),
         click.option(
             "--concurrency",
@@ -123,6 +122,8 @@ def create(  # noqa: PLR0913 - the options of the command
     """
     found, project = read_code(code, as_dagster=as_dagster)
     asked = _asked(found, options)
+    if asked.choice.which == "stale":
+        deploy_now(where, found)
     outlined = _outline(project, _chosen(project, select), asked, where)
     del project
     if not outlined.typed:
@@ -318,10 +319,9 @@ def _chosen(project: Project, select: Sequence[str]) -> list[AssetKey]:
 
 def _outline(project: Project, keys: list[AssetKey], asked: Asked, where: Where) -> Outline:
     snapshot = now_in(_target(where))
-    moment = Moment(SystemClock().now(), Dynamic(where))
-    backfilled = Backfilled(project, keys, moment)
-    rows = partition_rows(snapshot, (key.canonical() for key in backfilled.assets))
-    return outline(backfilled, asked, Standing(rows))
+    now = SystemClock().now()
+    backfilled = Backfilled(project, keys, Moment(now, Dynamic(where)))
+    return outline(backfilled, asked, standing(snapshot, now, backfilled.assets))
 
 
 def _code(given: str | None, as_dagster: bool) -> Code:

@@ -21,7 +21,8 @@ class AssetDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """What a deployment says of one asset.
 
     Its data is kept if it is one of the last `retention_versions` of its partition or younger than
-    `retention_age_ms`; all of it, if neither is said.
+    `retention_age_ms`; all of it, if neither is said. `partition_mappings` say how its partitions
+    belong to those of an asset it is made from, by its key, where that is not the usual way.
     """
 
     asset_key: MaybeId
@@ -37,6 +38,7 @@ class AssetDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     automation_condition: str = ""
     retention_versions: Int64 | None = None
     retention_age_ms: Int64 | None = None
+    partition_mappings: dict[str, str] = {}
 
 
 class DefinitionsDeployed(Event, frozen=True, kw_only=True, tag="DefinitionsDeployed"):

@@ -32,10 +32,12 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an attempt produced, committed under its execution id.
 
     `asset_key` says of which asset it is, where a task makes several; empty means the task's own.
+    `partition_key` says the same of partitions; empty means all that the task makes.
     """
 
     materialization_id: MaybeId
     asset_key: MaybeId = ""
+    partition_key: MaybeId = ""
     uri: str = ""
     format: str = ""
     row_count: Int64 | None = None

@@ -144,6 +144,8 @@ def _check_spec(spec: TaskSpec) -> None:
         _text(also, "asset key")
     if spec.partition is not None:
         _text(spec.partition, "partition key")
+    for also in spec.also_partitions:
+        _text(also, "partition key")
     if spec.pool:
         check_name(spec.pool, "pool")
     if spec.queue:

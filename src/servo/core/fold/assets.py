@@ -78,6 +78,7 @@ def _define(state: State, event: DefinitionsDeployed, definition: AssetDefinitio
         automation_condition=definition.automation_condition,
         retention_versions=_at_least_one(definition.retention_versions, "retention_versions"),
         retention_age_ms=_at_least_one(definition.retention_age_ms, "retention_age_ms"),
+        partition_mappings=definition.partition_mappings,
     )
     if new != old:
         new = replace(new, deployment_id=event.deployment_id, row_version=state.seq)

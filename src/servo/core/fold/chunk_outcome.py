@@ -70,8 +70,8 @@ def _fates(state: State, run: RunRow) -> dict[str | None, _Fate]:
     fates: dict[str | None, _Fate] = {}
     for name in names:
         task = state.tasks.rows[run.run_id, name]
-        key = task.partition_key
-        fates[key] = max(_fate(task), fates.get(key, _Fate.SUCCEEDED))
+        for key in (task.partition_key, *task.also_partitions):
+            fates[key] = max(_fate(task), fates.get(key, _Fate.SUCCEEDED))
     return fates
 
 
@@ -86,12 +86,16 @@ def _blame(
     names = state.index.run_tasks.get(run.run_id, {})
     for name in names:
         task = tasks[run.run_id, name]
-        if task.partition_key in own or _fate(task) is not FAILED:
+        if _fate(task) is not FAILED or _partitions(task, own):
             continue
-        above = _made_from(state, run.run_id, name)
-        used = {tasks[run.run_id, up].partition_key: None for up in above}
-        for key in [key for key in used if key in own] or own:
+        above = [tasks[run.run_id, up] for up in _made_from(state, run.run_id, name)]
+        for key in [key for up in above for key in _partitions(up, own)] or own:
             fates[key] = FAILED
+
+
+def _partitions(task: TaskRow, own: dict[str, None]) -> list[str]:
+    """The partitions of a task that are the chunk's."""
+    return [key for key in (task.partition_key, *task.also_partitions) if key in own]
 
 
 def _made_from(state: State, run_id: str, name: str) -> dict[str, None]:

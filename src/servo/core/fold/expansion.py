@@ -98,6 +98,7 @@ def _new_task(state: State, run: RunRow, spec: TaskSpec) -> TaskRow:
         asset_key=spec.asset_key,
         also_makes=spec.also_makes,
         partition_key=spec.partition,
+        also_partitions=spec.also_partitions,
         operation=spec.operation,
         deps_total=len(dict.fromkeys(spec.upstream)),
         max_attempts=spec.retry.max_attempts,

@@ -38,7 +38,10 @@ def promote(state: State, task: TaskRow, event: TaskFinished) -> None:
         _observed(state, task, event.output or _NO_OUTPUT)
     elif _produces(task):
         for output in event.outputs or (event.output or _NO_OUTPUT,):
-            put_made(state, _materialization(state, task, event, output))
+            made = _materialization(state, task, event, output)
+            put_made(state, made)
+            if task.also_partitions and not output.partition_key:
+                _put_others(state, task, made)
 
 
 def put_made(state: State, made: MaterializationRow) -> None:
@@ -56,15 +59,43 @@ def put_made(state: State, made: MaterializationRow) -> None:
             _put_attempt(state, row, made.run_id, _SUCCEEDED)
 
 
+def _put_others(state: State, task: TaskRow, made: MaterializationRow) -> None:
+    """Record the other partitions of an output that is of all that its task makes."""
+    for number, partition_key in enumerate(task.also_partitions, 1):
+        name = f"{made.materialization_id}.{number}"
+        put_made(state, replace(made, materialization_id=name, partition_key=partition_key))
+
+
+def partitions_of(task: TaskRow) -> tuple[str, ...]:
+    """The partitions that a task makes; none of an asset without any."""
+    return () if task.partition_key is None else (task.partition_key, *task.also_partitions)
+
+
 def check_outputs(task: TaskRow, outputs: tuple[Output, ...]) -> None:
     """Refuse a report of several outputs that are not of this task, or not told apart."""
     planned = {task.asset_key, *task.also_makes}
     keys = [output.asset_key or task.asset_key for output in outputs]
-    if not planned.issuperset(keys) or len(set(keys)) < len(keys):
+    if task.also_partitions:
+        _check_partitions(task, outputs)
+    elif any(output.partition_key not in ("", task.partition_key) for output in outputs):
+        raise Rejected("unplanned_output: a partition that the task does not make")
+    elif len(set(keys)) < len(keys):
+        raise Rejected("unplanned_output: an asset that the task does not make, or one twice")
+    if not planned.issuperset(keys):
         raise Rejected("unplanned_output: an asset that the task does not make, or one twice")
     ids = {output.materialization_id for output in outputs}
     if "" in ids or len(ids) < len(outputs):
         raise Rejected("unplanned_output: several outputs need an id each")
+
+
+def _check_partitions(task: TaskRow, outputs: tuple[Output, ...]) -> None:
+    """Refuse outputs of partitions that the task does not make, and two of the same."""
+    planned = {"", *partitions_of(task)}
+    places = [(out.asset_key or task.asset_key, out.partition_key) for out in outputs]
+    whole = {asset for asset, partition in places if not partition}
+    twice = len(set(places)) < len(places) or any(p and a in whole for a, p in places)
+    if twice or not planned.issuperset(partition for _, partition in places):
+        raise Rejected("unplanned_output: a partition that the task does not make, or one twice")
 
 
 def record_attempt(state: State, task: TaskRow, outcome: TaskOutcome) -> None:
@@ -84,8 +115,8 @@ def record_attempt(state: State, task: TaskRow, outcome: TaskOutcome) -> None:
                 row_version=state.seq,
             )
             state.assets.put(key, failed)
-        if task.partition_key is not None:
-            row = partition_of(state, key, task.partition_key)
+        for partition_key in partitions_of(task):
+            row = partition_of(state, key, partition_key)
             _put_attempt(state, row, task.run_id, outcome)
 
 
@@ -206,7 +237,7 @@ def _materialization(
     return MaterializationRow(
         materialization_id=output.materialization_id or event.exec_id,
         asset_key=output.asset_key or task.asset_key,
-        partition_key=task.partition_key,
+        partition_key=output.partition_key or task.partition_key,
         run_id=task.run_id,
         task_key=task.task_key,
         attempt=task.attempt,

@@ -164,6 +164,8 @@ def _succeeded(state: State, run: RunRow, row: TaskRow, event: TaskFinished, ctx
     if event.outputs:
         check_outputs(row, event.outputs)
         output = event.outputs[0]
+    elif output is not None and output.partition_key:
+        check_outputs(row, (output,))
     row = replace(
         row,
         state=SUCCEEDED,

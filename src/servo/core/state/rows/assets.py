@@ -30,6 +30,7 @@ class AssetRow(Row, frozen=True, kw_only=True):
     automation_condition: str = ""
     retention_versions: int | None = None
     retention_age_ms: int | None = None
+    partition_mappings: dict[str, str] = {}
     last_materialization_id: str | None = None
     last_materialization_at: datetime | None = None
     last_materialization_seq: int | None = None

@@ -64,6 +64,7 @@ class TaskRow(Row, frozen=True, kw_only=True):
     asset_key: str = ""
     also_makes: tuple[str, ...] = ()
     partition_key: str | None = None
+    also_partitions: tuple[str, ...] = ()
     operation: TaskOperation = TaskOperation.MATERIALIZE
     attempt: int = 0
     attempt_id: str = ""
