@@ -170,6 +170,10 @@ def test_this_process_does_the_work_if_nobody_else_does(thirty: Path) -> None:
     assert len(started(thirty)) == 8
     after = servo(thirty, *["backfill", "create", "code.py", "--missing", "--to", "2024-01-08"])
     assert (after.returncode, after.stdout.strip()) == (0, "nothing is missing")
+    later = THIRTY.replace("partitions_def=days", 'partitions_def=days, code_version="2"')
+    (thirty / "code.py").write_text(later)
+    stale = servo(thirty, "backfill", "create", "code.py", "--stale", "--to", "2024-01-09")
+    assert "9 partitions in 1 run" in stale.stdout, stale.stderr
 
 
 @pytest.mark.slow
@@ -207,6 +211,25 @@ def test_a_cancelled_backfill_ends_and_starts_nothing_more(thirty: Path) -> None
     refused = servo(thirty, "backfill", "pause", name)
     assert refused.returncode == 4
     assert "is CANCELLED" in refused.stderr
+
+
+@pytest.mark.slow
+def test_ctrl_c_says_how_to_go_on(thirty: Path) -> None:
+    (thirty / "hold").touch()
+    create = ("backfill", "create", "code.py", "--all", "--chunk-size", "1", "--wait")
+    with running(thirty, *create) as process:
+        for _ in until("some wait to be allowed to go on"):
+            if len(started(thirty)) == 12:
+                break
+        process.send_signal(signal.SIGINT)
+        told, _ = process.communicate(timeout=LIMIT)
+    assert process.returncode == 130, told
+    assert "`servo resume` goes on from here, or `servo backfill wait bf_" in told
+    (thirty / "hold").unlink()
+    (thirty / "mended").touch()
+    resumed = servo(thirty, "resume", "code.py")
+    assert resumed.returncode == 0, resumed.stderr
+    assert "30 succeeded of 30 partitions" in resumed.stdout
 
 
 # --- killed ---------------------------------------------------------------------------------------

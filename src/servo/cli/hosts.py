@@ -74,8 +74,8 @@ def open_host(
             host.triggers.start()
         try:
             yield host
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(host.interrupt()) from None
+        except KeyboardInterrupt as stopped:
+            raise KeyboardInterrupt(str(stopped) or host.interrupt()) from None
 
 
 def _host(setting: Setting, code: Code, workers: int, backfills: bool) -> Host:

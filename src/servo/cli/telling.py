@@ -1,7 +1,7 @@
 """Having an event carried out by a workspace, and knowing that it was.
 
-A process of this machine that leads the workspace takes it from the inbox; whether it did is seen
-in what it publishes. If none does, this process leads for the moment that it takes.
+A process that leads the workspace takes it from the inbox; whether it did is seen in what it
+publishes. If none does, and none can be elsewhere, this process leads for the moment that it takes.
 """
 
 import threading
@@ -36,7 +36,7 @@ def tell_workspace(
     name = ulid(now, SystemEntropy().token_bytes(10))
     batch = Batch(id=f"{kind}-{name}", events=(event,), actor="user", sent_at=now)
     target = Target(url=where.url, store=world.store, paths=paths, clock=world.clock)
-    if who_works_in(target) is None:
+    if who_works_in(target) is None and not _is_shared(where):
         with Service(world, paths) as service:
             answer = service.commit(batch)
         if not answer.applied:
@@ -50,9 +50,14 @@ def deploy_now(where: Where, code: Code) -> None:
     """Tell a workspace what the code declares, unless a process at work there does."""
     world, paths = open_world(where.url), Paths(where.tenant, where.workspace)
     target = Target(url=where.url, store=world.store, paths=paths, clock=world.clock)
-    if who_works_in(target) is None:
+    if who_works_in(target) is None and not _is_shared(where):
         with Service(world, paths) as service:
             Requests(service, world, paths).deploy(code.name, code.declared)
+
+
+def _is_shared(where: Where) -> bool:
+    """Whether a process of another machine may lead, which nobody here would know of."""
+    return "://" in where.url and not where.url.startswith("file://")
 
 
 def _follow(reader: Reader, batch: str, is_done: Callable[[Snapshot], bool]) -> None:
@@ -65,7 +70,7 @@ def _follow(reader: Reader, batch: str, is_done: Callable[[Snapshot], bool]) -> 
                 raise Conflict(f"the workspace refused: {row.reason}", remedy=REMEDY)
         if clock.monotonic() > until:
             raise Unavailable(
-                f"the process that leads has not taken the request within {CARRIED_OUT_WITHIN:g} s",
-                remedy="it stays in the inbox and is carried out; see `servo backfill show`",
+                f"nobody who leads has taken the request within {CARRIED_OUT_WITHIN:g} s",
+                remedy="it stays in the inbox and is carried out by whoever leads next",
             )
         pause.wait(LOOK_EVERY)

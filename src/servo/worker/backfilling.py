@@ -14,6 +14,7 @@ import msgspec
 
 from servo.core.canonical import sha256_hex
 from servo.core.events.backfills import BackfillCreated, ExplicitSelector, RangeSelector
+from servo.core.fold.backfills import MAX_CHUNK_SIZE, MAX_CONCURRENT_RUNS, MAX_PARTITIONS
 from servo.core.ids import TenantId, WorkspaceId, backfill_id
 from servo.core.keys import AssetKey
 from servo.core.partition_lists import (
@@ -22,6 +23,7 @@ from servo.core.partition_lists import (
     partition_list_digest,
 )
 from servo.core.state.rows.automation import BackfillRow
+from servo.core.tags import MAX_PRIORITY
 from servo.errors import Invalid, NotFound
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
@@ -287,14 +289,18 @@ def _filtered(one: OfOne, keys: Sequence[str], which: Which, known: Standing) ->
 
 
 def _check_numbers(asked: Asked) -> None:
-    least = (
-        (asked.chunk_size, 1, "a run makes", "partitions"),
-        (asked.concurrency, 1, "the backfill has", "runs at once"),
-        (asked.max_failed, 0, "the backfill goes on after", "failures"),
+    limits = (
+        (asked.chunk_size, range(1, MAX_CHUNK_SIZE + 1), "a run makes", "partitions"),
+        (asked.concurrency, range(1, MAX_CONCURRENT_RUNS + 1), "there are", "runs at once"),
+        (asked.max_failed, range(MAX_PARTITIONS + 1), "it goes on after", "failures"),
+        (asked.priority, range(-MAX_PRIORITY, MAX_PRIORITY + 1), "the priority is", ""),
     )
-    for value, smallest, before, after in least:
-        if value is not None and value < smallest:
-            raise Invalid(f"{before} {value} {after}", remedy=f"use a whole number from {smallest}")
+    for value, allowed, before, after in limits:
+        if value is not None and value not in allowed:
+            raise Invalid(
+                f"{before} {value} {after}".rstrip(),
+                remedy=f"use a whole number from {allowed[0]} to {allowed[-1]}",
+            )
 
 
 def _checked_size(size: int, typed: Sequence[str]) -> int:

@@ -15,7 +15,7 @@ from typing import Any, overload
 
 from servo.core.declared import Declared
 from servo.core.events.codec import encode_batch
-from servo.core.events.envelope import Batch, Event
+from servo.core.events.envelope import Batch
 from servo.core.ids import ulid
 from servo.core.plan import Plan
 from servo.core.state.rows.automation import BackfillRow
@@ -131,13 +131,6 @@ class Guest:
         rows = self._reader.read(lambda snapshot: snapshot.rows("tasks"))
         tasks = [row for row in rows if isinstance(row, TaskRow)]
         return [task for task in tasks if task.state is TaskState.RUNNING]
-
-    def tell(self, event: Event) -> None:
-        """Leave an event to the other process."""
-        now = self._clock.now()
-        name = ulid(now, self._entropy.token_bytes(10))
-        batch = Batch(id=f"request-{name}", events=(event,), actor="user", sent_at=now)
-        self._store.create(self.paths.inbox_item(name), encode_batch(batch))
 
     def backfill(self, name: str) -> Backfill | None:
         """A backfill as it was published."""

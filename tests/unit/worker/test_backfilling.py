@@ -205,7 +205,15 @@ def test_partitions_that_cannot_be_meant_are_told(
 
 
 @pytest.mark.parametrize(
-    "changes", [{"chunk_size": 0}, {"concurrency": 0}, {"max_failed": -1}, {"chunk_size": -3}]
+    "changes",
+    [
+        {"chunk_size": 0},
+        {"chunk_size": 10**9},
+        {"concurrency": 0},
+        {"concurrency": 10**9},
+        {"max_failed": -1},
+        {"priority": 10**12},
+    ],
 )
 def test_numbers_that_make_no_sense_are_told(changes: dict[str, int]) -> None:
     with pytest.raises(Invalid, match="use a whole number from"):

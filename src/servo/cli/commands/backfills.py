@@ -51,6 +51,7 @@ from servo.worker.backfilling import (
     outline,
     standing,
 )
+from servo.worker.guest import Guest
 
 _json = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
 _wait = click.option("--wait", "wait_", is_flag=True, help="Wait until it is over.")
@@ -68,7 +69,7 @@ def _what(command: Command) -> Command:
         click.option("--all", "which", flag_value="all", help="Every partition there is."),
         click.option("--missing", "which", flag_value="missing", help="Those never made."),
         click.option("--failed", "which", flag_value="failed", help="Those that failed last."),
-        click.option("--stale", "which", flag_value="stale", help="Those out of date or never made."),
+        click.option("--stale", "which", flag_value="stale", help="Those out of date, or missing."),
         click.option("--chunk-size", type=int, help="Partitions a run makes; 10 if not given."),
         click.option(
             "--concurrency",
@@ -359,7 +360,10 @@ def _begin(
         return 0
     with open_host(code, where, workers, backfills=True) as host:
         _refuse_other(where, event)
-        host.tell(event)
+        if isinstance(host, Guest):
+            tell_workspace(where, "backfill", event, lambda found: _there(found, name))
+        else:
+            host.tell(event)
         return _tell(_follow(host, name, json_=json_), json_=json_)
 
 
