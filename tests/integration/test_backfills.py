@@ -31,7 +31,7 @@ from servo import asset, DailyPartitionsDefinition
 
 days = DailyPartitionsDefinition(start_date="2024-01-01", end_date="2024-01-31")
 
-@asset(partitions_def=days)
+@asset(partitions_def=days, code_version="1")
 def events(context):
     made = Path("made") / context.partition_key
     with made.open("a") as file:
@@ -170,7 +170,7 @@ def test_this_process_does_the_work_if_nobody_else_does(thirty: Path) -> None:
     assert len(started(thirty)) == 8
     after = servo(thirty, *["backfill", "create", "code.py", "--missing", "--to", "2024-01-08"])
     assert (after.returncode, after.stdout.strip()) == (0, "nothing is missing")
-    later = THIRTY.replace("partitions_def=days", 'partitions_def=days, code_version="2"')
+    later = THIRTY.replace('code_version="1"', 'code_version="2"')
     (thirty / "code.py").write_text(later)
     stale = servo(thirty, "backfill", "create", "code.py", "--stale", "--to", "2024-01-09")
     assert "9 partitions in 1 run" in stale.stdout, stale.stderr

@@ -17,11 +17,7 @@ from servo.core.events.backfills import BackfillCreated, ExplicitSelector, Range
 from servo.core.fold.backfills import MAX_CHUNK_SIZE, MAX_CONCURRENT_RUNS, MAX_PARTITIONS
 from servo.core.ids import TenantId, WorkspaceId, backfill_id
 from servo.core.keys import AssetKey
-from servo.core.partition_lists import (
-    parse_partition_list,
-    partition_list_bytes,
-    partition_list_digest,
-)
+from servo.core.partition_lists import partition_list_bytes, partition_list_digest
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.tags import MAX_PRIORITY
 from servo.errors import Invalid, NotFound
@@ -213,14 +209,6 @@ def again(
         failed=len(failed),
     )
     return created(store, paths, asked, found, parent=row.backfill_id)
-
-
-def frozen_partitions(store: ObjectStore, paths: Paths, row: BackfillRow) -> tuple[str, ...]:
-    """The partitions of a backfill, in the order in which they are worked off."""
-    if not row.partitions_digest:
-        return row.partition_keys
-    data = store.get(paths.plan(row.partitions_digest)).data
-    return parse_partition_list(data, row.partitions_digest)
 
 
 # --- which partitions -----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The run of a chunk of a backfill.
+"""The partitions of a backfill, and the run of a chunk of it.
 
 What asks for it follows from the backfill and the number of the chunk alone, whoever plans it and
 whatever the code has become: so a chunk that is planned twice is the same chunk.
@@ -10,9 +10,12 @@ from servo.controllers.backfills import chunk_slice
 from servo.core.canonical import sha256_hex
 from servo.core.events.backfills import BackfillChunkPlanned
 from servo.core.events.runs import BackfillSource, PlanCreated, RunRequested
+from servo.core.partition_lists import parse_partition_list
 from servo.core.plan import Plan
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.tags import PRIORITIES
+from servo.ledger.paths import Paths
+from servo.ports.object_store import ObjectStore
 from servo.worker.evaluating.records import Records
 from servo.worker.requesting import Wanted, run_events
 
@@ -54,3 +57,11 @@ def chunk_head(row: BackfillRow, index: int, requested: RunRequested) -> Backfil
         run_key=requested.run_key,
         request_fingerprint=requested.request_fingerprint,
     )
+
+
+def frozen_partitions(store: ObjectStore, paths: Paths, row: BackfillRow) -> tuple[str, ...]:
+    """The partitions of a backfill, in the order in which they are worked off."""
+    if not row.partitions_digest:
+        return row.partition_keys
+    data = store.get(paths.plan(row.partitions_digest)).data
+    return parse_partition_list(data, row.partitions_digest)

@@ -43,9 +43,9 @@ from servo.worker.backfilling import (
     Standing,
     again,
     created,
-    frozen_partitions,
     outline,
 )
+from servo.worker.chunks import frozen_partitions
 from servo.worker.partition_report import Report
 
 NOW = datetime(2024, 4, 1, tzinfo=UTC)

@@ -47,10 +47,10 @@ from servo.worker.backfilling import (
     Which,
     again,
     created,
-    frozen_partitions,
     outline,
     standing,
 )
+from servo.worker.chunks import frozen_partitions
 from servo.worker.guest import Guest
 
 _json = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")

@@ -17,8 +17,7 @@ from servo.errors import Invalid, NotFound
 from servo.sdk.backfills import Backfilled, plain_key
 from servo.sdk.mapping_resolution import Moment
 from servo.sdk.planning import plan_partitions
-from servo.worker.backfilling import frozen_partitions
-from servo.worker.chunks import chunk_run
+from servo.worker.chunks import chunk_run, frozen_partitions
 from servo.worker.evaluating.desk import Desk, told
 from servo.worker.evaluating.messages import AskedRun, Evaluated, EvaluatedMany, PlanChunks
 

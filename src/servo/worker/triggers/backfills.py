@@ -23,8 +23,7 @@ from servo.core.plan import Plan
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.state import State
 from servo.errors import Invalid, ServoError
-from servo.worker.backfilling import frozen_partitions
-from servo.worker.chunks import chunk_head, chunk_run
+from servo.worker.chunks import chunk_head, chunk_run, frozen_partitions
 from servo.worker.evaluating.messages import Evaluated, EvaluatedMany, PlanChunks
 from servo.worker.evaluating.records import Records
 from servo.worker.triggers.host import Means
