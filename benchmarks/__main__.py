@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import (
+    backfilling,
     committing,
     conditions,
     executing,
@@ -57,6 +58,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "fan_out": executing.fan_out,
     "layers": executing.layers,
     "automation_tick": conditions.automation_tick,
+    "backfill": backfilling.backfill,
     "start_up": processes.start_up,
     "tree_memory": processes.tree_memory,
     "schedules_due": triggering.schedules_due,

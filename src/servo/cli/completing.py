@@ -1,4 +1,4 @@
-"""What the shell completes beyond commands and options: asset keys and run ids.
+"""What the shell completes beyond commands and options: asset keys, ids of runs and backfills.
 
 Completion must never complain and hardly ever wait: where there is no workspace, or its store
 cannot be read, there is nothing to complete.
@@ -27,6 +27,16 @@ def run_ids(context: click.Context, param: click.Parameter, typed: str) -> list[
     rows = sorted(_rows(context, "runs"), key=lambda row: row.created_at, reverse=True)
     found = [row for row in rows if row.run_id.startswith(typed)]
     return [CompletionItem(row.run_id, help=row.state.value) for row in found[:MOST]]
+
+
+def backfill_ids(
+    context: click.Context, param: click.Parameter, typed: str
+) -> list[CompletionItem]:
+    """Ids of backfills that begin with what was typed, newest first, with their states."""
+    del param
+    rows = sorted(_rows(context, "backfills"), key=lambda row: row.created_at, reverse=True)
+    found = [row for row in rows if row.backfill_id.startswith(typed)]
+    return [CompletionItem(row.backfill_id, help=row.state.value) for row in found[:MOST]]
 
 
 def _rows(context: click.Context, table: str) -> list[Any]:

@@ -60,8 +60,13 @@ def read_code(given: str | None, *, as_dagster: bool = False) -> tuple[Code, Pro
 
 
 @contextmanager
-def open_host(code: Code, where: Where, workers: int) -> Generator[Host]:
-    """Lead the workspace, or have it done by a process that does; both know what is defined."""
+def open_host(
+    code: Code, where: Where, workers: int, *, backfills: bool = False
+) -> Generator[Host]:
+    """Lead the workspace, or have it done by a process that does; both know what is defined.
+
+    `backfills` is whether one that leads goes on with those that were begun.
+    """
     setting = setting_for(
         code.name,
         code.folder,
@@ -70,19 +75,22 @@ def open_host(code: Code, where: Where, workers: int) -> Generator[Host]:
         workspace=where.workspace,
         as_dagster=code.as_dagster,
     )
-    with stopped_by_sigterm(), _host(setting, code, workers) as host:
+    with stopped_by_sigterm(), _host(setting, code, workers, backfills) as host:
         host.deploy(code.name, code.declared)
+        if isinstance(host, Session) and host.triggers is not None:
+            host.triggers.start()
         try:
             yield host
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(host.interrupt()) from None
+        except KeyboardInterrupt as stopped:
+            raise KeyboardInterrupt(str(stopped) or host.interrupt()) from None
 
 
-def _host(setting: Setting, code: Code, workers: int) -> Host:
+def _host(setting: Setting, code: Code, workers: int, backfills: bool) -> Host:
     busy = at_work(registry_folder(), setting.address)
     if busy is None:
         without_pandas()
-        return Session(setting, workers=at_most(workers, code.executor))
+        size = at_most(workers, code.executor)
+        return Session(setting, workers=size, triggers="backfills" if backfills else False)
     return Guest(setting, busy, fingerprint(watched_files(code.name, code.folder)))
 
 

@@ -19,7 +19,7 @@ from servo.core.events.envelope import Batch, Event
 from servo.core.events.runs import RunRequested
 from servo.core.ids import ulid
 from servo.core.plan import Plan
-from servo.core.state.rows.automation import ScheduleDefinitionRow
+from servo.core.state.rows.automation import BackfillRow, ScheduleDefinitionRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.rows.system import DeadLetterRow
 from servo.core.state.states import TERMINAL_RUN_STATES, TaskState
@@ -29,6 +29,7 @@ from servo.ports.object_store import ObjectStore
 from servo.projection.reader import Reader, Snapshot
 from servo.runtime.system import SystemClock, SystemEntropy
 from servo.storage.from_url import store_from_url
+from servo.worker.backfill_view import Backfill, in_tables
 from servo.worker.process import Setting
 from servo.worker.registry import Member, at_work, loaded_by, registry_folder
 from servo.worker.requesting import Wanted, run_events, with_config
@@ -160,6 +161,20 @@ class Guest:
         tasks = [row for row in rows if isinstance(row, TaskRow)]
         return [task for task in tasks if task.state is TaskState.RUNNING]
 
+    def backfill(self, name: str) -> Backfill | None:
+        """A backfill as it was published."""
+        return self._reader.read(lambda snapshot: _backfill(snapshot, name))
+
+    def open_backfills(self) -> list[BackfillRow]:
+        """Backfills that are not over, oldest first."""
+        rows = self._reader.read(lambda snapshot: snapshot.rows("backfills"))
+        found = [row for row in rows if isinstance(row, BackfillRow) and row.finished_at is None]
+        return sorted(found, key=lambda row: row.created_at)
+
+    def check(self) -> None:
+        """`Unavailable` if the other process has ended."""
+        self._check_host()
+
     def interrupt(self) -> str:
         """Stop following; the run goes on."""
         return (
@@ -222,6 +237,13 @@ def _check_code(setting: Setting, host: Member) -> None:
             f"and {setting.place} was asked for",
             remedy="name that code, stop that process, or use another --store or --workspace",
         )
+
+
+def _backfill(snapshot: Snapshot, name: str) -> Backfill | None:
+    for row in snapshot.rows("backfills"):
+        if isinstance(row, BackfillRow) and row.backfill_id == name:
+            return in_tables(snapshot, row)
+    return None
 
 
 def _tasks(snapshot: Snapshot, run: str) -> list[TaskRow]:

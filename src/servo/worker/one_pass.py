@@ -11,7 +11,7 @@ from datetime import datetime
 
 import msgspec
 
-from servo.controllers import freshness, sensors, timers
+from servo.controllers import backfills, freshness, sensors, timers
 from servo.controllers.schedules import Timetable
 from servo.core.declared import Declared
 from servo.core.state.state import State
@@ -74,6 +74,8 @@ def _due(state: State, now: datetime) -> Outlook:
     timetable.look(state)
     if ticking := timetable.due(now):
         return Outlook(why=f"schedules are due: {', '.join(ticking[:5])}")
+    if open_ := backfills.reconcile(state):
+        return Outlook(why=f"backfills go on: {open_[0].backfill.backfill_id}")
     if looking := sensors.due(state, now):
         return Outlook(why=f"sensors are due: {', '.join(looking[:5])}")
     if freshness.reconcile(state, now):

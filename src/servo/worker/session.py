@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from servo.config import Settings, WorkerSettings, worker_settings
 from servo.controllers import timers
@@ -12,7 +12,7 @@ from servo.core.declared import Declared
 from servo.core.events.envelope import Event
 from servo.core.events.runs import RunRequested
 from servo.core.plan import Plan
-from servo.core.state.rows.automation import ScheduleDefinitionRow
+from servo.core.state.rows.automation import BackfillRow, ScheduleDefinitionRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES
@@ -21,13 +21,16 @@ from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
 from servo.runtime.deployment import open_world
 from servo.runtime.service import Service, World
+from servo.worker.backfill_view import Backfill, in_state
 from servo.worker.evaluating.office import Office
+from servo.worker.evaluating.records import Records
 from servo.worker.pool import Pool
 from servo.worker.process import Setting
 from servo.worker.registry import at_work, registry_folder
 from servo.worker.requesting import Requests, with_config
+from servo.worker.triggers.backfills import Backfills
 from servo.worker.triggers.conditions import Conditions
-from servo.worker.triggers.host import Means, Triggers
+from servo.worker.triggers.host import Kind, Means, Triggers
 from servo.worker.triggers.schedules import Schedules
 from servo.worker.triggers.sensors import SENSORS_AT_ONCE, Sensors
 from servo.worker.waiting import Waiting
@@ -46,7 +49,7 @@ class Session:
         settings: Settings | None = None,
         limits: WorkerSettings | None = None,
         world: World | None = None,
-        triggers: bool = False,
+        triggers: bool | Literal["backfills"] = False,
     ) -> None:
         busy = at_work(registry_folder(), setting.address)
         if busy is not None:
@@ -65,23 +68,28 @@ class Session:
         )
         self._requests = Requests(self.service, self._world, self.paths)
         self._waiting = Waiting(self.service)
-        self.triggers = self._triggers(setting) if triggers else None
+        self.triggers = self._triggers(setting, triggers is not True) if triggers else None
 
     def _pool_for(self, service: Service, setting: Setting, size: int) -> Pool:
         world = self._world
         self.pool = Pool(service, setting, world.clock, world.entropy, size, self._limits)
         return self.pool
 
-    def _triggers(self, setting: Setting) -> Triggers:
+    def _triggers(self, setting: Setting, only_backfills: bool) -> Triggers:
         world = self._world
         office = Office(setting, self._requests.salt)
         means = Means(self.service, office, world.clock, world.entropy)
         salt = self._requests.salt
-        sensors = Sensors(means.beside(Office(setting, salt, size=SENSORS_AT_ONCE)))
-        # One process, because an evaluation of conditions goes on from the one before.
-        conditions = Conditions(means.beside(Office(setting, salt, size=1)))
-        kinds = (Schedules(means), sensors, conditions)
+        kinds: list[Kind] = [Backfills(means, self._records)]
+        if not only_backfills:
+            sensors = Sensors(means.beside(Office(setting, salt, size=SENSORS_AT_ONCE)))
+            # One process, because an evaluation of conditions goes on from the one before.
+            conditions = Conditions(means.beside(Office(setting, salt, size=1)))
+            kinds += [Schedules(means), sensors, conditions]
         return Triggers(self.service, world.clock, means, kinds)
+
+    def _records(self) -> Records:
+        return Records(store=self._world.store, paths=self.paths, salt=self._requests.salt())
 
     def __enter__(self) -> "Session":
         self.pool.start()
@@ -193,6 +201,26 @@ class Session:
             return False
         self.service.wake()  # so that what others left is found
         return not self._world.store.list_after(self.paths.inbox_prefix, limit=1)
+
+    def tell(self, event: Event) -> None:
+        """Have an event carried out; `Conflict` if the workspace refuses it."""
+        self._requests.commit((event,))
+
+    def backfill(self, name: str) -> Backfill | None:
+        """A backfill as it stands."""
+        return in_state(self.service.engine.state, name)
+
+    def open_backfills(self) -> list[BackfillRow]:
+        """Backfills that are not over, oldest first."""
+        state = self.service.engine.state
+        rows = [state.backfills.rows[name] for name in list(state.index.backfills_open)]
+        return sorted(rows, key=lambda row: row.created_at)
+
+    def check(self) -> None:
+        """Raise what keeps this process from working."""
+        if self.service.over and self.service.failure is not None:
+            raise self.service.failure
+        self.pool.check()
 
     def interrupt(self) -> str:
         """Stop what runs, to be gone on with later; how, for whoever stopped it."""

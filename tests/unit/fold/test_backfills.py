@@ -678,3 +678,60 @@ def test_a_change_of_no_backfill_is_refused() -> None:
 def test_what_may_have_left_memory_is_asked_for() -> None:
     batch = Batch(id="b", events=(planned(0),))
     assert needs(batch) == [("run_key_index", "backfill:bf:0")]
+
+
+# --- what is divided in another way ---------------------------------------------------------------
+
+
+def other_way(story: Story, *tasks: TaskSpec) -> None:
+    plan_chunk(story, 0)
+    plan_run(story, 0, spec("a", DAYS[0]), spec("a", DAYS[1]), *tasks)
+    for day in DAYS[:2]:
+        finish(story, 0, key_of("a", day), OK)
+
+
+def test_what_a_failed_task_of_another_division_was_made_from_has_failed(story: Story) -> None:
+    days = [spec("b", DAYS[0], key_of("a", DAYS[0]))]
+    month = spec("m", "month=d:2025-01-01", key_of("b", DAYS[0]), key_of("a", DAYS[0]))
+    other_way(story, *days, month)
+    finish(story, 0, key_of("b", DAYS[0]), OK)
+    finish(story, 0, month.task_key, BAD)
+    assert chunk(story, 0).state is ChunkState.FAILED
+    assert chunk(story, 0).failed_partition_keys == (DAYS[0],)
+    assert (backfill(story).partitions_succeeded, backfill(story).partitions_failed) == (1, 1)
+
+
+def test_a_failed_task_that_was_made_from_no_partition_fails_all(story: Story) -> None:
+    other_way(story, spec("whole", None))
+    finish(story, 0, key_of("whole", None), BAD)
+    assert chunk(story, 0).failed_partition_keys == DAYS[:2]
+
+
+def test_a_task_of_another_division_that_succeeds_fails_nothing(story: Story) -> None:
+    other_way(story, spec("whole", None))
+    finish(story, 0, key_of("whole", None), OK)
+    assert chunk(story, 0).failed_partition_keys == ()
+    assert backfill(story).partitions_succeeded == 2
+
+
+def test_a_chunk_whose_run_cannot_be_planned_ends_with_it(story: Story) -> None:
+    failed = PlanFailed(run_id="run_0", error="there is no partition")
+    assert story.tell(planned(0), request(0), failed).applied
+    assert (chunk(story, 0).state, chunk(story, 0).failed_partition_keys) == (
+        ChunkState.FAILED,
+        DAYS[:2],
+    )
+    assert story.state.runs.rows["run_0"].error == "there is no partition"
+    assert (backfill(story).active_chunks, backfill(story).partitions_failed) == (0, 2)
+
+
+def test_a_task_of_several_partitions_of_the_chunk_fails_them_and_blames_no_other(
+    story: Story,
+) -> None:
+    plan_chunk(story, 0)
+    both_days = replace(spec("a", DAYS[0]), also_partitions=(DAYS[1],))
+    month = spec("m", "month=d:2025-01-01", both_days.task_key)
+    plan_run(story, 0, both_days, month)
+    finish(story, 0, both_days.task_key, OK)
+    finish(story, 0, month.task_key, BAD)
+    assert chunk(story, 0).failed_partition_keys == DAYS[:2]

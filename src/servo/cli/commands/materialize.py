@@ -9,6 +9,7 @@ import click
 from msgspec.structs import replace
 from rich.text import Text
 
+from servo.cli.backfill_display import finish_backfills
 from servo.cli.code import as_dagster_option, code_or_selection
 from servo.cli.completing import run_ids
 from servo.cli.hosts import Host, open_host, read_code
@@ -128,16 +129,17 @@ def materialize(  # noqa: PLR0913 - the options of the command
 @_json
 @at_a_workspace
 def resume(*, code: str | None, where: Where, workers: int, as_dagster: bool, json_: bool) -> int:
-    """Finish the runs that were begun and have not ended."""
+    """Finish the runs and the backfills that were begun and have not ended."""
     found, _ = read_code(code, as_dagster=as_dagster)
-    with open_host(found, where, workers) as host:
+    with open_host(found, where, workers, backfills=True) as host:
+        worst = finish_backfills(host, json_=json_)
         ended = _finish_begun(host, json_=json_)
     if json_:
         emit_json([{"run": one.run, "tasks": one.tasks} for one in ended])
-        return max((exit_code_of(one) for one in ended), default=0)
-    if not ended:
+        return max([worst or 0, *(exit_code_of(one) for one in ended)])
+    if not ended and worst is None:
         console().print("nothing to resume: every run has ended")
-    return max((tell(one, where, json_=False) for one in ended), default=0)
+    return max([worst or 0, *(tell(one, where, json_=False) for one in ended)])
 
 
 @click.command("retry", short_help="Do again what a run left undone.")

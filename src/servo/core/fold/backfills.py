@@ -197,14 +197,15 @@ def _verdict(row: BackfillRow) -> BackfillState | None:
     if row.state is BackfillState.CANCELLING:
         return BackfillState.CANCELLED
     if row.state is BackfillState.RUNNING and (
-        row.planned_chunks == row.total_chunks or _has_failed_enough(row)
+        row.planned_chunks == row.total_chunks or has_failed_enough(row)
     ):
         clean = row.completed_chunks == row.total_chunks
         return BackfillState.SUCCEEDED if clean else BackfillState.FAILED
     return None
 
 
-def _has_failed_enough(row: BackfillRow) -> bool:
+def has_failed_enough(row: BackfillRow) -> bool:
+    """Whether so much of a backfill has failed that no more of it is planned."""
     limit = row.max_failed_partitions
     if limit is not None and row.partitions_failed > limit:
         return True
@@ -268,7 +269,7 @@ def _check_turn(state: State, row: BackfillRow, event: BackfillChunkPlanned) -> 
         raise Rejected(f"state_version_changed: it is {row.state_version}", conflict=True)
     if event.chunk_index != row.planned_chunks or event.chunk_index >= row.total_chunks:
         raise Rejected("not_the_next_chunk")
-    if _has_failed_enough(row):
+    if has_failed_enough(row):
         raise Rejected("too_many_failures: no more chunks are planned")
     if row.active_chunks >= row.max_concurrent_runs:
         raise Rejected("too_many_chunks: the backfill has as many runs as it may")

@@ -3,6 +3,9 @@
 A partition has succeeded if all of its tasks have, and is to be tried again if one of them failed,
 was cancelled or never came into being. A partition is skipped if user code chose to skip it. A
 skip that was only handed down counts as the failure it came from, unless the run had none.
+
+A run may also make what is divided in another way, or not at all: the month of its days. If such a
+task fails, those partitions are to be tried again that it was made from, or all if there are none.
 """
 
 from enum import IntEnum
@@ -32,9 +35,13 @@ class _Fate(IntEnum):
     FAILED = 3
 
 
+FAILED = _Fate.FAILED
+
+
 def outcome_by_tasks(state: State, chunk: BackfillChunkRow, run: RunRow) -> Outcome:
     """The outcome of a chunk whose run has just ended."""
     fates = _fates(state, run)
+    _blame(state, chunk, run, fates)
     failed: list[str] = []
     skipped = 0
     for key in chunk.partition_keys:
@@ -66,6 +73,44 @@ def _fates(state: State, run: RunRow) -> dict[str | None, _Fate]:
         for key in (task.partition_key, *task.also_partitions):
             fates[key] = max(_fate(task), fates.get(key, _Fate.SUCCEEDED))
     return fates
+
+
+def _blame(
+    state: State, chunk: BackfillChunkRow, run: RunRow, fates: dict[str | None, _Fate]
+) -> None:
+    """Let the failure of what is none of the chunk's partitions be that of some that are."""
+    if run.state is RunState.SUCCEEDED or FAILED not in fates.values():
+        return
+    own = dict.fromkeys(chunk.partition_keys)
+    tasks = state.tasks.rows
+    names = state.index.run_tasks.get(run.run_id, {})
+    for name in names:
+        task = tasks[run.run_id, name]
+        if _fate(task) is not FAILED or _partitions(task, own):
+            continue
+        above = [tasks[run.run_id, up] for up in _made_from(state, run.run_id, name)]
+        for key in [key for up in above for key in _partitions(up, own)] or own:
+            fates[key] = FAILED
+
+
+def _partitions(task: TaskRow, own: dict[str, None]) -> list[str]:
+    """The partitions of a task that are the chunk's."""
+    return [key for key in (task.partition_key, *task.also_partitions) if key in own]
+
+
+def _made_from(state: State, run_id: str, name: str) -> dict[str, None]:
+    """Every task of a run that a task waited for, and those that these waited for."""
+    above: dict[str, list[str]] = {}
+    for _, up, down in state.index.run_edges.get(run_id, {}):
+        above.setdefault(down, []).append(up)
+    found: dict[str, None] = {}
+    todo = [name]
+    while todo:
+        for up in above.get(todo.pop(), ()):
+            if up not in found:
+                found[up] = None
+                todo.append(up)
+    return found
 
 
 def _fate(task: TaskRow) -> _Fate:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
+from servo.testing.simulation.backfilling import world_of_backfills
 from servo.testing.simulation.bugs import BUGS, planted
 from servo.testing.simulation.run import Outcome, Simulation, run_seed
 
@@ -26,7 +27,8 @@ def main() -> int:
     worlds = [*range(first, last)]
     faults: Counter[str] = Counter()
     total = Counter[str]()
-    for outcome in _outcomes(worlds, options.bug, options.jobs):
+    backfills = options.backfills or (bool(options.bug) and BUGS[options.bug].backfills)
+    for outcome in _outcomes(worlds, options.bug, options.jobs, backfills=backfills):
         faults.update(outcome.faults)
         total.update(
             seeds=1,
@@ -48,25 +50,27 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seeds", default="0:50", help="first:last, last not included")
     parser.add_argument("--bug", default="", choices=["", *BUGS], help="plant this bug")
     parser.add_argument("--trace", action="store_true", help="print everything one seed does")
+    parser.add_argument("--backfills", action="store_true", help="worlds of backfills")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--list-bugs", action="store_true")
     return parser.parse_args()
 
 
-def _outcomes(seeds: list[int], bug: str, jobs: int) -> Iterator[Outcome]:
+def _outcomes(seeds: list[int], bug: str, jobs: int, *, backfills: bool) -> Iterator[Outcome]:
+    one = partial(_one, bug=bug, backfills=backfills)
     if jobs == 1:
-        yield from map(partial(_one, bug=bug), seeds)
+        yield from map(one, seeds)
         return
     pool = ProcessPoolExecutor(jobs)
     try:
-        yield from pool.map(partial(_one, bug=bug), seeds)
+        yield from pool.map(one, seeds)
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _one(seed: int, *, bug: str) -> Outcome:
+def _one(seed: int, *, bug: str, backfills: bool) -> Outcome:
     with planted(bug):
-        return run_seed(seed)
+        return run_seed(seed, backfills=backfills)
 
 
 def _report(outcome: Outcome, bug: str) -> None:
@@ -78,7 +82,9 @@ def _report(outcome: Outcome, bug: str) -> None:
 def _trace(options: argparse.Namespace) -> int:
     seed = int(options.seeds.split(":")[0])
     with planted(options.bug):
-        simulation = Simulation(seed, trace=True)
+        backfills = options.backfills or (bool(options.bug) and BUGS[options.bug].backfills)
+        world = world_of_backfills(seed) if backfills else None
+        simulation = Simulation(seed, world, trace=True)
         outcome = simulation.run()
     for line in simulation.kernel.trace or ():
         print(line)

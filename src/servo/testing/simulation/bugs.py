@@ -16,8 +16,9 @@ from msgspec.structs import replace
 
 from servo.controllers import anti_entropy
 from servo.controllers import dispatch as dispatch_controller
+from servo.core.events.backfills import BackfillState
 from servo.core.events.sensors import SensorEvaluated
-from servo.core.fold import apply, dispatch, run_lifecycle, sensors, tasks
+from servo.core.fold import apply, backfills, dispatch, run_lifecycle, sensors, tasks
 from servo.core.fold.context import Rejected
 from servo.core.state.state import State
 from servo.core.state.states import BLOCKED, Resolution
@@ -35,11 +36,15 @@ Planting = Callable[[], AbstractContextManager[None]]
 
 
 class Bug(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong, how to make it so, and a seed whose world finds it."""
+    """What is wrong, how to make it so, and a seed whose world finds it.
+
+    `backfills` says that it is the world of backfills of that seed.
+    """
 
     what: str
     plant: Planting
     seed: int
+    backfills: bool = False
 
 
 def _swap(*changes: tuple[Any, str, Any]) -> Planting:
@@ -225,6 +230,40 @@ def _ready_too_early(state: State, row: Any, how: Any) -> Any:
 _resolved = run_lifecycle.resolved
 
 
+# --- backfills ------------------------------------------------------------------------------------
+
+
+def _any_turn(state: State, row: Any, event: Any) -> None:
+    """A chunk is planned whatever state its backfill is in."""
+    running = replace(row, state=BackfillState.RUNNING, state_version=event.expected_state_version)
+    _check_turn(state, running, event)
+
+
+_check_turn = backfills._check_turn  # noqa: SLF001
+
+
+def _counted_twice(state: State, run: Any, ctx: Any) -> None:
+    """A chunk that has ended is settled again by the end of its run."""
+    _on_run_ended(state, run, ctx)
+    for chunk in list(state.chunks.rows.values()):
+        if chunk.run_id == run.run_id and chunk.failed_partition_keys:
+            row = state.backfills.rows[chunk.backfill_id]
+            failed = row.partitions_failed + len(chunk.failed_partition_keys)
+            state.backfills.put(row.backfill_id, replace(row, partitions_failed=failed))
+
+
+_on_run_ended = backfills.on_run_ended
+
+
+def _others_too(state: State, chunk: Any, run: Any) -> Any:
+    """A failed task fails its whole chunk, and what succeeded is made again."""
+    outcome = _outcome(state, chunk, run)
+    return replace(outcome, failed=chunk.partition_keys) if outcome.failed else outcome
+
+
+_outcome = backfills.outcome_by_tasks
+
+
 # --- the projection -------------------------------------------------------------------------------
 
 
@@ -360,6 +399,24 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
             what="one resolved upstream makes a task ready",
             plant=_swap((run_lifecycle, "resolved", _ready_too_early)),
             seed=1,
+        ),
+        "planned_while_paused": Bug(
+            what="a chunk is planned of a backfill that does not run",
+            plant=_swap((backfills, "_check_turn", _any_turn)),
+            seed=7,
+            backfills=True,
+        ),
+        "progress_counted_twice": Bug(
+            what="the failures of a chunk are counted twice",
+            plant=_swap((backfills, "on_run_ended", _counted_twice)),
+            seed=2,
+            backfills=True,
+        ),
+        "chunk_fails_as_a_whole": Bug(
+            what="one failed partition fails all of its chunk",
+            plant=_swap((backfills, "outcome_by_tasks", _others_too)),
+            seed=3,
+            backfills=True,
         ),
         "merge_by_other_order": Bug(
             what="versions of a row are merged by something else than the ledger's order",

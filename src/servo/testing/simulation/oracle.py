@@ -30,6 +30,7 @@ from servo.core.state.states import (
 from servo.errors import Corrupt
 from servo.ledger.paths import Paths, seq_of
 from servo.projection.reader import Snapshot
+from servo.testing.simulation import backfill_laws
 from servo.testing.simulation.faults import Bucket, PlainStore
 from servo.testing.simulation.kernel import Kernel, Violation
 
@@ -102,6 +103,7 @@ class Oracle:
         self.slots[seq] = (entry, digest, data)
         while (found := self.slots.get(self.live.state.seq + 1)) is not None:
             before, active = self.live.state.ts, self.live.state.index.active
+            planned = backfill_laws.seen(self.live.state)
             try:
                 self.live.apply(found[0], found[1])
             except Corrupt as error:
@@ -110,6 +112,7 @@ class Oracle:
                 raise Violation(f"time goes back at entry {found[0].seq}")
             self._check_cap(active)
             self._check_expiry(found[0])
+            backfill_laws.check_planned(self.live.state, planned)
 
     def _check_cap(self, before: int) -> None:
         """Nothing is dispatched beyond the limit; one that was lowered is not exceeded further."""
@@ -273,6 +276,7 @@ class Oracle:
         if self.newest is not None:
             self._check_projection(self.newest)
         self._check_counters()
+        backfill_laws.check_ended(self.live.state)
         self._check_answers()
         self._check_outbox()
         self._check_promotions()

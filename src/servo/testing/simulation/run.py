@@ -7,7 +7,7 @@ import msgspec
 
 from servo.core.events.runs import ScheduleSource
 from servo.ledger.paths import Paths
-from servo.testing.simulation import actors
+from servo.testing.simulation import actors, backfilling
 from servo.testing.simulation.actors import World
 from servo.testing.simulation.faults import Bucket, FaultyQueue, FaultyStore
 from servo.testing.simulation.kernel import Kernel, Process, Violation
@@ -18,7 +18,7 @@ from servo.testing.simulation.swarm import Swarm, draw
 
 QUIET_BOUND_MS = 240_000
 QUIET_FOR_S = 6
-SCRIPTS = ("client", "dropper", "limiter", "backfiller", "meddler")
+SCRIPTS = ("client", "dropper", "limiter", "backfiller", "meddler", "owner")
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,10 +98,18 @@ class Simulation:
             self._actor(f"meddler{n}", lambda p, n=n: actors.meddler(world, p, n))
         for n in range(swarm.inbox_items):
             self._actor(f"dropper{n}", lambda p, n=n: actors.dropper(world, p, n))
+        self._populate_backfills()
         if swarm.task_cap is not None:
             self._actor("limiter", lambda p: actors.limiter(world, p))
         if swarm.sensors:
             self.kernel.at(500, self._new_item)
+
+    def _populate_backfills(self) -> None:
+        world = self.world
+        for n in range(self.swarm.hosts):
+            self._actor(f"host{n}", lambda p: backfilling.host(world, p))
+        for n in range(self.swarm.owners):
+            self._actor(f"owner{n}", lambda p, n=n: backfilling.owner(world, p, n))
 
     def _actor(self, name: str, main: Callable[[Process], None]) -> None:
         process = Process(self.kernel, name, main)
@@ -141,7 +149,7 @@ class Simulation:
         if not any(process.alive for process in self.leaders):
             self._new_leader()
         for process in self.others:
-            if not process.alive and process.name.startswith(("worker", "sensor")):
+            if not process.alive and process.name.startswith(("worker", "sensor", "host")):
                 process.start()
         gap = self.swarm.chaos_every_ms if self.kernel.faulty else 500
         self.kernel.at(self.kernel.random.uniform(gap / 4, gap), self._chaos)
@@ -220,6 +228,7 @@ def _revive(process: Process) -> None:
         process.start()
 
 
-def run_seed(seed: int, *, trace: bool = False) -> Outcome:
-    """Run the world of a seed."""
-    return Simulation(seed, trace=trace).run()
+def run_seed(seed: int, *, trace: bool = False, backfills: bool = False) -> Outcome:
+    """Run the world of a seed, or its world of backfills."""
+    world = backfilling.world_of_backfills(seed) if backfills else None
+    return Simulation(seed, world, trace=trace).run()

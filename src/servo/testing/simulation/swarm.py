@@ -48,6 +48,8 @@ class Swarm(msgspec.Struct, frozen=True, kw_only=True):
     cancel_rate: float
     workload: str = ""
     longest_task_ms: int = 0
+    hosts: int = 0
+    owners: int = 0
 
 
 STORM_EVERY = 4

@@ -23,9 +23,7 @@ from servo.core.events.runs import SourceRef
 from servo.core.keys import AssetKey
 from servo.core.plan import Plan
 from servo.errors import Invalid, ServoError
-from servo.ledger.paths import Paths
 from servo.ports.clock import Clock
-from servo.ports.object_store import ObjectStore
 from servo.projection.cold import ColdRows
 from servo.projection.reader import Reader
 from servo.runtime.system import SystemEntropy
@@ -40,12 +38,12 @@ from servo.sdk.targets import Target
 from servo.sdk.triggers import Resolved, resolve
 from servo.worker.evaluating.history import History
 from servo.worker.evaluating.messages import AskedRun
+from servo.worker.evaluating.records import Records
 from servo.worker.hooking import JOB_LABEL
 from servo.worker.requesting import PARTITION_LABEL, Wanted, run_events, with_config
 
 SCHEDULE_LABEL = "servo/schedule"
 SENSOR_LABEL = "servo/sensor"
-BACKFILL_LABEL = "servo/backfill"
 
 
 class Trigger(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,14 +53,6 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True):
     source: SourceRef
     target: Target | None = None
     labels: Mapping[str, str] = {}
-
-
-class Records(msgspec.Struct, frozen=True, kw_only=True):
-    """Where plans are stored, and what run ids are made with."""
-
-    store: ObjectStore
-    paths: Paths
-    salt: bytes
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +74,7 @@ class Desk:
         self.instance = around.instance
         self.records = records
         self.rooms: dict[str, Any] = {}
+        self.backfills: dict[str, Any] = {}
         self._environ = around.environ
         self._entropy = SystemEntropy()
         self._plans: dict[tuple[AssetKey, ...], Plan] = {}

@@ -10,6 +10,7 @@ import msgspec
 from servo.core.events.assets import DynamicPartitionsChanged
 from servo.core.events.automation import AutomationEvaluated, AutomationTicked
 from servo.core.events.runs import PlanCreated, RunRequested
+from servo.core.state.rows.automation import BackfillRow
 
 
 class Tick(msgspec.Struct, frozen=True, kw_only=True, tag="tick"):
@@ -67,6 +68,13 @@ class Judge(msgspec.Struct, frozen=True, kw_only=True, tag="judge"):
     forget: bool = False
 
 
+class PlanChunks(msgspec.Struct, frozen=True, kw_only=True, tag="plan-chunks"):
+    """What is to be made in these chunks of a backfill? One answer each."""
+
+    backfill: BackfillRow
+    chunks: tuple[int, ...]
+
+
 class AskedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run that was asked for, and its plan. A large plan has been stored."""
 
@@ -113,7 +121,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
     error: str = ""
 
 
-Question = Tick | Ticks | Look | Arrived | Judge
+Question = Tick | Ticks | Look | Arrived | Judge | PlanChunks
 Answer = Started | Evaluated | EvaluatedMany | Judged
 
 questions = msgspec.msgpack.Decoder(Question)

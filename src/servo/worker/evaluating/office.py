@@ -68,6 +68,11 @@ class Office:
             self._give_back(evaluator)
             return answer
 
+    @property
+    def generation(self) -> int:
+        """How often the code has changed."""
+        return self._generation
+
     def renew(self) -> None:
         """Let every process be replaced after what it is doing: the code has changed."""
         with self._lock:

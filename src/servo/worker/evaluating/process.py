@@ -26,18 +26,21 @@ from servo.sdk.environment import set_environment
 from servo.sdk.secrets import set_secrets
 from servo.storage.from_url import store_from_url
 from servo.worker.asset_log import asset_log
+from servo.worker.evaluating.backfills import plan_chunks
 from servo.worker.evaluating.conditions import judge
-from servo.worker.evaluating.desk import Desk, Records, Surroundings, told
+from servo.worker.evaluating.desk import Desk, Surroundings, told
 from servo.worker.evaluating.messages import (
     Answer,
     Arrived,
     Judge,
     Look,
+    PlanChunks,
     Started,
     Tick,
     Ticks,
     questions,
 )
+from servo.worker.evaluating.records import Records
 from servo.worker.evaluating.schedules import evaluate_tick, evaluate_ticks
 from servo.worker.evaluating.sensors import evaluate_messages, evaluate_sensor
 from servo.worker.loader import load_project
@@ -50,6 +53,7 @@ HANDLERS: Mapping[type[Any], Callable[[Desk, Any], Answer]] = {
     Judge: judge,
     Look: evaluate_sensor,
     Arrived: evaluate_messages,
+    PlanChunks: plan_chunks,
 }
 
 

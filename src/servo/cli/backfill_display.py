@@ -1,0 +1,173 @@
+"""A backfill in the terminal: a bar while it goes on, a summary when it is over."""
+
+import threading
+from collections.abc import Callable, Sequence
+
+from rich.text import Text
+
+from servo.cli.backfill_rows import shown_key
+from servo.cli.hosts import Host
+from servo.cli.output import console, instant, number, plural, progress
+from servo.cli.tables import facts, grid
+from servo.core.events.backfills import BackfillState
+from servo.core.state.rows.automation import BackfillRow
+from servo.core.state.states import RunState
+from servo.worker.backfill_view import Backfill
+from servo.worker.backfilling import Outline
+
+LOOK_EVERY = 0.1
+MAX_FAILURES = 5
+FAILED = 1
+_STYLES = {
+    "SUCCEEDED": "green",
+    "FAILED": "red",
+    "CANCELLED": "yellow",
+    "CANCELLING": "yellow",
+    "PAUSED": "yellow",
+    "RUNNING": "cyan",
+}
+Look = Callable[[], Backfill | None]
+
+
+def follow(look: Look, check: Callable[[], None], *, shown: bool) -> Backfill:
+    """Wait until a backfill is over or paused with nothing under way, with a bar for who looks."""
+    pause = threading.Event()
+    with progress(shown=shown) as bar:
+        while True:
+            found = look()
+            if found is not None and stands_still(found.row):
+                return found
+            if found is not None:
+                bar("partitions", found.done(), found.row.total_partitions)
+            check()
+            pause.wait(LOOK_EVERY)
+
+
+def finish_backfills(host: Host, *, json_: bool) -> int | None:
+    """Wait for every backfill that was begun earlier; the worst exit code, None if none was."""
+    codes: list[int] = []
+    for row in host.open_backfills():
+        if row.state is not BackfillState.PAUSED and not json_:
+            console(stderr=True).print(f"resuming {row.backfill_id}")
+        name = row.backfill_id
+        found = follow(lambda name=name: host.backfill(name), host.check, shown=not json_)
+        codes.append(exit_code_of(found.row))
+        if not json_:
+            tell_backfill(found)
+    return max(codes, default=None)
+
+
+def stands_still(row: BackfillRow) -> bool:
+    """Whether nothing more happens unless somebody asks for it."""
+    paused = row.state is BackfillState.PAUSED and not row.active_chunks
+    return row.finished_at is not None or paused
+
+
+def exit_code_of(row: BackfillRow) -> int:
+    """The exit code of a command that waited for a backfill."""
+    return 0 if row.state in (BackfillState.SUCCEEDED, BackfillState.PAUSED) else FAILED
+
+
+def tell_outline(found: Outline) -> None:
+    """What a backfill will do."""
+    table = facts()
+    table.add_row("assets", ", ".join(found.assets))
+    table.add_row("partitions", number(len(found.typed)))
+    if found.partitions:
+        first, last = found.partitions[0], found.partitions[-1]
+        table.add_row("from", first)
+        table.add_row("to", last)
+    standing = f"{number(found.materialized)} made before, {number(found.missing)} not"
+    failed = f", {number(found.failed)} failed last" if found.failed else ""
+    table.add_row("of them", f"{standing}{failed}")
+    runs = f"{plural(found.chunks, 'run')} of {plural(found.chunk_size, 'partition')}"
+    linked = "one after the other: later partitions are made from earlier ones"
+    at_once = linked if found.linked else f"{number(found.concurrency)} at once"
+    table.add_row("runs", f"{runs}, {at_once}")
+    console().print(table)
+
+
+def tell_backfill(found: Backfill) -> None:
+    """How a backfill stands: its numbers, what failed and why, and what to do next."""
+    row = found.row
+    out = console()
+    out.print(Text.assemble(coloured(row.state), f" {row.backfill_id}: {counted(row)}"))
+    for chunk in [chunk for chunk in found.chunks if chunk.failed_partition_keys][:MAX_FAILURES]:
+        run = found.runs.get(chunk.run_id or "")
+        keys = [shown_key(key) for key in chunk.failed_partition_keys]
+        more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
+        why = f": {run.error}" if run is not None and run.error else ""
+        told = f" in {chunk.run_id}{why}"
+        out.print(Text.assemble("  ", (f"{', '.join(keys[:3])}{more}", "red"), told))
+    left = len([chunk for chunk in found.chunks if chunk.failed_partition_keys]) - MAX_FAILURES
+    if left > 0:
+        out.print(f"  and {plural(left, 'run')} more")
+    _tell_next(row)
+
+
+def _tell_next(row: BackfillRow) -> None:
+    name = row.backfill_id
+    stderr = console(stderr=True)
+    if row.finished_at is not None and row.partitions_failed:
+        said = "next: `servo run show` the runs; mend it; "
+        stderr.print(Text(f"{said}`servo backfill retry-failed {name}` does what failed", "dim"))
+    elif row.state is BackfillState.PAUSED:
+        stderr.print(Text(f"paused: `servo backfill resume {name}` goes on", "dim"))
+
+
+def counted(row: BackfillRow) -> str:
+    """The numbers of a backfill, in words."""
+    parts = (
+        (row.partitions_succeeded, "succeeded"),
+        (row.partitions_failed, "failed"),
+        (row.partitions_skipped, "skipped"),
+    )
+    told = [f"{number(count)} {word}" for count, word in parts if count]
+    return f"{', '.join(told) or 'none over'} of {plural(row.total_partitions, 'partition')}"
+
+
+def coloured(state: BackfillState) -> Text:
+    """A state in its colour."""
+    return Text(state.value, style=_STYLES.get(state.value, ""))
+
+
+def tell_list(rows: Sequence[BackfillRow]) -> None:
+    """Backfills, one a line."""
+    table = grid("backfill", "state", "partitions", "runs", "assets", "made", whole=2)
+    for row in rows:
+        runs = f"{row.planned_chunks} of {row.total_chunks}"
+        assets = ", ".join(row.asset_selection[:3]) + ("…" if len(row.asset_selection) > 3 else "")
+        made = instant(row.created_at)
+        table.add_row(row.backfill_id, coloured(row.state), counted(row), runs, assets, made)
+    console().print(table if rows else "no backfills yet: `servo backfill create` makes one")
+
+
+def tell_details(found: Backfill, states: dict[str, str], *, partitions: bool) -> None:
+    """Everything about a backfill."""
+    row = found.row
+    tell_backfill(found)
+    table = facts()
+    table.add_row("assets", ", ".join(row.asset_selection))
+    table.add_row("runs", f"{row.planned_chunks} of {row.total_chunks}, {row.active_chunks} active")
+    table.add_row("at once", str(row.max_concurrent_runs))
+    if row.parent_backfill_id:
+        table.add_row("repeats", row.parent_backfill_id)
+    console().print(table)
+    if partitions:
+        each = grid("partition", "state", whole=2)
+        for key, state in states.items():
+            each.add_row(shown_key(key), Text(state, style=_STYLES.get(state.upper(), "")))
+        console().print(each)
+        return
+    chunks = grid("chunk", "state", "partitions", "failed", "run", "why", whole=2)
+    for chunk in found.chunks:
+        run = found.runs.get(chunk.run_id or "")
+        chunks.add_row(
+            str(chunk.chunk_index),
+            Text(chunk.state.value, style=_STYLES.get(chunk.state.value, "")),
+            f"{shown_key(chunk.partition_keys[0])} … {len(chunk.partition_keys)}",
+            str(len(chunk.failed_partition_keys)),
+            chunk.run_id or "",
+            "" if run is None or run.state is RunState.SUCCEEDED else run.error,
+        )
+    console().print(chunks)

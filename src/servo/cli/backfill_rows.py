@@ -1,0 +1,47 @@
+"""Backfills, their chunks and what is known of partitions, as published."""
+
+from servo.cli.output import plural
+from servo.cli.workspace import Target
+from servo.core.partitions import PartitionKey
+from servo.core.state.rows.automation import BackfillRow
+from servo.errors import Conflict, Invalid, NotFound
+from servo.projection.reader import Snapshot
+from servo.projection.time_travel import snapshot_at
+from servo.worker.backfill_view import Backfill, in_tables
+from servo.worker.instance import NOW
+
+
+def all_backfills(snapshot: Snapshot) -> list[BackfillRow]:
+    """Every backfill, newest first."""
+    rows = [row for row in snapshot.rows("backfills") if isinstance(row, BackfillRow)]
+    return sorted(rows, key=lambda row: row.created_at, reverse=True)
+
+
+def find_backfill(snapshot: Snapshot, name: str) -> Backfill:
+    """The backfill whose id begins like this."""
+    found = [row for row in all_backfills(snapshot) if row.backfill_id.startswith(name)]
+    exact = [row for row in found if row.backfill_id == name]
+    if not found:
+        raise NotFound(f"there is no backfill {name}", remedy="see `servo backfill list`")
+    if len(found) > 1 and not exact:
+        raise Conflict(
+            f"{plural(len(found), 'backfill')} begin with {name}", remedy="give more of the id"
+        )
+    row = (exact or found)[0]
+    return in_tables(snapshot, row)
+
+
+def shown_key(typed: str) -> str:
+    """A partition for people."""
+    try:
+        return PartitionKey.parse(typed).display()
+    except Invalid:
+        return typed
+
+
+def now_in(target: Target) -> Snapshot | None:
+    """How a workspace stands to the last entry; None if nothing was ever written there."""
+    try:
+        return snapshot_at(target.store, target.paths, NOW)
+    except NotFound:
+        return None

@@ -1,0 +1,472 @@
+"""`servo backfill`: make partitions in bulk, and see, stop and repeat it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from servo.cli.backfill_display import (
+    exit_code_of,
+    follow,
+    tell_backfill,
+    tell_details,
+    tell_list,
+    tell_outline,
+)
+from servo.cli.backfill_rows import (
+    all_backfills,
+    find_backfill,
+    now_in,
+)
+from servo.cli.code import as_dagster_option
+from servo.cli.commands.materialize import CODE_LABEL, read_tags, with_workers
+from servo.cli.completing import backfill_ids
+from servo.cli.hosts import Code, Host, open_host, read_code, who_works_in
+from servo.cli.output import console, emit_json, plural
+from servo.cli.partitions import Dynamic
+from servo.cli.telling import deploy_now, tell_workspace
+from servo.cli.workspace import Command, Target, Where, at_a_workspace, of_a_workspace
+from servo.core.events.backfills import BackfillCreated, BackfillState, BackfillStateChanged
+from servo.core.keys import AssetKey
+from servo.core.state.rows.automation import BackfillRow
+from servo.errors import Conflict, NotFound, Unavailable
+from servo.ledger.paths import Paths
+from servo.projection.reader import Reader, Snapshot
+from servo.runtime.deployment import open_world
+from servo.runtime.system import SystemClock, SystemEntropy
+from servo.sdk.backfills import Backfilled
+from servo.sdk.mapping_resolution import Moment
+from servo.sdk.project import Project
+from servo.sdk.selection import AssetSelection
+from servo.worker.backfill_view import Backfill, partition_states
+from servo.worker.backfilling import (
+    DEFAULT_CONCURRENCY,
+    Asked,
+    Choice,
+    Outline,
+    Which,
+    again,
+    created,
+    outline,
+    standing,
+)
+from servo.worker.chunks import frozen_partitions
+from servo.worker.guest import Guest
+
+_json = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
+_wait = click.option("--wait", "wait_", is_flag=True, help="Wait until it is over.")
+_id = click.argument("backfill_id", shell_complete=backfill_ids)
+
+
+def _what(command: Command) -> Command:
+    """Give a command the options that say which partitions are meant, and how they are made."""
+    options = (
+        click.option("--from", "start", metavar="KEY", help="The first partition."),
+        click.option("--to", "end", metavar="KEY", help="The last partition."),
+        click.option(
+            "--partition", "keys", multiple=True, metavar="KEY", help="A partition; repeatable."
+        ),
+        click.option("--all", "which", flag_value="all", help="Every partition there is."),
+        click.option("--missing", "which", flag_value="missing", help="Those never made."),
+        click.option("--failed", "which", flag_value="failed", help="Those that failed last."),
+        click.option("--stale", "which", flag_value="stale", help="Those out of date, or missing."),
+        click.option("--chunk-size", type=int, help="Partitions a run makes; 10 if not given."),
+        click.option(
+            "--concurrency",
+            type=int,
+            default=DEFAULT_CONCURRENCY,
+            show_default=True,
+            help="Runs at once.",
+        ),
+        click.option("--priority", type=int, default=0, help="Higher goes first."),
+        click.option("--stop-on-failure", is_flag=True, help="Begin no run after one failed."),
+        click.option("--max-failed", type=int, help="Begin no run after so many more failed."),
+        click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag of it."),
+        click.option("--request-id", help="Your own name for it: asking twice makes one."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.group("backfill")
+def backfill() -> None:
+    """Make many partitions, in runs of some, and see how far it is."""
+
+
+@backfill.command("create", short_help="Make many partitions.")
+@click.argument("code", required=False)
+@click.argument("select", nargs=-1)
+@_what
+@_wait
+@with_workers
+@as_dagster_option
+@_json
+@at_a_workspace
+def create(  # noqa: PLR0913 - the options of the command
+    *,
+    code: str | None,
+    select: Sequence[str],
+    where: Where,
+    workers: int,
+    as_dagster: bool,
+    wait_: bool,
+    json_: bool,
+    **options: Any,
+) -> int:
+    """Make partitions of the assets of CODE, or of those of them that are SELECTed.
+
+    Which: a range (--from, --to), some (--partition), or --all, --missing, --failed or --stale,
+    also within a range. They are frozen now, and made in runs of --chunk-size, --concurrency of
+    them at once. Whoever leads the workspace does the work: `servo dev`, or this command with
+    --wait, or `servo resume` later.
+    """
+    found, project = read_code(code, as_dagster=as_dagster)
+    asked = _asked(found, options)
+    if asked.choice.which == "stale":
+        deploy_now(where, found)
+    outlined = _outline(project, _chosen(project, select), asked, where)
+    del project
+    if not outlined.typed:
+        emit_json(None) if json_ else console().print(f"nothing is {asked.choice.which}")
+        return 0
+    target = _target(where)
+    event = created(target.store, target.paths, asked, outlined)
+    return _begin(event, found, where, workers, wait_=wait_, json_=json_)
+
+
+@backfill.command("preview", short_help="What a backfill would do.")
+@click.argument("code", required=False)
+@click.argument("select", nargs=-1)
+@_what
+@as_dagster_option
+@_json
+@at_a_workspace
+def preview(
+    *,
+    code: str | None,
+    select: Sequence[str],
+    where: Where,
+    as_dagster: bool,
+    json_: bool,
+    **options: Any,
+) -> None:
+    """Say what `servo backfill create` with the same options would do, and do nothing."""
+    found, project = read_code(code, as_dagster=as_dagster)
+    asked = _asked(found, options)
+    outlined = _outline(project, _chosen(project, select), asked, where)
+    if json_:
+        emit_json({**_builtins(outlined), "chunks": outlined.chunks})
+        return
+    tell_outline(outlined)
+
+
+@backfill.command("list", short_help="The newest backfills.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many.")
+@_json
+@of_a_workspace
+def list_(*, target: Target, limit: int, json_: bool) -> None:
+    """List the newest backfills."""
+    rows = Reader(target.store, target.paths).read(all_backfills)[:limit]
+    if json_:
+        emit_json(rows)
+        return
+    tell_list(rows)
+
+
+@backfill.command("show", short_help="One backfill and its runs.")
+@_id
+@click.option("--partitions", is_flag=True, help="Every partition instead of every run.")
+@_json
+@of_a_workspace
+def show(*, target: Target, backfill_id: str, partitions: bool, json_: bool) -> None:
+    """Show how a backfill stands. The beginning of BACKFILL_ID is enough."""
+
+    def read(snapshot: Snapshot) -> tuple[Backfill, dict[str, str]]:
+        found = find_backfill(snapshot, backfill_id)
+        keys = frozen_partitions(target.store, target.paths, found.row)
+        return found, partition_states(snapshot, found, keys)
+
+    found, states = Reader(target.store, target.paths).read(read)
+    if json_:
+        shown = {"backfill": found.row, "chunks": found.chunks, "partitions": states}
+        emit_json(shown)
+        return
+    tell_details(found, states, partitions=partitions)
+
+
+@backfill.command("pause", short_help="Begin no more runs of it.")
+@_id
+@at_a_workspace
+def pause(*, where: Where, backfill_id: str) -> None:
+    """Begin no more runs of a backfill; those under way end."""
+    row = _change(where, backfill_id, BackfillState.PAUSED)
+    under_way = f"; {plural(row.active_chunks, 'run')} under way" if row.active_chunks else ""
+    console().print(f"{row.backfill_id} is paused{under_way}")
+
+
+@backfill.command("resume", short_help="Go on with it.")
+@_id
+@at_a_workspace
+def resume(*, where: Where, backfill_id: str) -> None:
+    """Go on with a backfill that was paused."""
+    row = _change(where, backfill_id, BackfillState.RUNNING)
+    console().print(f"{row.backfill_id} goes on{_by_whom(where, row.backfill_id)}")
+
+
+@backfill.command("cancel", short_help="Stop it.")
+@_id
+@at_a_workspace
+def cancel(*, where: Where, backfill_id: str) -> None:
+    """Stop a backfill: nothing of it starts any more, and its runs are cancelled."""
+    row = _change(where, backfill_id, BackfillState.CANCELLING)
+    console().print(f"{row.backfill_id} is {row.state.value.lower()}")
+
+
+@backfill.command("retry-failed", short_help="Make again what failed of it.")
+@_id
+@click.argument("code", required=False)
+@click.option("--request-id", help="Your own name for it: asking twice makes one.")
+@_wait
+@with_workers
+@as_dagster_option
+@_json
+@at_a_workspace
+def retry_failed(  # noqa: PLR0913 - the options of the command
+    *,
+    backfill_id: str,
+    code: str | None,
+    request_id: str | None,
+    where: Where,
+    workers: int,
+    as_dagster: bool,
+    wait_: bool,
+    json_: bool,
+) -> int:
+    """Make the partitions of a backfill that failed in a new backfill, and no others."""
+    target = where.open()
+    found = find_backfill(_now(target), backfill_id)
+    if found.row.finished_at is None:
+        raise Conflict(
+            f"{found.row.backfill_id} is not over", remedy="wait for it, or cancel it first"
+        )
+    named = request_id or SystemEntropy().token_bytes(12).hex()
+    event = again(target.store, target.paths, found.row, found.failed(), named)
+    code_found = _code(code or found.row.labels.get(CODE_LABEL), as_dagster) if wait_ else None
+    return _begin(event, code_found, where, workers, wait_=wait_, json_=json_)
+
+
+@backfill.command("wait", short_help="Wait until it is over.")
+@_id
+@click.argument("code", required=False)
+@with_workers
+@as_dagster_option
+@_json
+@at_a_workspace
+def wait(
+    *,
+    backfill_id: str,
+    code: str | None,
+    where: Where,
+    workers: int,
+    as_dagster: bool,
+    json_: bool,
+) -> int:
+    """Wait until a backfill is over. If nobody leads the workspace, this process does the work."""
+    target = where.open()
+    row = find_backfill(_now(target), backfill_id).row
+    if row.finished_at is None and who_works_in(target) is None:
+        found = _code(code or row.labels.get(CODE_LABEL), as_dagster)
+        with open_host(found, where, workers, backfills=True) as host:
+            return _tell(_follow(host, row.backfill_id, json_=json_), json_=json_)
+    return _tell(_watch(target, row.backfill_id, json_=json_), json_=json_)
+
+
+# --- what was asked for ---------------------------------------------------------------------------
+
+
+def _asked(code: Code, options: dict[str, Any]) -> Asked:
+    which: Which = options["which"] or ""
+    choice = Choice(
+        start=options["start"],
+        end=options["end"],
+        keys=tuple(options["keys"]),
+        which=which,
+    )
+    return Asked(
+        choice=choice,
+        request_id=options["request_id"] or SystemEntropy().token_bytes(12).hex(),
+        chunk_size=options["chunk_size"],
+        concurrency=options["concurrency"],
+        priority=options["priority"],
+        stop_on_failure=options["stop_on_failure"],
+        max_failed=options["max_failed"],
+        labels={**read_tags(options["tags"]), CODE_LABEL: code.name},
+    )
+
+
+def _chosen(project: Project, select: Sequence[str]) -> list[AssetKey]:
+    if not select:
+        divided = [key for key in project.order if project.specs[key].partitions_def is not None]
+        return divided or project.order
+    found = AssetSelection.from_coercible(list(select)).resolve(project)
+    if not found:
+        raise NotFound(
+            f"no asset is selected by {' '.join(select)}",
+            remedy="see `servo list` for what there is",
+        )
+    return found
+
+
+def _outline(project: Project, keys: list[AssetKey], asked: Asked, where: Where) -> Outline:
+    snapshot = now_in(_target(where))
+    now = SystemClock().now()
+    backfilled = Backfilled(project, keys, Moment(now, Dynamic(where)))
+    return outline(backfilled, asked, standing(snapshot, now, backfilled.assets))
+
+
+def _code(given: str | None, as_dagster: bool) -> Code:
+    found, _ = read_code(given, as_dagster=as_dagster)
+    return found
+
+
+def _builtins(value: Outline) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__struct_fields__}
+
+
+# --- having it done -------------------------------------------------------------------------------
+
+
+def _begin(
+    event: BackfillCreated,
+    code: Code | None,
+    where: Where,
+    workers: int,
+    *,
+    wait_: bool,
+    json_: bool,
+) -> int:
+    """Have a backfill begin, and perhaps wait for its end."""
+    name = event.backfill_id
+    if not wait_ or code is None:
+        _refuse_other(where, event)
+        tell_workspace(where, "backfill", event, lambda found: _there(found, name))
+        if json_:
+            emit_json({"backfill_id": name, "partitions": event.total_partitions})
+        else:
+            chunks = plural(-(-event.total_partitions // event.chunk_size), "run")
+            told = f"{name}: {plural(event.total_partitions, 'partition')} in {chunks}"
+            console().print(f"{told}{_by_whom(where, name)}")
+        return 0
+    with open_host(code, where, workers, backfills=True) as host:
+        _refuse_other(where, event)
+        if isinstance(host, Guest):
+            tell_workspace(where, "backfill", event, lambda found: _there(found, name))
+        else:
+            host.tell(event)
+        return _tell(_follow(host, name, json_=json_), json_=json_)
+
+
+def _refuse_other(where: Where, event: BackfillCreated) -> None:
+    """`Conflict` if the id of the request was used for something else."""
+    snapshot = now_in(_target(where))
+    rows = all_backfills(snapshot) if snapshot is not None else []
+    for row in rows:
+        known = row.backfill_id == event.backfill_id
+        if known and row.request_fingerprint != event.request_fingerprint:
+            raise Conflict(
+                f"the request {event.client_request_id!r} has made {row.backfill_id}, "
+                "and asked for something else",
+                remedy="use another --request-id, or none",
+            )
+
+
+def _there(snapshot: Snapshot, name: str) -> bool:
+    return any(row.backfill_id == name for row in all_backfills(snapshot))
+
+
+def _by_whom(where: Where, name: str) -> str:
+    target = where.open()
+    if who_works_in(target) is not None:
+        return f"; follow it with `servo backfill wait {name}`"
+    return f"; nobody is at work here: `servo backfill wait {name}` or `servo dev` does it"
+
+
+def _follow(host: Host, name: str, *, json_: bool) -> Backfill:
+    try:
+        return follow(lambda: host.backfill(name), host.check, shown=not json_)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"{host.interrupt()}, or `servo backfill wait {name}` for this backfill alone"
+        ) from None
+
+
+def _watch(target: Target, name: str, *, json_: bool) -> Backfill:
+    """Follow a backfill that another process works at."""
+    reader = Reader(target.store, target.paths)
+
+    def check() -> None:
+        if who_works_in(target) is None:
+            row = find_backfill(_now(target), name).row
+            if row.finished_at is None:
+                raise Unavailable(
+                    "the process that did the work has ended",
+                    remedy=f"`servo backfill wait {name}` goes on with it",
+                )
+
+    try:
+        return follow(lambda: reader.read(lambda s: find_backfill(s, name)), check, shown=not json_)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"interrupted; {name} goes on: `servo backfill pause {name}` or `cancel` stops it"
+        ) from None
+
+
+def _tell(found: Backfill, *, json_: bool) -> int:
+    if json_:
+        emit_json({"backfill": found.row, "failed": found.failed()})
+    else:
+        tell_backfill(found)
+    return exit_code_of(found.row)
+
+
+def _change(where: Where, name: str, to: BackfillState) -> BackfillRow:
+    """Have a backfill paused, resumed or cancelled; how it stands then."""
+    target = where.open()
+    row = find_backfill(_now(target), name).row
+    _check_change(row, to)
+    event = BackfillStateChanged(
+        backfill_id=row.backfill_id,
+        to_state=to,
+        expected_state_version=row.state_version,
+        changed_by="servo backfill",
+    )
+
+    def done(snapshot: Snapshot) -> bool:
+        return find_backfill(snapshot, row.backfill_id).row.state_version > row.state_version
+
+    tell_workspace(where, "backfill", event, done)
+    return find_backfill(_now(target), row.backfill_id).row
+
+
+def _check_change(row: BackfillRow, to: BackfillState) -> None:
+    wrong = {
+        BackfillState.PAUSED: row.state is not BackfillState.RUNNING,
+        BackfillState.RUNNING: row.state is not BackfillState.PAUSED,
+        BackfillState.CANCELLING: row.state not in (BackfillState.RUNNING, BackfillState.PAUSED),
+    }
+    if wrong[to]:
+        raise Conflict(f"{row.backfill_id} is {row.state.value}", remedy="leave it as it is")
+
+
+def _target(where: Where) -> Target:
+    """The workspace, which need not exist yet."""
+    world, paths = open_world(where.url), Paths(where.tenant, where.workspace)
+    return Target(url=where.url, store=world.store, paths=paths, clock=world.clock)
+
+
+def _now(target: Target) -> Snapshot:
+    snapshot = now_in(target)
+    if snapshot is None:
+        raise NotFound("nothing was ever made here", remedy="name the workspace with --store")
+    return snapshot

@@ -1,0 +1,86 @@
+"""Which chunks of which backfills are to be planned next.
+
+A backfill that is running is given as many runs as it may have at once, and as the workspace lets
+all backfills have together; backfills of a higher priority come first, then older ones. Chunks of
+one backfill are planned in order and none is left out, so what is wanted of it is always a stretch
+that begins at the smallest missing chunk. What was sent on its way and is not yet folded counts as
+planned: whoever asks twice is told nothing the second time.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from servo.core.events.backfills import BackfillState
+from servo.core.fold.backfills import has_failed_enough
+from servo.core.state.rows.automation import BackfillRow
+from servo.core.state.state import State
+
+NOTHING_SENT: Mapping[str, int] = MappingProxyType({})
+
+
+class NextChunks(msgspec.Struct, frozen=True, kw_only=True):
+    """The chunks of a backfill that may be planned now, from `first` up to and without `stop`."""
+
+    backfill: BackfillRow
+    first: int
+    stop: int
+
+
+def reconcile(state: State, sent: Mapping[str, int] = NOTHING_SENT) -> list[NextChunks]:
+    """What may be planned now, most urgent first.
+
+    `sent` says of a backfill up to which chunk, not included, everything is on its way.
+    """
+    rows = [state.backfills.rows[key] for key in list(state.index.backfills_open)]
+    left = _workspace_slots(state, rows, sent)
+    found: list[NextChunks] = []
+    for row in sorted(rows, key=_urgency):
+        first = _first(row, sent)
+        count = min(_free(row, first), left)
+        if count > 0:
+            found.append(NextChunks(backfill=row, first=first, stop=first + count))
+            left -= count
+    return found
+
+
+def ahead(row: BackfillRow, first: int, count: int) -> range:
+    """The chunks from `first` on that will have their turn if nothing happens, at most so many."""
+    if row.state is not BackfillState.RUNNING or has_failed_enough(row):
+        return range(0)
+    return range(first, min(first + count, row.total_chunks))
+
+
+def chunk_slice(row: BackfillRow, index: int) -> slice:
+    """Which of the frozen partitions a chunk has."""
+    start = index * row.chunk_size
+    return slice(start, min(start + row.chunk_size, row.total_partitions))
+
+
+def _urgency(row: BackfillRow) -> tuple[int, object, str]:
+    return (-row.priority, row.created_at, row.backfill_id)
+
+
+def _first(row: BackfillRow, sent: Mapping[str, int]) -> int:
+    """The first chunk of a backfill that is neither planned nor on its way."""
+    return max(row.planned_chunks, sent.get(row.backfill_id, 0))
+
+
+def _active(row: BackfillRow, first: int) -> int:
+    return row.active_chunks + first - row.planned_chunks
+
+
+def _free(row: BackfillRow, first: int) -> int:
+    """How many more chunks a backfill may have."""
+    slots = row.max_concurrent_runs - _active(row, first)
+    return min(slots, len(ahead(row, first, slots)))
+
+
+def _workspace_slots(state: State, rows: list[BackfillRow], sent: Mapping[str, int]) -> int:
+    """How many more chunks all backfills together may have."""
+    quota = state.index.workspace_quota
+    if quota is None or quota.max_backfill_concurrency is None:
+        return sum(row.max_concurrent_runs for row in rows)
+    active = sum(_active(row, _first(row, sent)) for row in rows)
+    return quota.max_backfill_concurrency - active

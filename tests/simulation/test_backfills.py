@@ -1,0 +1,32 @@
+"""Backfills that are paused, resumed, cancelled and repeated, under every fault there is."""
+
+import pytest
+
+from servo.core.events.backfills import BackfillState
+from servo.testing.simulation.backfilling import world_of_backfills
+from servo.testing.simulation.run import Simulation
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_happens_backfills_end_and_count_what_there_is(seed: int) -> None:
+    simulation = Simulation(seed, world_of_backfills(seed))
+    outcome = simulation.run()
+    assert outcome.violation is None, f"seed {seed}: {outcome.violation}"
+    rows = simulation.oracle.live.state.backfills.rows.values()
+    assert rows
+    assert all(row.finished_at is not None for row in rows)
+
+
+@pytest.mark.slow
+def test_the_worlds_see_every_way_in_which_a_backfill_ends() -> None:
+    ends: set[BackfillState] = set()
+    repeated = False
+    for seed in range(12):
+        simulation = Simulation(seed, world_of_backfills(seed))
+        _ = simulation.run()
+        rows = simulation.oracle.live.state.backfills.rows.values()
+        ends |= {row.state for row in rows}
+        repeated |= any(row.parent_backfill_id for row in rows)
+    assert ends == {BackfillState.SUCCEEDED, BackfillState.FAILED, BackfillState.CANCELLED}
+    assert repeated
