@@ -5,6 +5,7 @@ that runs ahead of the entry's) is proposed again later, because a hint is dropp
 row no longer waits.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 from heapq import heappop
 
@@ -41,12 +42,17 @@ def expire_parked(state: State, now: datetime) -> list[Propose]:
 def _timers(state: State, now: datetime) -> list[Propose]:
     due: list[Propose] = []
     _skim_timers(state)
-    for fire_at, timer_id in sorted(state.index.timers_due[: 4 * MAX_PER_ROUND]):
+    for fire_at, timer_id in _once(state.index.timers_due[: 4 * MAX_PER_ROUND]):
         row = state.timers.rows.get(timer_id)
         waits = row is not None and row.state is TimerState.SCHEDULED and row.fire_at == fire_at
         if fire_at <= now and waits and len(due) < MAX_PER_ROUND:
             due.append(Propose((TimerFired(timer_id=timer_id),)))
     return due
+
+
+def _once(hints: Iterable[tuple[datetime, str]]) -> Iterable[tuple[datetime, str]]:
+    """Hints in their order, each once: a row leaves one whenever it is written."""
+    return dict.fromkeys(sorted(hints))
 
 
 def _skim_timers(state: State) -> None:
@@ -66,7 +72,7 @@ def _runs(state: State, now: datetime) -> list[Propose]:
     if not heap or heap[0][0] > now:
         return []
     due: list[Propose] = []
-    for deadline, run_id in sorted(heap):
+    for deadline, run_id in _once(heap):
         run = state.runs.rows.get(run_id)
         if deadline > now or len(due) >= MAX_PER_ROUND:
             break

@@ -52,6 +52,7 @@ class Child:
         self.target: str | None = None
         self.outcome: TaskOutcome | None = None
         self._since = 0.0
+        self._unsent: list[bytes] = []
         self._kill_at: float | None = None
         count = new_count()
         self._begun = Begun(count)
@@ -89,14 +90,20 @@ class Child:
         """Whether it can be given another execution, up to `depth` of them."""
         return self.ready and len(self.running) < depth and self.stays
 
-    def send(self, data: bytes, assignment: Assignment, now: float) -> None:
-        """Give it an execution. If it is gone, that is noticed when its socket is read."""
+    def give(self, data: bytes, assignment: Assignment, now: float) -> None:
+        """Give it an execution, which it gets with the next `flush`."""
         if not self.running:
             self._since = now
         self.sent += 1
         self.running[assignment.exec_id] = assignment
-        with suppress(OSError):
-            self.socket.sendall(data)
+        self._unsent.append(data)
+
+    def flush(self) -> None:
+        """Send what it was given, at once. If it is gone, that is noticed by reading its socket."""
+        if self._unsent:
+            data, self._unsent = b"".join(self._unsent), []
+            with suppress(OSError):
+                self.socket.sendall(data)
 
     def finished(self, exec_id: str, now: float) -> tuple[Assignment, float]:
         """The execution it just ended, and how long that took."""

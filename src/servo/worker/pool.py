@@ -59,6 +59,7 @@ LOOK_EVERY = 0.25
 MAX_STILLBORN = 3
 MAX_PASSED_ON = 3
 SMALL = 32 * 1024
+ID_BYTES = 10
 
 
 class Pool:
@@ -180,12 +181,17 @@ class Pool:
         """As many places as the pool has free, each with the execution id it would use."""
         with self._lock:
             free = max(self._capacity() - len(self._held), 0)
-            while len(self._spare) < free:
-                self._spare.append(f"x{self._entropy.token_bytes(10).hex()}")
+            if free > len(self._spare):
+                self._spare += self._new_ids(free - len(self._spare))
             places = self._spare[:free]
         return [
             IdleWorker(worker_id=self.name, exec_id=exec_id, one_of_many=True) for exec_id in places
         ]
+
+    def _new_ids(self, count: int) -> list[str]:
+        """New execution ids. Asking the system for randomness costs as much as running a task."""
+        drawn = self._entropy.token_bytes(count * ID_BYTES)
+        return [f"x{drawn[n : n + ID_BYTES].hex()}" for n in range(0, len(drawn), ID_BYTES)]
 
     def _capacity(self) -> int:
         size = self._staff.size
@@ -215,7 +221,9 @@ class Pool:
                 if depth == 2 and len(data) > SMALL:
                     break
                 self._queue.remove(assignment)
-                child.send(data, assignment, self._clock.monotonic())
+                child.give(data, assignment, self._clock.monotonic())
+        for child in self._staff.children:
+            child.flush()
         if self._staff.isolating and any(map(self._staff.wants_own, self._queue)):
             self._look_at_staff()
 
@@ -335,12 +343,12 @@ class Pool:
             return
         for message in child.frames.feed(data):
             self._hear(child, message, reports)
+        with self._lock:
+            self._feed()
 
     def _hear(self, child: Child, message: FromWorker, reports: list[Batch]) -> None:
         if isinstance(message, Ready):
-            with self._lock:
-                child.ready = True
-                self._feed()
+            child.ready = True
             self._restaff = True
             self._stillborn = 0
             self._up.set()
@@ -359,7 +367,6 @@ class Pool:
             self._passed_on.pop(done.exec_id, None)
             if self._staff.used(child):
                 self._restaff = True
-            self._feed()
         return report_of(assignment, done, actor=self.name)
 
     def _lost(self, child: Child) -> None:

@@ -17,7 +17,13 @@ from servo.core.events.runs import (
     RunRequested,
 )
 from servo.core.events.tasks import TaskOutcome
-from servo.core.events.timers import TimerCancelled, TimerFired, TimerRequested, TimerType
+from servo.core.events.timers import (
+    TimerCancelled,
+    TimerEnqueued,
+    TimerFired,
+    TimerRequested,
+    TimerType,
+)
 from servo.core.state.states import RunState
 from servo.testing.builders import START, Story
 
@@ -46,6 +52,17 @@ def test_a_requested_timer_fires_once() -> None:
     (action,) = timers.reconcile(story.state, story.now)
     assert story.tell(*action.events).applied
     assert timers.reconcile(story.state, story.now) == []
+
+
+def test_a_timer_that_was_promised_is_proposed_once() -> None:
+    story = Story()
+    wanted = TimerRequested(
+        timer_id="sla", timer_type=TimerType.SLA_CHECK, fire_at=story.now + timedelta(hours=1)
+    )
+    story.tell(wanted)
+    story.tell(TimerEnqueued(timer_id="sla"))
+    story.wait(hours=2)
+    assert len(timers.reconcile(story.state, story.now)) == 1
 
 
 def test_a_run_that_nobody_plans_fails() -> None:

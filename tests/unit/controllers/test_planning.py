@@ -65,14 +65,14 @@ def test_a_round_admits_a_bounded_number_of_runs() -> None:
     assert len(reconcile(story.state)) == MAX_ADMITTED_PER_ROUND
 
 
-def test_plans_are_expanded_one_segment_a_round_until_none_is_left() -> None:
+def test_plans_are_expanded_one_segment_a_round_in_turn_until_none_is_left() -> None:
     story = Story()
     for run_id in ("run_1", "run_2"):
         segmented(story, run_id, 2)
-    expanded: dict[str, list[int]] = {"run_1": [], "run_2": []}
+    expanded: list[tuple[str, int]] = []
     while actions := reconcile(story.state):
         ((event,),) = (action.events for action in actions)
         assert isinstance(event, PlanSegmentExpanded)
         assert story.tell(event).applied
-        expanded[event.run_id].append(event.index)
-    assert expanded == {"run_1": [0, 1], "run_2": [0, 1]}
+        expanded.append((event.run_id, event.index))
+    assert expanded == [("run_1", 0), ("run_2", 0), ("run_1", 1), ("run_2", 1)]

@@ -453,6 +453,15 @@ def test_within_one_entry_the_order_of_wipe_and_output_counts(last: str) -> None
     assert asset(story).wiped_seq == story.state.seq
 
 
+def test_a_wipe_leaves_what_the_same_entry_made_of_another_asset() -> None:
+    story = Story()
+    make(story, 6, "x", DAY)
+    other = AssetReported(asset_key="ns/b", partition_key=DAY, materialization_id="other")
+    story.commit(story.batch(other), story.batch(AssetWiped(asset_key="ns/a")))
+    assert story.state.partitions.rows["ns/b", DAY].last_materialization_id == "other"
+    assert partition(story).last_materialization_id is None
+
+
 def test_what_happens_to_a_wiped_partition_later_builds_on_the_wiped_one() -> None:
     story = Story()
     make(story, 6, "x", DAY)

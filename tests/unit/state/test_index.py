@@ -25,10 +25,8 @@ REFUSED = RunAdmitted(run_id="nobody")
 
 
 def index_of(state: State) -> dict[str, object]:
-    """All there is in an index but the heaps, which hold hints, and pools with nothing in them."""
-    found = {name: value for name, value in vars(state.index).items() if name not in HINTS}
-    pools = {pool: count for pool, count in state.index.pool_active.items() if count}
-    return {**found, "pool_active": pools}
+    """All there is in an index but the heaps, which hold hints."""
+    return {name: value for name, value in vars(state.index).items() if name not in HINTS}
 
 
 def rebuilt(state: State) -> State:

@@ -110,7 +110,9 @@ class Index:
             return
         del (self.running if state is RUNNING else self.dispatched)[key]
         if row.pool:
-            self.pool_active[row.pool] -= 1
+            left = self.pool_active.pop(row.pool) - 1
+            if left:
+                self.pool_active[row.pool] = left
 
     def _bucket(self, row: TaskRow) -> ReadySet:
         """Where a ready task waits: by lane, pool and priority."""
@@ -182,6 +184,8 @@ class Index:
         _mark(self.runs_unplanned, key, on=pending and not planned)
         _mark(self.runs_waiting, key, on=pending and planned)
         expanding = row.segments_expanded < len(row.plan_segments)
+        # Last, although it was there before: the run that was expanded least recently comes first.
+        _ = self.runs_expanding.pop(key, None)
         _mark(self.runs_expanding, key, on=row.state is RunState.RUNNING and expanding)
         _mark(self.runs_active, key, on=row.state in (RunState.RUNNING, RunState.CANCELLING))
         _mark(self.runs_over, key, on=row.state in TERMINAL_RUN_STATES)
