@@ -78,11 +78,13 @@ class Overlaid(Snapshot):
     def as_of(self) -> datetime:
         return self.state.ts
 
-    def table(self, name: str, *, only: Sequence[str] | None = None) -> ArrowTable:
+    def table(
+        self, name: str, *, only: Sequence[str] | None = None, tiers: Sequence[Tier] = tuple(Tier)
+    ) -> ArrowTable:
         changed = self.state.tables[name].dirty if name in self.state.tables else {}
         if not changed:
-            return super().table(name, only=only)
-        spec, under = TABLES[name], super().table(name)
+            return super().table(name, only=only, tiers=tiers)
+        spec, under = TABLES[name], super().table(name, tiers=tiers)
         rows = [row for row in changed.values() if row is not None]
         dropped = [(key, self.state.seq) for key, row in changed.items() if row is None]
         over = to_table(spec, rows, dropped, self._paths)
