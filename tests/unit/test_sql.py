@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from servo.core.manifest import Tier
 from servo.core.state.tables import TABLES
 from servo.errors import Corrupt, Invalid
 from servo.projection.arrow import ArrowTable
@@ -119,9 +120,11 @@ class Watched(Snapshot):
         super().__init__(story().store, story().manifest)
         self.read: list[str] = []
 
-    def table(self, name: str, *, only: Sequence[str] | None = None) -> ArrowTable:
+    def table(
+        self, name: str, *, only: Sequence[str] | None = None, tiers: Sequence[Tier] = tuple(Tier)
+    ) -> ArrowTable:
         self.read.append(name)
-        return super().table(name, only=only)
+        return super().table(name, only=only, tiers=tiers)
 
 
 @pytest.mark.parametrize(

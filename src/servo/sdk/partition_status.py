@@ -104,14 +104,16 @@ class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
 class Table:
     """The rows of an asset by the numbers of its partitions."""
 
-    def __init__(self, space: PartitionSpace, recorded: Recorded) -> None:
+    def __init__(
+        self, space: PartitionSpace, recorded: Recorded, *, like: "Table | None" = None
+    ) -> None:
+        """Find the partition of every row; `like` is a known table with the same ones."""
         self.space = space
         self._recorded = recorded
-        self._runs = list(_runs(space, recorded))
-
-    def made(self) -> list[int]:
+        self.runs: list[Run] = list(_runs(space, recorded)) if like is None else like.runs
+        self.made = self._spread(recorded.made, 0)
         """The entry that made each partition, 0 for none."""
-        return self._spread(self._recorded.made, 0)
+        self._there = _where(self.made)
 
     def status(self, in_progress: Iterable[str] = ()) -> PartitionStatus:
         """How the partitions stand; `in_progress` are those that are being made, by stored key."""
@@ -119,7 +121,7 @@ class Table:
         busy = [ordinal_of(definition, self.space, key) for key in in_progress]
         return PartitionStatus(
             count=self.space.count,
-            made=_where(self.made()),
+            made=self._there,
             failed=_where(self._spread(self._recorded.failed, False)),
             in_progress=bitmaps.bitmap(n for n in busy if n is not None),
             outside=tuple(self._outside()),
@@ -128,15 +130,14 @@ class Table:
     def _outside(self) -> Iterable[str]:
         """The rows of partitions that there are not."""
         row, keys = 0, self._recorded.keys
-        for _, start, length in self._runs:
+        for _, start, length in self.runs:
             yield from keys[row:start]
             row = start + length
         yield from keys[row:]
 
     def stale(self, policy: Policy, upstream: Sequence[Upstream]) -> dict[StaleReason, int]:
         """The partitions that are stale, by the first reason that holds."""
-        made = self.made()
-        there = _where(made)
+        there = self._there
         found = {
             StaleReason.NEVER_MATERIALIZED: bitmaps.span(0, self.space.count) & ~there,
             StaleReason.CODE_CHANGED: self._of_other_code(policy.code_version),
@@ -144,7 +145,7 @@ class Table:
             StaleReason.FRESHNESS_POLICY: self._too_old(policy.fresh_since_ms),
         }
         for one in upstream:
-            found[StaleReason.UPSTREAM_CHANGED] |= newer(one, made)
+            found[StaleReason.UPSTREAM_CHANGED] |= newer(one, self.made)
         left = bitmaps.span(0, self.space.count)
         for reason in StaleReason:
             known = found[reason] if reason is StaleReason.NEVER_MATERIALIZED else there
@@ -155,8 +156,10 @@ class Table:
     def _of_other_code(self, version: str) -> int:
         if not version:
             return bitmaps.EMPTY
-        other = [bool(had) and had != version for had in self._recorded.versions]
-        return _where(self._spread(other, False))
+        other = {had for had in set(self._recorded.versions) if had and had != version}
+        if not other:
+            return bitmaps.EMPTY
+        return _where([had in other for had in self._spread(self._recorded.versions, "")])
 
     def _too_old(self, since: int | None) -> int:
         if since is None:
@@ -167,7 +170,9 @@ class Table:
     def _spread(self, column: Sequence[T], nothing: T) -> list[T]:
         """A column by the numbers of the partitions."""
         spread = [nothing] * self.space.count
-        for start, row, length in self._runs:
+        if not column:  # it was not read
+            return spread
+        for start, row, length in self.runs:
             spread[start : start + length] = column[row : row + length]
         return spread
 

@@ -20,7 +20,7 @@ from servo.sdk.resources import InitResourceContext, Resources, open_resources
 from servo.sdk.run_config import RunConfig
 from servo.worker.checking import Around, Checking, Checks
 from servo.worker.making import Call, Making, keeping, plain, seen
-from servo.worker.messages import Done, Work
+from servo.worker.messages import Done, Reported, Work
 from servo.worker.outputs import OutputStore
 from servo.worker.partition_inputs import PartitionInputs
 from servo.worker.returned import seen_by, told_by
@@ -72,7 +72,7 @@ class Calls:
         config = RunConfig.of(msgspec.json.decode(work.run_config) if work.run_config else None)
         needed = self._needed[key]
         if not needed:
-            return self._call(work, key, config, NO_RESOURCES)
+            return self._identified(self._call(work, key, config, NO_RESOURCES))
         context = InitResourceContext(run_id=work.run_id, log=self._log)
         with open_resources(
             self._project.resources,
@@ -81,7 +81,22 @@ class Calls:
             config=config.for_resources(),
             context=context,
         ) as resources:
-            return self._call(work, key, config, resources)
+            return self._identified(self._call(work, key, config, resources))
+
+    def _identified(self, done: Done) -> Done:
+        """What the code said of partitions of other assets, by the keys they are stored under."""
+        if not any(told.partition for told in done.reported):
+            return done
+        told = tuple(self._stored_under(one) for one in done.reported)
+        return msgspec.structs.replace(done, reported=told)
+
+    def _stored_under(self, told: Reported) -> Reported:
+        spec = self._project.specs.get(AssetKey.parse(told.asset_key))
+        definition = None if spec is None else spec.partitions_def
+        if definition is None or told.partition is None:
+            return told
+        typed = definition.typed_key(told.partition).canonical()
+        return msgspec.structs.replace(told, partition=typed)
 
     def _call(self, work: Work, key: AssetKey, config: RunConfig, resources: Resources) -> Done:
         chosen = [key, *(self.keys[name] for name in work.also_makes)]

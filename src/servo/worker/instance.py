@@ -47,6 +47,7 @@ from servo.runtime.service import Service, World
 from servo.runtime.system import SystemClock, SystemEntropy
 from servo.sdk.metadata import encode_metadata
 from servo.sdk.partitions_definition import checked_keys
+from servo.sdk.partitions_text import partitions_from_text
 from servo.sdk.results import AssetMaterialization, AssetObservation
 from servo.sdk.specs import to_key
 from servo.storage.from_url import store_from_url
@@ -250,7 +251,7 @@ class ServoInstance:
         told = asset_event.metadata or {}
         said: dict[str, Any] = {
             "asset_key": asset_event.asset_key.canonical(),
-            "partition_key": asset_event.partition,
+            "partition_key": self._stored_under(asset_event.asset_key, asset_event.partition),
             "data_version": (asset_event.tags or {}).get(VERSION_TAG, ""),
             "metadata": encode_metadata(told) if told else "",
         }
@@ -259,6 +260,18 @@ class ServoInstance:
         else:
             name = f"reported-{self.world.entropy.token_bytes(10).hex()}"
             self._commit(AssetReported(materialization_id=name, **said))
+
+    def _stored_under(self, key: AssetKey, partition: str | None) -> str | None:
+        """The key that a partition is stored under, if it is known how its asset is divided."""
+        if partition is None:
+            return None
+        name = key.canonical()
+        texts = [row.partitions for row in self._rows("assets", AssetRow) if row.asset_key == name]
+        with suppress(Invalid):
+            definition = partitions_from_text(texts[0]) if texts else None
+            if definition is not None:
+                return definition.typed_key(partition).canonical()
+        return partition
 
     def wipe_assets(self, asset_keys: Iterable[Any]) -> None:
         """Forget what was made of these assets."""

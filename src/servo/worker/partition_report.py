@@ -64,6 +64,7 @@ class Workspace:
         self._snapshot = snapshot
         self._now = now
         self.moment = Moment(now, self)
+        self._known: list[tuple[PartitionsDefinition, Any, Table]] = []
 
     @cached_property
     def assets(self) -> Mapping[str, AssetRow]:
@@ -90,7 +91,7 @@ class Workspace:
                 f"{row.asset_key} has no partitions",
                 remedy=f"see `servo asset show {row.asset_key}`",
             )
-        table = self._table(row.asset_key, definition)
+        table = self._table(row.asset_key, definition, whole=True)
         upstream, unknown = self._upstream(row, definition)
         return Report(
             asset_key=row.asset_key,
@@ -128,7 +129,7 @@ class Workspace:
         edge = edge_between(own, below, mapping, self.moment)
         if own is None:
             return Upstream(edge=edge, made=[above.last_materialization_seq or 0])
-        return Upstream(edge=edge, made=self._table(above.asset_key, own).made())
+        return Upstream(edge=edge, made=self._table(above.asset_key, own).made)
 
     # --- columns --------------------------------------------------------------------------------
 
@@ -136,22 +137,31 @@ class Workspace:
     def _rows(self) -> ArrowTable:
         return self._snapshot.table("partition_status", only=_COLUMNS)
 
-    def _table(self, asset_key: str, definition: PartitionsDefinition) -> Table:
+    def _table(
+        self, asset_key: str, definition: PartitionsDefinition, *, whole: bool = False
+    ) -> Table:
+        """What is recorded of an asset: all of it, or when its partitions were made."""
         rows = self._rows.filter(pc.equal(self._rows["asset_key"], asset_key))
-        rows = rows.sort_by("partition_key")
-        space = self.moment.space(definition)
-        at = rows["last_materialization_at"].cast(pa.timestamp("ms", "UTC"), safe=False)
+        rows = _in_order(rows.combine_chunks(), "partition_key")
+        keys = rows["partition_key"]
+        like = self._known_like(definition, keys)
         recorded = Recorded(
-            keys=_Texts(rows["partition_key"]),
-            seconds=_seconds(rows["partition_key"], definition),
+            keys=_Texts(keys),
+            seconds=_seconds(keys, definition) if like is None else None,
             made=_filled(rows["last_materialization_seq"], 0),
-            made_ms=_filled(at.cast(pa.int64()), 0),
-            versions=_filled(rows["last_materialization_code_version"], ""),
-            failed=pc.is_in(
-                rows["last_attempt_outcome"].cast(pa.string()), value_set=pa.array(_FAILED)
-            ).to_pylist(),
         )
-        return Table(space, recorded)
+        if whole:
+            recorded = _with_all(recorded, rows)
+        table = Table(self.moment.space(definition), recorded, like=like)
+        self._known.append((definition, keys, table))
+        return table
+
+    def _known_like(self, definition: PartitionsDefinition, keys: Any) -> Table | None:
+        """A table with the same partitions: what is made from another often has them."""
+        for known, texts, table in self._known:
+            if known == definition and texts.equals(keys):
+                return table
+        return None
 
     def _in_progress(self, asset_key: str) -> list[str]:
         """The partitions of an asset that are planned, waiting or running."""
@@ -182,6 +192,33 @@ class _Texts(Sequence[str]):
         return self._column[at].as_py()
 
 
+def _with_all(recorded: Recorded, rows: ArrowTable) -> Recorded:
+    at = rows["last_materialization_at"].cast(pa.timestamp("ms", "UTC"), safe=False)
+    outcomes = rows["last_attempt_outcome"].cast(pa.string())
+    return msgspec.structs.replace(
+        recorded,
+        made_ms=_filled(at.cast(pa.int64()), 0),
+        versions=_few(rows["last_materialization_code_version"]),
+        failed=_filled(pc.is_in(outcomes, value_set=pa.array(_FAILED)), False),
+    )
+
+
+def _in_order(rows: ArrowTable, column: str) -> ArrowTable:
+    """Rows sorted by a column; they often are, and looking is cheaper than sorting."""
+    texts = rows[column]
+    pairs = pc.less(texts.slice(0, max(len(texts) - 1, 0)), texts.slice(1))
+    return rows if pc.all(pairs, min_count=0).as_py() else rows.sort_by(column)
+
+
+def _few(column: Any) -> list[str]:
+    """Texts of which there are few different ones; empty for none."""
+    encoded = pc.fill_null(column, "").combine_chunks().dictionary_encode()
+    values = encoded.dictionary.to_pylist()
+    if len(values) <= 1:
+        return values * len(encoded)
+    return [values[index] for index in encoded.indices.to_pylist()]
+
+
 def _filled(column: Any, nothing: Any) -> list[Any]:
     return pc.fill_null(column, nothing).to_pylist()
 
@@ -192,13 +229,17 @@ def _seconds(keys: Any, definition: PartitionsDefinition) -> list[int] | None:
         return None
     kind = definition.value_type()
     tag = _TAGS[kind]
-    ours = pc.starts_with(keys, tag)
-    plain = pc.if_else(ours, pc.utf8_slice_codeunits(keys, len(tag)), None)
+    # They are sorted: what is between two that begin alike begins alike.
+    ends = [keys[at].as_py() for at in (0, -1)] if len(keys) else []
+    if not all(key.startswith(tag) for key in ends):
+        keys = pc.if_else(pc.starts_with(keys, tag), keys, None)
     try:
         if kind is ValueType.DATE:
+            plain = pc.utf8_slice_codeunits(keys, len(tag))
             days = plain.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
             return _filled(pc.multiply(days, 86_400), -1)
-        instants = pc.utf8_rtrim(plain, "Z").cast(pa.timestamp("us"))
+        plain = pc.utf8_slice_codeunits(keys, len(tag), -1)
+        instants = plain.cast(pa.timestamp("us"))
         return _filled(instants.cast(pa.timestamp("s"), safe=False).cast(pa.int64()), -1)
     except pa.ArrowInvalid:
         return None  # one of them is no time: every key is looked at by itself

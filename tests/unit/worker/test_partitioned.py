@@ -9,6 +9,7 @@ import pytest
 import servo
 from servo.core.state.rows.assets import PartitionStatusRow
 from servo.errors import Invalid, NotFound
+from servo.projection.reader import Reader
 from servo.sdk.time_partitions import TimeWindow
 from servo.worker.materialize import MaterializationFailed
 
@@ -23,8 +24,9 @@ BERLIN = servo.DailyPartitionsDefinition(
 
 
 def statuses(instance: servo.ServoInstance, asset: str) -> dict[str, PartitionStatusRow]:
-    rows = instance._rows("partition_status", PartitionStatusRow)  # noqa: SLF001 - to look inside
-    return {row.partition_key: row for row in rows if row.asset_key == asset}
+    rows = Reader(instance.world.store, instance.paths).snapshot().rows("partition_status")
+    found = [row for row in rows if isinstance(row, PartitionStatusRow)]
+    return {row.partition_key: row for row in found if row.asset_key == asset}
 
 
 @servo.asset(partitions_def=REGIONS)
@@ -54,8 +56,8 @@ def test_a_partition_is_made_stored_and_loaded_by_itself() -> None:
     assert whole.asset_value("everywhere") == {
         key: f"sold in {key}" for key in REGIONS.get_partition_keys()
     }
-    with pytest.raises(NotFound, match="the partition 'mars' of shouted was not made"):
-        _ = run.asset_value("shouted", "mars")
+    with pytest.raises(NotFound, match="the partition 'mars' of sales was not made"):
+        _ = servo.materialize([sales], partition_key="eu").asset_value("sales", "mars")
 
 
 def test_what_was_never_made_is_told_by_its_key() -> None:
@@ -139,7 +141,7 @@ def test_many_partitions_are_found_by_the_worker_itself() -> None:
 
 
 def test_an_io_manager_is_told_the_partitions() -> None:
-    seen: list[tuple[str, Any]] = []
+    seen: list[Any] = []
 
     class Manager(servo.IOManager):
         def handle_output(self, context: servo.OutputContext, obj: Any) -> None:
@@ -378,3 +380,20 @@ def test_a_check_of_several_partitions_looks_at_all_and_may_hold_all_back() -> N
 def test_one_text_is_not_several_keys() -> None:
     with pytest.raises(Invalid, match="partition_keys is 'eu'"):
         _ = servo.materialize([sales], partition_keys="eu")
+
+
+def test_partitions_that_are_reported_are_stored_under_their_keys() -> None:
+    @servo.asset(deps=[servo.AssetDep("elsewhere")])
+    def teller(context: servo.AssetExecutionContext) -> None:
+        context.log_event(servo.AssetMaterialization("elsewhere", partition="2024-01-02"))
+
+    elsewhere = servo.AssetSpec("elsewhere", partitions_def=DAYS)
+    instance = servo.ServoInstance.ephemeral()
+    _ = servo.materialize([elsewhere, teller], instance=instance)
+    assert list(statuses(instance, "elsewhere")) == ["partition=d:2024-01-02"]
+    instance.report_runless_asset_event(
+        servo.AssetMaterialization("elsewhere", partition="2024-01-03")
+    )
+    assert instance.get_materialized_partitions("elsewhere") == {"2024-01-02", "2024-01-03"}
+    instance.report_runless_asset_event(servo.AssetMaterialization("unknown", partition="x"))
+    assert instance.get_materialized_partitions("unknown") == {"x"}

@@ -1,0 +1,123 @@
+"""A million partitions: counted, looked up, planned, and told how they stand."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from msgspec.structs import replace
+
+from benchmarks.measure import Result, Work, in_turn
+from benchmarks.scratch import Scratch
+from servo.core.manifest import Tier
+from servo.core.state.rows.assets import AssetRow, PartitionStatusRow
+from servo.core.state.rows.execution import TaskRow
+from servo.core.state.tables import TABLES
+from servo.projection.arrow import ArrowTable, pa
+from servo.projection.schema import schema
+from servo.sdk.asset import asset
+from servo.sdk.partitions_definition import PartitionKeyRange
+from servo.sdk.partitions_text import partitions_text
+from servo.sdk.planning import plan_assets
+from servo.sdk.project import Project
+from servo.sdk.specs import AssetDep
+from servo.sdk.time_partitions import HOUR, TimeWindowPartitionsDefinition
+from servo.worker.partition_report import Workspace
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+MILLION = 1_000_000
+SLICE = 1_000
+
+
+def million_partitions(scratch: Scratch, *, quick: bool) -> list[Result]:
+    """Partitions of a minute each: what people ask of them, in milliseconds."""
+    del scratch
+    count = MILLION // 100 if quick else MILLION
+    minutes = TimeWindowPartitionsDefinition(START, HOUR, cron_schedule="* * * * *")
+    now = START + timedelta(minutes=count)
+    keys = PartitionKeyRange(minutes.key_at(now - timedelta(minutes=SLICE)), _last(minutes, now))
+    _ = _look(minutes, now, keys)  # what is found once is found
+    project = _project(minutes)
+    snapshot: Any = _Snapshot(minutes, count)  # as much of one as is asked of it
+    return [
+        _timed("partitions.look", lambda: _look(minutes, now, keys), most=20),
+        _timed(
+            "partitions.plan_slice",
+            lambda: plan_assets(project, project.order, partition_keys=[keys], now=now),
+            most=200,
+        ),
+        _timed(
+            "partitions.status",
+            lambda: Workspace(snapshot, now).report("clean"),
+            most=1_000,
+        ),
+    ]
+
+
+def _last(minutes: TimeWindowPartitionsDefinition, now: datetime) -> str:
+    return minutes.key_at(now - timedelta(minutes=1))
+
+
+def _look(
+    minutes: TimeWindowPartitionsDefinition, now: datetime, keys: PartitionKeyRange
+) -> tuple[int, bool, int]:
+    """Count, look for one, and take a range."""
+    found = minutes.get_partition_keys_in_range(keys, now)
+    return minutes.get_num_partitions(now), minutes.has_partition_key(keys.start, now), len(found)
+
+
+def _project(minutes: TimeWindowPartitionsDefinition) -> Project:
+    @asset(partitions_def=minutes)
+    def raw() -> None: ...
+
+    @asset(partitions_def=minutes, deps=[AssetDep("raw")])
+    def clean() -> None: ...
+
+    return Project([raw, clean])
+
+
+def _timed(name: str, work: Work, *, most: float) -> Result:
+    """How long something takes, by the processor's time: a share of a busy machine says nothing."""
+    (samples,) = in_turn([work], 3)
+    return Result(
+        name=name,
+        value=samples.wall * 1e3,
+        unit="ms",
+        target=f"<= {most:.0f} ms of processor",
+        met=samples.cpu * 1e3 <= most,
+        cpu=samples.cpu * 1e3,
+        best=samples.best * 1e3,
+    )
+
+
+class _Snapshot:
+    """Two assets of which every partition was made, the first one's again every tenth time."""
+
+    def __init__(self, minutes: TimeWindowPartitionsDefinition, count: int) -> None:
+        self._minutes = partitions_text(minutes)
+        starts = (START + timedelta(minutes=number) for number in range(count))
+        keys = [f"partition=t:{at:%Y-%m-%dT%H:%M:%S}.000000Z" for at in starts]
+        again = [count + number if number % 10 == 0 else 1 for number in range(count)]
+        self._rows = pa.table(
+            {
+                "asset_key": ["clean"] * count + ["raw"] * count,
+                "partition_key": keys * 2,
+                "last_materialization_seq": [2] * count + again,
+                "last_materialization_at": pa.array([START] * (2 * count)),
+                "last_materialization_code_version": ["1"] * (2 * count),
+                "last_attempt_outcome": ["SUCCEEDED"] * (2 * count),
+            }
+        )
+
+    def rows(self, name: str) -> list[Any]:
+        del name
+        raw = AssetRow(asset_key="raw", code_version="1", partitions=self._minutes, row_version=1)
+        return [raw, replace(raw, asset_key="clean", upstream=("raw",))]
+
+    def table(
+        self, name: str, *, only: Sequence[str], tiers: Sequence[Tier] = tuple(Tier)
+    ) -> ArrowTable:
+        del tiers
+        kind = {"partition_status": PartitionStatusRow, "tasks": TaskRow}[name]
+        if kind is PartitionStatusRow:
+            return self._rows.select(list(only))
+        return schema(kind, TABLES[name].key).empty_table().select(list(only))
