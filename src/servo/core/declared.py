@@ -16,6 +16,9 @@ LOCATION_LABEL = "servo/location"
 EVALUATED_LABEL = "servo/evaluated"
 """The label of a schedule whose ticks are for user code to decide about."""
 
+AUTOMATION_LABEL = "servo/automation"
+"""The label of a sensor that evaluates conditions, and of the runs it asks for."""
+
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Assets, schedules and sensors, each as the event that defines it has it."""

@@ -6,6 +6,7 @@ A project whose assets have conditions has a sensor that evaluates them, without
 
 from typing import Any
 
+from servo.core.declared import AUTOMATION_LABEL
 from servo.core.events.sensors import SensorUpserted
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
@@ -15,9 +16,6 @@ from servo.sdk.selection import AssetSelection
 from servo.sdk.sensors import AutomationConditionSensorDefinition
 
 DEFAULT_SENSOR = "default_automation_condition_sensor"
-
-AUTOMATION_LABEL = "servo/automation"
-"""The label of a sensor that evaluates conditions, and of the runs it asks for."""
 
 INTERVAL_S = 1.0
 
