@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "admin": ("servo.cli.commands.admin:admin", "Inspect, verify, rebuild, collect, limit."),
         "asset": ("servo.cli.commands.assets:asset", "See what was made of an asset."),
+        "automation": ("servo.cli.commands.automation:automation", "See and try conditions."),
         "check": ("servo.cli.commands.project:check", "Say what is wrong with a project."),
         "completion": ("servo.cli.commands.completion:completion", "Complete in your shell."),
         "demo": ("servo.cli.commands.demo:demo", "Run an example in this terminal."),
@@ -55,7 +56,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "A project": ("init", "check", "list", "dev", "demo"),
         "Make assets": ("materialize", "resume"),
-        "Have them made": ("schedule", "tick"),
+        "Have them made": ("schedule", "automation", "tick"),
         "See what happened": ("status", "run", "asset", "why", "why-not", "logs", "sql"),
         "Look after a workspace": ("quarantine", "admin"),
     }

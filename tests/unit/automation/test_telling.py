@@ -82,6 +82,12 @@ def test_one_of_several_is_told_as_a_whole() -> None:
     assert lacking(node("or", leaf("a"), leaf("b"))) == ["or becomes true"]
 
 
+def test_what_is_true_since_something_lacks_what_makes_it_true() -> None:
+    reset = leaf("handled", 1)
+    assert lacking(node("since", leaf("a"), reset)) == ["a becomes true"]
+    assert lacking(node("since", leaf("a", 1), reset)) == ["since becomes true"]
+
+
 def test_parts_that_are_true_of_different_partitions_lack_a_common_one() -> None:
     tree = node("and", leaf("a", 1, 2), leaf("b", 1, 2), of=2)
     assert lacking(tree) == [SAME_PARTITION]

@@ -53,6 +53,8 @@ def _lacking(tree: Tree, *, wanted: bool) -> list[str]:
     if tree.kind == "and" and wanted:
         return [told for part in tree.children for told in _lacking(part, wanted=True)]
     if wanted:
-        return [f"{named(tree)} becomes true"]
+        trigger = tree.children[:1] if tree.kind == "since" else ()
+        deeper = [told for part in trigger for told in _lacking(part, wanted=True)]
+        return deeper or [f"{named(tree)} becomes true"]
     about = ", ".join(part.asset for part in tree.children if part.asset and part.true)
     return [f"{named(tree)} is no longer true{f' ({about})' if about else ''}"]

@@ -12,8 +12,11 @@ a failure concerns what depends on it.
 
 from datetime import datetime
 
+import msgspec
+
 from servo.core.automation.evaluating import Evaluator, Tick
 from servo.core.automation.recording import Position, events_of
+from servo.core.automation.trees import Tree
 from servo.core.declared import AUTOMATION_LABEL
 from servo.core.events.runs import AutomationSource
 from servo.core.keys import AssetKey
@@ -29,6 +32,17 @@ from servo.worker.condition_facts import Facts
 from servo.worker.condition_news import News
 from servo.worker.evaluating.desk import Desk, told
 from servo.worker.evaluating.messages import AskedRun, Judge, Judged
+
+
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
+    """What the conditions of a sensor would ask for, and how each of them stands.
+
+    `requested` are partitions by asset, `""` for an asset without any.
+    """
+
+    requested: dict[str, tuple[str, ...]]
+    trees: dict[str, Tree]
+    next_due: datetime | None = None
 
 
 class Room:
@@ -68,6 +82,17 @@ class Room:
             runs=() if run is None else (run,),
             next_due=due,
             seq=self._follower.seq,
+        )
+
+    def preview(self, now: datetime) -> Preview:
+        """What an evaluation would ask for, and why; nothing is stored, and nobody is told."""
+        evaluator = self._up_to_date(now)
+        tick = evaluator.tick(now)
+        wanted = self._wanted(tick)
+        return Preview(
+            requested={key.canonical(): tuple(names) for key, names in wanted.items()},
+            trees={key: evaluator.tree(key) for key in evaluator.plans},
+            next_due=evaluator.next_due(),
         )
 
     def forget(self) -> None:
