@@ -1,9 +1,5 @@
 """Schedules on real processes: `servo dev` and `servo tick` make their runs, once each."""
 
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -11,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from servo.testing import command_line
 from servo.testing.command_line import asked, servo
 
-LIMIT = 60
 CODE = """
 import os
 import time
@@ -57,39 +53,12 @@ def ticks_of(folder: Path, name: str) -> list[dict[str, Any]]:
     return asked(folder, "schedule", "ticks", name, "--limit", "1000")
 
 
-class Dev:
-    """A `servo dev` in a folder, until it is stopped or killed."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "servo.cli.main", "dev"],
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-
-    def until(self, met: Any) -> None:
-        until = time.monotonic() + LIMIT
-        while not met():
-            assert time.monotonic() < until, "it did not happen"
-            assert self.process.poll() is None, "servo dev has ended"
-            time.sleep(0.2)
-
+class Dev(command_line.Dev):
     def has_ticked(self, name: str, times: int, status: str = "TRIGGERED") -> bool:
-        if not (self._folder / ".servo").is_dir():
+        if not (self.folder / ".servo").is_dir():
             return False
-        done = servo(self._folder, "schedule", "ticks", name, "--json")
+        done = servo(self.folder, "schedule", "ticks", name, "--json")
         return done.stdout.count(f'"{status}"') >= times
-
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGINT)
-        assert self.process.wait(LIMIT) is not None
-
-    def kill(self) -> None:
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(LIMIT)
 
 
 @pytest.fixture

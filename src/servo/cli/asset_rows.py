@@ -1,12 +1,17 @@
 """Assets and what was made of them, as published."""
 
+from datetime import datetime
 from enum import StrEnum
 
 import msgspec
+from msgspec.structs import replace
 
 from servo.core.events.tasks import Gate, TaskOutcome
+from servo.core.freshness import UNJUDGED, FreshnessState, judge, read_policy
 from servo.core.state.rows.assets import AssetRow, CheckResultRow, MaterializationRow
+from servo.core.state.rows.conditions import AssetFreshnessRow, FreshnessChangeRow
 from servo.core.state.rows.execution import TaskRow
+from servo.errors import Invalid
 from servo.projection.reader import Snapshot
 from servo.worker.naming import find_asset
 
@@ -22,6 +27,15 @@ class Verdict(StrEnum):
     WIPED = "wiped"
 
 
+class Freshness(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether an asset is as fresh as its policy asks, since when, and when that may change."""
+
+    policy: str
+    state: FreshnessState = FreshnessState.UNKNOWN
+    since: datetime | None = None
+    next_change: datetime | None = None
+
+
 class Known(msgspec.Struct, frozen=True, kw_only=True):
     """An asset, its latest output and what was checked of it."""
 
@@ -29,9 +43,10 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     downstream: list[str]
     latest: MaterializationRow | None
     checks: list[CheckResultRow]
+    freshness: Freshness | None = None
 
 
-def known_of(snapshot: Snapshot, name: str) -> Known:
+def known_of(snapshot: Snapshot, name: str, now: datetime) -> Known:
     """What is known of the asset that is called this."""
     assets = _assets(snapshot)
     row = assets[find_asset(assets, name)]
@@ -49,6 +64,7 @@ def known_of(snapshot: Snapshot, name: str) -> Known:
         ),
         latest=made[0] if made else None,
         checks=_checks(snapshot, row),
+        freshness=_freshness(snapshot, row, now) if row.freshness_policy else None,
     )
 
 
@@ -79,6 +95,36 @@ def verdict(asset: AssetRow, made: MaterializationRow) -> Verdict:
     if asset.last_materialization_id is None:
         return Verdict.WIPED
     return Verdict.WARNED if made.gating_decision is Gate.WARNED else Verdict.PROMOTED
+
+
+def freshness_rows(snapshot: Snapshot) -> list[AssetFreshnessRow]:
+    """How fresh the assets are that were judged, by key."""
+    rows = [row for row in snapshot.rows("asset_freshness") if isinstance(row, AssetFreshnessRow)]
+    return sorted(rows, key=lambda row: row.asset_key)
+
+
+def freshness_history(snapshot: Snapshot, name: str) -> tuple[AssetRow, list[FreshnessChangeRow]]:
+    """An asset, and every change of its freshness, newest first."""
+    assets = _assets(snapshot)
+    row = assets[find_asset(assets, name)]
+    rows = [
+        one for one in snapshot.rows("freshness_changes") if isinstance(one, FreshnessChangeRow)
+    ]
+    mine = [one for one in rows if one.asset_key == row.asset_key]
+    return row, sorted(mine, key=lambda one: one.version, reverse=True)
+
+
+def _freshness(snapshot: Snapshot, asset: AssetRow, now: datetime) -> Freshness:
+    found = Freshness(policy=asset.freshness_policy)
+    row = next((r for r in freshness_rows(snapshot) if r.asset_key == asset.asset_key), None)
+    if row is None:
+        return found
+    try:
+        judged = judge(read_policy(asset.freshness_policy), asset.last_materialization_at, now)
+    except Invalid:  # written by somebody else; nobody judges it any more
+        judged = UNJUDGED
+    due = judged.next_due if judged.state is row.state else None
+    return replace(found, state=row.state, since=row.changed_at, next_change=due)
 
 
 def _assets(snapshot: Snapshot) -> dict[str, AssetRow]:

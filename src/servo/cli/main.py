@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "admin": ("servo.cli.commands.admin:admin", "Inspect, verify, rebuild, collect, limit."),
         "asset": ("servo.cli.commands.assets:asset", "See what was made of an asset."),
+        "automation": ("servo.cli.commands.automation:automation", "See and try conditions."),
         "backfill": ("servo.cli.commands.backfills:backfill", "Make many partitions."),
         "check": ("servo.cli.commands.project:check", "Say what is wrong with a project."),
         "completion": ("servo.cli.commands.completion:completion", "Complete in your shell."),
@@ -58,7 +59,14 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "A project": ("init", "check", "list", "dev", "demo"),
         "Make assets": ("materialize", "resume"),
-        "Have them made": ("schedule", "sensor", "backfill", "partitions", "tick"),
+        "Have them made": (
+            "schedule",
+            "sensor",
+            "automation",
+            "backfill",
+            "partitions",
+            "tick",
+        ),
         "See what happened": ("status", "run", "asset", "why", "why-not", "logs", "sql"),
         "Look after a workspace": ("quarantine", "admin"),
     }

@@ -16,6 +16,9 @@ LOCATION_LABEL = "servo/location"
 EVALUATED_LABEL = "servo/evaluated"
 """The label of a schedule whose ticks are for user code to decide about."""
 
+AUTOMATION_LABEL = "servo/automation"
+"""The label of a sensor that evaluates conditions, and of the runs it asks for."""
+
 
 KIND_LABEL = "servo/kind"
 """The label of a sensor that says what it looks at: `poll`, `push`, `assets` or `runs`.

@@ -44,7 +44,7 @@ class Lookup:
 def _has(column: ArrowColumn, value: str) -> ArrowColumn:
     """Which rows of a column have a value, or have it in their list."""
     if not pa.types.is_list(column.type):
-        return pc.equal(column, pa.scalar(str(value), column.type))
+        return pc.equal(column, pa.scalar(str(value)).cast(column.type))
     column = column.combine_chunks()
     holders = pc.list_parent_indices(column).filter(pc.equal(pc.list_flatten(column), str(value)))
     return pc.is_in(pa.array(range(len(column)), holders.type), value_set=holders)

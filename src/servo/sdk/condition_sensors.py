@@ -6,15 +6,13 @@ A project whose assets have conditions has a sensor that evaluates them, without
 
 from typing import Any
 
+from servo.core.declared import AUTOMATION_LABEL
 from servo.core.events.sensors import SensorUpserted
 from servo.core.keys import AssetKey
 from servo.sdk.condition_graph import DEFAULT_SENSOR, divided
 from servo.sdk.project import Project
 from servo.sdk.run_requests import DefaultSensorStatus
 from servo.sdk.sensors import AutomationConditionSensorDefinition
-
-AUTOMATION_LABEL = "servo/automation"
-"""The label of a sensor that evaluates conditions, and of the runs it asks for."""
 
 INTERVAL_S = 1.0
 

@@ -2,12 +2,18 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
+from servo.runtime.system import SystemClock
+
 LIMIT = 60
+LOOK_EVERY = 0.2
 
 
 def servo(
@@ -32,3 +38,46 @@ def asked(folder: Path, *arguments: str) -> Any:
     if not done.stdout:
         raise AssertionError(done.stderr)
     return json.loads(done.stdout)
+
+
+class Dev:
+    """A `servo dev` in a folder, until it is stopped or killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "servo.cli.main", "dev"],
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> "Dev":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End it, whatever happened meanwhile."""
+        if self.process.poll() is None:
+            self.kill()
+
+    def until(self, met: Callable[[], object]) -> None:
+        """Wait until something is so."""
+        pause, clock = Event(), SystemClock()
+        end = clock.monotonic() + LIMIT
+        while not met():
+            if clock.monotonic() > end:
+                raise AssertionError("it did not happen")
+            if self.process.poll() is not None:
+                raise AssertionError("servo dev has ended")
+            _ = pause.wait(LOOK_EVERY)
+
+    def stop(self) -> None:
+        """End it as Ctrl-C does."""
+        self.process.send_signal(signal.SIGINT)
+        _ = self.process.wait(LIMIT)
+
+    def kill(self) -> None:
+        """End it and what it started, at once."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        _ = self.process.wait(LIMIT)

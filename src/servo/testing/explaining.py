@@ -28,7 +28,9 @@ def _matches(row: Any, where: dict[str, str]) -> bool:
 
 
 def _has(held: Any, value: str) -> bool:
-    return value in held if isinstance(held, tuple) else held == value
+    if isinstance(held, tuple):
+        return value in held
+    return (str(held) if isinstance(held, int) else held) == value
 
 
 def records_of(story: Story, *, led: bool | None = None) -> Records:

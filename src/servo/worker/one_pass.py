@@ -13,7 +13,7 @@ import msgspec
 
 from servo.controllers import backfills, freshness, sensors, timers
 from servo.controllers.schedules import Timetable
-from servo.core.declared import Declared
+from servo.core.declared import AUTOMATION_LABEL, Declared
 from servo.core.state.state import State
 from servo.errors import NotFound
 from servo.ledger.paths import Paths
@@ -21,7 +21,6 @@ from servo.ledger.reader import LedgerReader
 from servo.ports.object_store import ObjectStore
 from servo.projection.load import load_state
 from servo.projection.reader import Reader
-from servo.sdk.condition_sensors import AUTOMATION_LABEL
 from servo.worker.deploying import changes
 from servo.worker.evaluating.conditions import Room
 from servo.worker.evaluating.desk import Desk

@@ -11,12 +11,14 @@ from servo.core.events.assets import (
     OutputsExpired,
     QuarantineDecided,
 )
+from servo.core.events.freshness import FreshnessChanged
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import PlanCreated, RunRequested
 from servo.core.events.tasks import Gate, Output, TaskError, TaskOutcome
 from servo.core.explain.assets import why, why_not
 from servo.core.explain.finding import What
 from servo.core.explain.records import Subject
+from servo.core.freshness import FreshnessState
 from servo.core.keys import TaskOperation, task_key_text
 from servo.core.plan import TaskSpec
 from servo.core.retry import RetryPolicy
@@ -382,3 +384,38 @@ def test_a_run_that_waits_for_a_slot_holds_its_assets_up() -> None:
         "? ns/a is planned, and its run has not started (in run_1)",
         "  ? run_1 waits for a free run slot: the limit is 0",
     ]
+
+
+# --- freshness ------------------------------------------------------------------------------------
+
+
+def test_an_asset_that_is_too_old_or_soon_will_be_says_so() -> None:
+    story = Story()
+    deploy(story, a=())
+    story.plan({"a": []})
+    story.execute("a")
+    seq = story.state.assets.rows["ns/a"].last_materialization_seq
+    told_of = dict[FreshnessState, list[str]]()
+    for version, state in enumerate(
+        (FreshnessState.PASS, FreshnessState.WARN, FreshnessState.FAIL)
+    ):
+        changed = FreshnessChanged(
+            asset_key="ns/a",
+            state=state,
+            expected_version=version,
+            materialization_seq=seq,
+            changed_at=story.now,
+        )
+        assert story.tell(changed).applied
+        story.wait(hours=2)
+        told_of[state] = [line for line in told_not(story) if "since" in line]
+        assert [line for line in told(story) if "since" in line] == told_of[state]
+    assert told_of == {
+        FreshnessState.PASS: [],
+        FreshnessState.WARN: ["? it is soon too old: WARN since 2026-01-01 02:00:00Z, 2 h ago"],
+        FreshnessState.FAIL: [
+            "! it is older than its freshness policy allows: "
+            "FAIL since 2026-01-01 04:00:00Z, 2 h ago"
+        ],
+    }
+    assert not any("since" in line for line in told_not(story, partition="2026-01-01"))

@@ -501,9 +501,3 @@ def test_where_nothing_starts_it_a_person_does() -> None:
     assert told(story, then=then) == [NOTHING, f"  > {then}"]
     story.tell(DefinitionsDeployed(deployment_id="e", location="in process"))
     assert told(story, then=then) == [NOTHING, f"  > {then}"]
-
-
-def test_an_automation_condition_starts_it() -> None:
-    story = Story()
-    deploy(story, automation_condition="eager()")
-    assert told(story) == ["- its automation condition: eager()"]

@@ -6,14 +6,24 @@ import click
 import msgspec
 from rich.text import Text
 
-from servo.cli.asset_rows import Known, Verdict, history_of, known_of, verdict
+from servo.cli.asset_rows import (
+    Freshness,
+    Known,
+    Verdict,
+    freshness_history,
+    history_of,
+    known_of,
+    verdict,
+)
 from servo.cli.completing import asset_keys
 from servo.cli.leaving import leave
 from servo.cli.output import console, emit_json, instant, number, plural, size
 from servo.cli.tables import facts, grid
 from servo.cli.workspace import Target, of_a_workspace
 from servo.core.events.assets import AssetWiped
+from servo.core.freshness import FreshnessState
 from servo.core.state.rows.assets import AssetRow, CheckResultRow, MaterializationRow
+from servo.core.state.rows.conditions import FreshnessChangeRow
 from servo.errors import Conflict
 from servo.projection.reader import Reader
 from servo.sdk.metadata import decode_metadata
@@ -27,6 +37,12 @@ _STYLE = {
     Verdict.HELD: "yellow",
     Verdict.REJECTED: "red",
     Verdict.WIPED: "dim",
+}
+FRESHNESS_STYLE = {
+    FreshnessState.PASS: "green",
+    FreshnessState.WARN: "yellow",
+    FreshnessState.FAIL: "red",
+    FreshnessState.UNKNOWN: "dim",
 }
 
 _key = click.argument("key", shell_complete=asset_keys)
@@ -47,7 +63,9 @@ def show(*, target: Target, key: str, json_: bool) -> None:
 
     KEY is the whole key, such as shop/orders, or its last part where no other key ends alike.
     """
-    known = Reader(target.store, target.paths).read(lambda snapshot: known_of(snapshot, key))
+    known = Reader(target.store, target.paths).read(
+        lambda snapshot: known_of(snapshot, key, target.clock.now())
+    )
     if json_:
         emit_json(_as_json(known))
         return
@@ -67,11 +85,16 @@ def show(*, target: Target, key: str, json_: bool) -> None:
 @asset.command("history", short_help="What was made of an asset.")
 @_key
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many.")
+@click.option("--freshness", is_flag=True, help="How fresh it was instead: each change.")
 @_json
 @of_a_workspace
-def history(*, target: Target, key: str, limit: int, json_: bool) -> None:
+def history(*, target: Target, key: str, limit: int, freshness: bool, json_: bool) -> None:
     """List the outputs of the asset KEY, newest first, and what became of each."""
     reader = Reader(target.store, target.paths)
+    if freshness:
+        found, changes = reader.read(lambda snapshot: freshness_history(snapshot, key))
+        _tell_freshness(found, changes[:limit], json_=json_)
+        return
     row, made, late = reader.read(lambda snapshot: history_of(snapshot, key))
     if json_:
         emit_json(
@@ -122,6 +145,21 @@ def wipe(*, target: Target, key: str, yes: bool, json_: bool) -> None:
         console().print(f"{found} will be wiped by whoever leads the workspace")
 
 
+def _tell_freshness(row: AssetRow, changes: list[FreshnessChangeRow], *, json_: bool) -> None:
+    if json_:
+        emit_json(changes)
+        return
+    if not changes:
+        never = "was not judged yet" if row.freshness_policy else "has no freshness policy"
+        console().print(f"{row.asset_key} {never}")
+        return
+    table = grid("since", "freshness", "before", whole=1)
+    for one in changes:
+        state = Text(one.state.value, FRESHNESS_STYLE[one.state])
+        table.add_row(instant(one.changed_at), state, one.previous.value)
+    console().print(table)
+
+
 # --- words ----------------------------------------------------------------------------------------
 
 
@@ -140,11 +178,23 @@ def _definition(known: Known) -> Any:
         "kinds": ", ".join(row.kinds),
         "code": row.location,
         "code version": row.code_version,
+        "condition": row.automation_condition,
     }
     for name, value in told.items():
         if value:
             table.add_row(name, Text(value))
+    if known.freshness is not None:
+        table.add_row("freshness", _fresh(known.freshness))
     return table
+
+
+def _fresh(found: Freshness) -> Text:
+    text = Text(found.state.value, FRESHNESS_STYLE[found.state])
+    if found.since is not None:
+        text.append(f" since {instant(found.since)}", "default")
+    if found.next_change is not None:
+        text.append(f", until {instant(found.next_change)} if it is not made again", "default")
+    return text
 
 
 def _made(row: AssetRow, made: MaterializationRow) -> Any:
@@ -214,4 +264,5 @@ def _as_json(known: Known) -> dict[str, Any]:
         "latest": known.latest,
         "metadata": rendered(known.latest.metadata) if known.latest is not None else {},
         "checks": known.checks,
+        "freshness": known.freshness,
     }

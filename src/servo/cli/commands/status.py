@@ -4,11 +4,13 @@ from collections import Counter
 
 import click
 
+from servo.cli.asset_rows import freshness_rows
 from servo.cli.commands.runs import coloured
 from servo.cli.hosts import who_works_in
 from servo.cli.output import console, emit_json, instant, plural
 from servo.cli.run_rows import all_runs
 from servo.cli.workspace import Target, of_a_workspace
+from servo.core.freshness import FreshnessState
 from servo.core.state.rows.assets import AssetRow
 from servo.core.state.states import TERMINAL_RUN_STATES
 from servo.projection.reader import Reader
@@ -28,6 +30,10 @@ def status(*, target: Target, json_: bool) -> None:
     failing = sorted(row.asset_key for row in assets if row.consecutive_failures)
     busy = who_works_in(target)
     missing = sorted(row.asset_key for row in assets if row.last_materialization_id is None)
+    defined = {row.asset_key for row in assets}
+    judged = [row for row in freshness_rows(snapshot) if row.asset_key in defined]
+    stale = [row.asset_key for row in judged if row.state is FreshnessState.FAIL]
+    aging = [row.asset_key for row in judged if row.state is FreshnessState.WARN]
     if json_:
         told = {
             "applied_seq": snapshot.applied_seq,
@@ -35,6 +41,7 @@ def status(*, target: Target, json_: bool) -> None:
             "assets": len(assets),
             "failing": failing,
             "missing": missing,
+            "freshness": {"FAIL": stale, "WARN": aging},
             "runs": dict(Counter(run.state.value for run in runs)),
             "open_runs": [run.run_id for run in open_runs],
             "at_work": None if busy is None else busy.pid,
@@ -44,7 +51,8 @@ def status(*, target: Target, json_: bool) -> None:
     out = console()
     out.print(f"{plural(len(assets), 'asset')}, {plural(len(runs), 'run')}, entry ", end="")
     out.print(f"{snapshot.applied_seq} of {instant(snapshot.as_of)}")
-    for word, names in (("failing", failing), ("never made", missing)):
+    named = {"failing": failing, "never made": missing, "too old": stale, "soon too old": aging}
+    for word, names in named.items():
         if names:
             out.print(f"{word}: {', '.join(names[:10])}{' …' if len(names) > 10 else ''}")
     if busy is not None:

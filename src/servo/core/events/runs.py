@@ -39,6 +39,8 @@ class BackfillSource(Source, frozen=True, kw_only=True, tag="backfill"):
 class AutomationSource(Source, frozen=True, kw_only=True, tag="automation"):
     evaluation_id: str
     upstream_materialization_id: str = ""
+    sensor_id: str = ""
+    tick: Int64 = 0
 
 
 class RerunSource(Source, frozen=True, kw_only=True, tag="rerun"):

@@ -12,6 +12,7 @@ from servo.core.events.runs import (
     ScheduleSource,
     SensorSource,
 )
+from servo.core.explain.conditions import evaluations
 from servo.core.explain.finding import Finding, Mood, What
 from servo.core.explain.records import Records
 from servo.core.explain.words import instant, listed, partition, plural
@@ -42,11 +43,7 @@ def _source(records: Records, run: RunRow) -> Finding:
         case BackfillSource():
             return _by_backfill(records, run, source)
         case AutomationSource():
-            # The evaluation with its condition tree is added here, as what led to this.
-            after = source.upstream_materialization_id
-            since = f", after the output {after}" if after else ""
-            text = f"an automation condition was true: evaluation {source.evaluation_id}{since}"
-            return _note(run, What.BY_AUTOMATION, text)
+            return _by_condition(records, run, source)
         case _:
             assert_never(source)
 
@@ -89,7 +86,7 @@ def _first(records: Records, run: RunRow | None) -> RunRow | None:
     return None
 
 
-# --- by schedules, sensors and backfills ----------------------------------------------------------
+# --- by schedules, sensors, conditions and backfills ---------------------------------------------
 
 
 def _by_schedule(records: Records, run: RunRow, source: ScheduleSource) -> Finding:
@@ -136,6 +133,19 @@ def evaluation(row: SensorEvalRow) -> str:
     if row.message:
         words.append(f'it said "{row.message}"')
     return ", ".join(words)
+
+
+def _by_condition(records: Records, run: RunRow, source: AutomationSource) -> Finding:
+    """The evaluation that asked, with the conditions that were true in it."""
+    after = source.upstream_materialization_id
+    since = f", after the output {after}" if after else ""
+    if not source.sensor_id:
+        text = f"an automation condition was true: evaluation {source.evaluation_id}{since}"
+        return _note(run, What.BY_AUTOMATION, text)
+    rows = records.conditions_at(source.sensor_id, source.tick)
+    told = f"evaluation {source.tick} of {source.sensor_id}{since}"
+    text = f"an automation condition was true: {told}"
+    return _note(run, What.BY_AUTOMATION, text, *evaluations(rows))
 
 
 def _by_backfill(records: Records, run: RunRow, source: BackfillSource) -> Finding:

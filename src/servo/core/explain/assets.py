@@ -15,6 +15,7 @@ from servo.core.explain.records import Records, Subject
 from servo.core.explain.starters import starters
 from servo.core.explain.tasks import explain_attempt, several
 from servo.core.explain.words import ago, instant, listed, partition, place
+from servo.core.freshness import FreshnessState
 from servo.core.state.rows.assets import AssetRow, MaterializationRow, PartitionStatusRow
 from servo.core.state.rows.execution import TaskRow
 from servo.core.state.states import TERMINAL_TASK_STATES, TaskState
@@ -56,6 +57,7 @@ def _open_questions(records: Records, subject: Subject) -> list[Finding]:
     return [
         *_attempts(records, subject),
         *_held(records, subject),
+        *_freshness(records, subject),
         *_partitions(records, subject),
     ]
 
@@ -184,6 +186,25 @@ def _held(records: Records, subject: Subject) -> list[Finding]:
     refused = [row for row in rows if row.decided_at is not None and not row.promoted][:1]
     found = [judged(records, row) for row in (*waiting, *refused)]
     return list(several([one for one in found if one is not None], lambda one: one, "output"))
+
+
+def _freshness(records: Records, subject: Subject) -> list[Finding]:
+    """That an asset is older than its policy allows, or nearly so."""
+    row = None if subject.partition_key is not None else records.freshness(subject.asset_key)
+    if row is None or row.state not in (FreshnessState.WARN, FreshnessState.FAIL):
+        return []
+    failed = row.state is FreshnessState.FAIL
+    what = "is older than its freshness policy allows" if failed else "is soon too old"
+    return [
+        Finding(
+            what=What.FRESHNESS,
+            mood=Mood.FAILED if failed else Mood.WAITS,
+            subject=subject.asset_key,
+            text=f"it {what}: {row.state.value} since {ago(row.changed_at, records.now)}",
+            at=row.changed_at,
+            seq=row.row_version,
+        )
+    ]
 
 
 def _partitions(records: Records, subject: Subject) -> list[Finding]:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from servo.core.declared import AUTOMATION_LABEL
 from servo.core.events.tasks import Gate, TaskOutcome
 from servo.core.fold.limits import DEFAULT_MAX_CONCURRENT_TASKS
 from servo.core.state.rows.assets import (
@@ -30,6 +31,11 @@ from servo.core.state.rows.automation import (
     SensorDefinitionRow,
     SensorEvalRow,
     SensorStateRow,
+)
+from servo.core.state.rows.conditions import (
+    AssetFreshnessRow,
+    AutomationEvaluationRow,
+    AutomationStateRow,
 )
 from servo.core.state.rows.execution import (
     DepSatisfactionRow,
@@ -56,7 +62,8 @@ class Tables(Protocol):
     def rows(self, table: str, *, most: int | None = None, **where: str) -> Sequence[Any]:
         """The rows of a table whose columns have these values, those that changed last first.
 
-        A column that holds a list has a value if it is in the list. At most `most` of them.
+        A column that holds a list has a value if it is in the list, and one that holds numbers if
+        its text is that. At most `most` of them.
         """
         ...
 
@@ -238,6 +245,30 @@ class Records:
         return sorted(
             self._selecting("sensor_definitions", asset_key), key=lambda row: row.sensor_id
         )
+
+    def automation_sensors(self) -> list[SensorDefinitionRow]:
+        """The sensors that evaluate conditions and were not removed."""
+        rows: list[SensorDefinitionRow] = self._rows("sensor_definitions")
+        found = [row for row in rows if AUTOMATION_LABEL in row.labels and row.removed_at is None]
+        return sorted(found, key=lambda row: row.sensor_id)
+
+    def condition_states(self, asset_key: str) -> list[AutomationStateRow]:
+        """What is remembered of the condition of an asset, by whom it was evaluated last first."""
+        return self._rows("automation_state", asset_key=asset_key)
+
+    def last_condition(self, sensor_id: str, asset_key: str) -> AutomationEvaluationRow | None:
+        """The newest evaluation of a condition that there was something to tell of."""
+        return self._one("automation_evaluations", sensor_id=sensor_id, asset_key=asset_key)
+
+    def conditions_at(self, sensor_id: str, tick: int) -> list[AutomationEvaluationRow]:
+        """What was told of an evaluation, by asset."""
+        rows: list[AutomationEvaluationRow] = self._rows(
+            "automation_evaluations", sensor_id=sensor_id, tick=str(tick)
+        )
+        return sorted(rows, key=lambda row: row.asset_key)
+
+    def freshness(self, asset_key: str) -> AssetFreshnessRow | None:
+        return self._one("asset_freshness", asset_key=asset_key)
 
     def last_evaluation(self, sensor_id: str) -> SensorEvalRow | None:
         """The evaluation of a sensor that was recorded last."""

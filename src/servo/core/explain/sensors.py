@@ -6,6 +6,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from servo.core.declared import AUTOMATION_LABEL
 from servo.core.events.runs import SensorSource
 from servo.core.events.sensors import SensorEvalStatus, SensorMode
 from servo.core.explain.asked import evaluation
@@ -18,13 +19,17 @@ from servo.core.state.states import SensorStatus
 
 
 def sensors(records: Records, subject: Subject) -> list[Finding]:
-    """The sensors that select an asset, and those that made it before."""
+    """The sensors that select an asset, and those that made it before.
+
+    Not those that evaluate conditions: they are told of with the condition.
+    """
     found = {row.sensor_id: row for row in records.sensors_of(subject.asset_key)}
     for source in sources_of(records, subject):
         row = records.sensor(source.sensor_id) if isinstance(source, SensorSource) else None
         if row is not None:
             found.setdefault(row.sensor_id, row)
-    return [_sensor(records, row) for row in found.values()]
+    plain = (row for row in found.values() if AUTOMATION_LABEL not in row.labels)
+    return [_sensor(records, row) for row in plain]
 
 
 def _sensor(records: Records, row: SensorDefinitionRow) -> Finding:

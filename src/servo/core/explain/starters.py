@@ -1,8 +1,6 @@
 """Everything that would make an asset without being told to.
 
-Each starter is given an asset, or one of its partitions, and tells what it found about it. That is
-where evaluations of automation conditions belong too: a module beside those of schedules, sensors
-and backfills, in the place of `_condition`.
+Each starter is given an asset, or one of its partitions, and tells what it found about it.
 """
 
 from collections.abc import Callable
@@ -10,6 +8,7 @@ from shlex import quote
 
 from servo.core.definitions import IN_PROCESS
 from servo.core.explain.backfills import backfills
+from servo.core.explain.conditions import condition
 from servo.core.explain.finding import Finding, Mood, What
 from servo.core.explain.records import Records, Subject
 from servo.core.explain.schedules import schedules
@@ -21,15 +20,7 @@ _NO_FILES = (IN_PROCESS, "default", "")
 Starter = Callable[[Records, Subject], list[Finding]]
 
 
-def _condition(records: Records, subject: Subject) -> list[Finding]:
-    row = records.asset(subject.asset_key)
-    if row is None or not row.automation_condition:
-        return []
-    text = f"its automation condition: {row.automation_condition}"
-    return [Finding(what=What.CONDITION, mood=Mood.NOTE, subject=subject.asset_key, text=text)]
-
-
-STARTERS: tuple[Starter, ...] = (schedules, sensors, backfills, _condition)
+STARTERS: tuple[Starter, ...] = (schedules, sensors, backfills, condition)
 
 
 def starters(records: Records, subject: Subject, then: str) -> list[Finding]:

@@ -12,21 +12,37 @@ a failure concerns what depends on it.
 
 from datetime import datetime
 
+import msgspec
+
 from servo.core.automation.evaluating import Evaluator, Tick
 from servo.core.automation.recording import Position, events_of
+from servo.core.automation.trees import Tree
+from servo.core.declared import AUTOMATION_LABEL
 from servo.core.events.runs import AutomationSource
+from servo.core.keys import AssetKey
 from servo.core.state.rows.conditions import AutomationSensorRow
 from servo.core.state.state import State
 from servo.errors import NotFound
 from servo.projection.follower import Follower
 from servo.projection.time_travel import snapshot_at
 from servo.sdk.condition_graph import Conditions, conditions_of
-from servo.sdk.condition_sensors import AUTOMATION_LABEL, assets_of_sensor, run_tags_of
+from servo.sdk.condition_sensors import assets_of_sensor, run_tags_of
 from servo.sdk.mapping_resolution import WHOLE
 from servo.worker.condition_facts import Facts
 from servo.worker.condition_news import News
 from servo.worker.evaluating.desk import Desk, told
 from servo.worker.evaluating.messages import AskedRun, Judge, Judged
+
+
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
+    """What the conditions of a sensor would ask for, and how each of them stands.
+
+    `requested` are partitions by asset, `""` for an asset without any.
+    """
+
+    requested: dict[str, tuple[str, ...]]
+    trees: dict[str, Tree]
+    next_due: datetime | None = None
 
 
 class Room:
@@ -53,19 +69,30 @@ class Room:
         row = self._row()
         number = 1 if row is None else row.tick + 1
         eval_id = f"{self._sensor_id}:{number}:{self._desk.token()}"
-        run = self._run(tick, eval_id, now)
         position = Position(
             sensor_id=self._sensor_id,
             tick=number,
             eval_id=eval_id,
             applied_seq=self._follower.seq,
         )
+        run = self._run(tick, position, now)
         keys = () if run is None else (run.requested.run_key,)
         return Judged(
             ticked=events_of(evaluator, tick, position, keys),
             runs=() if run is None else (run,),
             next_due=due,
             seq=self._follower.seq,
+        )
+
+    def preview(self, now: datetime) -> Preview:
+        """What an evaluation would ask for, and why; nothing is stored, and nobody is told."""
+        evaluator = self._up_to_date(now)
+        tick = evaluator.tick(now)
+        wanted = self._wanted(tick)
+        return Preview(
+            requested={key.canonical(): tuple(names) for key, names in wanted.items()},
+            trees={key: evaluator.tree(key) for key in evaluator.plans},
+            next_due=evaluator.next_due(),
         )
 
     def forget(self) -> None:
@@ -110,18 +137,25 @@ class Room:
 
     # --- what is asked for ----------------------------------------------------------------------
 
-    def _run(self, tick: Tick, eval_id: str, now: datetime) -> AskedRun | None:
+    def _run(self, tick: Tick, position: Position, now: datetime) -> AskedRun | None:
         if not tick.requested:
             return None
-        wanted = {
+        wanted = self._wanted(tick)
+        labels = {**run_tags_of(self._desk.project, self._sensor_id)}
+        labels[AUTOMATION_LABEL] = self._sensor_id
+        source = AutomationSource(
+            evaluation_id=position.eval_id, sensor_id=self._sensor_id, tick=position.tick
+        )
+        run_key = f"auto:{position.eval_id}"
+        return self._desk.run_of(wanted, run_key, labels, source=source, now=now)
+
+    def _wanted(self, tick: Tick) -> dict[AssetKey, list[str]]:
+        """The partitions that an evaluation asks for, in the order of the graph."""
+        return {
             key: [WHOLE if name is None else name for name in self._conditions.keys(found, bits)]
             for key in self._desk.project.order
             if (found := key.canonical()) and (bits := tick.requested.get(found, 0))
         }
-        labels = {**run_tags_of(self._desk.project, self._sensor_id)}
-        labels[AUTOMATION_LABEL] = self._sensor_id
-        source = AutomationSource(evaluation_id=eval_id)
-        return self._desk.run_of(wanted, f"auto:{eval_id}", labels, source=source, now=now)
 
 
 def judge(desk: Desk, asked: Judge) -> Judged:

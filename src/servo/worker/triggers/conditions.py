@@ -8,10 +8,10 @@ was first: the evaluation begins anew from what is on record then.
 
 from datetime import datetime, timedelta
 
+from servo.core.declared import AUTOMATION_LABEL
 from servo.core.state.rows.automation import SensorDefinitionRow
 from servo.core.state.state import State
 from servo.core.state.states import SensorStatus
-from servo.sdk.condition_sensors import AUTOMATION_LABEL
 from servo.worker.evaluating.messages import Evaluated, Judge, Judged
 from servo.worker.triggers.host import Means
 

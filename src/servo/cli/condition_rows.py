@@ -1,0 +1,163 @@
+"""Automation conditions as a workspace has them on record: who evaluates them, what was found."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from servo.core.declared import AUTOMATION_LABEL
+from servo.core.events.runs import AutomationSource
+from servo.core.explain.conditions import evaluator_of
+from servo.core.state.rows.assets import AssetRow
+from servo.core.state.rows.automation import SensorDefinitionRow, SensorStateRow
+from servo.core.state.rows.conditions import AutomationEvaluationRow, AutomationStateRow
+from servo.core.state.rows.execution import RunRow
+from servo.core.state.states import SensorStatus
+from servo.errors import Conflict, NotFound
+from servo.projection.lookup import Lookup
+from servo.projection.reader import Snapshot
+from servo.sdk.condition_graph import DEFAULT_SENSOR
+from servo.worker.naming import find_asset
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """An asset with a condition, and how that stands.
+
+    `evaluated_at` is when there last was something new about it. `sensor_id` is None while nobody
+    evaluates it.
+    """
+
+    asset_key: str
+    condition: str
+    sensor_id: str | None = None
+    sensor_status: SensorStatus | None = None
+    tick: int | None = None
+    evaluated_at: datetime | None = None
+    requested_count: int = 0
+    last_requested_at: datetime | None = None
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """An evaluation that is on record, and the run that it asked for."""
+
+    evaluation: AutomationEvaluationRow
+    run_id: str | None
+
+
+def all_conditions(snapshot: Snapshot) -> list[Listed]:
+    """Every asset that has a condition, by its key."""
+    sensors, statuses = sensors_of_conditions(snapshot), _statuses(snapshot)
+    states: dict[str, list[AutomationStateRow]] = {}
+    for row in snapshot.rows("automation_state"):
+        if isinstance(row, AutomationStateRow):
+            states.setdefault(row.asset_key, []).append(row)
+    found = [
+        _listed(row, sensors, states.get(row.asset_key, []), statuses)
+        for row in snapshot.rows("assets")
+        if isinstance(row, AssetRow) and row.defined and row.automation_condition
+    ]
+    return sorted(found, key=lambda row: row.asset_key)
+
+
+def _listed(
+    asset: AssetRow,
+    sensors: Sequence[SensorDefinitionRow],
+    states: list[AutomationStateRow],
+    statuses: dict[str, SensorStatus],
+) -> Listed:
+    states.sort(key=lambda row: row.row_version, reverse=True)
+    listed = Listed(asset_key=asset.asset_key, condition=asset.automation_condition)
+    sensor = evaluator_of(asset.asset_key, sensors, states)
+    if sensor is None:
+        return listed
+    name = sensor.sensor_id
+    listed = msgspec.structs.replace(listed, sensor_id=name, sensor_status=statuses.get(name))
+    state = next((row for row in states if row.sensor_id == name), None)
+    if state is None:
+        return listed
+    return msgspec.structs.replace(
+        listed,
+        tick=state.tick,
+        evaluated_at=state.evaluated_at,
+        requested_count=state.requested_count,
+        last_requested_at=state.last_requested_at,
+    )
+
+
+def condition_of(snapshot: Snapshot, name: str) -> Listed:
+    """The condition of the asset that is called this."""
+    rows = snapshot.rows("assets")
+    key = find_asset([row.asset_key for row in rows if isinstance(row, AssetRow)], name)
+    found = {row.asset_key: row for row in all_conditions(snapshot)}
+    if key not in found:
+        raise NotFound(
+            f"{key} has no automation condition",
+            remedy="give it one: @asset(automation_condition=AutomationCondition.eager())",
+        )
+    return found[key]
+
+
+def evaluations_of(
+    snapshot: Snapshot, listed: Listed, *, most: int | None = None
+) -> list[AutomationEvaluationRow]:
+    """What was told of the condition of an asset, newest first, whichever sensor evaluated it."""
+    rows = Lookup(snapshot).rows("automation_evaluations", most=most, asset_key=listed.asset_key)
+    return [row for row in rows if isinstance(row, AutomationEvaluationRow)]
+
+
+def evaluation_at(snapshot: Snapshot, listed: Listed, tick: int) -> AutomationEvaluationRow:
+    """The evaluation of this number."""
+    where = {"asset_key": listed.asset_key, "tick": str(tick)}
+    for row in Lookup(snapshot).rows("automation_evaluations", most=1, **where):
+        if isinstance(row, AutomationEvaluationRow):
+            return row
+    raise NotFound(
+        f"nothing is on record of {listed.asset_key} in evaluation {tick}",
+        remedy=f"see `servo automation history {listed.asset_key}` for those that are",
+    )
+
+
+def with_runs(snapshot: Snapshot, rows: Sequence[AutomationEvaluationRow]) -> list[Told]:
+    """Evaluations with the runs they asked for."""
+    runs = {
+        (run.source.sensor_id, run.source.tick): run.run_id
+        for run in (snapshot.rows("runs") if any(row.requested_count for row in rows) else ())
+        if isinstance(run, RunRow) and isinstance(run.source, AutomationSource)
+    }
+    return [Told(evaluation=row, run_id=_run_of(row, runs)) for row in rows]
+
+
+def _run_of(row: AutomationEvaluationRow, runs: dict[tuple[str, int], str]) -> str | None:
+    return runs.get((row.sensor_id, row.tick)) if row.requested_count else None
+
+
+# --- sensors --------------------------------------------------------------------------------------
+
+
+def sensors_of_conditions(snapshot: Snapshot) -> list[SensorDefinitionRow]:
+    """The sensors that evaluate conditions, by name."""
+    rows = [r for r in snapshot.rows("sensor_definitions") if isinstance(r, SensorDefinitionRow)]
+    found = [row for row in rows if AUTOMATION_LABEL in row.labels and row.removed_at is None]
+    return sorted(found, key=lambda row: row.sensor_id)
+
+
+def find_sensor(snapshot: Snapshot, name: str | None) -> tuple[str, SensorStatus]:
+    """The sensor of this name, or the one that is meant by none, and whether it is at work."""
+    names = [row.sensor_id for row in sensors_of_conditions(snapshot)]
+    known = ", ".join(names) or "none; `servo dev` deploys what the code defines"
+    if name is None and DEFAULT_SENSOR in names:
+        name = DEFAULT_SENSOR
+    elif name is None and len(names) == 1:
+        name = names[0]
+    if name is None:
+        problem = "several sensors evaluate conditions" if names else "no sensor evaluates any"
+        kind = Conflict if names else NotFound
+        raise kind(problem, remedy=f"name one: there is {known}")
+    if name not in names:
+        raise NotFound(f"no sensor {name} evaluates conditions", remedy=f"there is {known}")
+    return name, _statuses(snapshot)[name]
+
+
+def _statuses(snapshot: Snapshot) -> dict[str, SensorStatus]:
+    rows = snapshot.rows("sensor_state")
+    return {row.sensor_id: row.status for row in rows if isinstance(row, SensorStateRow)}

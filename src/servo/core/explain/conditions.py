@@ -1,0 +1,149 @@
+"""The condition of an asset: who evaluates it, what it was when it was evaluated, what it lacks."""
+
+from collections.abc import Iterable, Sequence
+from shlex import quote
+
+from msgspec.structs import replace
+
+from servo.core.automation.telling import lacking, named, read_tree, truth
+from servo.core.automation.trees import Tree
+from servo.core.explain.finding import Finding, Mood, What
+from servo.core.explain.limits import NOBODY
+from servo.core.explain.records import Records, Subject
+from servo.core.explain.words import instant, listed, plural
+from servo.core.state.rows.automation import SensorDefinitionRow
+from servo.core.state.rows.conditions import AutomationEvaluationRow, AutomationStateRow
+from servo.core.state.states import SensorStatus
+
+MOST_PARTS = 60
+MOST_ASSETS = 3
+
+
+def condition(records: Records, subject: Subject) -> list[Finding]:
+    """The condition of an asset, with its newest evaluation."""
+    key = subject.asset_key
+    asset = records.asset(key)
+    if asset is None or not asset.automation_condition:
+        return []
+    found = Finding(
+        what=What.CONDITION,
+        mood=Mood.NOTE,
+        subject=key,
+        text=f"its automation condition: {asset.automation_condition}",
+    )
+    sensor = evaluator_of(key, records.automation_sensors(), records.condition_states(key))
+    if sensor is None:
+        next_ = "no sensor evaluates it yet: start `servo dev` with the code that defines it"
+        return [replace(found, mood=Mood.WAITS, next=next_)]
+    return [_evaluated(records, found, sensor.sensor_id)]
+
+
+def evaluator_of(
+    asset_key: str,
+    sensors: Sequence[SensorDefinitionRow],
+    states: Iterable[AutomationStateRow],
+) -> SensorDefinitionRow | None:
+    """The sensor that evaluates the condition of an asset, among all that evaluate any.
+
+    One that evaluates very many names only some of them, and is known by what it evaluated.
+    """
+    naming = (row for row in sensors if asset_key in row.asset_selection)
+    there = {row.sensor_id: row for row in sensors}
+    known = (there[row.sensor_id] for row in states if row.sensor_id in there)
+    only = sensors[0] if len(sensors) == 1 else None
+    return next(naming, None) or next(known, None) or only
+
+
+def _evaluated(records: Records, found: Finding, sensor_id: str) -> Finding:
+    """The condition with what its sensor found, and whether that goes on."""
+    row = records.last_condition(sensor_id, found.subject)
+    told = f"{found.text}, evaluated by {sensor_id}"
+    if row is None:
+        found = replace(found, text=f"{told}, which has not come to it yet", mood=Mood.WAITS)
+    else:
+        found = replace(found, text=told, next=_next(row), because=(evaluation(row),))
+    state = records.sensor_state(sensor_id)
+    if state is not None and state.status is SensorStatus.PAUSED:
+        return replace(
+            found,
+            mood=Mood.WAITS,
+            text=f"{told}, which is paused",
+            next="resume it",
+            command=f"servo automation resume {quote(sensor_id)}",
+        )
+    if records.led is False:
+        then = f"{NOBODY}: `servo dev` evaluates it"
+        return replace(found, next=f"{found.next}; {then}" if found.next else then)
+    return found
+
+
+def _next(row: AutomationEvaluationRow) -> str:
+    tree = read_tree(row.tree)
+    parts = lacking(tree) if tree is not None and not row.requested_count else []
+    return f"it is asked for when {listed(parts)}" if parts else ""
+
+
+def evaluation(row: AutomationEvaluationRow, *, brief: bool = False) -> Finding:
+    """An evaluation of the condition of an asset; `brief`: only with the parts that are true."""
+    count = row.requested_count
+    asked = f"it asked for {plural(count, 'partition')}" if count else "it asked for nothing"
+    tree = read_tree(row.tree)
+    if tree is not None and tree.of <= 1 and count:
+        asked = "it asked for it"
+    kept = "" if tree is not None else "; why was not kept"
+    head = f"{row.asset_key}, evaluation {row.tick} at {instant(row.evaluated_at)}"
+    found = Finding(
+        what=What.EVALUATION,
+        mood=Mood.DONE if count else Mood.NOTE,
+        subject=row.asset_key,
+        text=f"{head}: {asked}{kept}",
+        at=row.evaluated_at,
+        seq=row.row_version,
+    )
+    if tree is None:
+        return found
+    return replace(found, because=(_Parts(brief=brief).part(tree),))
+
+
+class _Parts:
+    """The parts of a condition as findings, not more than people read."""
+
+    def __init__(self, *, brief: bool) -> None:
+        self._brief = brief
+        self._left = MOST_PARTS
+
+    def part(self, tree: Tree) -> Finding:
+        self._left -= 1
+        return Finding(
+            what=What.CONDITION_PART,
+            mood=Mood.DONE if tree.true else Mood.NOTE,
+            subject=tree.asset,
+            text=f"{named(tree)}: {truth(tree)}",
+            because=self._below(tree),
+        )
+
+    def _below(self, tree: Tree) -> tuple[Finding, ...]:
+        parts = tree.children
+        if self._brief:
+            parts = () if tree.kind == "not" else tuple(part for part in parts if part.true)
+        found: list[Finding] = []
+        for part in parts:
+            if self._left <= 0:
+                break
+            found.append(self.part(part))
+        more = tree.more + len(parts) - len(found)
+        if more:
+            text = f"and {plural(more, 'more part')}"
+            found.append(Finding(what=What.MORE, mood=Mood.NOTE, subject="", text=text))
+        return tuple(found)
+
+
+def evaluations(rows: Sequence[AutomationEvaluationRow]) -> tuple[Finding, ...]:
+    """What an evaluation asked for, of a few assets, with why; and how many there are beyond."""
+    asking = [row for row in rows if row.requested_count]
+    found = [evaluation(row, brief=True) for row in asking[:MOST_ASSETS]]
+    left = len(asking) - len(found)
+    if left:
+        text = f"and {plural(left, 'more asset')}"
+        found.append(Finding(what=What.MORE, mood=Mood.NOTE, subject="", text=text))
+    return tuple(found)
