@@ -25,7 +25,7 @@ from benchmarks import (
     executing,
     expanding,
     folding,
-    partitions,
+    million,
     processes,
     publishing,
     starting,
@@ -52,7 +52,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "chain": executing.chain,
     "fan_out": executing.fan_out,
     "layers": executing.layers,
-    "million_partitions": partitions.million_partitions,
+    "million_partitions": million.million_partitions,
     "start_up": processes.start_up,
     "tree_memory": processes.tree_memory,
 }
