@@ -333,14 +333,16 @@ def test_checks_are_made_and_recorded(tmp_path: Path) -> None:
     ]
 
 
-def test_automation_is_declared_and_partitions_are_refused_by_name(tmp_path: Path) -> None:
+def test_automation_is_declared_and_partitions_are_made_by_name(tmp_path: Path) -> None:
     run = made(tmp_path, AUTOMATION, "raw", "report")
     assert states(run) == {"raw": "SUCCEEDED", "report": "SUCCEEDED"}
     checked = servo(tmp_path, "check", "tutorial.py", "--as-dagster")
     assert checked.returncode == 0, checked.stderr
     refused = servo(tmp_path, "materialize", "tutorial.py", "--as-dagster")
     assert refused.returncode == 2, refused
-    assert "partitions cannot be made yet, and these assets have them: sales" in refused.stderr
+    assert "these assets have partitions, and none was named: sales" in refused.stderr
+    one = ("materialize", "tutorial.py", "sales", "--as-dagster", "--partition", "2024-01-04|us")
+    assert servo(tmp_path, *one).returncode == 0
 
 
 def test_an_io_manager_of_the_user_stores_and_loads(tmp_path: Path) -> None:

@@ -31,11 +31,13 @@ from servo.controllers.actions import Propose
 from servo.controllers.dispatch import IdleWorker, dispatch, hand_over
 from servo.controllers.fairness import Fairness
 from servo.core.events.codec import encode_batch
-from servo.core.events.dispatch import DispatchRequested
+from servo.core.events.dispatch import DispatchRequested, Handover
 from servo.core.events.envelope import Answer, Batch, Entry, Event, Status
 from servo.core.events.runs import PlanFailed, PlanSegmentExpanded
 from servo.core.fold.apply import apply_batch, open_entry
 from servo.core.fold.limits import FOLD_VERSION
+from servo.core.state.rows.assets import PartitionStatusRow
+from servo.core.state.rows.execution import TaskRow
 from servo.core.state.state import State
 from servo.core.tags import is_isolated
 from servo.errors import Corrupt, Invalid, NotFound, ServoError, Unavailable
@@ -44,7 +46,7 @@ from servo.ledger.writer import LedgerWriter
 from servo.runtime.execute import Executor
 from servo.runtime.heartbeats import Heartbeats
 from servo.runtime.inbox import InboxFeed
-from servo.runtime.inputs import inputs_of
+from servo.runtime.inputs import Published, inputs_of, not_in_memory
 from servo.runtime.maintenance import Maintenance
 from servo.runtime.ownership import Ownership
 from servo.runtime.ports import Ports
@@ -366,8 +368,7 @@ class Engine:
         idle = self._idle(draft)
         if idle:
             actions, self._fairness = hand_over(self.state, idle, self._fairness)
-            for event in self._propose_all(draft, actions):
-                self._assign(draft, event)
+            self._assign(draft, self._propose_all(draft, actions))
         if self.ports.queue is not None:
             actions, self._fairness = dispatch(self.state, self._fairness)
             _ = self._propose_all(draft, actions)
@@ -393,16 +394,32 @@ class Engine:
                 applied += self._propose_all(draft, alone)
         return applied
 
-    def _assign(self, draft: _Draft, event: Event) -> None:
-        """Note a granted execution for the workers, who get it once the grant is durable."""
-        if not isinstance(event, DispatchRequested) or event.handover is None:
-            return
-        row = self.state.tasks.rows[event.run_id, event.task_key]
+    def _assign(self, draft: _Draft, events: Sequence[Event]) -> None:
+        """Note granted executions for the workers, who get them once the grants are durable."""
+        granted = [
+            (self.state.tasks.rows[event.run_id, event.task_key], event.handover)
+            for event in events
+            if isinstance(event, DispatchRequested) and event.handover is not None
+        ]
+        published = self._published_inputs([row for row, _ in granted])
+        for row, handover in granted:
+            self._note(draft, row, handover, published)
+
+    def _published_inputs(self, tasks: Sequence[TaskRow]) -> Published:
+        """The partitions that tasks are given and that have left memory."""
+        places = not_in_memory(self.state, tasks)
+        if not places:
+            return {}
+        rows = self._hydrator.cold.fetch(self._hydrator.manifest, "partition_status", places)
+        found = [row for row in rows if isinstance(row, PartitionStatusRow)]
+        return {(row.asset_key, row.partition_key): row for row in found}
+
+    def _note(self, draft: _Draft, row: TaskRow, handover: Handover, published: Published) -> None:
         labels = self.state.runs.rows[row.run_id].labels
         draft.assignments.append(
             Assignment(
-                worker_id=event.handover.worker_id,
-                exec_id=event.handover.exec_id,
+                worker_id=handover.worker_id,
+                exec_id=handover.exec_id,
                 run_id=row.run_id,
                 task_key=row.task_key,
                 attempt=row.attempt,
@@ -412,7 +429,7 @@ class Engine:
                 also_makes=row.also_makes,
                 partition_key=row.partition_key,
                 also_partitions=row.also_partitions,
-                inputs=inputs_of(self.state, row),
+                inputs=inputs_of(self.state, row, published),
                 labels=labels,
                 isolated=is_isolated(row.tags, labels),
                 operation=row.operation,

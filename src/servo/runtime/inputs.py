@@ -2,44 +2,77 @@
 
 By asset for those without partitions. Of an asset with partitions a task is given the partitions of
 its own keys, or those that its plan lists; where the plan leaves that to the worker, none.
+
+Rows of partitions leave memory once they are published, so whoever grants fetches those that are
+not there.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 from servo.core.fold.latest import partitions_of
 from servo.core.keys import place_of
 from servo.core.plan import INPUTS_TAG, input_partitions
+from servo.core.state.derived import partition_status
+from servo.core.state.rows.assets import PartitionStatusRow
 from servo.core.state.rows.execution import TaskRow
 from servo.core.state.state import State
 
 Pins = dict[str, tuple[str, str]]
 """By asset, or by asset and partition, an output and where it is stored."""
 
+Published = Mapping[tuple[str, str], PartitionStatusRow]
+"""Rows of partitions that have left memory, by asset and partition."""
 
-def inputs_of(state: State, task: TaskRow) -> Pins:
+
+def inputs_of(state: State, task: TaskRow, published: Published) -> Pins:
     """The latest output of all that a task's assets are made from, and that it asks for."""
+    pins: Pins = {}
+    for key, partitions in _wanted(state, task):
+        if partitions is not None:
+            pins.update(_partitions(state, key, partitions, published))
+            continue
+        row = state.assets.rows.get(key)
+        if row is not None and row.last_materialization_id is not None:
+            pins[key] = (row.last_materialization_id, row.last_output_uri)
+    return pins
+
+
+def not_in_memory(state: State, tasks: Iterable[TaskRow]) -> list[tuple[str, str]]:
+    """The partitions that tasks are given and whose rows have left memory, or never were."""
+    rows = state.partitions.rows
+    found = (
+        (key, name)
+        for task in tasks
+        for key, partitions in _wanted(state, task)
+        for name in partitions or ()
+    )
+    return [place for place in dict.fromkeys(found) if place not in rows]
+
+
+def _wanted(state: State, task: TaskRow) -> Iterator[tuple[str, Iterable[str] | None]]:
+    """The assets that a task is given, with the partitions of those that have some."""
     assets = state.assets.rows
     made = [assets[key] for key in (task.asset_key, *task.also_makes) if key in assets]
     wanted = [key for row in made for key in row.upstream]
     if also := task.tags.get(INPUTS_TAG):
         wanted += also.split(",")
     listed = input_partitions(task.tags)
-    pins: Pins = {}
     for key in wanted:
         row = assets.get(key)
         if key in listed:
-            pins.update(_partitions(state, key, listed[key] or ()))
+            yield key, listed[key] or ()
         elif row is not None and row.partitions:
-            pins.update(_partitions(state, key, partitions_of(task)))
-        elif row is not None and row.last_materialization_id is not None:
-            pins[key] = (row.last_materialization_id, row.last_output_uri)
-    return pins
+            yield key, partitions_of(task)
+        else:
+            yield key, None
 
 
-def _partitions(state: State, key: str, partitions: Iterable[str]) -> Pins:
-    rows = ((name, state.partitions.rows.get((key, name))) for name in partitions)
+def _partitions(state: State, key: str, partitions: Iterable[str], published: Published) -> Pins:
+    held = state.partitions.rows
+    rows = ((name, held.get((key, name)) or published.get((key, name))) for name in partitions)
+    counted = ((name, partition_status(state, row)) for name, row in rows if row is not None)
     return {
         place_of(key, name): (row.last_materialization_id, row.last_output_uri)
-        for name, row in rows
-        if row is not None and row.last_materialization_id is not None
+        for name, row in counted
+        if row.last_materialization_id is not None
     }

@@ -41,6 +41,7 @@ from servo.core.state.rows.execution import RunRow
 from servo.core.state.rows.row import Row
 from servo.errors import Conflict, Invalid, NotFound
 from servo.ledger.paths import Paths
+from servo.projection.arrow import pa, pc
 from servo.projection.time_travel import snapshot_at
 from servo.runtime.deployment import open_world
 from servo.runtime.service import Service, World
@@ -73,6 +74,7 @@ LOOK_EVERY = 0.02
 SEQUENCED_WITHIN = 10.0
 
 R = TypeVar("R", bound=Row)
+_LATEST = ("asset_key", "partition_key", "last_materialization_id", "last_output_uri")
 
 
 class ServoInstance:
@@ -190,13 +192,18 @@ class ServoInstance:
             if row.asset_key == key and row.last_materialization_id is not None
         }
 
-    def latest_outputs(self, asset_key: Any) -> dict[str, tuple[str, str]]:
+    def latest_outputs(
+        self, asset_key: Any, partitions: Sequence[str]
+    ) -> dict[str, tuple[str, str]]:
         """What is stored of an asset's partitions: an output and its place, by typed key."""
-        key = to_key(asset_key).canonical()
+        snapshot = snapshot_at(self.world.store, self.paths, NOW)
+        rows = snapshot.table("partition_status", only=_LATEST)
+        rows = rows.filter(pc.equal(rows["asset_key"], to_key(asset_key).canonical()))
+        rows = rows.filter(pc.is_in(rows["partition_key"], value_set=pa.array(partitions)))
         return {
-            row.partition_key: (row.last_materialization_id, row.last_output_uri)
-            for row in self._rows("partition_status", PartitionStatusRow)
-            if row.asset_key == key and row.last_materialization_id is not None
+            row["partition_key"]: (row["last_materialization_id"], row["last_output_uri"])
+            for row in rows.to_pylist()
+            if row["last_materialization_id"] is not None
         }
 
     def get_asset_keys(self, prefix: Sequence[str] | None = None) -> Sequence[AssetKey]:

@@ -77,9 +77,14 @@ class PartitionInputs:
         if definition is None:
             return {}
         typed = {name: definition.typed_key(name).canonical() for name in found.keys}
-        if work.input_partitions.get(key, ()) is None:
-            stored: Mapping[str, tuple[str, str]] = self._workspace().latest_outputs(upstream)
-            rows = {name: stored.get(one) for name, one in typed.items()}
-            return {name: Input(*row) for name, row in rows.items() if row is not None}
         pinned = {name: work.inputs.get(place_of(key, one)) for name, one in typed.items()}
-        return {name: one for name, one in pinned.items() if one is not None}
+        held = {name: one for name, one in pinned.items() if one is not None}
+        absent = {name: one for name, one in typed.items() if name not in held}
+        if absent and self._instance is not None:
+            # Too many to be handed over, or no longer in the leader's memory.
+            stored: Mapping[str, tuple[str, str]] = self._workspace().latest_outputs(
+                upstream, list(absent.values())
+            )
+            rows = {name: stored.get(one) for name, one in absent.items()}
+            held |= {name: Input(*row) for name, row in rows.items() if row is not None}
+        return {name: held[name] for name in typed if name in held}

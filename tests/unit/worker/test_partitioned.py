@@ -10,8 +10,11 @@ import servo
 from servo.core.state.rows.assets import PartitionStatusRow
 from servo.errors import Invalid, NotFound
 from servo.projection.reader import Reader
+from servo.sdk.project import Project
 from servo.sdk.time_partitions import TimeWindow
 from servo.worker.materialize import MaterializationFailed
+from servo.worker.messages import Input, Work
+from servo.worker.partition_inputs import PartitionInputs
 
 REGIONS = servo.StaticPartitionsDefinition(["eu", "us", "a/b c"])
 DAYS = servo.DailyPartitionsDefinition("2024-01-01", end_date="2024-03-01")
@@ -278,6 +281,28 @@ def test_a_built_context_knows_what_its_asset_is_divided_by() -> None:
 def test_in_memory_and_on_dagsters_terms() -> None:
     run = servo.materialize_to_memory([sales, shouted], partition_key="us")
     assert run.asset_value("shouted") == "SOLD IN US"
+
+
+def test_what_the_leader_does_not_hand_over_is_read_from_the_workspace() -> None:
+    instance = servo.ServoInstance.ephemeral()
+    made = servo.materialize([sales], partition_key="eu", instance=instance)
+    inputs = PartitionInputs(Project([sales, shouted]), instance.world.clock, instance)
+    work = Work(
+        exec_id="x",
+        run_id="r",
+        task_key="shouted",
+        asset_key="shouted",
+        partitions=(REGIONS.typed_key("eu").canonical(), REGIONS.typed_key("us").canonical()),
+        attempt=1,
+        attempt_id="a",
+        fencing_token=1,
+    )
+    found = inputs.of_input(work, servo.AssetKey("shouted"), servo.AssetKey("sales"))
+    assert found is not None
+    assert found.keys == ("eu", "us")
+    pins = inputs.pins(work, servo.AssetKey("sales"), found)
+    (row,) = made.materializations
+    assert pins == {"eu": Input(row.materialization_id, row.output_uri)}
 
 
 # --- several at once ------------------------------------------------------------------------------

@@ -185,7 +185,9 @@ def _requested(
             remedy=f"ask for at most {MOST_RUNS:,}, and go on from a cursor the next time",
         )
     trigger = _trigger(sensor, asked.eval_id)
-    dynamic = tuple(_changed(sensor, one) for one in found.dynamic_partitions_requests or ())
+    dynamic = _news(
+        desk, [_changed(sensor, one) for one in found.dynamic_partitions_requests or ()]
+    )
     runs = [
         desk.run(trigger, request, key, changing=dynamic)
         for number, request in enumerate(found.run_requests or ())
@@ -254,6 +256,23 @@ def _told_of(sensor: SensorDefinition, same: Sequence[AskedRun], other: Sequence
 
 def _print(run: AskedRun) -> str:
     return run.requested.request_fingerprint
+
+
+def _news(
+    desk: Desk, changes: Sequence[DynamicPartitionsChanged]
+) -> tuple[DynamicPartitionsChanged, ...]:
+    """Changes without what is so already: many sensors name all they see, every time."""
+    left: list[DynamicPartitionsChanged] = []
+    for change in changes:
+        known = frozenset(desk.instance().get_dynamic_partitions(change.set_name))
+        new = msgspec.structs.replace(
+            change,
+            added=tuple(key for key in change.added if key not in known),
+            removed=tuple(key for key in change.removed if key in known),
+        )
+        if new.added or new.removed:
+            left.append(new)
+    return tuple(left)
 
 
 def _changed(sensor: SensorDefinition, request: Any) -> DynamicPartitionsChanged:

@@ -150,17 +150,16 @@ class Sensors:
     # --- polls, on a thread that may wait -----------------------------------------------------
 
     def _poll(self, state: State, seen: Seen) -> None:
-        while self._look(state, seen):
+        while self._look(seen):
             row = state.sensor_state.rows[seen.name]
             seen = msgspec.structs.replace(seen, row=row, seq=state.seq)
 
-    def _look(self, state: State, seen: Seen) -> bool:
+    def _look(self, seen: Seen) -> bool:
         """Evaluate a sensor once, and record it; whether it has more to say."""
         row = seen.row
         epoch = epoch_of(seen)
         question = look_of(seen, f"{seen.name}:{epoch}:{self._means.token()}")
         answer = self._ask(seen, question)
-        answer = _without_known(state, answer)
         said = self._said.get(seen.name)
         said_before = None if said is None else said == answer.skipped
         self._said[seen.name] = answer.skipped
@@ -205,31 +204,28 @@ class Sensors:
             retry_at = min((next_attempt(row) for row in rows), default=seen.now)
             self._passed[seen.name] = (seen.row.row_version, retry_at)
         while due and is_open(state.sensors.rows[seen.name], state.sensor_state.rows[seen.name]):
-            due = due[self._answer_some(state, seen, due[:MESSAGES_AT_ONCE]) :]
+            due = due[self._answer_some(seen, due[:MESSAGES_AT_ONCE]) :]
 
-    def _answer_some(self, state: State, seen: Seen, rows: Sequence[SensorMessageRow]) -> int:
+    def _answer_some(self, seen: Seen, rows: Sequence[SensorMessageRow]) -> int:
         """Evaluate the first of these messages, and record it; how many."""
         asked = Arrived(sensor_id=seen.name, messages=tuple(message_of(row) for row in rows))
         found = self._means.office.ask(asked, seen.seconds + ANSWER_SECONDS)
         if isinstance(found, EvaluatedMany):
-            self._record(state, seen, rows, found.answers)
+            self._record(seen, rows, found.answers)
             return len(found.answers)
         if len(rows) > 1:
             # One of them has hung, or ended the process, and nobody knows which.
-            return sum(self._answer_some(state, seen, (row,)) for row in rows)
-        self._record(state, seen, rows, (found,))
+            return sum(self._answer_some(seen, (row,)) for row in rows)
+        self._record(seen, rows, (found,))
         return 1
 
     def _record(
         self,
-        state: State,
         seen: Seen,
         rows: Sequence[SensorMessageRow],
         answers: Sequence[Evaluated],
     ) -> None:
-        pairs = [
-            (row, _without_known(state, answer)) for row, answer in zip(rows, answers, strict=False)
-        ]
+        pairs = list(zip(rows, answers, strict=False))
         sent = [(row, self._send("message", answered(seen, row, answer))) for row, answer in pairs]
         for row, batch in sent:
             if refused := _refusal(batch):
@@ -325,19 +321,3 @@ def _words(change: DynamicPartitionsChanged) -> str:
     counts = [f"{added} added"] if added else []
     counts += [f"{removed} removed"] if removed else []
     return f"partitions of {change.set_name}: {', '.join(counts)}"
-
-
-def _without_known(state: State, answer: Evaluated) -> Evaluated:
-    """An answer without changes of partitions that change nothing."""
-    known = state.dynamic_partitions.rows
-    changes: list[DynamicPartitionsChanged] = []
-    for change in answer.dynamic:
-        name = change.set_name
-        left = msgspec.structs.replace(
-            change,
-            added=tuple(key for key in change.added if (name, key) not in known),
-            removed=tuple(key for key in change.removed if (name, key) in known),
-        )
-        if left.added or left.removed:
-            changes.append(left)
-    return msgspec.structs.replace(answer, dynamic=tuple(changes))
