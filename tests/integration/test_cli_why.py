@@ -30,6 +30,7 @@ from servo.core.partitions import PartitionKey
 from servo.core.plan import TaskSpec
 from servo.runtime.system import SystemClock
 from servo.sdk.planning import plan_assets
+from servo.sdk.triggers import declared
 from servo.storage.from_url import store_from_url
 from servo.testing.builders import task_key
 from servo.testing.command_line import servo
@@ -257,7 +258,7 @@ def at_work(folder: Path) -> Generator[tuple[Session, str]]:
     setting = setting_for("assets.py", folder, str(folder / ".servo"))
     assert told_limits(folder)
     with Session(setting, workers=2) as session:
-        session.deploy("assets.py", project.definitions())
+        session.deploy("assets.py", declared(project))
         keys = [AssetKey(name) for name in ("flaky", "first", "second")]
         run_id = session.request(plan_assets(project, keys), "one")
         assert session.request(plan_assets(project, [AssetKey("fine")]), "two")
