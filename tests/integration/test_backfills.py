@@ -376,13 +376,13 @@ def test_what_cannot_be_meant_is_told(tmp_path: Path, arguments: str, code: int,
 
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:
     (tmp_path / "code.py").write_text(TWO)
-    assert servo(tmp_path, "backfill", "show", "bf_x").returncode == 3
+    assert servo(tmp_path, "backfill", "show", "bf_00").returncode == 3
     made = servo(
         tmp_path, *["backfill", "create", "code.py", "events", "--partition", "2024-01-01"]
     )
     assert made.returncode == 0, made.stderr
     for verb in ("show", "pause", "resume", "cancel", "retry-failed", "wait"):
-        done = servo(tmp_path, "backfill", verb, "bf_x")
+        done = servo(tmp_path, "backfill", verb, "bf_00")
         assert done.returncode == 3, verb
         assert "servo backfill list" in done.stderr
     early = servo(tmp_path, "backfill", "retry-failed", "bf_")

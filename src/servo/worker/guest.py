@@ -121,6 +121,10 @@ class Guest:
         """Where plans are stored."""
         return self._store
 
+    def begun_runs(self) -> list[str]:
+        """Runs that have not ended, oldest first."""
+        return [row.run_id for row in self.open_runs()]
+
     def open_runs(self) -> list[RunRow]:
         """Runs that were asked for and have not ended, oldest first."""
         self._look()

@@ -157,6 +157,12 @@ class Session:
         """Ask for a run to be stopped."""
         self._requests.cancel(run, by="session")
 
+    def begun_runs(self) -> list[str]:
+        """Runs that were left unended when this began, and all that are open; to be waited for."""
+        return list(
+            dict.fromkeys([*self._waiting.begun, *(row.run_id for row in self.open_runs())])
+        )
+
     def open_runs(self) -> list[RunRow]:
         """Runs that were asked for and have not ended, oldest first; they are waited for."""
         rows = list(self.service.engine.state.runs.rows.values())

@@ -4,6 +4,7 @@ import threading
 
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.state import State
+from servo.core.state.states import TERMINAL_RUN_STATES
 from servo.runtime.service import Service
 
 
@@ -15,7 +16,16 @@ class Waiting:
         self._changed = threading.Condition()
         self._ended: dict[str, RunRow] = {}
         self._waited: set[str] = set()
+        self._begun: list[str] | None = None
         service.watch(self._look)
+
+    @property
+    def begun(self) -> list[str]:
+        """The runs that had not ended when the leader took over, oldest first.
+
+        Noted before it does anything: by the time somebody asks they may be over.
+        """
+        return list(self._begun or ())
 
     def add(self, run: str) -> None:
         """Remember how this run ends. Call it before the run can end."""
@@ -36,6 +46,10 @@ class Waiting:
             return self.ended(run)
 
     def _look(self, state: State) -> None:
+        if self._begun is None:
+            rows = [row for row in state.runs.values() if row.state not in TERMINAL_RUN_STATES]
+            self._begun = [row.run_id for row in sorted(rows, key=lambda row: row.created_at)]
+            self._waited.update(self._begun)
         over = state.index.runs_over
         ended = [run for run in list(self._waited) if run in over]
         if ended:

@@ -205,11 +205,21 @@ def test_partitions_are_added_and_removed(instance: ServoInstance) -> None:
     regions = DynamicPartitionsDefinition(name="regions")
     requests = [regions.build_add_request(["eu", "us"]), regions.build_delete_request(["uk"])]
     found = SensorResult(dynamic_partitions_requests=requests)
+    instance.add_dynamic_partitions("regions", ["uk"])
     answer = Asks(instance, s()(lambda: found)).look()
     assert answer.dynamic == (
         DynamicPartitionsChanged(set_name="regions", added=("eu", "us")),
         DynamicPartitionsChanged(set_name="regions", removed=("uk",)),
     )
+
+
+def test_what_is_so_already_is_not_asked_for_again(instance: ServoInstance) -> None:
+    regions = DynamicPartitionsDefinition(name="regions")
+    requests = [regions.build_add_request(["eu", "us"]), regions.build_delete_request(["uk"])]
+    found = SensorResult(dynamic_partitions_requests=requests)
+    instance.add_dynamic_partitions("regions", ["eu"])
+    answer = Asks(instance, s()(lambda: found)).look()
+    assert answer.dynamic == (DynamicPartitionsChanged(set_name="regions", added=("us",)),)
 
 
 def test_resources_are_opened_for_a_sensor(instance: ServoInstance) -> None:

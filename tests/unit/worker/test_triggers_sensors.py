@@ -255,16 +255,13 @@ def test_a_sensor_with_more_to_say_is_asked_at_once(host: Host) -> None:
     assert host.row.cursor == "3"
 
 
-def test_partitions_that_exist_are_not_added_again(host: Host) -> None:
+def test_changes_of_partitions_are_committed_with_the_evaluation(host: Host) -> None:
     host.define()
-    change = DynamicPartitionsChanged(set_name="regions", added=("eu",), removed=("uk",))
+    change = DynamicPartitionsChanged(set_name="regions", added=("eu",))
     host.office.say = lambda _: Evaluated(dynamic=(change,))
     host.look()
     assert host.evals[0].message == "partitions of regions: 1 added"
     assert ("regions", "eu") in host.service.engine.state.dynamic_partitions
-    seq = host.seq
-    host.look(minutes=1)
-    assert host.seq == seq
 
 
 def test_what_is_cut_off_by_the_end_is_no_failure(host: Host) -> None:

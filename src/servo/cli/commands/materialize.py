@@ -178,10 +178,10 @@ def retry(  # noqa: PLR0913 - the options of the command
 def _finish_begun(host: Host, *, json_: bool) -> list[Ended]:
     """Wait for every run that was begun earlier."""
     ended: list[Ended] = []
-    for run in host.open_runs():
+    for run in host.begun_runs():
         if not json_:
-            console(stderr=True).print(f"resuming {run.run_id}")
-        ended.append(wait_for(host, run.run_id, shown=not json_))
+            console(stderr=True).print(f"resuming {run}")
+        ended.append(wait_for(host, run, shown=not json_))
     return ended
 
 
