@@ -2,7 +2,7 @@
 
 # Branch coverage below which `make test` fails, in percent: of core and controllers, of everything.
 COVERAGE_PURE := 100
-COVERAGE_ALL  := 93
+COVERAGE_ALL  := 90
 
 PYTHON ?= python3
 BIN    := .venv/bin

@@ -46,3 +46,18 @@ def test_a_row_is_lacking_only_if_nothing_is_known_of_its_key() -> None:
     table.drop(("s", "x"))
     state.seal()
     assert not table.lacks(("s", "x"))
+
+
+def test_a_row_that_nobody_watches_is_swapped_and_taken_back() -> None:
+    state = State("acme", "prod")
+    old, new = (
+        DynamicPartitionRow(set_name="s", partition_key="k", added_at=START, row_version=version)
+        for version in (1, 2)
+    )
+    table = state.dynamic_partitions
+    table.put(("s", "k"), old)
+    mark = len(state.journal)
+    table.swap(("s", "k"), old, new)
+    assert table.rows["s", "k"] is new
+    state.rollback(mark)
+    assert table.rows["s", "k"] is old
