@@ -11,6 +11,8 @@ UV     := $(shell command -v uv 2>/dev/null)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The project is the one in this folder, whatever environment the caller is in.
 unexport VIRTUAL_ENV
+# Tests and benchmarks start hundreds of processes, which must not compile everything again.
+unexport PYTHONDONTWRITEBYTECODE
 
 ifdef UV
 INSTALL := uv pip install --quiet --python $(BIN)/python

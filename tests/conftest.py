@@ -15,6 +15,9 @@ from hypothesis import settings
 
 settings.register_profile("search", deadline=None)
 settings.register_profile("repeat", deadline=None, derandomize=True, database=None, print_blob=True)
+# Hundreds of processes are started, and none should compile everything again.
+_ = os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 settings.load_profile("repeat" if "CI" in os.environ else "search")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
