@@ -1,10 +1,8 @@
 """Who makes what a command asks for: this process, or one that is at work already."""
 
-import os
 import signal
 from collections.abc import Generator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -12,19 +10,14 @@ import msgspec
 from servo.cli.code import find_code
 from servo.cli.workspace import Target, Where
 from servo.core.declared import Declared
-from servo.ledger.paths import Paths
-from servo.ports.object_store import ObjectStore
 from servo.projection.arrow import without_pandas
-from servo.runtime.system import SystemClock
 from servo.sdk.executors import ExecutorDefinition, at_most
 from servo.sdk.project import Project
 from servo.sdk.triggers import declared
-from servo.worker.asset_log import asset_log
-from servo.worker.evaluating.desk import Desk, Records, Surroundings
 from servo.worker.examine import fingerprint, watched_files
 from servo.worker.guest import Guest
 from servo.worker.loader import load_project
-from servo.worker.process import Setting, open_instance
+from servo.worker.process import Setting
 from servo.worker.registry import Member, at_work, registry_folder
 from servo.worker.session import Session, setting_for
 
@@ -92,20 +85,6 @@ def _host(setting: Setting, code: Code, workers: int, backfills: bool) -> Host:
         size = at_most(workers, code.executor)
         return Session(setting, workers=size, triggers="backfills" if backfills else False)
     return Guest(setting, busy, fingerprint(watched_files(code.name, code.folder)))
-
-
-def desk_for(project: Project, store: ObjectStore, where: Where, *, salt: bytes) -> Desk:
-    """Where what a person asks for is evaluated: here, as the plan of `servo materialize` is."""
-    clock = SystemClock()
-    records = Records(store=store, paths=Paths(where.tenant, where.workspace), salt=salt)
-    setting = setting_for("", Path.cwd(), where.url, tenant=where.tenant, workspace=where.workspace)
-    around = Surroundings(
-        clock=clock,
-        log=asset_log(),
-        environ=os.environ,
-        instance=cache(lambda: open_instance(setting)),
-    )
-    return Desk(project, records, around)
 
 
 def who_works_in(target: Target) -> Member | None:

@@ -42,7 +42,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "materialize": ("servo.cli.commands.materialize:materialize", "Make assets."),
         "partitions": ("servo.cli.commands.partitions:partitions", "See and add partitions."),
         "quarantine": ("servo.cli.commands.quarantine:quarantine", "Decide about held outputs."),
-        "resume": ("servo.cli.commands.materialize:resume", "Finish runs that were begun."),
+        "resume": ("servo.cli.commands.resume:resume", "Finish runs that were begun."),
         "run": ("servo.cli.commands.runs:run", "See what ran, and stop it."),
         "sensor": ("servo.cli.commands.sensors:sensor", "See, pause, push and try sensors."),
         "status": ("servo.cli.commands.status:status", "Say how a workspace stands."),

@@ -3,8 +3,9 @@
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from servo.config import Settings, WorkerSettings, worker_settings
 from servo.controllers import timers
@@ -22,18 +23,15 @@ from servo.ports.object_store import ObjectStore
 from servo.runtime.deployment import open_world
 from servo.runtime.service import Service, World
 from servo.worker.backfill_view import Backfill, in_state
-from servo.worker.evaluating.office import Office
-from servo.worker.evaluating.records import Records
 from servo.worker.pool import Pool
 from servo.worker.process import Setting
 from servo.worker.registry import at_work, registry_folder
 from servo.worker.requesting import Requests, with_config
-from servo.worker.triggers.backfills import Backfills
-from servo.worker.triggers.conditions import Conditions
-from servo.worker.triggers.host import Kind, Means, Triggers
-from servo.worker.triggers.schedules import Schedules
-from servo.worker.triggers.sensors import SENSORS_AT_ONCE, Sensors
 from servo.worker.waiting import Waiting
+
+if TYPE_CHECKING:
+    from servo.worker.evaluating.records import Records
+    from servo.worker.triggers.host import Triggers
 
 LOOK_EVERY = 0.5
 
@@ -75,21 +73,15 @@ class Session:
         self.pool = Pool(service, setting, world.clock, world.entropy, size, self._limits)
         return self.pool
 
-    def _triggers(self, setting: Setting, only_backfills: bool) -> Triggers:
-        world = self._world
-        office = Office(setting, self._requests.salt)
-        means = Means(self.service, office, world.clock, world.entropy)
-        salt = self._requests.salt
-        kinds: list[Kind] = [Backfills(means, self._records)]
-        if not only_backfills:
-            sensors = Sensors(means.beside(Office(setting, salt, size=SENSORS_AT_ONCE)))
-            # One process, because an evaluation of conditions goes on from the one before.
-            conditions = Conditions(means.beside(Office(setting, salt, size=1)))
-            kinds += [Schedules(means), sensors, conditions]
-        return Triggers(self.service, world.clock, means, kinds)
+    def _triggers(self, setting: Setting, only_backfills: bool) -> "Triggers":
+        made = import_module("servo.worker.triggers.everything").open_triggers
+        return made(
+            self.service, self._world, setting, self._records, only_backfills=only_backfills
+        )
 
-    def _records(self) -> Records:
-        return Records(store=self._world.store, paths=self.paths, salt=self._requests.salt())
+    def _records(self) -> "Records":
+        made = import_module("servo.worker.evaluating.records").Records
+        return made(store=self._world.store, paths=self.paths, salt=self._requests.salt())
 
     def __enter__(self) -> "Session":
         self.pool.start()

@@ -20,7 +20,8 @@ from servo.cli.condition_rows import (
     with_runs,
 )
 from servo.cli.condition_trees import draw
-from servo.cli.hosts import desk_for, read_code
+from servo.cli.desks import desk_for
+from servo.cli.hosts import read_code
 from servo.cli.leaving import leave
 from servo.cli.output import console, emit_json, instant, plural
 from servo.cli.tables import facts, grid

@@ -1,4 +1,4 @@
-"""`servo materialize`, `servo resume`, `servo run retry`: make assets, finish what was begun."""
+"""`servo materialize` and `servo run retry`: make assets, now or again."""
 
 import json
 from collections.abc import Sequence
@@ -9,7 +9,6 @@ import click
 from msgspec.structs import replace
 from rich.text import Text
 
-from servo.cli.backfill_display import finish_backfills
 from servo.cli.code import as_dagster_option, code_or_selection
 from servo.cli.completing import run_ids
 from servo.cli.hosts import Host, open_host, read_code
@@ -47,7 +46,7 @@ def with_workers(command: Command) -> Command:
     )(command)
 
 
-_json = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
+json_option = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
 
 
 @click.command("materialize")
@@ -62,7 +61,7 @@ _json = click.option("--json", "json_", is_flag=True, help="Print one JSON value
 @with_partitions
 @with_workers
 @as_dagster_option
-@_json
+@json_option
 @at_a_workspace
 def materialize(  # noqa: PLR0913 - the options of the command
     *,
@@ -113,7 +112,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
     del project
     with open_host(found, where, parallelism(given, workers)) as host:
         if isinstance(host, Session):
-            for ended in _finish_begun(host, json_=json_):
+            for ended in finish_begun(host, json_=json_):
                 _ = tell(ended, where, json_=False) if not json_ else None
         key = f"materialize:{SystemEntropy().token_bytes(12).hex()}"
         run_id = host.request(plan, key, tags=labels, config=given)
@@ -122,33 +121,13 @@ def materialize(  # noqa: PLR0913 - the options of the command
     return tell(ended, where, json_=json_)
 
 
-@click.command("resume")
-@click.argument("code", required=False)
-@with_workers
-@as_dagster_option
-@_json
-@at_a_workspace
-def resume(*, code: str | None, where: Where, workers: int, as_dagster: bool, json_: bool) -> int:
-    """Finish the runs and the backfills that were begun and have not ended."""
-    found, _ = read_code(code, as_dagster=as_dagster)
-    with open_host(found, where, workers, backfills=True) as host:
-        worst = finish_backfills(host, json_=json_)
-        ended = _finish_begun(host, json_=json_)
-    if json_:
-        emit_json([{"run": one.run, "tasks": one.tasks} for one in ended])
-        return max([worst or 0, *(exit_code_of(one) for one in ended)])
-    if not ended and worst is None:
-        console().print("nothing to resume: every run has ended")
-    return max([worst or 0, *(tell(one, where, json_=False) for one in ended)])
-
-
 @click.command("retry", short_help="Do again what a run left undone.")
 @click.argument("run_id", shell_complete=run_ids)
 @click.argument("code", required=False)
 @click.option("--all", "all_", is_flag=True, help="Everything, also what succeeded.")
 @with_workers
 @as_dagster_option
-@_json
+@json_option
 @at_a_workspace
 def retry(  # noqa: PLR0913 - the options of the command
     *,
@@ -175,7 +154,7 @@ def retry(  # noqa: PLR0913 - the options of the command
     return tell(ended, where, json_=json_)
 
 
-def _finish_begun(host: Host, *, json_: bool) -> list[Ended]:
+def finish_begun(host: Host, *, json_: bool) -> list[Ended]:
     """Wait for every run that was begun earlier."""
     ended: list[Ended] = []
     for run in host.begun_runs():

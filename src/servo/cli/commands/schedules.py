@@ -10,7 +10,8 @@ from rich.text import Text
 
 from servo.cli.code import as_dagster_option
 from servo.cli.commands.materialize import exit_code_of, tell, with_workers
-from servo.cli.hosts import desk_for, open_host, read_code
+from servo.cli.desks import desk_for
+from servo.cli.hosts import open_host, read_code
 from servo.cli.leaving import leave
 from servo.cli.output import console, emit_json, instant, plural
 from servo.cli.run_display import wait_for

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from servo.cli.code import as_dagster_option
 from servo.cli.commands.materialize import FAILED, with_workers
-from servo.cli.hosts import Code, desk_for, read_code, stopped_by_sigterm
+from servo.cli.desks import desk_for
+from servo.cli.hosts import Code, read_code, stopped_by_sigterm
 from servo.cli.narrator import Narrator
 from servo.cli.output import console, emit_json, instant, plural
 from servo.cli.workspace import Where, at_a_workspace

@@ -1,0 +1,36 @@
+"""`servo resume`: finish what was begun."""
+
+import click
+
+from servo.cli.backfill_display import finish_backfills
+from servo.cli.code import as_dagster_option
+from servo.cli.commands.materialize import (
+    exit_code_of,
+    finish_begun,
+    json_option,
+    tell,
+    with_workers,
+)
+from servo.cli.hosts import open_host, read_code
+from servo.cli.output import console, emit_json
+from servo.cli.workspace import Where, at_a_workspace
+
+
+@click.command("resume")
+@click.argument("code", required=False)
+@with_workers
+@as_dagster_option
+@json_option
+@at_a_workspace
+def resume(*, code: str | None, where: Where, workers: int, as_dagster: bool, json_: bool) -> int:
+    """Finish the runs and the backfills that were begun and have not ended."""
+    found, _ = read_code(code, as_dagster=as_dagster)
+    with open_host(found, where, workers, backfills=True) as host:
+        worst = finish_backfills(host, json_=json_)
+        ended = finish_begun(host, json_=json_)
+    if json_:
+        emit_json([{"run": one.run, "tasks": one.tasks} for one in ended])
+        return max([worst or 0, *(exit_code_of(one) for one in ended)])
+    if not ended and worst is None:
+        console().print("nothing to resume: every run has ended")
+    return max([worst or 0, *(tell(one, where, json_=False) for one in ended)])

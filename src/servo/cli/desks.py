@@ -1,0 +1,29 @@
+"""Evaluating in the process of a command what a person asks for."""
+
+import os
+from functools import cache
+from pathlib import Path
+
+from servo.cli.workspace import Where
+from servo.ledger.paths import Paths
+from servo.ports.object_store import ObjectStore
+from servo.runtime.system import SystemClock
+from servo.sdk.project import Project
+from servo.worker.asset_log import asset_log
+from servo.worker.evaluating.desk import Desk, Records, Surroundings
+from servo.worker.process import open_instance
+from servo.worker.session import setting_for
+
+
+def desk_for(project: Project, store: ObjectStore, where: Where, *, salt: bytes) -> Desk:
+    """Where what a person asks for is evaluated: here, as the plan of `servo materialize` is."""
+    clock = SystemClock()
+    records = Records(store=store, paths=Paths(where.tenant, where.workspace), salt=salt)
+    setting = setting_for("", Path.cwd(), where.url, tenant=where.tenant, workspace=where.workspace)
+    around = Surroundings(
+        clock=clock,
+        log=asset_log(),
+        environ=os.environ,
+        instance=cache(lambda: open_instance(setting)),
+    )
+    return Desk(project, records, around)

@@ -1,0 +1,39 @@
+"""All kinds of triggers of a workspace, each with the processes that evaluate for it.
+
+Imported where triggers are wanted, and not by whoever only makes assets.
+"""
+
+from collections.abc import Callable
+
+from servo.runtime.service import Service, World
+from servo.worker.evaluating.office import Office
+from servo.worker.evaluating.records import Records
+from servo.worker.process import Setting
+from servo.worker.triggers.backfills import Backfills
+from servo.worker.triggers.conditions import Conditions
+from servo.worker.triggers.host import Kind, Means, Triggers
+from servo.worker.triggers.schedules import Schedules
+from servo.worker.triggers.sensors import SENSORS_AT_ONCE, Sensors
+
+
+def open_triggers(
+    service: Service,
+    world: World,
+    setting: Setting,
+    records: Callable[[], Records],
+    *,
+    only_backfills: bool = False,
+) -> Triggers:
+    """What starts runs without a person in this workspace, or only what backfills go on with."""
+
+    def office(size: int) -> Office:
+        return Office(setting, lambda: records().salt, size=size)
+
+    means = Means(service, office(2), world.clock, world.entropy)
+    kinds: list[Kind] = [Backfills(means, records)]
+    if not only_backfills:
+        sensors = Sensors(means.beside(office(SENSORS_AT_ONCE)))
+        # One process, because an evaluation of conditions goes on from the one before.
+        conditions = Conditions(means.beside(office(1)))
+        kinds += [Schedules(means), sensors, conditions]
+    return Triggers(service, world.clock, means, kinds)
