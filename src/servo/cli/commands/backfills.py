@@ -1,6 +1,7 @@
 """`servo backfill`: make partitions in bulk, and see, stop and repeat it."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,7 +19,7 @@ from servo.cli.backfill_rows import (
     find_backfill,
     now_in,
 )
-from servo.cli.code import as_dagster_option
+from servo.cli.code import as_dagster_option, code_or_selection
 from servo.cli.commands.materialize import CODE_LABEL, read_tags, with_workers
 from servo.cli.completing import backfill_ids
 from servo.cli.hosts import Code, Host, open_host, read_code, who_works_in
@@ -121,6 +122,7 @@ def create(  # noqa: PLR0913 - the options of the command
     them at once. Whoever leads the workspace does the work: `servo dev`, or this command with
     --wait, or `servo resume` later.
     """
+    code, select = code_or_selection(code, select, Path.cwd())
     found, project = read_code(code, as_dagster=as_dagster)
     asked = _asked(found, options)
     if asked.choice.which == "stale":
@@ -152,6 +154,7 @@ def preview(
     **options: Any,
 ) -> None:
     """Say what `servo backfill create` with the same options would do, and do nothing."""
+    code, select = code_or_selection(code, select, Path.cwd())
     found, project = read_code(code, as_dagster=as_dagster)
     asked = _asked(found, options)
     outlined = _outline(project, _chosen(project, select), asked, where)
