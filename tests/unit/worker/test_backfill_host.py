@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -264,13 +263,3 @@ def test_the_priority_of_a_backfill_is_that_of_its_tasks(priority: int) -> None:
         _ = place.until(lambda row: row.planned_chunks == 2)
         rows = place.service.engine.state.tasks.values()
         assert [row.priority for row in rows] == [priority, priority]
-
-
-def test_what_is_due_is_known_without_doing_it() -> None:
-    place = Place()
-    now = place.world.clock.now() + timedelta(seconds=1)
-    state = place.service.engine.state
-    assert not place.kind.is_due(state, now)
-    place.tell(created())
-    assert place.kind.is_due(state, now)
-    place.service.stop()

@@ -419,9 +419,11 @@ def backfiller(world: World, process: Process, number: int) -> None:
                 world.network.submit(process, _chunk(world, row, missing, keys))
 
 
-def _chunk(world: World, backfill: BackfillRow, index: int, keys: tuple[str, ...]) -> Batch:
+def chunk_head(
+    backfill: BackfillRow, index: int, keys: tuple[str, ...]
+) -> tuple[BackfillChunkPlanned, RunRequested]:
+    """What every chunk of a backfill begins with: its turn, and the run that it asks for."""
     backfill_id = backfill.backfill_id
-    run_id = f"run_{backfill_id}_{index}"
     run_key = f"backfill:{backfill_id}:chunk:{index}"
     head = BackfillChunkPlanned(
         backfill_id=backfill_id,
@@ -432,11 +434,17 @@ def _chunk(world: World, backfill: BackfillRow, index: int, keys: tuple[str, ...
         request_fingerprint="fp",
     )
     request = RunRequested(
-        run_id=run_id,
+        run_id=f"run_{backfill_id}_{index}",
         run_key=run_key,
         request_fingerprint="fp",
         source=BackfillSource(backfill_id=backfill_id, chunk_index=index),
     )
+    return head, request
+
+
+def _chunk(world: World, backfill: BackfillRow, index: int, keys: tuple[str, ...]) -> Batch:
+    head, request = chunk_head(backfill, index, keys)
+    run_id = request.run_id
     tasks = tuple(
         TaskSpec(
             task_key=TaskKeyStr(f"sim/backfilled[{key}]:materialize"),

@@ -13,18 +13,17 @@ from msgspec.structs import replace
 
 from servo.controllers.backfills import chunk_slice, reconcile
 from servo.core.events.backfills import (
-    BackfillChunkPlanned,
     BackfillCreated,
     BackfillState,
     BackfillStateChanged,
     ExplicitSelector,
 )
-from servo.core.events.runs import BackfillSource, PlanCreated, PlanFailed, RunRequested
+from servo.core.events.runs import PlanCreated, PlanFailed
 from servo.core.ids import TaskKeyStr
 from servo.core.plan import TaskSpec
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.state import State
-from servo.testing.simulation.actors import LEASE_MS, RETRY, Published, World
+from servo.testing.simulation.actors import LEASE_MS, RETRY, Published, World, chunk_head
 from servo.testing.simulation.kernel import Process
 from servo.testing.simulation.swarm import Swarm, draw
 
@@ -153,23 +152,9 @@ def host(world: World, process: Process) -> None:
 
 def chunk_events(world: World, row: BackfillRow, index: int) -> list[Any]:
     """The batch of a chunk, with a plan or with why there is none."""
-    name = row.backfill_id
     keys = row.partition_keys[chunk_slice(row, index)]
-    run_id, run_key = f"run_{name}_{index}", f"backfill:{name}:chunk:{index}"
-    head = BackfillChunkPlanned(
-        backfill_id=name,
-        chunk_index=index,
-        expected_state_version=row.state_version,
-        partition_keys=keys,
-        run_key=run_key,
-        request_fingerprint="fp",
-    )
-    request = RunRequested(
-        run_id=run_id,
-        run_key=run_key,
-        request_fingerprint="fp",
-        source=BackfillSource(backfill_id=name, chunk_index=index),
-    )
+    head, request = chunk_head(row, index, keys)
+    run_id = request.run_id
     if _is_edited(world, keys):
         return [head, request, PlanFailed(run_id=run_id, error="there is no such partition")]
     tasks = tuple(_task(world, key) for key in keys)

@@ -98,11 +98,6 @@ class Backfills:
             waits = [work.not_before for work in self._works.values()]
         return min((at for at in waits if at is not None), default=None)
 
-    def is_due(self, state: State, now: datetime) -> bool:
-        """Whether a chunk is to be planned."""
-        del now
-        return bool(reconcile(state))
-
     def _in_flight(self, state: State) -> bool:
         rows = state.backfills.rows
         with self._lock:

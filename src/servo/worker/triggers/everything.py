@@ -6,7 +6,7 @@ Imported where triggers are wanted, and not by whoever only makes assets.
 from collections.abc import Callable
 
 from servo.runtime.service import Service, World
-from servo.worker.evaluating.office import Office
+from servo.worker.evaluating.office import SIZE, Office
 from servo.worker.evaluating.records import Records
 from servo.worker.process import Setting
 from servo.worker.triggers.backfills import Backfills
@@ -29,7 +29,7 @@ def open_triggers(
     def office(size: int) -> Office:
         return Office(setting, lambda: records().salt, size=size)
 
-    means = Means(service, office(2), world.clock, world.entropy)
+    means = Means(service, office(SIZE), world.clock, world.entropy)
     kinds: list[Kind] = [Backfills(means, records)]
     if not only_backfills:
         sensors = Sensors(means.beside(office(SENSORS_AT_ONCE)))

@@ -105,18 +105,6 @@ class Sensors:
         """When the first sensor is due."""
         return self._next
 
-    def renew(self) -> None:
-        """The code has changed."""
-        self._means.renew()
-
-    def close(self) -> None:
-        """End what evaluates."""
-        self._means.close()
-
-    def is_due(self, state: State, now: datetime) -> bool:
-        """Whether an evaluation is due."""
-        return bool(self._due(state, now))
-
     def _due(self, state: State, now: datetime) -> list[Seen]:
         found: list[Seen] = []
         later: list[datetime] = []
