@@ -18,6 +18,7 @@ from servo.sdk.definitions import Definitions
 from servo.sdk.gathering import assets_of, checks_of, jobs_of, schedules_of, sensors_of
 from servo.sdk.project import Project
 from servo.sdk.triggers import add_triggers
+from servo.worker.fresh_source import FreshSource, import_fresh
 
 
 def load_project(target: str, folder: Path, *, as_dagster: bool = False) -> Project:
@@ -34,6 +35,7 @@ def load_project(target: str, folder: Path, *, as_dagster: bool = False) -> Proj
 def load_module(target: str, folder: Path) -> ModuleType:
     """Import a file or a module; `Invalid` with the place of what is wrong in it."""
     path = folder / target
+    import_fresh(folder)
     if target.endswith(".py") or path.is_file():
         return _import_file(path, target)
     if str(folder) not in sys.path:
@@ -57,18 +59,22 @@ def _import_file(path: Path, target: str) -> ModuleType:
             f"there is no file {target}", remedy="name a Python file that defines assets"
         )
     parent = str(path.parent.resolve())
+    import_fresh(path.parent)
     if parent not in sys.path:
         sys.path.insert(0, parent)
     name = _name_of(path.resolve())
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    if path.suffix != ".py":
         raise Invalid(f"{target} is no Python file", remedy="name a file that ends in .py")
+    loader = FreshSource(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    if spec is None:  # a loader was given, so there is always one
+        raise Invalid(f"{target} cannot be imported", remedy="name a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     try:
         if package := name.rpartition(".")[0]:
             _ = importlib.import_module(package)
         sys.modules[name] = module
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except Exception as error:
         _ = sys.modules.pop(name, None)
         raise _broken(target, error) from error
