@@ -15,6 +15,7 @@ from servo import (
     Failure,
     RetryPolicy,
     Skip,
+    StaticPartitionsDefinition,
     asset,
     asset_check,
     materialize,
@@ -80,6 +81,11 @@ def mail() -> Skip:
 def after_upload() -> None: ...
 
 
+@asset(partitions_def=StaticPartitionsDefinition(["eu", "us"]))
+def customers(context: AssetExecutionContext) -> str:
+    return context.partition_key
+
+
 EVERYTHING = [
     orders,
     amounts_are_positive,
@@ -102,6 +108,7 @@ def workspace() -> Iterator[Snapshot]:
             materialize(EVERYTHING, store=store, tags={"team": "shop"}, raise_on_error=False)
         amounts[:] = [3, 4, 5, 6]
         materialize(EVERYTHING, selection="orders", store=store)
+        materialize([customers], partition_key="eu", store=store)
         _cancel_a_run(store)
         yield Reader(
             store_from_url(store, clock=SystemClock()), Paths("default", "default")

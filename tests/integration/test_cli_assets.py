@@ -192,7 +192,8 @@ def test_what_was_made_is_listed_and_forgotten_after_a_question(tmp_path: Path) 
         assert servo(tmp_path, "materialize", "assets.py", "orders").returncode == 0
     past = asked(tmp_path, "asset", "history", "orders", "--limit", "2")
     assert [row["verdict"] for row in past] == ["latest", "promoted"]
-    assert "1 older one" in told(tmp_path, "asset", "history", "orders", "--limit", "2").out
+    said = told(tmp_path, "asset", "history", "orders", "--limit", "2").out
+    assert f"there are older ones: --before {past[1]['materialization_id']}" in said
     assert servo(tmp_path, "asset", "wipe", "orders", said="n\n").returncode == 130
     assert told(tmp_path, "asset", "wipe", "revenue", "--yes").code == 4
     assert servo(tmp_path, "asset", "wipe", "orders", said="y\n").returncode == 0

@@ -1,12 +1,13 @@
 """SQL over a snapshot: right answers, nothing read that was not asked for, nothing changed."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 
 import pytest
 
 from servo.core.manifest import Tier
+from servo.core.partitions import PartitionKey, Scalar
 from servo.core.state.tables import TABLES
 from servo.errors import Corrupt, Invalid
 from servo.projection.arrow import ArrowTable
@@ -66,6 +67,29 @@ def test_instants_are_utc_maps_are_dicts_and_lists_are_lists() -> None:
     when = found[0][0]
     assert isinstance(when, datetime)
     assert when.utcoffset() == UTC.utcoffset(None)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"partition": "eu"},
+        {"partition": "é:/..,|=x~ÿ?> '日本'"},
+        {"partition": -1},
+        {"partition": True},
+        {"partition": None},
+        {"partition": date(2025, 1, 15)},
+        {"partition": datetime(2025, 1, 15, 6, tzinfo=UTC)},
+        {"partition": datetime(2025, 1, 15, 6, 0, 0, 7, tzinfo=UTC)},
+        {"day": date(2025, 1, 15), "region": "eu,=", "n": 3},
+    ],
+)
+def test_partitions_are_shown_as_people_read_them(values: dict[str, Scalar]) -> None:
+    key = PartitionKey.of(values)
+    assert answer(f"select shown_partition('{key.canonical()}')") == [(key.display(),)]
+
+
+def test_what_has_no_partition_shows_none() -> None:
+    assert answer("select shown_partition(null)") == [(None,)]
 
 
 def test_differences_of_instants_are_timedeltas() -> None:

@@ -10,8 +10,8 @@ from servo.core.events.tasks import Gate, TaskOutcome
 from servo.core.freshness import UNJUDGED, FreshnessState, judge, read_policy
 from servo.core.state.rows.assets import AssetRow, CheckResultRow, MaterializationRow
 from servo.core.state.rows.conditions import AssetFreshnessRow, FreshnessChangeRow
-from servo.core.state.rows.execution import TaskRow
 from servo.errors import Invalid
+from servo.projection.lookup import Lookup, Page, Paged
 from servo.projection.reader import Snapshot
 from servo.worker.naming import find_asset
 
@@ -50,11 +50,8 @@ def known_of(snapshot: Snapshot, name: str, now: datetime) -> Known:
     """What is known of the asset that is called this."""
     assets = _assets(snapshot)
     row = assets[find_asset(assets, name)]
-    made = [
-        made
-        for made in outputs_of(snapshot, row.asset_key)
-        if made.materialization_id == row.last_materialization_id
-    ]
+    lookup, last = Lookup(snapshot), row.last_materialization_id
+    made = [] if last is None else lookup.all(MaterializationRow, materialization_id=last)
     return Known(
         asset=row,
         downstream=sorted(
@@ -68,22 +65,27 @@ def known_of(snapshot: Snapshot, name: str, now: datetime) -> Known:
     )
 
 
-def history_of(snapshot: Snapshot, name: str) -> tuple[AssetRow, list[MaterializationRow], int]:
-    """An asset, all that was made of it, newest first, and how many successes came too late."""
-    assets = _assets(snapshot)
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """An asset, a page of what was made of it, and how many successes came too late to count."""
+
+    asset: AssetRow
+    outputs: Paged[MaterializationRow]
+    late: int
+
+
+def history_of(snapshot: Snapshot, name: str, page: Page) -> Made:
+    """What was made of the asset that is called this, newest first."""
+    assets, lookup = _assets(snapshot), Lookup(snapshot)
     row = assets[find_asset(assets, name)]
-    tasks = [task for task in snapshot.rows("tasks") if isinstance(task, TaskRow)]
-    mine = [task for task in tasks if task.asset_key == row.asset_key]
-    late = sum(task.late_outcome is TaskOutcome.SUCCEEDED for task in mine)
-    return row, outputs_of(snapshot, row.asset_key), late
-
-
-def outputs_of(snapshot: Snapshot, asset_key: str) -> list[MaterializationRow]:
-    """Everything that was made of an asset, newest first."""
-    rows = snapshot.rows("materializations")
-    made = [row for row in rows if isinstance(row, MaterializationRow)]
-    mine = [row for row in made if row.asset_key == asset_key]
-    return sorted(mine, key=lambda row: row.created_seq, reverse=True)
+    late = lookup.values("tasks", "late_outcome", asset_key=row.asset_key)
+    outputs = lookup.page(
+        MaterializationRow,
+        page,
+        name="materialization_id",
+        newest=("created_seq",),
+        asset_key=row.asset_key,
+    )
+    return Made(asset=row, outputs=outputs, late=late.count(TaskOutcome.SUCCEEDED.value))
 
 
 def verdict(asset: AssetRow, made: MaterializationRow) -> Verdict:
@@ -103,15 +105,16 @@ def freshness_rows(snapshot: Snapshot) -> list[AssetFreshnessRow]:
     return sorted(rows, key=lambda row: row.asset_key)
 
 
-def freshness_history(snapshot: Snapshot, name: str) -> tuple[AssetRow, list[FreshnessChangeRow]]:
-    """An asset, and every change of its freshness, newest first."""
+def freshness_history(
+    snapshot: Snapshot, name: str, page: Page
+) -> tuple[AssetRow, Paged[FreshnessChangeRow]]:
+    """An asset, and a page of the changes of its freshness, newest first."""
     assets = _assets(snapshot)
     row = assets[find_asset(assets, name)]
-    rows = [
-        one for one in snapshot.rows("freshness_changes") if isinstance(one, FreshnessChangeRow)
-    ]
-    mine = [one for one in rows if one.asset_key == row.asset_key]
-    return row, sorted(mine, key=lambda one: one.version, reverse=True)
+    changes = Lookup(snapshot).page(
+        FreshnessChangeRow, page, name="version", newest=("version",), asset_key=row.asset_key
+    )
+    return row, changes
 
 
 def _freshness(snapshot: Snapshot, asset: AssetRow, now: datetime) -> Freshness:
@@ -134,7 +137,6 @@ def _assets(snapshot: Snapshot) -> dict[str, AssetRow]:
 
 def _checks(snapshot: Snapshot, asset: AssetRow) -> list[CheckResultRow]:
     """What every check said when it ran last."""
-    rows = [row for row in snapshot.rows("check_results") if isinstance(row, CheckResultRow)]
-    mine = [row for row in rows if row.asset_key == asset.asset_key]
+    mine = Lookup(snapshot).all(CheckResultRow, asset_key=asset.asset_key)
     newest = {row.check_name: row for row in sorted(mine, key=lambda row: row.evaluated_at)}
     return [newest[name] for name in sorted(newest)]

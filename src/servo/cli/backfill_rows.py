@@ -5,21 +5,26 @@ from servo.cli.workspace import Target
 from servo.core.partitions import PartitionKey
 from servo.core.state.rows.automation import BackfillRow
 from servo.errors import Conflict, Invalid, NotFound
+from servo.projection.lookup import Lookup, Page, Paged
 from servo.projection.reader import Snapshot
 from servo.projection.time_travel import snapshot_at
 from servo.worker.backfill_view import Backfill, in_tables
 from servo.worker.instance import NOW
 
 
-def all_backfills(snapshot: Snapshot) -> list[BackfillRow]:
-    """Every backfill, newest first."""
-    rows = [row for row in snapshot.rows("backfills") if isinstance(row, BackfillRow)]
-    return sorted(rows, key=lambda row: row.created_at, reverse=True)
+def newest_backfills(snapshot: Snapshot, page: Page) -> Paged[BackfillRow]:
+    """A page of backfills, newest first."""
+    return Lookup(snapshot).page(BackfillRow, page, name="backfill_id", newest=("created_at",))
+
+
+def backfill_named(snapshot: Snapshot, name: str) -> BackfillRow | None:
+    """The backfill of exactly this id, if there is one."""
+    return next(iter(Lookup(snapshot).all(BackfillRow, backfill_id=name)), None)
 
 
 def find_backfill(snapshot: Snapshot, name: str) -> Backfill:
     """The backfill whose id begins like this."""
-    found = [row for row in all_backfills(snapshot) if row.backfill_id.startswith(name)]
+    found = Lookup(snapshot).beginning(BackfillRow, "backfill_id", name)
     exact = [row for row in found if row.backfill_id == name]
     if not found:
         raise NotFound(f"there is no backfill {name}", remedy="see `servo backfill list`")

@@ -14,7 +14,7 @@ from servo.core.state.rows.conditions import AutomationEvaluationRow, Automation
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import SensorStatus
 from servo.errors import Conflict, NotFound
-from servo.projection.lookup import Lookup
+from servo.projection.lookup import Lookup, Page, Paged
 from servo.projection.reader import Snapshot
 from servo.sdk.condition_graph import DEFAULT_SENSOR
 from servo.worker.naming import find_asset
@@ -98,11 +98,12 @@ def condition_of(snapshot: Snapshot, name: str) -> Listed:
 
 
 def evaluations_of(
-    snapshot: Snapshot, listed: Listed, *, most: int | None = None
-) -> list[AutomationEvaluationRow]:
+    snapshot: Snapshot, listed: Listed, page: Page
+) -> Paged[AutomationEvaluationRow]:
     """What was told of the condition of an asset, newest first, whichever sensor evaluated it."""
-    rows = Lookup(snapshot).rows("automation_evaluations", most=most, asset_key=listed.asset_key)
-    return [row for row in rows if isinstance(row, AutomationEvaluationRow)]
+    return Lookup(snapshot).page(
+        AutomationEvaluationRow, page, name="tick", asset_key=listed.asset_key
+    )
 
 
 def evaluation_at(snapshot: Snapshot, listed: Listed, tick: int) -> AutomationEvaluationRow:

@@ -1,9 +1,11 @@
 """Requests left in the store for whoever leads the workspace."""
 
+from servo.cli.output import console
 from servo.cli.workspace import Target
 from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Batch, Event
 from servo.core.ids import ulid
+from servo.errors import Conflict
 from servo.runtime.system import SystemEntropy
 
 
@@ -13,3 +15,20 @@ def leave(target: Target, kind: str, *events: Event) -> None:
     name = ulid(now, SystemEntropy().token_bytes(10))
     batch = Batch(id=f"{kind}-{name}", events=events, sent_at=now)
     target.store.create(target.paths.inbox_item(name), encode_batch(batch))
+
+
+def tell_left(what: str, done: str) -> None:
+    """Say what will become of something, and by whom."""
+    console().print(f"{what} will be {done} by whoever leads the workspace")
+
+
+def refuse_paused(name: str, *, paused: bool) -> None:
+    """`Conflict` if something is to be paused that is paused."""
+    if paused:
+        raise Conflict(f"{name} is paused already", remedy="leave it as it is")
+
+
+def refuse_active(name: str, *, active: bool) -> None:
+    """`Conflict` if something is to be resumed that was not stopped."""
+    if active:
+        raise Conflict(f"{name} is not paused", remedy="leave it as it is")

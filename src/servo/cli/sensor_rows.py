@@ -12,6 +12,7 @@ from servo.core.state.rows.automation import (
     SensorStateRow,
 )
 from servo.errors import Invalid, NotFound
+from servo.projection.lookup import Lookup, Page, Paged
 from servo.projection.reader import Snapshot
 
 
@@ -68,14 +69,12 @@ def pushed_sensor(found: Snapshot, name: str) -> Listed:
     return row
 
 
-def evaluations(found: Snapshot, name: str) -> list[SensorEvalRow]:
+def evaluations(found: Snapshot, name: str, page: Page) -> Paged[SensorEvalRow]:
     """What came of the evaluations of a sensor, the newest first."""
-    rows = [row for row in found.rows("sensor_evals") if isinstance(row, SensorEvalRow)]
-    mine = [row for row in rows if row.sensor_id == name]
-    return sorted(mine, key=lambda row: (row.row_version, row.eval_id), reverse=True)
+    return Lookup(found).page(SensorEvalRow, page, name="eval_id", sensor_id=name)
 
 
 def waiting_messages(found: Snapshot, name: str) -> list[SensorMessageRow]:
     """The messages that wait for a sensor, the oldest first."""
-    rows = [row for row in found.rows("sensor_messages") if isinstance(row, SensorMessageRow)]
-    return sorted((row for row in rows if row.sensor_id == name), key=lambda row: row.arrival)
+    rows = Lookup(found).all(SensorMessageRow, sensor_id=name)
+    return sorted(rows, key=lambda row: row.arrival)

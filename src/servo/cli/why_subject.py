@@ -1,25 +1,46 @@
 """Which run, task, asset or partition a question is about."""
 
-from servo.cli.run_rows import find
+from datetime import datetime
+
+from servo.cli.run_rows import find_run
 from servo.core.explain.naming import find_partition, split_subject
 from servo.core.explain.records import Records, Subject
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.rows.execution import RunRow, TaskRow
-from servo.errors import Conflict, NotFound
+from servo.errors import Conflict, Invalid, NotFound
 from servo.projection.lookup import Lookup
 from servo.projection.reader import Snapshot
+from servo.sdk.partitions_text import partitions_from_text
 from servo.worker.naming import find_asset
+from servo.worker.partition_report import Workspace
 
 
-def asset_in(snapshot: Snapshot, text: str, partition: str | None) -> Subject:
-    """The asset, or the partition of it, that `ASSET:PARTITION` means."""
+def asset_in(snapshot: Snapshot, text: str, partition: str | None, now: datetime) -> Subject:
+    """The asset, or the partition of it, that `ASSET:PARTITION` means.
+
+    A partition is known by its asset's definition, or, as of one that the asset no longer has, by
+    something on record of it.
+    """
     keys = set(snapshot.table("assets", only=["asset_key"]).column("asset_key").to_pylist())
     name, rest = (text, None) if partition is not None else split_subject(keys, text)
     asset = find_asset(keys, name)
     wanted = partition if partition is not None else rest
     if wanted is None:
         return Subject(asset)
-    return Subject(asset, find_partition(_partitions(snapshot, asset), asset, wanted))
+    defined = _defined(snapshot, asset, wanted, now)
+    return Subject(asset, defined or find_partition(_partitions(snapshot, asset), asset, wanted))
+
+
+def _defined(snapshot: Snapshot, asset_key: str, text: str, now: datetime) -> str | None:
+    """The partition that an asset's definition, as it was deployed, has under this name."""
+    workspace = Workspace(snapshot, now)
+    try:
+        definition = partitions_from_text(workspace.assets[asset_key].partitions)
+        if definition is None or text not in workspace.moment.space(definition):
+            return None
+        return definition.typed_key(text).canonical()
+    except Invalid:
+        return None  # only its code knows how it is divided, or it is no key of it
 
 
 def _partitions(snapshot: Snapshot, asset_key: str) -> set[str]:
@@ -37,11 +58,7 @@ def _partitions(snapshot: Snapshot, asset_key: str) -> set[str]:
 
 def run_in(snapshot: Snapshot, run_id: str) -> RunRow:
     """The run whose id begins like this."""
-    ids: list[str] = snapshot.table("runs", only=["run_id"]).column("run_id").to_pylist()
-    close = [name for name in ids if name.startswith(run_id)]
-    lookup = Lookup(snapshot)
-    rows = [row for name in close[:100] for row in lookup.rows("runs", run_id=name)]
-    return find([row for row in rows if isinstance(row, RunRow)], run_id)
+    return find_run(Lookup(snapshot), run_id)
 
 
 def task_in(records: Records, run: RunRow, text: str) -> TaskRow:

@@ -4,14 +4,36 @@ A table is read and merged once, however often it is asked; only what matches is
 a question costs what it finds and not what there is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Generic, TypeVar
+
+import msgspec
 
 from servo.core.state.rows.row import Row
-from servo.core.state.tables import TABLES
+from servo.core.state.tables import TABLES, TableSpec
+from servo.errors import NotFound
 from servo.projection.arrow import ArrowColumn, ArrowTable, pa, pc
 from servo.projection.parquet import to_rows
 from servo.projection.reader import Snapshot
 from servo.projection.schema import VERSION
+
+R = TypeVar("R", bound=Row)
+
+_SPECS = {spec.row: spec for spec in TABLES.values()}
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """So many of the newest rows, or of those older than the one that `before` names."""
+
+    limit: int
+    before: str | None = None
+
+
+class Paged(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
+    """The rows of one page, and the name to go on before if there are older ones."""
+
+    rows: list[R]
+    older: str | None = None
 
 
 class Lookup:
@@ -28,6 +50,39 @@ class Lookup:
         chosen = order if most is None else order.slice(0, most)
         return to_rows(TABLES[table], found.take(chosen))
 
+    def all(self, kind: type[R], **where: str) -> list[R]:
+        """The same of the table whose rows are of this kind, as they come."""
+        return _of(kind, self._matching(_SPECS[kind].name, where))
+
+    def any(self, kind: type[R], column: str, values: Sequence[str]) -> list[R]:
+        """The rows in which a column has one of these values."""
+        found = self._matching(_SPECS[kind].name, {})
+        wanted = pa.array(values, found.column(column).type)
+        return _of(kind, found.filter(pc.is_in(found.column(column), value_set=wanted)))
+
+    def beginning(self, kind: type[R], column: str, text: str) -> list[R]:
+        """The rows in which a column begins like this."""
+        found = self._matching(_SPECS[kind].name, {})
+        return _of(kind, found.filter(pc.starts_with(found.column(column), text)))
+
+    def page(
+        self, kind: type[R], page: Page, *, name: str, newest: Sequence[str] = (), **where: str
+    ) -> Paged[R]:
+        """One page of the rows that match, newest first by the columns `newest`.
+
+        `name` is the column by whose values pages begin. A page that begins before a row stays the
+        same page, however many newer ones there are by then.
+        """
+        spec = _SPECS[kind]
+        found = self._matching(spec.name, where)
+        keys = dict.fromkeys((*newest, VERSION, name))
+        order = pc.sort_indices(found, sort_keys=[(key, "descending") for key in keys])
+        start = 0 if page.before is None else _after(found.column(name).take(order), page.before)
+        chosen = found.take(order.slice(start, page.limit))
+        more = start + page.limit < len(order)
+        last = str(chosen.column(name)[-1].as_py()) if more else None
+        return Paged(rows=_of(kind, chosen), older=last)
+
     def values(self, table: str, column: str, **where: str) -> list[str]:
         """What a column holds in those rows, nulls left out."""
         return self._matching(table, where).column(column).drop_null().to_pylist()
@@ -39,6 +94,22 @@ class Lookup:
         for column, value in where.items():
             found = found.filter(_has(found.column(column), value))
         return found
+
+
+def _of(kind: type[R], found: ArrowTable) -> list[R]:
+    spec: TableSpec = _SPECS[kind]
+    return [row for row in to_rows(spec, found) if isinstance(row, kind)]
+
+
+def _after(names: ArrowColumn, before: str) -> int:
+    """The place behind the row of this name."""
+    place: int = pc.index(pc.cast(names, pa.string()), before).as_py()
+    if place < 0:
+        raise NotFound(
+            f"there is no {before} to go on before",
+            remedy="give what the end of the last page named",
+        )
+    return place + 1
 
 
 def _has(column: ArrowColumn, value: str) -> ArrowColumn:

@@ -75,6 +75,30 @@ def query(snapshot: Snapshot, sql: str, data: DataSource | None = None) -> Answe
         return Answer(columns=tuple(table.column_names), rows=_rows(table))
 
 
+# The form for people of a partition key, as `PartitionKey.display` has it.
+_SHOWN_PARTITION = r"""
+    CREATE MACRO shown_partition(key) AS array_to_string(
+        [
+            CASE WHEN contains(key, ',') THEN part.name || '=' ELSE '' END
+            || CASE part.tag
+                WHEN 's' THEN decode(from_base64(rpad(
+                    translate(part.body, '-_', '+/'), ((length(part.body) + 3) // 4 * 4)::INT, '='
+                )))
+                WHEN 't' THEN replace(part.body, '.000000Z', 'Z')
+                ELSE part.body
+            END
+            FOR part IN [
+                regexp_extract(
+                    item, '^([a-z][a-z0-9_]*)=([sibdtn]):(.*)$', ['name', 'tag', 'body']
+                )
+                FOR item IN string_split(key, ',')
+            ]
+        ],
+        ','
+    )
+"""
+
+
 class _View:
     """A table that DuckDB reads through the Arrow C interface, when it scans it."""
 
@@ -141,6 +165,7 @@ def _connection() -> Generator[Any]:
     connection = import_module("duckdb").connect(config=_CONFIG)
     try:
         _ = connection.execute("SET TimeZone = 'UTC'")
+        _ = connection.execute(_SHOWN_PARTITION)
         _ = connection.execute("SET lock_configuration = true")
         yield connection
     finally:

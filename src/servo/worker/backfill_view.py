@@ -8,6 +8,7 @@ from servo.core.state.rows.automation import BackfillChunkRow, BackfillRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
 from servo.core.state.states import ChunkState, TaskState
+from servo.projection.lookup import Lookup
 from servo.projection.reader import Snapshot
 
 
@@ -54,34 +55,29 @@ def in_state(state: State, name: str) -> Backfill | None:
 
 def in_tables(tables: Snapshot, row: BackfillRow) -> Backfill:
     """A backfill as it was published."""
-    chunks = [
-        chunk
-        for chunk in tables.rows("backfill_chunks")
-        if isinstance(chunk, BackfillChunkRow) and chunk.backfill_id == row.backfill_id
-    ]
-    names = {chunk.run_id for chunk in chunks}
-    runs = [run for run in tables.rows("runs") if isinstance(run, RunRow)]
+    lookup = Lookup(tables)
+    chunks = lookup.all(BackfillChunkRow, backfill_id=row.backfill_id)
+    names = [chunk.run_id for chunk in chunks if chunk.run_id is not None]
     return Backfill(
         row=row,
         chunks=sorted(chunks, key=lambda chunk: chunk.chunk_index),
-        runs={run.run_id: run for run in runs if run.run_id in names},
+        runs={run.run_id: run for run in lookup.any(RunRow, "run_id", names)},
     )
 
 
 def partition_states(tables: Snapshot, found: Backfill, keys: Sequence[str]) -> dict[str, str]:
     """What became of each partition of a backfill, in order."""
     states = dict.fromkeys(keys, "waiting")
-    open_runs: set[str | None] = set()
+    open_runs: list[str] = []
     for chunk in found.chunks:
         if chunk.finished_at is None:
-            open_runs.add(chunk.run_id)
+            open_runs += [chunk.run_id] if chunk.run_id is not None else []
             states |= dict.fromkeys(chunk.partition_keys, "planned")
         else:
             states |= dict.fromkeys(chunk.partition_keys, "succeeded")
             states |= dict.fromkeys(chunk.failed_partition_keys, "failed")
-    for task in tables.rows("tasks") if open_runs else ():
-        if isinstance(task, TaskRow) and task.run_id in open_runs and task.partition_key in states:
-            key = task.partition_key
+    for task in Lookup(tables).any(TaskRow, "run_id", open_runs) if open_runs else ():
+        if (key := task.partition_key) in states:
             states[key] = _with(states[key], task.state)
     return states
 

@@ -2,12 +2,16 @@
 
 from typing import Any, cast
 
+import pytest
+
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import ManualSource
 from servo.core.events.schedules import ScheduleUpserted
+from servo.core.state.rows.execution import RunRow
 from servo.core.state.tables import TABLES, Residency
-from servo.projection.lookup import Lookup
+from servo.errors import NotFound
+from servo.projection.lookup import Lookup, Page, Paged
 from servo.projection.reader import Reader
 from servo.testing.explaining import StateTables
 from servo.testing.workspaces import StoredStory
@@ -92,3 +96,57 @@ def test_several_columns_must_all_have_their_values_and_nulls_have_none() -> Non
     assert lookup.rows("tasks", partition_key="p") == []
     assert lookup.values("tasks", "partition_key") == []
     assert sorted(lookup.values("tasks", "asset_key", run_id="run_1")) == ["ns/a", "ns/b"]
+
+
+# --- pages ----------------------------------------------------------------------------------------
+
+
+def many_runs(count: int = 5) -> Lookup:
+    story = StoredStory()
+    for number in range(count):
+        story.request(f"run_{number}", source=ManualSource(user_id="ada" if number % 2 else "bob"))
+        story.publish()
+    return Lookup(Reader(story.store, story.paths).snapshot())
+
+
+def names(paged: Paged[RunRow]) -> list[str]:
+    return [row.run_id for row in paged.rows]
+
+
+def test_pages_follow_each_other_without_a_gap_and_the_last_one_says_so() -> None:
+    lookup, seen, page = many_runs(), list[str](), Page(limit=2)
+    while True:
+        found = lookup.page(RunRow, page, name="run_id", newest=("created_at",))
+        seen += names(found)
+        if found.older is None:
+            break
+        assert found.older == seen[-1]
+        page = Page(limit=2, before=found.older)
+    assert seen == ["run_4", "run_3", "run_2", "run_1", "run_0"]
+
+
+def test_a_page_that_is_just_full_is_the_last_if_nothing_is_older() -> None:
+    found = many_runs().page(RunRow, Page(limit=5), name="run_id")
+    assert (len(found.rows), found.older) == (5, None)
+
+
+def test_a_page_before_a_name_stays_what_it_was_when_newer_ones_come() -> None:
+    page = Page(limit=2, before="run_3")
+    for count in (5, 8):
+        found = many_runs(count).page(RunRow, page, name="run_id", newest=("created_at",))
+        assert names(found) == ["run_2", "run_1"]
+
+
+def test_a_name_that_is_not_there_is_refused() -> None:
+    with pytest.raises(NotFound, match="no run_9 to go on before"):
+        _ = many_runs().page(RunRow, Page(limit=2, before="run_9"), name="run_id")
+
+
+def test_rows_are_found_by_how_they_begin_and_by_a_list_of_values() -> None:
+    lookup = many_runs()
+    assert len(lookup.beginning(RunRow, "run_id", "run_")) == 5
+    assert [row.run_id for row in lookup.beginning(RunRow, "run_id", "run_3")] == ["run_3"]
+    some = lookup.any(RunRow, "run_id", ["run_1", "run_4", "nowhere"])
+    assert sorted(row.run_id for row in some) == ["run_1", "run_4"]
+    assert lookup.any(RunRow, "run_id", []) == []
+    assert [row.run_id for row in lookup.all(RunRow, run_id="run_2")] == ["run_2"]

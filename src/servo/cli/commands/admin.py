@@ -7,6 +7,7 @@ import click
 
 from servo.cli import admin_output
 from servo.cli.commands.limits import pool, quota
+from servo.cli.options import json_option
 from servo.cli.output import EXIT_CODES, emit_json, progress
 from servo.cli.republish import republish
 from servo.cli.workspace import Target, of_a_workspace
@@ -29,8 +30,6 @@ from servo.runtime.deployment import open_world
 FOUND_PROBLEMS = EXIT_CODES[Corrupt]
 DECLINED = 1
 
-as_json = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
-
 
 @click.group()
 def admin() -> None:
@@ -42,7 +41,7 @@ admin.add_command(quota)
 
 
 @admin.command("inspect")
-@as_json
+@json_option
 @of_a_workspace
 def inspect_(*, target: Target, json_: bool) -> None:
     """Show what is stored for a workspace, without opening it."""
@@ -56,7 +55,7 @@ def inspect_(*, target: Target, json_: bool) -> None:
 
 
 @admin.command("verify", short_help="Check every byte, and the projection against the ledger.")
-@as_json
+@json_option
 @of_a_workspace
 def verify_(*, target: Target, json_: bool) -> int:
     """Check every byte that is stored, and the projection against the ledger.
@@ -81,7 +80,7 @@ def verify_(*, target: Target, json_: bool) -> int:
 @admin.command("rebuild", short_help="Make the projection again from the ledger.")
 @click.option("--check", is_flag=True, help="Change nothing; show what would differ.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@as_json
+@json_option
 @of_a_workspace
 def rebuild_(*, target: Target, check: bool, yes: bool, json_: bool) -> int:
     """Make the projection again from the whole ledger, and publish it.
@@ -139,7 +138,7 @@ def _agreed(comparison: Comparison, *, yes: bool, json_: bool) -> bool:
 @admin.command("gc", short_help="Delete what no kept version needs; archive old entries.")
 @click.option("--dry-run", is_flag=True, help="Delete nothing; say what would be.")
 @click.option("--plans", is_flag=True, help="Also plans that no event names; reads the ledger.")
-@as_json
+@json_option
 @of_a_workspace
 def gc_(*, target: Target, dry_run: bool, plans: bool, json_: bool) -> int:
     """Delete what no kept version of the projection needs, and archive old ledger entries.

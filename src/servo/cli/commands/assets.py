@@ -16,7 +16,8 @@ from servo.cli.asset_rows import (
     verdict,
 )
 from servo.cli.completing import asset_keys
-from servo.cli.leaving import leave
+from servo.cli.leaving import leave, tell_left
+from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, instant, number, plural, size
 from servo.cli.tables import facts, grid
 from servo.cli.workspace import Target, of_a_workspace
@@ -25,6 +26,7 @@ from servo.core.freshness import FreshnessState
 from servo.core.state.rows.assets import AssetRow, CheckResultRow, MaterializationRow
 from servo.core.state.rows.conditions import FreshnessChangeRow
 from servo.errors import Conflict
+from servo.projection.lookup import Page, Paged
 from servo.projection.reader import Reader
 from servo.sdk.metadata import decode_metadata
 from servo.worker.naming import find_asset
@@ -46,7 +48,6 @@ FRESHNESS_STYLE = {
 }
 
 _key = click.argument("key", shell_complete=asset_keys)
-_json = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
 
 
 @click.group("asset")
@@ -56,7 +57,7 @@ def asset() -> None:
 
 @asset.command("show", short_help="One asset and its latest output.")
 @_key
-@_json
+@json_option
 @of_a_workspace
 def show(*, target: Target, key: str, json_: bool) -> None:
     """Show what defines the asset KEY, and what was made of it last.
@@ -84,28 +85,26 @@ def show(*, target: Target, key: str, json_: bool) -> None:
 
 @asset.command("history", short_help="What was made of an asset.")
 @_key
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many.")
+@paged
 @click.option("--freshness", is_flag=True, help="How fresh it was instead: each change.")
-@_json
+@json_option
 @of_a_workspace
-def history(*, target: Target, key: str, limit: int, freshness: bool, json_: bool) -> None:
+def history(*, target: Target, key: str, page: Page, freshness: bool, json_: bool) -> None:
     """List the outputs of the asset KEY, newest first, and what became of each."""
     reader = Reader(target.store, target.paths)
     if freshness:
-        found, changes = reader.read(lambda snapshot: freshness_history(snapshot, key))
-        _tell_freshness(found, changes[:limit], json_=json_)
+        found, changes = reader.read(lambda snapshot: freshness_history(snapshot, key, page))
+        _tell_freshness(found, changes, json_=json_)
         return
-    row, made, late = reader.read(lambda snapshot: history_of(snapshot, key))
+    made = reader.read(lambda snapshot: history_of(snapshot, key, page))
+    row, outputs = made.asset, made.outputs.rows
     if json_:
         emit_json(
-            [
-                {**msgspec.to_builtins(one), "verdict": verdict(row, one).value}
-                for one in made[:limit]
-            ]
+            [{**msgspec.to_builtins(one), "verdict": verdict(row, one).value} for one in outputs]
         )
         return
     table = grid("output", "made", "run", "rows", "size", "what became of it", whole=3)
-    for one in made[:limit]:
+    for one in outputs:
         told = verdict(row, one)
         rows = "" if one.row_count is None else number(one.row_count)
         stored = "" if one.byte_size is None else size(one.byte_size)
@@ -114,17 +113,16 @@ def history(*, target: Target, key: str, limit: int, freshness: bool, json_: boo
             one.materialization_id, instant(one.created_at), one.run_id, rows, stored, fate
         )
     out = console()
-    out.print(table if made else _never(row))
-    if len(made) > limit:
-        out.print(f"and {plural(len(made) - limit, 'older one')}; see more with --limit")
-    if late:
-        out.print(f"{plural(late, 'success', 'successes')} came too late to count")
+    out.print(table if outputs else _never(row))
+    tell_older(made.outputs.older)
+    if made.late:
+        out.print(f"{plural(made.late, 'success', 'successes')} came too late to count")
 
 
 @asset.command("wipe", short_help="Forget what was made of an asset.")
 @_key
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@_json
+@json_option
 @of_a_workspace
 def wipe(*, target: Target, key: str, yes: bool, json_: bool) -> None:
     """Forget what was made of the asset KEY: it counts as never materialized.
@@ -142,22 +140,23 @@ def wipe(*, target: Target, key: str, yes: bool, json_: bool) -> None:
     if json_:
         emit_json({"asset_key": found, "requested": "wipe"})
     else:
-        console().print(f"{found} will be wiped by whoever leads the workspace")
+        tell_left(found, "wiped")
 
 
-def _tell_freshness(row: AssetRow, changes: list[FreshnessChangeRow], *, json_: bool) -> None:
+def _tell_freshness(row: AssetRow, changes: Paged[FreshnessChangeRow], *, json_: bool) -> None:
     if json_:
-        emit_json(changes)
+        emit_json(changes.rows)
         return
-    if not changes:
+    if not changes.rows:
         never = "was not judged yet" if row.freshness_policy else "has no freshness policy"
         console().print(f"{row.asset_key} {never}")
         return
     table = grid("since", "freshness", "before", whole=1)
-    for one in changes:
+    for one in changes.rows:
         state = Text(one.state.value, FRESHNESS_STYLE[one.state])
         table.add_row(instant(one.changed_at), state, one.previous.value)
     console().print(table)
+    tell_older(changes.older)
 
 
 # --- words ----------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from servo.cli.code import as_dagster_option, code_or_selection
 from servo.cli.completing import asset_keys
 from servo.cli.condition_rows import (
     Listed,
+    Told,
     all_conditions,
     condition_of,
     evaluation_at,
@@ -22,7 +23,8 @@ from servo.cli.condition_rows import (
 from servo.cli.condition_trees import draw
 from servo.cli.desks import desk_for
 from servo.cli.hosts import read_code
-from servo.cli.leaving import leave
+from servo.cli.leaving import leave, refuse_active, refuse_paused, tell_left
+from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, instant, plural
 from servo.cli.tables import facts, grid
 from servo.cli.workspace import Target, Where, at_a_workspace, of_a_workspace
@@ -32,8 +34,9 @@ from servo.core.events.sensors import SensorPaused, SensorResumed
 from servo.core.keys import AssetKey
 from servo.core.state.rows.conditions import AutomationEvaluationRow
 from servo.core.state.states import SensorStatus
-from servo.errors import Conflict, NotFound
+from servo.errors import NotFound
 from servo.projection.arrow import without_pandas
+from servo.projection.lookup import Page
 from servo.projection.reader import Reader, Snapshot
 from servo.sdk.condition_sensors import sensors_of_conditions
 from servo.sdk.project import Project
@@ -44,7 +47,6 @@ from servo.worker.evaluating.desk import Desk
 MOST_NAMED = 10
 
 _asset = click.argument("asset", shell_complete=asset_keys)
-_json = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
 
 
 class Foreseen(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +64,7 @@ def automation() -> None:
 
 
 @automation.command("list", short_help="Every asset with a condition.")
-@_json
+@json_option
 @of_a_workspace
 def list_(*, target: Target, json_: bool) -> None:
     """List the assets that have an automation condition, with who evaluates it and what came of it.
@@ -89,7 +91,7 @@ def list_(*, target: Target, json_: bool) -> None:
 @automation.command("show", short_help="Why a condition is true or not.")
 @_asset
 @click.option("--tick", type=click.IntRange(1), help="An older evaluation, by its number.")
-@_json
+@json_option
 @of_a_workspace
 def show(*, target: Target, asset: str, tick: int | None, json_: bool) -> None:
     """Draw the newest recorded evaluation of the condition of ASSET: each part, and its value."""
@@ -99,7 +101,8 @@ def show(*, target: Target, asset: str, tick: int | None, json_: bool) -> None:
         listed = condition_of(snapshot, asset)
         if tick is not None:
             return listed, evaluation_at(snapshot, listed, tick)
-        return listed, next(iter(evaluations_of(snapshot, listed, most=1)), None)
+        newest = evaluations_of(snapshot, listed, Page(limit=1)).rows
+        return listed, next(iter(newest), None)
 
     listed, row = Reader(target.store, target.paths).read(read)
     tree = None if row is None else read_tree(row.tree)
@@ -121,17 +124,18 @@ def show(*, target: Target, asset: str, tick: int | None, json_: bool) -> None:
 
 @automation.command("history", short_help="What came of its evaluations.")
 @_asset
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many.")
-@_json
+@paged
+@json_option
 @of_a_workspace
-def history(*, target: Target, asset: str, limit: int, json_: bool) -> None:
+def history(*, target: Target, asset: str, page: Page, json_: bool) -> None:
     """List the evaluations of the condition of ASSET that there was something to tell of."""
     without_pandas()
-    rows = Reader(target.store, target.paths).read(
-        lambda found: with_runs(
-            found, evaluations_of(found, condition_of(found, asset), most=limit)
-        )
-    )
+
+    def read(found: Snapshot) -> tuple[list[Told], str | None]:
+        told = evaluations_of(found, condition_of(found, asset), page)
+        return with_runs(found, told.rows), told.older
+
+    rows, older = Reader(target.store, target.paths).read(read)
     if json_:
         emit_json([{**_without_tree(row.evaluation), "run_id": row.run_id} for row in rows])
         return
@@ -143,6 +147,7 @@ def history(*, target: Target, asset: str, limit: int, json_: bool) -> None:
             str(one.tick), instant(one.evaluated_at), asked, row.run_id or "", one.sensor_id
         )
     console().print(table if rows else "not evaluated yet: `servo dev` does that")
+    tell_older(older)
 
 
 @automation.command("pause", short_help="Let a sensor evaluate no more.")
@@ -154,10 +159,9 @@ def pause(*, target: Target, sensor: str | None) -> None:
     Without a name: the one that Servo has for all conditions that no other sensor evaluates.
     """
     name, status = Reader(target.store, target.paths).read(lambda found: find_sensor(found, sensor))
-    if status is SensorStatus.PAUSED:
-        raise Conflict(f"{name} is paused already", remedy="leave it as it is")
+    refuse_paused(name, paused=status is SensorStatus.PAUSED)
     leave(target, "sensor", SensorPaused(sensor_id=name, changed_by="servo automation pause"))
-    console().print(f"{name} will be paused by whoever leads the workspace")
+    tell_left(name, "paused")
 
 
 @automation.command("resume", short_help="Let a sensor evaluate again.")
@@ -166,17 +170,16 @@ def pause(*, target: Target, sensor: str | None) -> None:
 def resume(*, target: Target, sensor: str | None) -> None:
     """Resume SENSOR. What happened while it was paused is news to its next evaluation."""
     name, status = Reader(target.store, target.paths).read(lambda found: find_sensor(found, sensor))
-    if status is not SensorStatus.PAUSED:
-        raise Conflict(f"{name} is not paused", remedy="leave it as it is")
+    refuse_active(name, active=status is not SensorStatus.PAUSED)
     leave(target, "sensor", SensorResumed(sensor_id=name, changed_by="servo automation resume"))
-    console().print(f"{name} will be resumed by whoever leads the workspace")
+    tell_left(name, "resumed")
 
 
 @automation.command("evaluate", short_help="What conditions would ask for now.")
 @click.argument("code", required=False)
 @click.argument("select", nargs=-1)
 @as_dagster_option
-@_json
+@json_option
 @at_a_workspace
 def evaluate(
     *,

@@ -15,14 +15,17 @@ from servo.cli.backfill_display import (
     tell_outline,
 )
 from servo.cli.backfill_rows import (
-    all_backfills,
+    backfill_named,
     find_backfill,
+    newest_backfills,
     now_in,
+    shown_key,
 )
 from servo.cli.code import as_dagster_option, code_or_selection
 from servo.cli.commands.materialize import CODE_LABEL, read_tags, with_workers
 from servo.cli.completing import backfill_ids
 from servo.cli.hosts import Code, Host, open_host, read_code, who_works_in
+from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, plural
 from servo.cli.partitions import Dynamic
 from servo.cli.telling import deploy_now, tell_workspace
@@ -32,6 +35,7 @@ from servo.core.keys import AssetKey
 from servo.core.state.rows.automation import BackfillRow
 from servo.errors import Conflict, NotFound, Unavailable
 from servo.ledger.paths import Paths
+from servo.projection.lookup import Page
 from servo.projection.reader import Reader, Snapshot
 from servo.runtime.deployment import open_world
 from servo.runtime.system import SystemClock, SystemEntropy
@@ -54,7 +58,6 @@ from servo.worker.backfilling import (
 from servo.worker.chunks import frozen_partitions
 from servo.worker.guest import Guest
 
-_json = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
 _wait = click.option("--wait", "wait_", is_flag=True, help="Wait until it is over.")
 _id = click.argument("backfill_id", shell_complete=backfill_ids)
 
@@ -102,7 +105,7 @@ def backfill() -> None:
 @_wait
 @with_workers
 @as_dagster_option
-@_json
+@json_option
 @at_a_workspace
 def create(  # noqa: PLR0913 - the options of the command
     *,
@@ -142,7 +145,7 @@ def create(  # noqa: PLR0913 - the options of the command
 @click.argument("select", nargs=-1)
 @_what
 @as_dagster_option
-@_json
+@json_option
 @at_a_workspace
 def preview(
     *,
@@ -165,22 +168,25 @@ def preview(
 
 
 @backfill.command("list", short_help="The newest backfills.")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many.")
-@_json
+@paged
+@json_option
 @of_a_workspace
-def list_(*, target: Target, limit: int, json_: bool) -> None:
+def list_(*, target: Target, page: Page, json_: bool) -> None:
     """List the newest backfills."""
-    rows = Reader(target.store, target.paths).read(all_backfills)[:limit]
+    found = Reader(target.store, target.paths).read(
+        lambda snapshot: newest_backfills(snapshot, page)
+    )
     if json_:
-        emit_json(rows)
+        emit_json(found.rows)
         return
-    tell_list(rows)
+    tell_list(found.rows)
+    tell_older(found.older)
 
 
 @backfill.command("show", short_help="One backfill and its runs.")
 @_id
 @click.option("--partitions", is_flag=True, help="Every partition instead of every run.")
-@_json
+@json_option
 @of_a_workspace
 def show(*, target: Target, backfill_id: str, partitions: bool, json_: bool) -> None:
     """Show how a backfill stands. The beginning of BACKFILL_ID is enough."""
@@ -192,8 +198,8 @@ def show(*, target: Target, backfill_id: str, partitions: bool, json_: bool) -> 
 
     found, states = Reader(target.store, target.paths).read(read)
     if json_:
-        shown = {"backfill": found.row, "chunks": found.chunks, "partitions": states}
-        emit_json(shown)
+        named = {shown_key(key): state for key, state in states.items()}
+        emit_json({"backfill": found.row, "chunks": found.chunks, "partitions": named})
         return
     tell_details(found, states, partitions=partitions)
 
@@ -233,7 +239,7 @@ def cancel(*, where: Where, backfill_id: str) -> None:
 @_wait
 @with_workers
 @as_dagster_option
-@_json
+@json_option
 @at_a_workspace
 def retry_failed(  # noqa: PLR0913 - the options of the command
     *,
@@ -264,7 +270,7 @@ def retry_failed(  # noqa: PLR0913 - the options of the command
 @click.argument("code", required=False)
 @with_workers
 @as_dagster_option
-@_json
+@json_option
 @at_a_workspace
 def wait(
     *,
@@ -373,19 +379,17 @@ def _begin(
 def _refuse_other(where: Where, event: BackfillCreated) -> None:
     """`Conflict` if the id of the request was used for something else."""
     snapshot = now_in(_target(where))
-    rows = all_backfills(snapshot) if snapshot is not None else []
-    for row in rows:
-        known = row.backfill_id == event.backfill_id
-        if known and row.request_fingerprint != event.request_fingerprint:
-            raise Conflict(
-                f"the request {event.client_request_id!r} has made {row.backfill_id}, "
-                "and asked for something else",
-                remedy="use another --request-id, or none",
-            )
+    row = None if snapshot is None else backfill_named(snapshot, event.backfill_id)
+    if row is not None and row.request_fingerprint != event.request_fingerprint:
+        raise Conflict(
+            f"the request {event.client_request_id!r} has made {row.backfill_id}, "
+            "and asked for something else",
+            remedy="use another --request-id, or none",
+        )
 
 
 def _there(snapshot: Snapshot, name: str) -> bool:
-    return any(row.backfill_id == name for row in all_backfills(snapshot))
+    return backfill_named(snapshot, name) is not None
 
 
 def _by_whom(where: Where, name: str) -> str:
@@ -427,7 +431,8 @@ def _watch(target: Target, name: str, *, json_: bool) -> Backfill:
 
 def _tell(found: Backfill, *, json_: bool) -> int:
     if json_:
-        emit_json({"backfill": found.row, "failed": found.failed()})
+        failed = [shown_key(key) for key in found.failed()]
+        emit_json({"backfill": found.row, "failed": failed})
     else:
         tell_backfill(found)
     return exit_code_of(found.row)

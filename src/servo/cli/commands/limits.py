@@ -8,7 +8,8 @@ import click
 from rich import box
 from rich.table import Table
 
-from servo.cli.leaving import leave
+from servo.cli.leaving import leave, tell_left
+from servo.cli.options import json_option
 from servo.cli.output import console, emit_json
 from servo.cli.workspace import Target, of_a_workspace
 from servo.core.events.quotas import PoolLimitSet, QuotaSet
@@ -18,8 +19,6 @@ from servo.projection.reader import Reader
 
 WORKSPACE = "workspace"
 POOL = "pool"
-
-as_json = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
 
 
 @click.group("pool")
@@ -34,7 +33,7 @@ def pool() -> None:
 def set_(*, target: Target, name: str, limit: int) -> None:
     """Let at most LIMIT tasks of the pool NAME run at once; 0 holds all of them back."""
     leave(target, "pool", PoolLimitSet(pool=name, limit=limit))
-    console().print(f"the pool {name} will be limited to {limit} by whoever leads the workspace")
+    tell_left(f"the pool {name}", f"limited to {limit}")
 
 
 @pool.command("remove", short_help="Lift the limit of a pool.")
@@ -43,11 +42,11 @@ def set_(*, target: Target, name: str, limit: int) -> None:
 def remove(*, target: Target, name: str) -> None:
     """Lift the limit of the pool NAME."""
     leave(target, "pool", PoolLimitSet(pool=name, limit=None))
-    console().print(f"the limit of the pool {name} will be lifted by whoever leads the workspace")
+    tell_left(f"the limit of the pool {name}", "lifted")
 
 
 @pool.command("list", short_help="The limits there are.")
-@as_json
+@json_option
 @of_a_workspace
 def list_(*, target: Target, json_: bool) -> None:
     """List the pools that have a limit."""
@@ -67,7 +66,7 @@ def list_(*, target: Target, json_: bool) -> None:
 @click.command("quota", short_help="Limit a whole workspace.")
 @click.option("--max-parallel", type=click.IntRange(0), help="Tasks that run at once.")
 @click.option("--max-runs", type=click.IntRange(0), help="Runs that are at work at once.")
-@as_json
+@json_option
 @of_a_workspace
 def quota(*, target: Target, max_parallel: int | None, max_runs: int | None, json_: bool) -> None:
     """Limit what runs at once in a workspace; without an option, show the limits."""
@@ -78,7 +77,7 @@ def quota(*, target: Target, max_parallel: int | None, max_runs: int | None, jso
         raise Invalid("--json shows limits and sets none", remedy="leave it out, or the others")
     event = QuotaSet(max_concurrent_tasks=max_parallel, max_concurrent_runs=max_runs)
     leave(target, "quota", event)
-    console().print("the limits will be set by whoever leads the workspace")
+    tell_left("the limits", "set")
 
 
 def _show(target: Target, *, json_: bool) -> None:

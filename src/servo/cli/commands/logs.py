@@ -7,13 +7,14 @@ import click
 
 from servo.cli.completing import asset_keys, run_ids
 from servo.cli.output import console
-from servo.cli.run_rows import all_runs, find
+from servo.cli.run_rows import find_run, newest_runs
 from servo.cli.workspace import Target, of_a_workspace
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import TERMINAL_RUN_STATES
 from servo.errors import NotFound
 from servo.ledger.paths import unquoted
 from servo.ports.object_store import ObjectMeta
+from servo.projection.lookup import Lookup, Page
 from servo.projection.reader import Reader
 
 LOOK_EVERY = 0.3
@@ -120,9 +121,9 @@ def _await_run(reader: Reader, run_id: str | None) -> RunRow:
 
 
 def _run(reader: Reader, run_id: str | None) -> RunRow:
-    rows = reader.read(all_runs)
     if run_id is not None:
-        return find(rows, run_id)
-    if not rows:
+        return reader.read(lambda snapshot: find_run(Lookup(snapshot), run_id))
+    newest = reader.read(lambda snapshot: newest_runs(snapshot, Page(limit=1))).rows
+    if not newest:
         raise NotFound("there is no run yet", remedy="`servo materialize` makes one")
-    return rows[0]
+    return newest[0]

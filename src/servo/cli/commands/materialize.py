@@ -12,6 +12,7 @@ from rich.text import Text
 from servo.cli.code import as_dagster_option, code_or_selection
 from servo.cli.completing import run_ids
 from servo.cli.hosts import Host, open_host, read_code
+from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, plural
 from servo.cli.partitions import NamedPartitions, named, partitions_of, with_partitions
 from servo.cli.run_display import Ended, summary, wait_for
@@ -44,9 +45,6 @@ def with_workers(command: Command) -> Command:
     return click.option(
         "--workers", type=click.IntRange(1), default=2, show_default=True, help="Processes."
     )(command)
-
-
-json_option = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
 
 
 @click.command("materialize")

@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from servo.cli.completing import asset_keys
+from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, number, plural
 from servo.cli.tables import facts, grid
 from servo.cli.workspace import Target, Where, at_a_workspace, of_a_workspace
@@ -21,7 +22,6 @@ from servo.worker.partition_report import Report, Workspace
 SHOWN = 40
 STALE = "stale"
 
-_json = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
 _key = click.argument("asset", shell_complete=asset_keys)
 
 
@@ -42,7 +42,7 @@ def partitions() -> None:
 
 @partitions.command("status", short_help="Count the partitions of an asset.")
 @_key
-@_json
+@json_option
 @of_a_workspace
 def status(*, target: Target, asset: str, json_: bool) -> None:
     """Count the partitions of ASSET by how they stand, and say why some are stale."""
@@ -70,7 +70,7 @@ def status(*, target: Target, asset: str, json_: bool) -> None:
     help="Those that stand like this.",
 )
 @click.option("--limit", type=click.IntRange(1), help=f"So many lines; {SHOWN} for people.")
-@_json
+@json_option
 @of_a_workspace
 def list_(
     *, target: Target, asset: str, wanted: str | None, limit: int | None, json_: bool
@@ -101,7 +101,7 @@ def list_(
 @partitions.command("add", short_help="Add keys to a set of dynamic partitions.")
 @click.argument("set_name", metavar="SET")
 @click.argument("keys", nargs=-1, required=True)
-@_json
+@json_option
 @at_a_workspace
 def add(*, where: Where, set_name: str, keys: Sequence[str], json_: bool) -> None:
     """Add KEYS to the set of dynamic partitions called SET; those that are in it stay."""
@@ -114,7 +114,7 @@ def add(*, where: Where, set_name: str, keys: Sequence[str], json_: bool) -> Non
 @partitions.command("delete", short_help="Remove keys from a set of dynamic partitions.")
 @click.argument("set_name", metavar="SET")
 @click.argument("keys", nargs=-1, required=True)
-@_json
+@json_option
 @at_a_workspace
 def delete(*, where: Where, set_name: str, keys: Sequence[str], json_: bool) -> None:
     """Remove KEYS from the set of dynamic partitions called SET. What was made of them stays."""

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from servo.cli.code import as_dagster_option, find_code
+from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, plural
 from servo.cli.tables import grid
 from servo.errors import Conflict
@@ -30,7 +31,7 @@ def revenue(orders):
 
 @click.command("list")
 @click.argument("code", required=False)
-@click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
+@json_option
 @as_dagster_option
 def list_(*, code: str | None, json_: bool, as_dagster: bool) -> None:
     """List the assets of CODE, a file or a module, in an order they can be made in."""

@@ -2,7 +2,8 @@
 
 import click
 
-from servo.cli.leaving import leave
+from servo.cli.leaving import leave, tell_left
+from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, instant
 from servo.cli.tables import grid
 from servo.cli.workspace import Target, of_a_workspace
@@ -19,7 +20,7 @@ def quarantine() -> None:
 
 
 @quarantine.command("list", short_help="What waits for a decision.")
-@click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
+@json_option
 @of_a_workspace
 def list_(*, target: Target, json_: bool) -> None:
     """List the outputs that wait for a decision, newest first."""
@@ -73,4 +74,4 @@ def _decide(target: Target, output: str, *, approved: bool, reason: str) -> None
     )
     leave(target, "quarantine", event)
     done = "let through" if approved else "kept back for good"
-    console().print(f"{event.materialization_id} will be {done} by whoever leads the workspace")
+    tell_left(event.materialization_id, done)

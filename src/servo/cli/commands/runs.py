@@ -7,15 +7,17 @@ from rich.text import Text
 
 from servo.cli.commands.materialize import retry
 from servo.cli.completing import run_ids
-from servo.cli.leaving import leave
+from servo.cli.leaving import leave, tell_left
+from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, instant
-from servo.cli.run_rows import all_runs, find, run_and_tasks
+from servo.cli.run_rows import find_run, newest_runs, run_and_tasks
 from servo.cli.tables import grid
 from servo.cli.workspace import Target, of_a_workspace
 from servo.core.events.runs import RunCancelRequested
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
 from servo.errors import Conflict
+from servo.projection.lookup import Lookup, Page
 from servo.projection.reader import Reader
 
 COLOURS = {
@@ -35,25 +37,26 @@ def run() -> None:
 
 
 @run.command("list", short_help="The newest runs.")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many.")
-@click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
+@paged
+@json_option
 @of_a_workspace
-def list_(*, target: Target, limit: int, json_: bool) -> None:
+def list_(*, target: Target, page: Page, json_: bool) -> None:
     """List the newest runs."""
-    rows = Reader(target.store, target.paths).read(all_runs)[:limit]
+    found = Reader(target.store, target.paths).read(lambda snapshot: newest_runs(snapshot, page))
     if json_:
-        emit_json(rows)
+        emit_json(found.rows)
         return
     table = grid("run", "state", "tasks", "began", "took", whole=2)
-    for row in rows:
+    for row in found.rows:
         began = instant(row.created_at)
         table.add_row(row.run_id, coloured(row.state), _counts(row), began, _took(row))
-    console().print(table if rows else "no runs yet: `servo materialize` makes one")
+    console().print(table if found.rows else "no runs yet: `servo materialize` makes one")
+    tell_older(found.older)
 
 
 @run.command("show", short_help="One run and its tasks.")
 @click.argument("run_id", shell_complete=run_ids)
-@click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
+@json_option
 @of_a_workspace
 def show(*, target: Target, run_id: str, json_: bool) -> None:
     """Show one run and its tasks. The beginning of RUN_ID is enough."""
@@ -82,12 +85,14 @@ def show(*, target: Target, run_id: str, json_: bool) -> None:
 @of_a_workspace
 def cancel(*, target: Target, run_id: str, reason: str) -> None:
     """Stop a run: nothing of it starts any more, and what runs is interrupted."""
-    row = find(Reader(target.store, target.paths).read(all_runs), run_id)
+    row = Reader(target.store, target.paths).read(
+        lambda snapshot: find_run(Lookup(snapshot), run_id)
+    )
     if row.state in TERMINAL_RUN_STATES:
         raise Conflict(f"{row.run_id} has ended: {row.state.value}", remedy="leave it as it is")
     event = RunCancelRequested(run_id=row.run_id, requested_by="servo run cancel", reason=reason)
     leave(target, "cancel", event)
-    console().print(f"{row.run_id} will be stopped by whoever leads the workspace")
+    tell_left(row.run_id, "stopped")
 
 
 run.add_command(retry)

@@ -12,7 +12,8 @@ from servo.cli.code import as_dagster_option
 from servo.cli.commands.materialize import exit_code_of, tell, with_workers
 from servo.cli.desks import desk_for
 from servo.cli.hosts import open_host, read_code
-from servo.cli.leaving import leave
+from servo.cli.leaving import leave, refuse_active, refuse_paused, tell_left
+from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, instant, plural
 from servo.cli.run_display import wait_for
 from servo.cli.tables import facts, grid
@@ -25,7 +26,8 @@ from servo.core.state.rows.automation import (
     ScheduleTickRow,
 )
 from servo.core.state.states import ScheduleStatus
-from servo.errors import Conflict, Invalid, NotFound
+from servo.errors import Invalid, NotFound
+from servo.projection.lookup import Lookup, Page, Paged
 from servo.projection.reader import Reader, Snapshot
 from servo.runtime.system import SystemClock, SystemEntropy
 from servo.sdk.triggers import find_schedule
@@ -34,7 +36,6 @@ from servo.worker.evaluating.messages import Evaluated, Tick
 from servo.worker.evaluating.schedules import evaluate_tick, tick_id
 from servo.worker.triggers.schedules import DueTick, ticked
 
-_json = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
 _COLOURS = {
     TickStatus.TRIGGERED.value: "green",
     TickStatus.FAILED.value: "red",
@@ -57,7 +58,7 @@ def schedule() -> None:
 
 
 @schedule.command("list", short_help="Every schedule, and its next tick.")
-@_json
+@json_option
 @of_a_workspace
 def list_(*, target: Target, json_: bool) -> None:
     """List the schedules that were deployed, with their last and their next tick."""
@@ -81,12 +82,14 @@ def list_(*, target: Target, json_: bool) -> None:
 
 @schedule.command("show", short_help="One schedule and its newest ticks.")
 @click.argument("name")
-@_json
+@json_option
 @of_a_workspace
 def show(*, target: Target, name: str, json_: bool) -> None:
     """Show how the schedule NAME is defined and what its newest ticks came to."""
     reader = Reader(target.store, target.paths)
-    row, ticks = reader.read(lambda found: (_one(found, target, name), _ticks(found, name)[:10]))
+    newest = Page(limit=10)
+    row, told = reader.read(lambda found: (_one(found, target, name), _ticks(found, name, newest)))
+    ticks = told.rows
     if json_:
         emit_json({"schedule": row, "ticks": ticks})
         return
@@ -108,17 +111,18 @@ def show(*, target: Target, name: str, json_: bool) -> None:
 
 @schedule.command("ticks", short_help="What came of its ticks.")
 @click.argument("name")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many.")
-@_json
+@paged
+@json_option
 @of_a_workspace
-def ticks(*, target: Target, name: str, limit: int, json_: bool) -> None:
+def ticks(*, target: Target, name: str, page: Page, json_: bool) -> None:
     """List the newest ticks of the schedule NAME: runs, skips and failures, each with its why."""
     reader = Reader(target.store, target.paths)
-    _, rows = reader.read(lambda found: (_one(found, target, name), _ticks(found, name)[:limit]))
+    _, told = reader.read(lambda found: (_one(found, target, name), _ticks(found, name, page)))
     if json_:
-        emit_json(rows)
+        emit_json(told.rows)
         return
-    _print_ticks(rows)
+    _print_ticks(told.rows)
+    tell_older(told.older)
 
 
 @schedule.command("preview", short_help="When it will tick.")
@@ -126,7 +130,7 @@ def ticks(*, target: Target, name: str, limit: int, json_: bool) -> None:
 @click.option(
     "--count", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many."
 )
-@_json
+@json_option
 @of_a_workspace
 def preview(*, target: Target, name: str, count: int, json_: bool) -> None:
     """Say when the schedule NAME ticks next, in its own time zone and in UTC."""
@@ -149,10 +153,9 @@ def preview(*, target: Target, name: str, count: int, json_: bool) -> None:
 def pause(*, target: Target, name: str) -> None:
     """Pause the schedule NAME. What it misses meanwhile is recorded, and not made up for."""
     row = Reader(target.store, target.paths).read(lambda found: _one(found, target, name))
-    if row.state.status is ScheduleStatus.PAUSED:
-        raise Conflict(f"schedule {name} is paused already", remedy="leave it as it is")
+    refuse_paused(name, paused=row.state.status is ScheduleStatus.PAUSED)
     leave(target, "schedule", SchedulePaused(schedule_id=name, changed_by="servo schedule pause"))
-    console().print(f"{name} will be paused by whoever leads the workspace")
+    tell_left(name, "paused")
 
 
 @schedule.command("resume", short_help="Let it tick again.")
@@ -162,12 +165,11 @@ def pause(*, target: Target, name: str) -> None:
 def resume(*, target: Target, name: str, catchup: bool) -> None:
     """Resume the schedule NAME. What was missed while it was paused is recorded as skipped."""
     row = Reader(target.store, target.paths).read(lambda found: _one(found, target, name))
-    if row.state.status is not ScheduleStatus.PAUSED:
-        raise Conflict(f"schedule {name} is not paused", remedy="leave it as it is")
+    refuse_active(name, active=row.state.status is not ScheduleStatus.PAUSED)
     missed = missed_while_paused(row.definition, row.state, target.clock.now())
     event = ScheduleResumed(schedule_id=name, catchup=catchup, changed_by="servo schedule resume")
     leave(target, "schedule", *([] if missed is None or catchup else [missed]), event)
-    console().print(f"{name} will be resumed by whoever leads the workspace")
+    tell_left(name, "resumed")
 
 
 @schedule.command("trigger", short_help="Have it tick now.")
@@ -177,7 +179,7 @@ def resume(*, target: Target, name: str, catchup: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Say what it would ask for, and do nothing.")
 @with_workers
 @as_dagster_option
-@_json
+@json_option
 @at_a_workspace
 def trigger(  # noqa: PLR0913 - the options of the command
     *,
@@ -273,10 +275,11 @@ def _one(found: Snapshot, target: Target, name: str) -> Listed:
     return rows[name]
 
 
-def _ticks(found: Snapshot, name: str) -> list[ScheduleTickRow]:
-    rows = [row for row in found.rows("schedule_ticks") if isinstance(row, ScheduleTickRow)]
-    mine = [row for row in rows if row.schedule_id == name]
-    return sorted(mine, key=lambda row: (row.scheduled_for, row.row_version), reverse=True)
+def _ticks(found: Snapshot, name: str, page: Page) -> Paged[ScheduleTickRow]:
+    newest = ("scheduled_for",)
+    return Lookup(found).page(
+        ScheduleTickRow, page, name="tick_id", newest=newest, schedule_id=name
+    )
 
 
 # --- words ----------------------------------------------------------------------------------------

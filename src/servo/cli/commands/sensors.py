@@ -11,7 +11,8 @@ import msgspec
 from rich.text import Text
 
 from servo.cli.code import as_dagster_option, find_code
-from servo.cli.leaving import leave
+from servo.cli.leaving import leave, refuse_active, refuse_paused, tell_left
+from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, instant, plural
 from servo.cli.sensor_rows import (
     Listed,
@@ -34,7 +35,8 @@ from servo.core.events.sensors import (
 from servo.core.ids import ulid
 from servo.core.state.rows.automation import SensorEvalRow
 from servo.core.state.states import SensorStatus
-from servo.errors import Conflict, Invalid, NotFound
+from servo.errors import Invalid, NotFound
+from servo.projection.lookup import Page
 from servo.projection.reader import Reader, Snapshot
 from servo.runtime.system import SystemEntropy
 from servo.sdk.sensors import TIMEOUT_S
@@ -44,7 +46,6 @@ from servo.worker.pushing import message
 from servo.worker.session import setting_for
 from servo.worker.triggers.sensors import Seen, epoch_of, evaluated, status_of
 
-_json = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
 _payload = click.option(
     "--payload", default="null", help="What it says: JSON, @FILE with JSON, or - to read it."
 )
@@ -63,7 +64,7 @@ def sensor() -> None:
 
 
 @sensor.command("list", short_help="Every sensor, and how it stands.")
-@_json
+@json_option
 @of_a_workspace
 def list_(*, target: Target, json_: bool) -> None:
     """List the sensors that were deployed."""
@@ -88,14 +89,14 @@ def list_(*, target: Target, json_: bool) -> None:
 
 @sensor.command("show", short_help="One sensor and its newest evaluations.")
 @click.argument("name")
-@_json
+@json_option
 @of_a_workspace
 def show(*, target: Target, name: str, json_: bool) -> None:
     """Show how the sensor NAME is defined, where it stands and what it said last."""
     row, evals, messages = Reader(target.store, target.paths).read(
         lambda found: (
             one_sensor(found, name),
-            evaluations(found, name)[:10],
+            evaluations(found, name, Page(limit=10)).rows,
             waiting_messages(found, name)[:10],
         )
     )
@@ -121,21 +122,22 @@ def show(*, target: Target, name: str, json_: bool) -> None:
 
 @sensor.command("history", short_help="What came of its evaluations.")
 @click.argument("name")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many.")
-@_json
+@paged
+@json_option
 @of_a_workspace
-def history(*, target: Target, name: str, limit: int, json_: bool) -> None:
+def history(*, target: Target, name: str, page: Page, json_: bool) -> None:
     """List the newest evaluations of the sensor NAME, each with its why.
 
     Looking and finding nothing, again and again, is recorded once an hour.
     """
-    _, rows = Reader(target.store, target.paths).read(
-        lambda found: (one_sensor(found, name), evaluations(found, name)[:limit])
+    _, told = Reader(target.store, target.paths).read(
+        lambda found: (one_sensor(found, name), evaluations(found, name, page))
     )
     if json_:
-        emit_json(rows)
+        emit_json(told.rows)
         return
-    _print_evaluations(rows)
+    _print_evaluations(told.rows)
+    tell_older(told.older)
 
 
 @sensor.command("pause", short_help="Let it look no more.")
@@ -144,10 +146,9 @@ def history(*, target: Target, name: str, limit: int, json_: bool) -> None:
 def pause(*, target: Target, name: str) -> None:
     """Pause the sensor NAME. Messages for it wait until it is resumed."""
     row = _read(target, name)
-    if row.state.status is SensorStatus.PAUSED:
-        raise Conflict(f"sensor {name} is paused already", remedy="leave it as it is")
+    refuse_paused(name, paused=row.state.status is SensorStatus.PAUSED)
     leave(target, "sensor", SensorPaused(sensor_id=name, changed_by="servo sensor pause"))
-    console().print(f"{name} will be paused by whoever leads the workspace")
+    tell_left(name, "paused")
 
 
 @sensor.command("resume", short_help="Let it look again.")
@@ -156,17 +157,16 @@ def pause(*, target: Target, name: str) -> None:
 def resume(*, target: Target, name: str) -> None:
     """Resume the sensor NAME: it goes on from its cursor, and its failures are forgiven."""
     row = _read(target, name)
-    if row.state.status is SensorStatus.ACTIVE:
-        raise Conflict(f"sensor {name} is not paused", remedy="leave it as it is")
+    refuse_active(name, active=row.state.status is SensorStatus.ACTIVE)
     leave(target, "sensor", SensorResumed(sensor_id=name, changed_by="servo sensor resume"))
-    console().print(f"{name} will be resumed by whoever leads the workspace")
+    tell_left(name, "resumed")
 
 
 @sensor.command("cursor", short_help="See or move its cursor.")
 @click.argument("name")
 @click.option("--set", "set_", help="Move it to this text.")
 @click.option("--reset", is_flag=True, help="Let it begin anew, without a cursor.")
-@_json
+@json_option
 @of_a_workspace
 def cursor(*, target: Target, name: str, set_: str | None, reset: bool, json_: bool) -> None:
     """Show the cursor of the sensor NAME, or move it. An evaluation under way is then dropped."""
@@ -191,14 +191,14 @@ def cursor(*, target: Target, name: str, set_: str | None, reset: bool, json_: b
     if json_:
         emit_json({"cursor": set_, "state_version": row.state.state_version + 1})
         return
-    console().print(f"the cursor of {name} will be moved by whoever leads the workspace")
+    tell_left(f"the cursor of {name}", "moved")
 
 
 @sensor.command("push", short_help="Send it a message.")
 @click.argument("name")
 @click.option("--message-id", help="Its id: sent again under the same id, it changes nothing.")
 @_payload
-@_json
+@json_option
 @of_a_workspace
 def push(*, target: Target, name: str, message_id: str | None, payload: str, json_: bool) -> None:
     """Send a message to the push sensor NAME.
@@ -221,7 +221,7 @@ def push(*, target: Target, name: str, message_id: str | None, payload: str, jso
 @click.option("--cursor", "cursor_", help="Where it is to begin; where it stands if not given.")
 @click.option("--commit", is_flag=True, help="Do what it asks for, and move its cursor.")
 @as_dagster_option
-@_json
+@json_option
 @at_a_workspace
 def evaluate(  # noqa: PLR0913 - the options of the command
     *,

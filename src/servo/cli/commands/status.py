@@ -7,26 +7,28 @@ import click
 from servo.cli.asset_rows import freshness_rows
 from servo.cli.commands.runs import coloured
 from servo.cli.hosts import who_works_in
+from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, instant, plural
-from servo.cli.run_rows import all_runs
+from servo.cli.run_rows import newest_runs
 from servo.cli.workspace import Target, of_a_workspace
 from servo.core.freshness import FreshnessState
 from servo.core.state.rows.assets import AssetRow
 from servo.core.state.states import TERMINAL_RUN_STATES
-from servo.projection.reader import Reader
+from servo.projection.lookup import Page
+from servo.projection.reader import Reader, Snapshot
 
 NEWEST = 5
 
 
 @click.command("status")
-@click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
+@json_option
 @of_a_workspace
 def status(*, target: Target, json_: bool) -> None:
     """Say how a workspace stands: its assets, what runs, and how the newest runs ended."""
     snapshot = Reader(target.store, target.paths).snapshot()
     assets = [row for row in snapshot.rows("assets") if isinstance(row, AssetRow) and row.defined]
-    runs = all_runs(snapshot)
-    open_runs = [run for run in runs if run.state not in TERMINAL_RUN_STATES]
+    states = _states(snapshot)
+    open_runs = [run for run, state in states.items() if state not in TERMINAL_RUN_STATES]
     failing = sorted(row.asset_key for row in assets if row.consecutive_failures)
     busy = who_works_in(target)
     missing = sorted(row.asset_key for row in assets if row.last_materialization_id is None)
@@ -42,14 +44,14 @@ def status(*, target: Target, json_: bool) -> None:
             "failing": failing,
             "missing": missing,
             "freshness": {"FAIL": stale, "WARN": aging},
-            "runs": dict(Counter(run.state.value for run in runs)),
-            "open_runs": [run.run_id for run in open_runs],
+            "runs": dict(Counter(states.values())),
+            "open_runs": open_runs,
             "at_work": None if busy is None else busy.pid,
         }
         emit_json(told)
         return
     out = console()
-    out.print(f"{plural(len(assets), 'asset')}, {plural(len(runs), 'run')}, entry ", end="")
+    out.print(f"{plural(len(assets), 'asset')}, {plural(len(states), 'run')}, entry ", end="")
     out.print(f"{snapshot.applied_seq} of {instant(snapshot.as_of)}")
     named = {"failing": failing, "never made": missing, "too old": stale, "soon too old": aging}
     for word, names in named.items():
@@ -60,5 +62,12 @@ def status(*, target: Target, json_: bool) -> None:
     if open_runs:
         rest = "" if busy is not None else "; `servo resume` goes on with them"
         out.print(f"not ended: {plural(len(open_runs), 'run')}{rest}")
-    for run in runs[:NEWEST]:
+    for run in newest_runs(snapshot, Page(limit=NEWEST)).rows:
         out.print(f"{instant(run.created_at)} {run.run_id} ", coloured(run.state), sep="")
+
+
+def _states(snapshot: Snapshot) -> dict[str, str]:
+    """The state of every run, newest first."""
+    columns = snapshot.table("runs", only=("run_id", "state", "created_at"))
+    rows: list[dict[str, str]] = columns.sort_by([("created_at", "descending")]).to_pylist()
+    return {row["run_id"]: row["state"] for row in rows}

@@ -11,6 +11,7 @@ from servo.cli.commands.materialize import FAILED, with_workers
 from servo.cli.desks import desk_for
 from servo.cli.hosts import Code, read_code, stopped_by_sigterm
 from servo.cli.narrator import Narrator
+from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, instant, plural
 from servo.cli.workspace import Where, at_a_workspace
 from servo.config import Settings
@@ -31,7 +32,7 @@ from servo.worker.session import Session, setting_for
 @click.argument("code", required=False)
 @with_workers
 @as_dagster_option
-@click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
+@json_option
 @at_a_workspace
 def tick(*, code: str | None, where: Where, workers: int, as_dagster: bool, json_: bool) -> int:
     """Do everything in CODE's workspace that is due now, then end.

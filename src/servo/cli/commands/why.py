@@ -11,6 +11,7 @@ from servo.cli.completing import asset_keys, run_ids
 from servo.cli.findings import show, workspace_options
 from servo.cli.hosts import who_works_in
 from servo.cli.moment import as_of_option, look, parse_moment
+from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, instant
 from servo.cli.why_subject import asset_in, run_in, task_in
 from servo.cli.workspace import Target, of_a_workspace
@@ -31,7 +32,6 @@ USAGE = "servo why ASSET[:PARTITION], servo why run RUN_ID, or servo why task RU
 
 Question = Callable[[Snapshot, Records], list[Finding]]
 
-_json = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
 _partition = click.option("--partition", help="The partition, if its key is hard to write after :.")
 
 
@@ -48,7 +48,7 @@ def _complete(context: click.Context, param: click.Parameter, typed: str) -> lis
 @click.argument("about", nargs=-1, required=True, shell_complete=_complete)
 @_partition
 @as_of_option
-@_json
+@json_option
 @of_a_workspace
 def why(
     *, target: Target, about: Sequence[str], partition: str | None, as_of: str | None, json_: bool
@@ -69,7 +69,7 @@ def why(
 @click.argument("asset", shell_complete=asset_keys, metavar="ASSET[:PARTITION]")
 @_partition
 @as_of_option
-@_json
+@json_option
 @of_a_workspace
 def why_not(
     *, target: Target, asset: str, partition: str | None, as_of: str | None, json_: bool
@@ -81,7 +81,7 @@ def why_not(
     """
 
     def ask(snapshot: Snapshot, records: Records) -> list[Finding]:
-        return assets.why_not(records, asset_in(snapshot, asset, partition))
+        return assets.why_not(records, asset_in(snapshot, asset, partition, records.now))
 
     _answer(target, ask, as_of, json_=json_)
 
@@ -106,7 +106,7 @@ def _about_one(
     snapshot: Snapshot, records: Records, name: str, partition: str | None
 ) -> list[Finding]:
     try:
-        return assets.why(records, asset_in(snapshot, name, partition))
+        return assets.why(records, asset_in(snapshot, name, partition, records.now))
     except NotFound:
         if partition is None and name in (RUN, TASK):
             raise Invalid(f"which {name}?", remedy=f"ask {USAGE}") from None

@@ -46,7 +46,7 @@ def find_partition(known: Collection[str], asset_key: str, text: str) -> str:
     if not known:
         raise NotFound(
             f"nothing is on record of any partition of {asset_key}",
-            remedy=f"ask about all of it: `servo why {asset_key}`",
+            remedy=f"see `servo partitions list {asset_key}` for those it has",
         )
     some = listed([partition(key) for key in islice(sorted(known), SHOWN)])
     raise NotFound(f"{asset_key} has no partition {text!r}", remedy=f"they are like {some}")

@@ -1,0 +1,32 @@
+"""Options that many commands have, so that they mean the same everywhere."""
+
+from functools import wraps
+from typing import Any
+
+import click
+
+from servo.cli.output import console
+from servo.cli.workspace import Command
+from servo.projection.lookup import Page
+
+json_option = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
+
+
+def paged(command: Command) -> Command:
+    """Give a command the options of a list that begins with the newest, as its argument `page`."""
+
+    @click.option(
+        "--limit", type=click.IntRange(1), default=20, show_default=True, help="How many."
+    )
+    @click.option("--before", metavar="NAME", help="Those older than this one.")
+    @wraps(command)
+    def wrapped(*, limit: int, before: str | None, **rest: Any) -> Any:
+        return command(page=Page(limit=limit, before=before), **rest)
+
+    return wrapped
+
+
+def tell_older(older: str | None) -> None:
+    """Say how the next page is asked for, if there is one."""
+    if older is not None:
+        console().print(f"there are older ones: --before {older}")
