@@ -16,6 +16,7 @@ from servo.errors import NotFound
 from servo.ledger.paths import Paths
 from servo.ports.clock import Clock
 from servo.ports.object_store import ObjectStore
+from servo.projection.arrow import without_pandas
 from servo.runtime.system import SystemClock
 from servo.storage.from_url import store_from_url
 
@@ -72,11 +73,15 @@ def at_a_workspace(command: Command) -> Command:
 
 
 def of_a_workspace(command: Command) -> Command:
-    """Give a command the workspace that its options name, as its argument `target`."""
+    """Give a command the workspace that its options name, as its argument `target`.
+
+    Such a command runs no code of users, so it needs none of the libraries that only they may.
+    """
 
     @at_a_workspace
     @wraps(command)
     def wrapped(*, where: Where, **rest: Any) -> Any:
+        without_pandas()
         return command(target=where.open(), **rest)
 
     return wrapped

@@ -95,7 +95,6 @@ def list_(*, target: Target, json_: bool) -> None:
 @of_a_workspace
 def show(*, target: Target, asset: str, tick: int | None, json_: bool) -> None:
     """Draw the newest recorded evaluation of the condition of ASSET: each part, and its value."""
-    without_pandas()
 
     def read(snapshot: Snapshot) -> tuple[Listed, AutomationEvaluationRow | None]:
         listed = condition_of(snapshot, asset)
@@ -129,7 +128,6 @@ def show(*, target: Target, asset: str, tick: int | None, json_: bool) -> None:
 @of_a_workspace
 def history(*, target: Target, asset: str, page: Page, json_: bool) -> None:
     """List the evaluations of the condition of ASSET that there was something to tell of."""
-    without_pandas()
 
     def read(found: Snapshot) -> tuple[list[Told], str | None]:
         told = evaluations_of(found, condition_of(found, asset), page)

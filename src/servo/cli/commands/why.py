@@ -21,7 +21,6 @@ from servo.core.explain.records import Records
 from servo.core.explain.runs import explain_run, explain_unknown_run
 from servo.core.explain.tasks import explain_attempt
 from servo.errors import Invalid, NotFound
-from servo.projection.arrow import without_pandas
 from servo.projection.lookup import Lookup
 from servo.projection.reader import Snapshot
 
@@ -126,8 +125,6 @@ def _about_run(snapshot: Snapshot, records: Records, run_id: str) -> list[Findin
 
 
 def _answer(target: Target, question: Question, as_of: str | None, *, json_: bool) -> None:
-    without_pandas()
-
     def ask(snapshot: Snapshot) -> tuple[Snapshot, list[Finding]]:
         now = _now(target, snapshot, as_of)
         led = None if as_of is not None else _led(target)
