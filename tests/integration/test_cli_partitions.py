@@ -184,3 +184,41 @@ def _until_there(path: Path) -> None:
     while not any(path.glob("**/manifests/**/*.json")):
         assert time.monotonic() < until, "servo dev has published nothing"
         time.sleep(0.1)
+
+
+def test_the_data_of_all_partitions_is_one_table(tmp_path: Path) -> None:
+    code = """
+        import pyarrow as pa
+        from servo import StaticPartitionsDefinition, asset
+
+        LETTERS = StaticPartitionsDefinition(["b", "a", "c"])
+
+        @asset(partitions_def=LETTERS)
+        def rows(context):
+            key = context.partition_key
+            return pa.table({"n": [1, 2], **({"extra": ["x", "y"]} if key == "a" else {})})
+
+        @asset(partitions_def=LETTERS)
+        def mixed(context):
+            return pa.table({"n": [1] if context.partition_key == "a" else ["one"]})
+
+        @asset(partitions_def=LETTERS)
+        def own(context):
+            return pa.table({"_partition": [context.partition_key * 2]})
+    """
+    (tmp_path / "assets.py").write_text(dedent(code))
+    for letter in "ab":
+        done = servo(tmp_path, "materialize", "rows", "mixed", "own", "--partition", letter)
+        assert done.returncode == 0, done.stderr
+    found = asked(tmp_path, "sql", "select _partition, n, extra from data.rows")
+    assert [(row["_partition"], row["n"], row["extra"]) for row in found] == [
+        ("b", 1, None),
+        ("b", 2, None),
+        ("a", 1, "x"),
+        ("a", 2, "y"),
+    ], "in the order of the definition, and with what is not there left out"
+    assert asked(tmp_path, "sql", "from data.own order by 1")[0] == {"_partition": "aa"}
+    refused = servo(tmp_path, "sql", "from data.mixed")
+    assert refused.returncode == 2
+    assert "the partitions of mixed do not make one table" in refused.stderr
+    assert "load_asset" in refused.stderr

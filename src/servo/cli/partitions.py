@@ -31,7 +31,7 @@ class NamedPartitions(msgspec.Struct, frozen=True, kw_only=True):
     def labels(self) -> dict[str, str]:
         """What a run that makes one partition is labelled with."""
         one = self.keys[0] if len(self.keys) == 1 else None
-        return {PARTITION_LABEL: one} if isinstance(one, str) else {}
+        return {PARTITION_LABEL: str(one)} if isinstance(one, str) else {}
 
 
 class Dynamic:

@@ -5,14 +5,14 @@ from datetime import datetime
 from servo.cli.run_rows import find_run
 from servo.core.explain.naming import find_partition, split_subject
 from servo.core.explain.records import Records, Subject
+from servo.core.state.rows.assets import AssetRow
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.rows.execution import RunRow, TaskRow
-from servo.errors import Conflict, Invalid, NotFound
+from servo.errors import Conflict, NotFound
 from servo.projection.lookup import Lookup
 from servo.projection.reader import Snapshot
-from servo.sdk.partitions_text import partitions_from_text
 from servo.worker.naming import find_asset
-from servo.worker.partition_report import Workspace
+from servo.worker.stored_partitions import StoredPartitions
 
 
 def asset_in(snapshot: Snapshot, text: str, partition: str | None, now: datetime) -> Subject:
@@ -33,14 +33,8 @@ def asset_in(snapshot: Snapshot, text: str, partition: str | None, now: datetime
 
 def _defined(snapshot: Snapshot, asset_key: str, text: str, now: datetime) -> str | None:
     """The partition that an asset's definition, as it was deployed, has under this name."""
-    workspace = Workspace(snapshot, now)
-    try:
-        definition = partitions_from_text(workspace.assets[asset_key].partitions)
-        if definition is None or text not in workspace.moment.space(definition):
-            return None
-        return definition.typed_key(text).canonical()
-    except Invalid:
-        return None  # only its code knows how it is divided, or it is no key of it
+    [row] = Lookup(snapshot).all(AssetRow, asset_key=asset_key)
+    return StoredPartitions(snapshot, row, now).typed(text)
 
 
 def _partitions(snapshot: Snapshot, asset_key: str) -> set[str]:

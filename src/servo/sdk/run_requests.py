@@ -63,6 +63,8 @@ class RunRequest(msgspec.Struct, frozen=True):
         key: Any = self.run_key
         if key is not None and (not isinstance(key, str) or not key):
             raise Invalid(f"the run key is {key!r}", remedy="use a text, or none")
+        if key is not None:
+            _set(self, "run_key", str(key))  # the key of a partition is a text that knows more
         if self.run_config is not None:
             _set(self, "run_config", RunConfig.of(self.run_config).to_config_dict())
         _set(self, "tags", check_tags(self.tags or {}, what=what))

@@ -2,31 +2,37 @@
 
 Tables are what they are. Of plain values a list of objects is a table already; a list of anything
 else is a column `value`, an object is one row, and a single value is one row with one column. A
-pickle is never opened here: only the code that made it knows what is in it.
+pickle is never opened here: only the code that made it knows what is in it. An asset with
+partitions is all of those that were made, with a column that says which of them a row is of.
 """
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from importlib import import_module
 from typing import Any, cast
 
 from servo.core.state.rows.assets import AssetRow, MaterializationRow
 from servo.errors import Invalid, NotFound
-from servo.projection.arrow import ArrowTable
+from servo.projection.arrow import ArrowTable, pa
+from servo.projection.lookup import Lookup
 from servo.projection.reader import Snapshot
 from servo.worker.naming import find_asset
 from servo.worker.outputs import OutputStore
+from servo.worker.stored_partitions import StoredPartitions, is_partitioned
 from servo.worker.tables import PREFIX, arrow_table
 
 COLUMN = "value"
+PARTITION = "_partition"
 
 
 class AssetData:
     """The latest outputs of a snapshot's assets; read when they are asked for."""
 
-    def __init__(self, snapshot: Snapshot, outputs: OutputStore) -> None:
+    def __init__(self, snapshot: Snapshot, outputs: OutputStore, now: datetime) -> None:
         self._snapshot = snapshot
         self._outputs = outputs
+        self._now = now
         self._assets: dict[str, AssetRow] | None = None
 
     def names(self) -> list[str]:
@@ -44,10 +50,29 @@ class AssetData:
             )
         if not row.last_output_uri:
             raise self._not_here(key, row.last_materialization_id)
-        codec, data = self._outputs.read(row.last_output_uri)
-        if codec.startswith(PREFIX):
-            return arrow_table(data)
-        return as_table(key, codec, data)
+        if is_partitioned(row):
+            return self._partitions(row)
+        return self._read(key, row.last_output_uri)
+
+    def _read(self, key: str, uri: str) -> ArrowTable:
+        codec, data = self._outputs.read(uri)
+        return arrow_table(data) if codec.startswith(PREFIX) else as_table(key, codec, data)
+
+    def _partitions(self, asset: AssetRow) -> ArrowTable:
+        """Every partition that stored something; a column is missing where a partition lacks it."""
+        rows = StoredPartitions(self._snapshot, asset, self._now).made()
+        tables: list[ArrowTable] = []
+        for name, row in rows.items():
+            if row.last_output_uri:
+                table = self._read(f"{asset.asset_key}:{name}", row.last_output_uri)
+                tables.append(_named(table, name))
+        try:
+            return pa.concat_tables(tables, promote_options="permissive")
+        except import_module("pyarrow").ArrowException as error:
+            raise Invalid(
+                f"the partitions of {asset.asset_key} do not make one table: {error}",
+                remedy=f"use servo.load_asset({asset.asset_key!r}), which has each by its key",
+            ) from error
 
     def _known(self) -> dict[str, AssetRow]:
         if self._assets is None:
@@ -56,9 +81,8 @@ class AssetData:
         return self._assets
 
     def _not_here(self, key: str, made: str) -> Invalid:
-        rows = self._snapshot.rows("materializations")
-        found = [r for r in rows if isinstance(r, MaterializationRow)]
-        manager = next((r.output_format for r in found if r.materialization_id == made), "")
+        found = Lookup(self._snapshot).all(MaterializationRow, materialization_id=made)
+        manager = next((row.output_format for row in found), "")
         if manager:
             return Invalid(
                 f"{key} is stored by its IO manager {manager!r}, which only Python can ask",
@@ -68,6 +92,14 @@ class AssetData:
             f"{key} returns nothing, so nothing is stored of it",
             remedy="return a table or plain data from its function",
         )
+
+
+def _named(table: ArrowTable, partition: str) -> ArrowTable:
+    """A table with the partition that it is of in every row."""
+    if PARTITION in table.column_names:
+        return table
+    named = pa.repeat(pa.scalar(partition, pa.string()), len(table))
+    return table.append_column(PARTITION, named)
 
 
 def as_table(key: str, codec: str, data: bytes) -> ArrowTable:

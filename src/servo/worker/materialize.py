@@ -287,7 +287,7 @@ def _named(one: str | None, several: Sequence[Named]) -> tuple[Named, ...]:
 
 def _label(named: Sequence[Named]) -> dict[str, str]:
     one = named[0] if len(named) == 1 else None
-    return {PARTITION_LABEL: one} if isinstance(one, str) else {}
+    return {PARTITION_LABEL: str(one)} if isinstance(one, str) else {}
 
 
 def _divided(project: Project) -> dict[str, PartitionsDefinition]:

@@ -9,16 +9,22 @@ import pytest
 from servo import (
     AssetKey,
     Definitions,
+    MultiPartitionKey,
+    MultiPartitionsDefinition,
     RunRequest,
     ScheduleDefinition,
     SkipReason,
+    StaticPartitionsDefinition,
     asset,
     define_asset_job,
     schedule,
 )
+from servo.core.events.codec import encode_batch
+from servo.core.events.envelope import Batch
 from servo.core.events.runs import ScheduleSource
 from servo.errors import Invalid, NotFound
 from servo.ledger.paths import Paths
+from servo.sdk.project import Project
 from servo.sdk.triggers import declared
 from servo.storage.memory import MemoryStore
 from servo.testing.clock import ManualClock
@@ -40,7 +46,10 @@ def total() -> int:
 
 
 def desk_of(*schedules: Any, **fields: Any) -> Desk:
-    project = Definitions([orders, total], schedules=schedules, **fields).project()
+    return desk_of_project(Definitions([orders, total], schedules=schedules, **fields).project())
+
+
+def desk_of_project(project: Project) -> Desk:
     clock = ManualClock(SIX)
     records = Records(store=MemoryStore(clock), paths=Paths("t", "w"), salt=bytes(32))
     around = Surroundings(
@@ -77,6 +86,29 @@ def test_a_job_brings_its_tags_and_its_configuration() -> None:
     assert run.requested.labels["cost"] == "low"
     assert run.requested.labels["servo/job"] == "j"
     assert [task.asset_key for task in run.planned.tasks] == ["orders"]
+
+
+def test_a_request_for_a_partition_of_several_dimensions_can_be_stored() -> None:
+    letters = StaticPartitionsDefinition(["a", "b"])
+    both = MultiPartitionsDefinition({"one": letters, "two": letters})
+
+    @asset(partitions_def=both)
+    def pairs() -> int:
+        return 1
+
+    @schedule(cron_schedule="0 6 * * *", target="pairs", name="s")
+    def pair(context: Any) -> RunRequest:
+        del context
+        key = MultiPartitionKey({"one": "a", "two": "b"})
+        return RunRequest(run_key=key, partition_key=key)
+
+    project = Definitions([pairs], schedules=[pair]).project()
+    asked = Tick(schedule_id="s", tick_id=tick_id("s", SIX), scheduled_for=SIX)
+    found = evaluate_tick(desk_of_project(project), asked)
+    assert found.error == ""
+    [run] = found.runs
+    batch = Batch(id="b", events=(run.requested, run.planned))
+    assert b'"servo/partition":"a|b"' in encode_batch(batch)
 
 
 def test_a_function_is_told_the_local_time_of_its_tick() -> None:

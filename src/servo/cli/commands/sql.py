@@ -53,7 +53,11 @@ def sql(*, target: Target, statement: str, format_: str, as_of: str | None) -> N
 
 
 def _answer(target: Target, snapshot: Snapshot, text: str) -> Answer:
-    return query(snapshot, text, AssetData(snapshot, OutputStore(target.store, target.paths)))
+    return query(
+        snapshot,
+        text,
+        AssetData(snapshot, OutputStore(target.store, target.paths), target.clock.now()),
+    )
 
 
 # --- formats --------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ class Desk:
             tags=labels,
             source=trigger.source,
             fingerprint=_fingerprint(resolved, request, labels),
-            partitions=() if request.partition_key is None else (request.partition_key,),
+            partitions=() if request.partition_key is None else (str(request.partition_key),),
         )
         held = self.records
         requested, planned = run_events(held.store, held.paths, held.salt, wanted)
@@ -178,7 +178,7 @@ class Desk:
         config |= request.run_config or {}
         own = {**job.tags, **job.run_tags, JOB_LABEL: job.name} if job else {}
         if request.partition_key is not None:
-            own[PARTITION_LABEL] = request.partition_key
+            own[PARTITION_LABEL] = str(request.partition_key)
         return with_config({**own, **(request.tags or {}), **trigger.labels}, config)
 
     def _checks(self, keys: tuple[AssetKey, ...], request: RunRequest, what: str) -> Plan:
@@ -237,7 +237,7 @@ def _fingerprint(resolved: Resolved, request: RunRequest, labels: Mapping[str, s
     asked: dict[str, Any] = {
         "assets": sorted(key.canonical() for key in resolved.keys),
         "job": resolved.job.name if resolved.job else "",
-        "partition": request.partition_key or "",
+        "partition": str(request.partition_key or ""),
         "labels": dict(labels),
     }
     if request.asset_check_keys is not None:
