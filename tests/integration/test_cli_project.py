@@ -173,6 +173,11 @@ def test_what_failed_is_tried_again_and_what_succeeded_is_not(tmp_path: Path) ->
     assert nothing.returncode == 4
     whole = asked(tmp_path, "run", "retry", failed["run_id"], "--all")
     assert whole["run"]["tasks_succeeded"] == 3
+    some = asked(tmp_path, "run", "retry", failed["run_id"], "--select", "first+1")
+    assert {task["asset_key"] for task in some["tasks"]} == {"first", "second"}
+    strange = servo(tmp_path, "run", "retry", again["run"]["run_id"], "--select", "first")
+    assert strange.returncode == 3
+    assert "made no asset that is selected by first" in strange.stderr
 
 
 def test_a_run_that_has_ended_cannot_be_stopped(tmp_path: Path) -> None:

@@ -123,6 +123,9 @@ def materialize(  # noqa: PLR0913 - the options of the command
 @click.argument("run_id", shell_complete=run_ids)
 @click.argument("code", required=False)
 @click.option("--all", "all_", is_flag=True, help="Everything, also what succeeded.")
+@click.option(
+    "--select", multiple=True, help="These of its assets, however they ended; repeatable."
+)
 @with_workers
 @as_dagster_option
 @json_option
@@ -132,6 +135,7 @@ def retry(  # noqa: PLR0913 - the options of the command
     run_id: str,
     code: str | None,
     all_: bool,
+    select: Sequence[str],
     where: Where,
     workers: int,
     as_dagster: bool,
@@ -140,10 +144,12 @@ def retry(  # noqa: PLR0913 - the options of the command
     """Make again what a run failed, skipped or was stopped before, in a new run with its tags."""
     target = where.open()
     run, tasks = run_and_tasks(Reader(target.store, target.paths).snapshot(), run_id)
-    left = [task for task in tasks if all_ or task.state is not TaskState.SUCCEEDED]
+    left = [t for t in tasks if all_ or select or t.state is not TaskState.SUCCEEDED]
     if not left:
         raise Conflict(f"every task of {run.run_id} succeeded", remedy="use --all to repeat them")
     found, project = read_code(code or run.labels.get(CODE_LABEL), as_dagster=as_dagster)
+    if select:
+        left = _selected(project, left, select, run.run_id)
     plan = _again(project, left, named(where))
     del project
     with open_host(found, where, workers) as host:
@@ -237,6 +243,21 @@ def _plan(
             remedy="select assets that have, or write some with @asset_check or servo.checks",
         )
     return plan
+
+
+def _selected(
+    project: Project, tasks: Sequence[TaskRow], select: Sequence[str], run_id: str
+) -> list[TaskRow]:
+    """Those tasks that make an asset which is selected."""
+    keys = AssetSelection.from_coercible(list(select)).resolve(project)
+    wanted = {key.canonical() for key in keys}
+    found = [task for task in tasks if wanted.intersection((task.asset_key, *task.also_makes))]
+    if not found:
+        raise NotFound(
+            f"{run_id} made no asset that is selected by {' '.join(select)}",
+            remedy=f"see `servo run show {run_id}` for those it made",
+        )
+    return found
 
 
 def _again(project: Project, left: Sequence[TaskRow], asked: NamedPartitions) -> Plan:
