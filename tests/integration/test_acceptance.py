@@ -201,64 +201,55 @@ def test_run_key_conflicts_detected_and_recorded(folder: Path) -> None:
     assert run["labels"]["n"] == "1", "the run is that of the first who asked"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "run list",
-        "schedule ticks often",
-        "sensor history files",
-        "asset history orders",
-        "backfill list",
-    ],
-)
-def test_all_histories_have_pagination(folder: Path, command: str) -> None:
-    names = {"run": "run_id", "schedule": "tick_id", "sensor": "eval_id"}
-    names |= {"asset": "materialization_id", "backfill": "backfill_id"}
-    words = command.split()
-    name = names[words[0]]
-    if words[0] == "backfill":
-        for number in range(3):
-            _ = done(folder, *f"backfill create letter --all --request-id {number}".split())
-    elif words[0] == "sensor":
+HISTORIES = {
+    "run list": "run_id",
+    "schedule ticks often": "tick_id",
+    "sensor history files": "eval_id",
+    "asset history orders": "materialization_id",
+    "backfill list": "backfill_id",
+}
+
+
+def test_all_histories_have_pagination(folder: Path) -> None:
+    (folder / "inbox").mkdir()
+    (folder / "tag").write_text("1")
+    _ = done(folder, "tick")
+    for name in "abc":
+        (folder / "inbox" / name).touch()
+        _ = done(folder, "sensor", "evaluate", "files", "--commit")
+        _ = done(folder, "backfill", "create", "letter", "--all", "--request-id", name)
         _ = done(folder, "tick")
-        (folder / "inbox").mkdir()
-        (folder / "tag").write_text("1")
-        for file in "abc":
-            (folder / "inbox" / file).touch()
-            _ = done(folder, "sensor", "evaluate", "files", "--commit")
-            _ = done(folder, "tick")
-    else:
-        _ = passes(folder, until=3)
-    every = [row[name] for row in asked(folder, *words, "--limit", "1000")]
-    assert len(every) >= 3
-    assert [row[name] for row in asked(folder, *words, "--limit", "2")] == every[:2]
-    older = asked(folder, *words, "--limit", "2", "--before", every[1])
-    assert [row[name] for row in older] == every[2:4]
-    assert f"--before {every[1]}" in done(folder, *words, "--limit", "2")
-    strange = servo(folder, *words, "--before", "nowhere")
+    _ = passes(folder, until=3)
+    for command, name in HISTORIES.items():
+        words = command.split()
+        every = [row[name] for row in asked(folder, *words, "--limit", "1000")]
+        assert len(every) >= 3, command
+        assert [row[name] for row in asked(folder, *words, "--limit", "2")] == every[:2]
+        older = asked(folder, *words, "--limit", "2", "--before", every[1])
+        assert [row[name] for row in older] == every[2:4]
+        assert f"--before {every[1]}" in done(folder, *words, "--limit", "2")
+    strange = servo(folder, "run", "list", "--before", "nowhere")
     assert strange.returncode == 3
     assert "no nowhere to go on before" in strange.stderr
 
 
-@pytest.mark.parametrize(
-    "verbs",
-    [
-        "schedule: list, show often, ticks often, preview often, pause often, resume often",
-        "sensor: list, show files, history files, cursor files, pause files, resume files",
-        "sensor: evaluate files",
-        "schedule: trigger often",
-        "backfill: preview letter --all, create letter --all --request-id x, list",
-        "partitions: status letter, list letter",
-        "automation: list",
-        "why: orders",
-        "why-not: letter:a",
-    ],
-)
-def test_cli_commands_work_end_to_end(folder: Path, verbs: str) -> None:
+VERBS = """
+    schedule: list, show often, ticks often, preview often, trigger often, pause often, resume often
+    sensor: list, show files, history files, cursor files, evaluate files, pause files, resume files
+    backfill: preview letter --all, create letter --all --request-id x, list
+    partitions: status letter, list letter
+    automation: list
+    why: orders
+    why-not: letter:a
+"""
+
+
+def test_cli_commands_work_end_to_end(folder: Path) -> None:
     _ = done(folder, "tick")
-    group, rest = verbs.split(": ")
-    for verb in rest.split(", "):
-        told = done(folder, group, *verb.split())
-        assert told.strip(), f"servo {group} {verb} said nothing"
-        if verb.split()[0] in ("pause", "resume"):
-            _ = done(folder, "tick")
+    for line in VERBS.strip().splitlines():
+        group, _, rest = line.strip().partition(": ")
+        for verb in rest.split(", "):
+            told = done(folder, group, *verb.split())
+            assert told.strip(), f"servo {group} {verb} said nothing"
+            if verb.startswith(("pause", "resume")):
+                _ = done(folder, "tick")
