@@ -13,11 +13,12 @@ from servo.runtime.ports import Ports
 from servo.runtime.requests import Beat, BeatRequest, request
 from servo.runtime.takeover import Leadership, take_over
 from servo.runtime.workers import Assignment
-from servo.testing.simulation.actors import World, execute
+from servo.testing.simulation.executing import execute
 from servo.testing.simulation.faults import QueueOf
 from servo.testing.simulation.kernel import Process, SimBackground, SimClock, SimEntropy
 from servo.testing.simulation.network import Seat
 from servo.testing.simulation.oracle import Oracle
+from servo.testing.simulation.world import World
 
 
 class Waker:

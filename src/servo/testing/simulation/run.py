@@ -7,14 +7,15 @@ import msgspec
 
 from servo.core.events.runs import ScheduleSource
 from servo.ledger.paths import Paths
-from servo.testing.simulation import actors, backfilling
-from servo.testing.simulation.actors import World
+from servo.testing.simulation import asking, backfilling, chunking, executing, racing
 from servo.testing.simulation.faults import Bucket, FaultyQueue, FaultyStore
 from servo.testing.simulation.kernel import Kernel, Process, Violation
 from servo.testing.simulation.leader import leader
 from servo.testing.simulation.network import Network
 from servo.testing.simulation.oracle import Oracle
 from servo.testing.simulation.swarm import Swarm, draw
+from servo.testing.simulation.world import World
+from servo.testing.simulation.worlds import PLAIN, WORLDS
 
 QUIET_BOUND_MS = 240_000
 QUIET_FOR_S = 6
@@ -86,21 +87,21 @@ class Simulation:
         world, swarm = self.world, self.swarm
         self._new_leader()
         for n in range(swarm.workers):
-            self._actor(f"worker{n}", lambda p: actors.worker(world, p))
+            self._actor(f"worker{n}", lambda p: executing.worker(world, p))
         for n in range(swarm.runs):
-            self._actor(f"client{n}", lambda p, n=n: actors.client(world, p, n))
+            self._actor(f"client{n}", lambda p, n=n: asking.client(world, p, n))
         for n in range(swarm.sensors):
-            self._actor(f"sensor{n}", lambda p: actors.sensor(world, p))
+            self._actor(f"sensor{n}", lambda p: racing.sensor(world, p))
         for n in range(swarm.tickers):
-            self._actor(f"ticker{n}", lambda p: actors.ticker(world, p))
+            self._actor(f"ticker{n}", lambda p: racing.ticker(world, p))
         for n in range(swarm.backfills):
-            self._actor(f"backfiller{n}", lambda p, n=n: actors.backfiller(world, p, n))
-            self._actor(f"meddler{n}", lambda p, n=n: actors.meddler(world, p, n))
+            self._actor(f"backfiller{n}", lambda p, n=n: chunking.backfiller(world, p, n))
+            self._actor(f"meddler{n}", lambda p, n=n: chunking.meddler(world, p, n))
         for n in range(swarm.inbox_items):
-            self._actor(f"dropper{n}", lambda p, n=n: actors.dropper(world, p, n))
+            self._actor(f"dropper{n}", lambda p, n=n: asking.dropper(world, p, n))
         self._populate_backfills()
         if swarm.task_cap is not None:
-            self._actor("limiter", lambda p: actors.limiter(world, p))
+            self._actor("limiter", lambda p: asking.limiter(world, p))
         if swarm.sensors:
             self.kernel.at(500, self._new_item)
 
@@ -228,7 +229,6 @@ def _revive(process: Process) -> None:
         process.start()
 
 
-def run_seed(seed: int, *, trace: bool = False, backfills: bool = False) -> Outcome:
-    """Run the world of a seed, or its world of backfills."""
-    world = backfilling.world_of_backfills(seed) if backfills else None
-    return Simulation(seed, world, trace=trace).run()
+def run_seed(seed: int, *, world: str = PLAIN, trace: bool = False) -> Outcome:
+    """Run the world of a seed, of this kind."""
+    return Simulation(seed, WORLDS[world](seed), trace=trace).run()
