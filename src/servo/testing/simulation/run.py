@@ -7,19 +7,41 @@ import msgspec
 
 from servo.core.events.runs import ScheduleSource
 from servo.ledger.paths import Paths
-from servo.testing.simulation import asking, backfilling, chunking, executing, racing
+from servo.testing.simulation import (
+    asking,
+    backfilling,
+    chunking,
+    condition_laws,
+    executing,
+    racing,
+    schedule_laws,
+    sensor_laws,
+    trigger_hosts,
+    triggering,
+)
 from servo.testing.simulation.faults import Bucket, FaultyQueue, FaultyStore
 from servo.testing.simulation.kernel import Kernel, Process, Violation
 from servo.testing.simulation.leader import leader
 from servo.testing.simulation.network import Network
 from servo.testing.simulation.oracle import Oracle
-from servo.testing.simulation.swarm import Swarm, draw
+from servo.testing.simulation.swarm import Swarm, Triggering, draw
 from servo.testing.simulation.world import World
 from servo.testing.simulation.worlds import PLAIN, WORLDS
 
 QUIET_BOUND_MS = 240_000
 QUIET_FOR_S = 6
-SCRIPTS = ("client", "dropper", "limiter", "backfiller", "meddler", "owner")
+SCRIPTS = (
+    "client",
+    "dropper",
+    "limiter",
+    "backfiller",
+    "meddler",
+    "owner",
+    "deployer",
+    "sender",
+    "pauser",
+)
+REVIVED = ("worker", "sensor", "host", "triggers")
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +122,8 @@ class Simulation:
         for n in range(swarm.inbox_items):
             self._actor(f"dropper{n}", lambda p, n=n: asking.dropper(world, p, n))
         self._populate_backfills()
+        if swarm.triggers is not None:
+            self._populate_triggers(swarm.triggers)
         if swarm.task_cap is not None:
             self._actor("limiter", lambda p: asking.limiter(world, p))
         if swarm.sensors:
@@ -111,6 +135,24 @@ class Simulation:
             self._actor(f"host{n}", lambda p: backfilling.host(world, p))
         for n in range(self.swarm.owners):
             self._actor(f"owner{n}", lambda p, n=n: backfilling.owner(world, p, n))
+
+    def _populate_triggers(self, options: Triggering) -> None:
+        world = self.world
+        self.oracle.laws += [
+            schedule_laws.Schedules(self.kernel, self.swarm),
+            sensor_laws.Sensors(self.oracle.acked),
+            condition_laws.Conditions(),
+            condition_laws.Freshness(),
+        ]
+        self._actor("deployer", lambda p: triggering.deployer(world, p, options))
+        for n in range(options.hosts):
+            self._actor(f"triggers{n}", lambda p: trigger_hosts.elsewhere(world, p))
+        for n in range(options.senders if options.pushes else 0):
+            self._actor(f"sender{n}", lambda p, n=n: triggering.sender(world, p, n))
+        for n in range(options.pausers):
+            self._actor(f"pauser{n}", lambda p: triggering.pauser(world, p))
+        if options.polls:
+            self.kernel.at(500, self._new_item)
 
     def _actor(self, name: str, main: Callable[[Process], None]) -> None:
         process = Process(self.kernel, name, main)
@@ -150,7 +192,7 @@ class Simulation:
         if not any(process.alive for process in self.leaders):
             self._new_leader()
         for process in self.others:
-            if not process.alive and process.name.startswith(("worker", "sensor", "host")):
+            if not process.alive and process.name.startswith(REVIVED):
                 process.start()
         gap = self.swarm.chaos_every_ms if self.kernel.faulty else 500
         self.kernel.at(self.kernel.random.uniform(gap / 4, gap), self._chaos)
@@ -218,7 +260,7 @@ class Simulation:
         ticks = [
             run.source.tick_id
             for run in self.oracle.live.state.runs.values()
-            if isinstance(run.source, ScheduleSource)
+            if isinstance(run.source, ScheduleSource) and run.source.schedule_id == "pulse"
         ]
         if len(ticks) != len(set(ticks)):
             raise Violation("a tick has two runs")

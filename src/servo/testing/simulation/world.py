@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 from servo.core.events.envelope import Answer, Batch, Event
 from servo.core.ids import TaskKeyStr
@@ -46,6 +46,7 @@ class World:
         self.paths = paths
         self.items = 0
         self.requested_runs: dict[str, None] = {}
+        self.hosts: dict[str, Any] = {}
         self.store_of: Callable[[Process], FaultyStore] = _unset
 
     def nonce(self) -> str:

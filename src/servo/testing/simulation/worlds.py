@@ -5,8 +5,9 @@ from types import MappingProxyType
 
 from servo.testing.simulation.backfilling import world_of_backfills
 from servo.testing.simulation.swarm import Swarm, draw
+from servo.testing.simulation.triggering import world_of_triggers
 
 PLAIN = "plain"
 WORLDS: Mapping[str, Callable[[int], Swarm]] = MappingProxyType(
-    {PLAIN: draw, "backfills": world_of_backfills}
+    {PLAIN: draw, "backfills": world_of_backfills, "triggers": world_of_triggers}
 )
