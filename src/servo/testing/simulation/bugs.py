@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 
-from servo.testing.simulation import backfill_bugs, folding_bugs, leading_bugs
+from servo.testing.simulation import backfill_bugs, folding_bugs, leading_bugs, trigger_bugs
 from servo.testing.simulation.planting import Bug
 
 BUGS: Mapping[str, Bug] = MappingProxyType(
-    {**leading_bugs.BUGS, **folding_bugs.BUGS, **backfill_bugs.BUGS}
+    {**leading_bugs.BUGS, **folding_bugs.BUGS, **backfill_bugs.BUGS, **trigger_bugs.BUGS}
 )
 
 

@@ -19,7 +19,8 @@ from servo.testing.simulation import (
     trigger_hosts,
     triggering,
 )
-from servo.testing.simulation.faults import Bucket, FaultyQueue, FaultyStore
+from servo.testing.simulation.condition_rooms import check_rooms
+from servo.testing.simulation.faults import Bucket, FaultyQueue, FaultyStore, PlainStore
 from servo.testing.simulation.kernel import Kernel, Process, Violation
 from servo.testing.simulation.leader import leader
 from servo.testing.simulation.network import Network
@@ -87,6 +88,7 @@ class Simulation:
             self._rest()
             self.oracle.final()
             self._check_requests()
+            check_rooms(self.world, [*self.leaders, *self.others], PlainStore(self.bucket))
         except Violation as found:
             violation = str(found)
         except Exception as error:  # noqa: BLE001 - code that fails where it must not is a finding

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from servo.core.events.envelope import Answer, Batch
 from servo.core.state.state import State
 from servo.errors import ServoError
+from servo.ports.object_store import ObjectStore
 from servo.projection.cold import ColdRows
 from servo.projection.follower import Follower
 from servo.projection.reader import Reader
@@ -131,8 +132,10 @@ class SimMeans(Means):
 class SimDesk(Desk):
     """Where evaluations are made, with randomness and pauses that are the world's."""
 
-    def __init__(self, world: World, process: Process, project: Project) -> None:
-        records = Records(store=world.store_of(process), paths=world.paths, salt=SALT)
+    def __init__(
+        self, world: World, process: Process, project: Project, store: ObjectStore | None = None
+    ) -> None:
+        records = Records(store=store or world.store_of(process), paths=world.paths, salt=SALT)
         around = Surroundings(
             clock=SimClock(process),
             log=logging.getLogger("servo.simulation"),
