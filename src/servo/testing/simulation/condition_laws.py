@@ -24,7 +24,7 @@ ONCE = "parts"
 """The asset whose partitions are made because they are missing, and so each once."""
 
 
-class Conditions:
+class ConditionLaw:
     """Follows every evaluation of conditions from entry to entry."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ def _was_made(state: State, asset: str, above: str, since: int, until: int) -> b
     return False
 
 
-class Freshness:
+class FreshnessLaw:
     """What is told of freshness is what its policy says at that moment, and comes by itself."""
 
     def committed(self, entry: Entry, answers: Sequence[Answer], state: State) -> None:

@@ -59,7 +59,5 @@ def _settled(room: Room, now: datetime) -> Preview:
 def _check(going_on: Preview, anew: Preview) -> None:
     if going_on == anew:
         return
-    for key, tree in anew.trees.items():
-        if going_on.trees.get(key) != tree:
-            raise Violation(f"the condition of {key} is {going_on.trees.get(key)}, anew {tree}")
-    raise Violation(f"conditions ask for {going_on.requested}, anew for {anew.requested}")
+    other = [key for key, tree in anew.trees.items() if going_on.trees.get(key) != tree]
+    raise Violation(f"to go on and to begin anew differ in the conditions of {other or 'when'}")

@@ -45,7 +45,7 @@ def all_events(batches: Sequence[Batch], kind: type[E]) -> list[E]:
     return [event for batch in batches for event in events(batch, kind)]
 
 
-class RunKeys:
+class RunKeyLaw:
     """One run key, one run, for ever; another request under it is a recorded conflict."""
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ from servo.projection.reader import Snapshot
 from servo.testing.simulation import backfill_laws
 from servo.testing.simulation.faults import Bucket, PlainStore
 from servo.testing.simulation.kernel import Kernel, Violation
-from servo.testing.simulation.laws import Law, RunKeys
+from servo.testing.simulation.laws import Law, RunKeyLaw
 
 LEASE = timedelta(seconds=5)
 LEASE_MS = LEASE // timedelta(milliseconds=1)
@@ -81,7 +81,7 @@ class Oracle:
         self.owners: set[str] = set()
         self.publishes = 0
         self.checked_files: dict[str, tuple[str, ...]] = {}
-        self.laws: list[Law] = [RunKeys()]
+        self.laws: list[Law] = [RunKeyLaw()]
         bucket.watchers.append(self._on_write)
 
     # --- while it runs ----------------------------------------------------------------------

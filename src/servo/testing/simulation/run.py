@@ -11,20 +11,20 @@ from servo.testing.simulation import (
     asking,
     backfilling,
     chunking,
-    condition_laws,
     executing,
     racing,
-    schedule_laws,
-    sensor_laws,
     trigger_hosts,
     triggering,
 )
+from servo.testing.simulation.condition_laws import ConditionLaw, FreshnessLaw
 from servo.testing.simulation.condition_rooms import check_rooms
 from servo.testing.simulation.faults import Bucket, FaultyQueue, FaultyStore, PlainStore
 from servo.testing.simulation.kernel import Kernel, Process, Violation
 from servo.testing.simulation.leader import leader
 from servo.testing.simulation.network import Network
 from servo.testing.simulation.oracle import Oracle
+from servo.testing.simulation.schedule_laws import ScheduleLaw
+from servo.testing.simulation.sensor_laws import SensorLaw
 from servo.testing.simulation.swarm import Swarm, Triggering, draw
 from servo.testing.simulation.world import World
 from servo.testing.simulation.worlds import PLAIN, WORLDS
@@ -141,10 +141,10 @@ class Simulation:
     def _populate_triggers(self, options: Triggering) -> None:
         world = self.world
         self.oracle.laws += [
-            schedule_laws.Schedules(self.kernel, self.swarm),
-            sensor_laws.Sensors(self.oracle.acked),
-            condition_laws.Conditions(),
-            condition_laws.Freshness(),
+            ScheduleLaw(self.kernel, self.swarm),
+            SensorLaw(self.oracle.acked),
+            ConditionLaw(),
+            FreshnessLaw(),
         ]
         self._actor("deployer", lambda p: triggering.deployer(world, p, options))
         for n in range(options.hosts):

@@ -24,7 +24,7 @@ _LATE = timedelta(seconds=2)
 _JUMP = timedelta(seconds=40)
 
 
-class Schedules:
+class ScheduleLaw:
     """Follows every schedule from entry to entry."""
 
     def __init__(self, kernel: Kernel, swarm: Swarm) -> None:

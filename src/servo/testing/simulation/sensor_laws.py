@@ -22,7 +22,7 @@ from servo.testing.simulation.trigger_project import ITEMS
 _FAILED = SensorEvalStatus.FAILED
 
 
-class Sensors:
+class SensorLaw:
     """Follows every sensor from entry to entry."""
 
     def __init__(self, acknowledged: list[tuple[Batch, Answer]]) -> None:

@@ -184,7 +184,7 @@ class Evaluators:
         del seconds
         kernel = self._world.kernel
         slow = kernel.chance(self._options.evaluator_slow)
-        self._process.sleep(kernel.random.uniform(300, 4000) if slow else 10)
+        self._process.sleep(kernel.random.uniform(200, 2500) if slow else 10)
         if kernel.chance(self._options.evaluator_dies):
             kernel.fault("evaluator_dies")
             self.desk = self._new_desk()

@@ -61,10 +61,10 @@ def _options(rng: Random) -> Triggering:
         every_s=rng.choice((3, 5)),
         max_catchup_ticks=rng.choice((1, 3)),
         senders=rng.choice((1, 2)),
-        pausers=rng.choice((0, 1)),
+        pausers=rng.choice((0, 1, 1)),
         code_fails=rng.choice((0.0, 0.05, 0.2)),
         evaluator_dies=rng.choice((0.0, 0.05)),
-        evaluator_slow=rng.choice((0.0, 0.1, 0.3)),
+        evaluator_slow=rng.choice((0.0, 0.2, 0.5)),
     )
 
 
@@ -106,7 +106,7 @@ def pauser(world: World, process: Process) -> None:
     rng = world.kernel.random
     published = Published(world, process)
     while world.kernel.faulty:
-        process.sleep(rng.uniform(500, 5000))
+        process.sleep(rng.uniform(200, 2500))
         if rows := _rows(published):
             _turn(world, process, published, rng.choice(rows))
     process.sleep(RPC_TIMEOUT_MS * 2)  # whatever is still on its way
