@@ -9,11 +9,11 @@ from servo.testing.simulation.triggering import world_of_triggers
 
 # Worlds of triggers that broke a rule at some time, and must not again: ticks that overtook each
 # other, a stretch of missed ticks that was taken for a shorter one, a clock that was set back.
-ONCE_BROKEN = (14, 41, 44)
+ONCE_BROKEN = (4, 14, 26)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [*range(8), *ONCE_BROKEN])
+@pytest.mark.parametrize("seed", [*range(4), 5, 6, 7, *ONCE_BROKEN])
 def test_whatever_happens_each_cause_has_its_runs_and_has_them_once(seed: int) -> None:
     outcome = Simulation(seed, world_of_triggers(seed)).run()
     assert outcome.violation is None, f"seed {seed}: {outcome.violation}"

@@ -19,6 +19,7 @@ from servo.core.state.state import State
 from servo.core.state.states import ScheduleStatus
 from servo.testing.simulation.planting import Bug, swap
 from servo.worker.condition_news import News
+from servo.worker.evaluating.messages import Ticks
 from servo.worker.triggers import schedules as schedule_host
 from servo.worker.triggers.schedules import Schedules, ticked
 from servo.worker.triggers.sensors import Sensors
@@ -36,6 +37,19 @@ def _tick_then_runs(self: Schedules, evaluated: Any) -> set[str]:
         if rest:
             _ = self._means.commit("runs", rest)
     return set()
+
+
+def _all_at_once(self: Schedules, seen: Any, now: Any) -> None:
+    """The ticks of a schedule are on their way at the same time, and may overtake each other."""
+    ticks = [tick for one in seen for tick in self._pass_over(one, now)]
+    asked = Ticks(ticks=tuple(tick.question for tick in ticks))
+    answers = self._means.office.ask(asked, 60).answers
+    _ = self._commit(list(zip(ticks, answers, strict=True)))
+
+
+def _begins_alike(known: Any, event: Any) -> bool:
+    del known, event
+    return True
 
 
 def _due_whenever(state: State, row: Any, first: Any, last: Any) -> None:
@@ -143,6 +157,18 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
             seed=0,
             world=WORLD,
         ),
+        "ticks_at_once": Bug(
+            what="the ticks of a schedule are sent at once, and the later ones may be first",
+            plant=swap((Schedules, "_tick", _all_at_once)),
+            seed=4,
+            world=WORLD,
+        ),
+        "stretches_that_begin_alike": Bug(
+            what="a stretch of missed ticks is taken for a shorter one that began where it does",
+            plant=swap((schedules, "_is_same", _begins_alike)),
+            seed=26,
+            world=WORLD,
+        ),
         "tick_by_another_clock": Bug(
             what="a tick is due when the clock of whoever sends it says so",
             plant=swap((schedules, "_check_due", _due_whenever)),
@@ -152,7 +178,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         "ticks_while_paused": Bug(
             what="a tick counts although its schedule was paused meanwhile",
             plant=swap((apply, "RULES", {**apply.RULES, ScheduleTicked: _tick_asleep})),
-            seed=0,
+            seed=20,
             world=WORLD,
         ),
         "missed_in_silence": Bug(
@@ -188,7 +214,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         "conflict_not_told": Bug(
             what="another request under the key of a run leaves no record",
             plant=swap((runs, "_conflict", _not_told)),
-            seed=1,
+            seed=4,
             world=WORLD,
         ),
         "two_evaluations_count": Bug(
