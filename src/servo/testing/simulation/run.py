@@ -24,7 +24,7 @@ from servo.testing.simulation.leader import leader
 from servo.testing.simulation.network import Network
 from servo.testing.simulation.oracle import Oracle
 from servo.testing.simulation.schedule_laws import ScheduleLaw
-from servo.testing.simulation.sensor_laws import SensorLaw
+from servo.testing.simulation.sensor_laws import EchoLaw, SensorLaw
 from servo.testing.simulation.swarm import Swarm, Triggering, draw
 from servo.testing.simulation.world import World
 from servo.testing.simulation.worlds import PLAIN, WORLDS
@@ -143,6 +143,7 @@ class Simulation:
         self.oracle.laws += [
             ScheduleLaw(self.kernel, self.swarm),
             SensorLaw(self.oracle.acked),
+            EchoLaw(),
             ConditionLaw(),
             FreshnessLaw(),
         ]

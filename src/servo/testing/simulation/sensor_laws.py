@@ -14,10 +14,10 @@ from servo.core.events.sensors import (
 )
 from servo.core.fold.limits import MAX_MESSAGE_ATTEMPTS
 from servo.core.state.state import State
-from servo.core.state.states import SensorStatus
+from servo.core.state.states import RunState, SensorStatus
 from servo.testing.simulation.kernel import Violation
 from servo.testing.simulation.laws import all_events, events, in_effect
-from servo.testing.simulation.trigger_project import ITEMS
+from servo.testing.simulation.trigger_project import ECHO, ECHOED, ITEMS
 
 _FAILED = SensorEvalStatus.FAILED
 
@@ -108,3 +108,40 @@ class SensorLaw:
                 given_up = self._failures[name] >= MAX_MESSAGE_ATTEMPTS
                 if name not in self._answered and not given_up:
                     raise Violation(f"message {name} was acknowledged and never evaluated")
+
+
+class EchoLaw:
+    """A sensor of runs is told of every run that came to stand so, and of each once."""
+
+    def __init__(self) -> None:
+        self._begun: int | None = None
+        self._told: set[str] = set()
+
+    def committed(self, entry: Entry, answers: Sequence[Answer], state: State) -> None:
+        del state
+        batches = list(in_effect(entry, answers))
+        for event in all_events(batches, SensorEvaluated):
+            if event.sensor_id == ECHO and self._begun is None and event.cursor_after:
+                self._begun = int(event.cursor_after)
+        for request in all_events(batches, RunRequested):
+            run = request.labels.get("after")
+            if run in self._told:
+                raise Violation(f"the sensor of runs was told of {run} twice")
+            if run is not None:
+                self._told.add(run)
+
+    def unfinished(self, state: State) -> list[str]:
+        """Runs that it has to be told of."""
+        if self._begun is None:
+            return []
+        return [
+            f"no run after {run.run_id}"
+            for run in state.runs.values()
+            if run.state is RunState.SUCCEEDED
+            and run.row_version > self._begun
+            and any(label in run.labels for label in ECHOED)
+            and run.run_id not in self._told
+        ]
+
+    def ended(self, state: State) -> None:
+        del state

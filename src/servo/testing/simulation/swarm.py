@@ -26,6 +26,7 @@ class Triggering(msgspec.Struct, frozen=True, kw_only=True):
     polls: bool
     pushes: bool
     conditions: bool
+    echoes: bool
     beside_leaders: bool
     hosts: int
     every_s: int

@@ -19,6 +19,7 @@ from servo.core.state.state import State
 from servo.core.state.states import ScheduleStatus
 from servo.testing.simulation.planting import Bug, swap
 from servo.worker.condition_news import News
+from servo.worker.evaluating.history import Place
 from servo.worker.evaluating.messages import Ticks
 from servo.worker.triggers import schedules as schedule_host
 from servo.worker.triggers.schedules import Schedules, ticked
@@ -118,6 +119,11 @@ def _not_told(state: State, event: Any, known: Any, ctx: Any) -> None:
     del state, event, known, ctx
 
 
+def _without_names(self: Place) -> str:
+    """A sensor of runs remembers how far it has come, and not what it is done with beyond."""
+    return str(self.seq)
+
+
 # --- conditions and freshness ---------------------------------------------------------------------
 
 
@@ -209,6 +215,12 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
             what="a message that is sent again is evaluated again",
             plant=swap((sensors, "_dedup_keys", _known_by_evaluation)),
             seed=2,
+            world=WORLD,
+        ),
+        "place_without_names": Bug(
+            what="a sensor of runs forgets which it was told of when it fails at the next one",
+            plant=swap((Place, "text", _without_names)),
+            seed=1,
             world=WORLD,
         ),
         "conflict_not_told": Bug(

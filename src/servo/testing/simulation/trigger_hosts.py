@@ -254,7 +254,7 @@ class Host:
 def _kinds(options: Triggering) -> Sequence[Callable[[Means], Kind]]:
     wanted: list[tuple[bool, Callable[[Means], Kind]]] = [
         (options.schedules, Schedules),
-        (options.polls or options.pushes, Sensors),
+        (options.polls or options.pushes or options.echoes, Sensors),
         (options.conditions, Conditions),
     ]
     return [kind for is_wanted, kind in wanted if is_wanted]

@@ -22,15 +22,19 @@ from servo.sdk.run_requests import (
     DefaultScheduleStatus,
     DefaultSensorStatus,
     RunRequest,
+    RunStatus,
     SensorResult,
+    SkipReason,
 )
 from servo.sdk.schedules import ScheduleDefinition
-from servo.sdk.sensors import sensor
+from servo.sdk.sensors import run_status_sensor, sensor
 from servo.sdk.triggers import add_triggers, declared
 from servo.testing.simulation.swarm import Triggering
 from servo.testing.simulation.world import World
 
-ITEMS, SEEN, MESSAGES = "items", "all_seen", "messages"
+ITEMS, SEEN, MESSAGES, ECHO = "items", "all_seen", "messages", "echo"
+ECHOED = ("item", "message")
+"""Labels of the runs after which another run is asked for."""
 RAW = AssetKey("raw")
 FRESH = ("raw", "top")
 POLICY = policy_text(TimeWindow(fail_ms=20_000, warn_ms=8_000))
@@ -45,6 +49,7 @@ def project_of(world: World, options: Triggering) -> Project:
     project = Project(_assets(options))
     sensors = [_items(world), _all_seen(world)] if options.polls else []
     sensors += [_messages(world)] if options.pushes else []
+    sensors += [_echo(world)] if options.echoes else []
     add_triggers(project, _schedules(world, options) if options.schedules else (), sensors)
     return project
 
@@ -158,6 +163,24 @@ def _messages(world: World) -> Any:
         return RunRequest(tags={"message": context.message_id, "said": context.payload["says"]})
 
     return messages
+
+
+def _echo(world: World) -> Any:
+    @run_status_sensor(
+        name=ECHO,
+        run_status=RunStatus.SUCCESS,
+        target=[RAW],
+        minimum_interval_seconds=1,
+        default_status=DefaultSensorStatus.RUNNING,
+    )
+    def echo(context: Any) -> RunRequest | SkipReason:
+        """One run after every run of an item or a message that succeeded."""
+        fail_now_and_then(world)
+        if not any(label in context.run.tags for label in ECHOED):
+            return SkipReason("of no interest")
+        return RunRequest(tags={"after": context.run.run_id})
+
+    return echo
 
 
 def fail_now_and_then(world: World) -> None:

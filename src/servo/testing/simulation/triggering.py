@@ -50,6 +50,7 @@ def _options(rng: Random) -> Triggering:
     """What there is: always something, and seldom all of it."""
     kinds = ["schedules", "polls", "pushes", "conditions"]
     chosen = set(rng.sample(kinds, rng.choice((1, 2, 2, 3))))
+    told = chosen & {"polls", "pushes"} or chosen == {"conditions"}
     beside = rng.random() < 0.8
     return Triggering(
         schedules="schedules" in chosen,
@@ -65,6 +66,7 @@ def _options(rng: Random) -> Triggering:
         code_fails=rng.choice((0.0, 0.05, 0.2)),
         evaluator_dies=rng.choice((0.0, 0.05)),
         evaluator_slow=rng.choice((0.0, 0.2, 0.5)),
+        echoes=bool(told) and rng.random() < 0.3,
     )
 
 
