@@ -68,9 +68,9 @@ test: setup ## Run all tests and check coverage; ARGS="-k word tests/unit" runs 
 endif
 
 SEEDS ?= 0:200
-sim: setup ## Simulate: SEEDS=0:200, BUG=name plants a known bug, TRACE=1 prints every step
+sim: setup ## Simulate: SEEDS=0:200, WORLD=name, BUG=name plants a known bug, TRACE=1 prints every step
 	$(BIN)/python -m servo.testing.simulation --seeds $(SEEDS) \
-		$(if $(BUG),--bug $(BUG)) $(if $(TRACE),--trace)
+		$(if $(WORLD),--world $(WORLD)) $(if $(BUG),--bug $(BUG)) $(if $(TRACE),--trace)
 
 bench: setup ## Measure; ONLY=name measures one
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))

@@ -25,7 +25,7 @@ def test_a_world_that_once_broke_a_rule_keeps_it_now(seed: int) -> None:
 @pytest.mark.parametrize("name", BUGS)
 def test_a_planted_bug_is_found(name: str) -> None:
     with planted(name):
-        outcome = run_seed(BUGS[name].seed, backfills=BUGS[name].backfills)
+        outcome = run_seed(BUGS[name].seed, world=BUGS[name].world)
     assert outcome.violation is not None
 
 

@@ -98,12 +98,12 @@ class Timetable:
                 self._enter(name, _next(definition, row))
 
     def due(self, now: datetime) -> list[str]:
-        """The schedules that have something due."""
+        """The schedules that have something due; by a clock that was set back, not yet."""
         while self._heap and self._heap[0][0] <= now:
             at, name = heappop(self._heap)
             if self._next.get(name) == at:
                 self._due[name] = at
-        return sorted(self._due)
+        return sorted(name for name, at in self._due.items() if at <= now)
 
     def next_due(self) -> datetime | None:
         """When the first of them is due."""

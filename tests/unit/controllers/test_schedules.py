@@ -162,6 +162,17 @@ def test_a_timetable_knows_what_is_due_and_what_comes_next() -> None:
     assert ledger.timetable.due(begun + HOUR) == ["hourly", "minutely"]
 
 
+def test_what_was_due_is_not_by_a_clock_that_was_set_back() -> None:
+    ledger = Workspace()
+    ledger.define("minutely", "* * * * *")
+    first = ledger.timetable.next_due()
+    assert first is not None
+    assert ledger.timetable.due(first) == ["minutely"]
+    assert ledger.timetable.due(first - timedelta(seconds=1)) == []
+    assert ledger.timetable.next_due() == first
+    assert ledger.timetable.due(first) == ["minutely"]
+
+
 def test_a_schedule_that_ticked_is_due_at_its_next_tick() -> None:
     ledger = Workspace()
     ledger.define("minutely", "* * * * *")

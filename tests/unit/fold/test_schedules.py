@@ -359,6 +359,14 @@ def test_the_same_skip_again_changes_nothing(story: Story) -> None:
     assert dump(story.state) == before
 
 
+def test_a_longer_skip_from_the_same_tick_is_not_the_same(story: Story) -> None:
+    story.tell(skipped(1, 10, 10))
+    before = dump(story.state)
+    assert story.tell(skipped(1, 30, 30)).reason.startswith("tick_passed")
+    assert dump(story.state) == before
+    assert story.tell(skipped(11, 30, 20)).applied
+
+
 @pytest.mark.parametrize(
     ("event", "reason"),
     [

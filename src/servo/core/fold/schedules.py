@@ -240,9 +240,17 @@ def skip_id(event: TicksSkipped) -> str:
     return f"{event.schedule_id}:skipped:{event.first.isoformat()}"
 
 
+def _is_same(known: ScheduleTickRow, event: TicksSkipped) -> bool:
+    """Whether a stretch was heard before.
+
+    One that begins where another did and ends elsewhere was not: its other ticks have no record.
+    """
+    return known.schedule_id != event.schedule_id or known.skipped_until == event.last
+
+
 def _on_skipped(state: State, event: TicksSkipped, ctx: Ctx) -> None:
     known = state.schedule_ticks.rows.get(skip_id(event))
-    if known is not None:
+    if known is not None and _is_same(known, event):
         raise _seen(known, event.schedule_id)
     row = _standing(state, event.schedule_id)
     first, last = instant(event.first, "first"), instant(event.last, "last")

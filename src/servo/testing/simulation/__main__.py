@@ -1,17 +1,17 @@
-"""`python -m servo.testing.simulation --seeds 0:200 [--bug NAME] [--trace]`."""
+"""`python -m servo.testing.simulation --seeds 0:200 [--world NAME] [--bug NAME] [--trace]`."""
 
 import argparse
 import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from servo.testing.simulation.backfilling import world_of_backfills
 from servo.testing.simulation.bugs import BUGS, planted
 from servo.testing.simulation.run import Outcome, Simulation, run_seed
+from servo.testing.simulation.worlds import PLAIN, WORLDS
 
 
 def main() -> int:
@@ -24,11 +24,9 @@ def main() -> int:
     if options.trace:
         return _trace(options)
     first, last = (int(part) for part in options.seeds.split(":"))
-    worlds = [*range(first, last)]
     faults: Counter[str] = Counter()
     total = Counter[str]()
-    backfills = options.backfills or (bool(options.bug) and BUGS[options.bug].backfills)
-    for outcome in _outcomes(worlds, options.bug, options.jobs, backfills=backfills):
+    for outcome in _outcomes(range(first, last), options):
         faults.update(outcome.faults)
         total.update(
             seeds=1,
@@ -38,7 +36,7 @@ def main() -> int:
             virtual_s=outcome.virtual_ms // 1000,
         )
         if outcome.violation is not None:
-            _report(outcome, options.bug)
+            _report(outcome, options)
             return 0 if options.bug else 1
     summary = {"bug": options.bug or None, **total, "faults": dict(sorted(faults.items()))}
     print(json.dumps(summary))
@@ -50,41 +48,42 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seeds", default="0:50", help="first:last, last not included")
     parser.add_argument("--bug", default="", choices=["", *BUGS], help="plant this bug")
     parser.add_argument("--trace", action="store_true", help="print everything one seed does")
-    parser.add_argument("--backfills", action="store_true", help="worlds of backfills")
+    parser.add_argument("--world", default="", choices=["", *WORLDS], help="of this kind")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--list-bugs", action="store_true")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.world = options.world or (BUGS[options.bug].world if options.bug else PLAIN)
+    return options
 
 
-def _outcomes(seeds: list[int], bug: str, jobs: int, *, backfills: bool) -> Iterator[Outcome]:
-    one = partial(_one, bug=bug, backfills=backfills)
-    if jobs == 1:
+def _outcomes(seeds: Iterable[int], options: argparse.Namespace) -> Iterator[Outcome]:
+    one = partial(_one, bug=options.bug, world=options.world)
+    if options.jobs == 1:
         yield from map(one, seeds)
         return
-    pool = ProcessPoolExecutor(jobs)
+    pool = ProcessPoolExecutor(options.jobs)
     try:
         yield from pool.map(one, seeds)
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _one(seed: int, *, bug: str, backfills: bool) -> Outcome:
+def _one(seed: int, *, bug: str, world: str) -> Outcome:
     with planted(bug):
-        return run_seed(seed, backfills=backfills)
+        return run_seed(seed, world=world)
 
 
-def _report(outcome: Outcome, bug: str) -> None:
-    with_bug = f" BUG={bug}" if bug else ""
+def _report(outcome: Outcome, options: argparse.Namespace) -> None:
+    chosen = f" WORLD={options.world}" if options.world != PLAIN else ""
+    chosen += f" BUG={options.bug}" if options.bug else ""
     print(f"seed {outcome.seed}: {outcome.violation}")
-    print(f"replay: make sim SEEDS={outcome.seed}:{outcome.seed + 1}{with_bug} TRACE=1")
+    print(f"replay: make sim SEEDS={outcome.seed}:{outcome.seed + 1}{chosen} TRACE=1")
 
 
 def _trace(options: argparse.Namespace) -> int:
     seed = int(options.seeds.split(":")[0])
     with planted(options.bug):
-        backfills = options.backfills or (bool(options.bug) and BUGS[options.bug].backfills)
-        world = world_of_backfills(seed) if backfills else None
-        simulation = Simulation(seed, world, trace=True)
+        simulation = Simulation(seed, WORLDS[options.world](seed), trace=True)
         outcome = simulation.run()
     for line in simulation.kernel.trace or ():
         print(line)

@@ -23,9 +23,12 @@ from servo.core.ids import TaskKeyStr
 from servo.core.plan import TaskSpec
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.state import State
-from servo.testing.simulation.actors import LEASE_MS, RETRY, Published, World, chunk_head
+from servo.testing.simulation.chunking import chunk_head
 from servo.testing.simulation.kernel import Process
+from servo.testing.simulation.oracle import LEASE_MS
+from servo.testing.simulation.published import Published
 from servo.testing.simulation.swarm import Swarm, draw
+from servo.testing.simulation.world import RETRY, World
 
 TABLES = ("backfills", "backfill_chunks", "quotas")
 SCRIPTS = ("owner", "host")

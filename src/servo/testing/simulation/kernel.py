@@ -16,6 +16,8 @@ from typing import Any
 from greenlet import GreenletExit, getcurrent, greenlet
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
+MOST_AT_ONCE = 2_000
+"""Steps without any time between them, after which nothing but more of them is to be expected."""
 
 
 class Violation(Exception):
@@ -35,6 +37,7 @@ class Kernel:
         self.trace: list[str] | None = None
         self._calendar: list[tuple[int, int, Callable[[], None]]] = []
         self._order = 0
+        self._steps_now = 0
         self._digest = hashlib.blake2b(digest_size=16)
         self.loop = getcurrent()
 
@@ -48,8 +51,12 @@ class Kernel:
         """Let time pass."""
         limit = int(limit_ms * 1000)
         while self._calendar and self._calendar[0][0] <= limit:
+            before = self.now
             self.now, _, action = heapq.heappop(self._calendar)
             self.steps += 1
+            self._steps_now = self._steps_now + 1 if self.now == before else 0
+            if self._steps_now > MOST_AT_ONCE:
+                raise Violation(f"somebody is busy without end at {self.ms} ms")
             action()
         self.now = max(self.now, limit)
 

@@ -13,30 +13,14 @@ from servo.runtime.ports import Ports
 from servo.runtime.requests import Beat, BeatRequest, request
 from servo.runtime.takeover import Leadership, take_over
 from servo.runtime.workers import Assignment
-from servo.testing.simulation.actors import World, execute
+from servo.testing.simulation.executing import execute
 from servo.testing.simulation.faults import QueueOf
 from servo.testing.simulation.kernel import Process, SimBackground, SimClock, SimEntropy
 from servo.testing.simulation.network import Seat
 from servo.testing.simulation.oracle import Oracle
-
-
-class Waker:
-    """Lets a leader wait until it is needed."""
-
-    def __init__(self, process: Process) -> None:
-        self._process = process
-        self._callback: Callable[[Any], None] | None = None
-
-    def wait(self, limit_ms: float) -> None:
-        def register(callback: Callable[[Any], None]) -> None:
-            self._callback = callback
-            self._process.kernel.at(limit_ms, lambda: callback(None))
-
-        self._process.wait_for(register)
-
-    def wake(self) -> None:
-        if self._callback is not None:
-            self._callback(None)
+from servo.testing.simulation.trigger_hosts import beside_leader
+from servo.testing.simulation.waiting import Waker
+from servo.testing.simulation.world import World
 
 
 class Direct:
@@ -120,11 +104,13 @@ def leader(world: World, process: Process) -> None:
     world.network.seats[process.name] = seat
     world.kernel.note("leads", process.name, leadership.epoch)
     world.oracle.believed(leadership.owner, leadership.state.seq)
+    changed = beside_leader(world, process, seat)
     process.on_wake = lambda slept_ms: _woken(world, process, engine, slept_ms)
     try:
         while True:
             if engine.step():
                 world.oracle.believed(leadership.owner, engine.state.seq)
+                changed()
             if not len(engine.inbox):
                 waker.wait(_pause_ms(engine))
     except ServoError as error:

@@ -33,6 +33,7 @@ from servo.projection.reader import Snapshot
 from servo.testing.simulation import backfill_laws
 from servo.testing.simulation.faults import Bucket, PlainStore
 from servo.testing.simulation.kernel import Kernel, Violation
+from servo.testing.simulation.laws import Law, RunKeyLaw
 
 LEASE = timedelta(seconds=5)
 LEASE_MS = LEASE // timedelta(milliseconds=1)
@@ -80,6 +81,7 @@ class Oracle:
         self.owners: set[str] = set()
         self.publishes = 0
         self.checked_files: dict[str, tuple[str, ...]] = {}
+        self.laws: list[Law] = [RunKeyLaw()]
         bucket.watchers.append(self._on_write)
 
     # --- while it runs ----------------------------------------------------------------------
@@ -105,7 +107,7 @@ class Oracle:
             before, active = self.live.state.ts, self.live.state.index.active
             planned = backfill_laws.seen(self.live.state)
             try:
-                self.live.apply(found[0], found[1])
+                answers = self.live.apply(found[0], found[1])
             except Corrupt as error:
                 raise Violation(f"the ledger is broken: {error}") from error
             if found[0].ts <= before:
@@ -113,6 +115,8 @@ class Oracle:
             self._check_cap(active)
             self._check_expiry(found[0])
             backfill_laws.check_planned(self.live.state, planned)
+            for law in self.laws:
+                law.committed(found[0], answers, self.live.state)
 
     def _check_cap(self, before: int) -> None:
         """Nothing is dispatched beyond the limit; one that was lowered is not exceeded further."""
@@ -267,7 +271,8 @@ class Oracle:
             if row.finished_at is None
         ]
         parked = [f"parked {batch}" for batch in state.parked.rows]
-        return [*open_runs, *open_tasks, *backfills, *parked]
+        others = [left for law in self.laws for left in law.unfinished(state)]
+        return [*open_runs, *open_tasks, *backfills, *parked, *others]
 
     def final(self) -> None:
         """Everything that must hold when nothing is going on any more."""
@@ -277,6 +282,8 @@ class Oracle:
             self._check_projection(self.newest)
         self._check_counters()
         backfill_laws.check_ended(self.live.state)
+        for law in self.laws:
+            law.ended(self.live.state)
         self._check_answers()
         self._check_outbox()
         self._check_promotions()

@@ -7,18 +7,42 @@ import msgspec
 
 from servo.core.events.runs import ScheduleSource
 from servo.ledger.paths import Paths
-from servo.testing.simulation import actors, backfilling
-from servo.testing.simulation.actors import World
-from servo.testing.simulation.faults import Bucket, FaultyQueue, FaultyStore
+from servo.testing.simulation import (
+    asking,
+    backfilling,
+    chunking,
+    executing,
+    racing,
+    trigger_hosts,
+    triggering,
+)
+from servo.testing.simulation.condition_laws import ConditionLaw, FreshnessLaw
+from servo.testing.simulation.condition_rooms import check_rooms
+from servo.testing.simulation.faults import Bucket, FaultyQueue, FaultyStore, PlainStore
 from servo.testing.simulation.kernel import Kernel, Process, Violation
 from servo.testing.simulation.leader import leader
 from servo.testing.simulation.network import Network
 from servo.testing.simulation.oracle import Oracle
-from servo.testing.simulation.swarm import Swarm, draw
+from servo.testing.simulation.schedule_laws import ScheduleLaw
+from servo.testing.simulation.sensor_laws import EchoLaw, SensorLaw
+from servo.testing.simulation.swarm import Swarm, Triggering, draw
+from servo.testing.simulation.world import World
+from servo.testing.simulation.worlds import PLAIN, WORLDS
 
 QUIET_BOUND_MS = 240_000
 QUIET_FOR_S = 6
-SCRIPTS = ("client", "dropper", "limiter", "backfiller", "meddler", "owner")
+SCRIPTS = (
+    "client",
+    "dropper",
+    "limiter",
+    "backfiller",
+    "meddler",
+    "owner",
+    "deployer",
+    "sender",
+    "pauser",
+)
+REVIVED = ("worker", "sensor", "host", "triggers")
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +88,7 @@ class Simulation:
             self._rest()
             self.oracle.final()
             self._check_requests()
+            check_rooms(self.world, [*self.leaders, *self.others], PlainStore(self.bucket))
         except Violation as found:
             violation = str(found)
         except Exception as error:  # noqa: BLE001 - code that fails where it must not is a finding
@@ -86,21 +111,23 @@ class Simulation:
         world, swarm = self.world, self.swarm
         self._new_leader()
         for n in range(swarm.workers):
-            self._actor(f"worker{n}", lambda p: actors.worker(world, p))
+            self._actor(f"worker{n}", lambda p: executing.worker(world, p))
         for n in range(swarm.runs):
-            self._actor(f"client{n}", lambda p, n=n: actors.client(world, p, n))
+            self._actor(f"client{n}", lambda p, n=n: asking.client(world, p, n))
         for n in range(swarm.sensors):
-            self._actor(f"sensor{n}", lambda p: actors.sensor(world, p))
+            self._actor(f"sensor{n}", lambda p: racing.sensor(world, p))
         for n in range(swarm.tickers):
-            self._actor(f"ticker{n}", lambda p: actors.ticker(world, p))
+            self._actor(f"ticker{n}", lambda p: racing.ticker(world, p))
         for n in range(swarm.backfills):
-            self._actor(f"backfiller{n}", lambda p, n=n: actors.backfiller(world, p, n))
-            self._actor(f"meddler{n}", lambda p, n=n: actors.meddler(world, p, n))
+            self._actor(f"backfiller{n}", lambda p, n=n: chunking.backfiller(world, p, n))
+            self._actor(f"meddler{n}", lambda p, n=n: chunking.meddler(world, p, n))
         for n in range(swarm.inbox_items):
-            self._actor(f"dropper{n}", lambda p, n=n: actors.dropper(world, p, n))
+            self._actor(f"dropper{n}", lambda p, n=n: asking.dropper(world, p, n))
         self._populate_backfills()
+        if swarm.triggers is not None:
+            self._populate_triggers(swarm.triggers)
         if swarm.task_cap is not None:
-            self._actor("limiter", lambda p: actors.limiter(world, p))
+            self._actor("limiter", lambda p: asking.limiter(world, p))
         if swarm.sensors:
             self.kernel.at(500, self._new_item)
 
@@ -110,6 +137,25 @@ class Simulation:
             self._actor(f"host{n}", lambda p: backfilling.host(world, p))
         for n in range(self.swarm.owners):
             self._actor(f"owner{n}", lambda p, n=n: backfilling.owner(world, p, n))
+
+    def _populate_triggers(self, options: Triggering) -> None:
+        world = self.world
+        self.oracle.laws += [
+            ScheduleLaw(self.kernel, self.swarm),
+            SensorLaw(self.oracle.acked),
+            EchoLaw(),
+            ConditionLaw(),
+            FreshnessLaw(),
+        ]
+        self._actor("deployer", lambda p: triggering.deployer(world, p, options))
+        for n in range(options.hosts):
+            self._actor(f"triggers{n}", lambda p: trigger_hosts.elsewhere(world, p))
+        for n in range(options.senders if options.pushes else 0):
+            self._actor(f"sender{n}", lambda p, n=n: triggering.sender(world, p, n))
+        for n in range(options.pausers):
+            self._actor(f"pauser{n}", lambda p: triggering.pauser(world, p))
+        if options.polls:
+            self.kernel.at(500, self._new_item)
 
     def _actor(self, name: str, main: Callable[[Process], None]) -> None:
         process = Process(self.kernel, name, main)
@@ -149,7 +195,7 @@ class Simulation:
         if not any(process.alive for process in self.leaders):
             self._new_leader()
         for process in self.others:
-            if not process.alive and process.name.startswith(("worker", "sensor", "host")):
+            if not process.alive and process.name.startswith(REVIVED):
                 process.start()
         gap = self.swarm.chaos_every_ms if self.kernel.faulty else 500
         self.kernel.at(self.kernel.random.uniform(gap / 4, gap), self._chaos)
@@ -217,7 +263,7 @@ class Simulation:
         ticks = [
             run.source.tick_id
             for run in self.oracle.live.state.runs.values()
-            if isinstance(run.source, ScheduleSource)
+            if isinstance(run.source, ScheduleSource) and run.source.schedule_id == "pulse"
         ]
         if len(ticks) != len(set(ticks)):
             raise Violation("a tick has two runs")
@@ -228,7 +274,6 @@ def _revive(process: Process) -> None:
         process.start()
 
 
-def run_seed(seed: int, *, trace: bool = False, backfills: bool = False) -> Outcome:
-    """Run the world of a seed, or its world of backfills."""
-    world = backfilling.world_of_backfills(seed) if backfills else None
-    return Simulation(seed, world, trace=trace).run()
+def run_seed(seed: int, *, world: str = PLAIN, trace: bool = False) -> Outcome:
+    """Run the world of a seed, of this kind."""
+    return Simulation(seed, WORLDS[world](seed), trace=trace).run()

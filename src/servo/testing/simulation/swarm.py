@@ -15,6 +15,29 @@ from servo.config import Settings
 from servo.testing.simulation.faults import QueueFaults, StoreFaults
 
 
+class Triggering(msgspec.Struct, frozen=True, kw_only=True):
+    """What starts runs without a person in a world, who looks after it, and how it fails.
+
+    Triggers are looked after beside every leader, and by `hosts` elsewhere, who follow the ledger
+    and reach a leader over the network.
+    """
+
+    schedules: bool
+    polls: bool
+    pushes: bool
+    conditions: bool
+    echoes: bool
+    beside_leaders: bool
+    hosts: int
+    every_s: int
+    max_catchup_ticks: int
+    senders: int
+    pausers: int
+    code_fails: float
+    evaluator_dies: float
+    evaluator_slow: float
+
+
 class Swarm(msgspec.Struct, frozen=True, kw_only=True):
     """The shape of one world."""
 
@@ -50,6 +73,7 @@ class Swarm(msgspec.Struct, frozen=True, kw_only=True):
     longest_task_ms: int = 0
     hosts: int = 0
     owners: int = 0
+    triggers: Triggering | None = None
 
 
 STORM_EVERY = 4

@@ -1,8 +1,11 @@
 """Schedules at work: their ticks are evaluated and committed with the runs they ask for.
 
 A tick and its runs are one batch, headed by the tick: the schedule has moved on if, and only if,
-the runs exist. Ticks of one schedule go one after the other, oldest first. Those that no user code
-decides about are evaluated many at a time.
+the runs exist. Ticks of one schedule go one after the other, oldest first, and one is not sent
+before the one before it is on record: a schedule never goes back, so whatever a later one overtook
+would be passed over in silence. If somebody else has moved a schedule meanwhile, its other ticks
+wait for the next look. Those that no user code decides about are evaluated many at a time, one of
+each schedule.
 """
 
 from collections.abc import Sequence
@@ -34,9 +37,14 @@ class DueTick(msgspec.Struct, frozen=True, kw_only=True):
     scheduled_for: datetime
 
     @property
+    def schedule_id(self) -> str:
+        """The schedule."""
+        return self.definition.schedule_id
+
+    @property
     def question(self) -> Tick:
         """What an evaluator is asked."""
-        name = self.definition.schedule_id
+        name = self.schedule_id
         made = tick_id(name, self.scheduled_for)
         return Tick(schedule_id=name, tick_id=made, scheduled_for=self.scheduled_for)
 
@@ -76,41 +84,50 @@ class Schedules:
 
     def _tick(self, schedules: Sequence[Seen], now: datetime) -> None:
         """The ticks of schedules that no user code decides about."""
-        found = [tick for seen in schedules for tick in self._pass_over(seen, now)]
-        for start in range(0, len(found), PLAIN_AT_ONCE):
-            ticks = found[start : start + PLAIN_AT_ONCE]
-            asked = Ticks(ticks=tuple(tick.question for tick in ticks))
-            answer = self._means.office.ask(asked, EVALUATE_SECONDS)
-            if not isinstance(answer, EvaluatedMany):
-                raise Unavailable(answer.error, remedy="the ticks stay due and are tried again")
-            self._commit(list(zip(ticks, answer.answers, strict=True)))
+        left = [self._pass_over(seen, now) for seen in schedules]
+        while turn := [ticks[0] for ticks in left if ticks]:
+            moved: set[str] = set()
+            for start in range(0, len(turn), PLAIN_AT_ONCE):
+                ticks = turn[start : start + PLAIN_AT_ONCE]
+                asked = Ticks(ticks=tuple(tick.question for tick in ticks))
+                answer = self._means.office.ask(asked, EVALUATE_SECONDS)
+                if not isinstance(answer, EvaluatedMany):
+                    raise Unavailable(answer.error, remedy="the ticks stay due and are tried again")
+                moved |= self._commit(list(zip(ticks, answer.answers, strict=True)))
+            left = [ticks[1:] for ticks in left if ticks and ticks[0].schedule_id not in moved]
 
     def _decide(self, seen: Seen, now: datetime) -> None:
         """The ticks of a schedule that user code decides about, one after the other."""
         for tick in self._pass_over(seen, now):
             answer = self._means.office.ask(tick.question, EVALUATE_SECONDS)
-            self._commit([(tick, answer)])
+            if self._commit([(tick, answer)]):
+                return
 
     def _pass_over(self, seen: Seen, now: datetime) -> list[DueTick]:
-        """Record what was missed; the ticks that are to be made."""
+        """Record what was missed; the ticks that are to be made, none if somebody was first."""
         definition, row = seen
         found = due(definition, row, now)
         if found.skipped is not None:
             skipped: TicksSkipped = found.skipped
-            _ = self._means.commit("ticks-skipped", (skipped,))
+            if not self._means.commit("ticks-skipped", (skipped,)).applied:
+                return []
         return [DueTick(definition=definition, scheduled_for=at) for at in found.ticks]
 
-    def _commit(self, evaluated: Sequence[tuple[DueTick, Evaluated]]) -> None:
+    def _commit(self, evaluated: Sequence[tuple[DueTick, Evaluated]]) -> set[str]:
+        """Commit ticks of different schedules; those that somebody else has moved meanwhile."""
         sent = [
             (tick, self._means.submit("tick", ticked(tick, answer))) for tick, answer in evaluated
         ]
+        moved: set[str] = set()
         for tick, future in sent:
             answer = future.result(30)
             if not answer.applied:
                 # Either the tick itself is over, and this is refused too; or a run of it cannot
                 # be, and the tick is put on record without.
                 failed = Evaluated(error=f"refused: {answer.reason}")
-                _ = self._means.commit("tick-refused", ticked(tick, failed))
+                if not self._means.commit("tick-refused", ticked(tick, failed)).applied:
+                    moved.add(tick.schedule_id)
+        return moved
 
 
 def ticked(tick: DueTick, answer: Evaluated, *, manual: str = "") -> list[Event]:

@@ -1,0 +1,36 @@
+"""A bug, and how it is planted."""
+
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+
+import msgspec
+
+Planting = Callable[[], AbstractContextManager[None]]
+
+
+class Bug(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong, how to make it so, and a seed whose world finds it.
+
+    `world` is the kind of world that it is.
+    """
+
+    what: str
+    plant: Planting
+    seed: int
+    world: str = "plain"
+
+
+def swap(*changes: tuple[Any, str, Any]) -> Planting:
+    """Put broken things in the place of attributes for a while."""
+
+    @contextmanager
+    def planted() -> Generator[None]:
+        with ExitStack() as stack:
+            for owner, name, broken in changes:
+                sound = getattr(owner, name)
+                setattr(owner, name, broken)
+                stack.callback(setattr, owner, name, sound)
+            yield
+
+    return planted

@@ -1,0 +1,53 @@
+"""Schedules, sensors, messages and conditions under every fault there is."""
+
+import pytest
+
+from servo.core.events.schedules import TickStatus
+from servo.core.events.sensors import SensorEvalStatus
+from servo.testing.simulation.run import Simulation
+from servo.testing.simulation.triggering import world_of_triggers
+
+# Worlds of triggers that broke a rule at some time, and must not again: ticks that overtook each
+# other, a stretch of missed ticks that was taken for a shorter one, a clock that was set back.
+ONCE_BROKEN = (4, 14, 26)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [*range(4), 5, 6, 7, *ONCE_BROKEN])
+def test_whatever_happens_each_cause_has_its_runs_and_has_them_once(seed: int) -> None:
+    outcome = Simulation(seed, world_of_triggers(seed)).run()
+    assert outcome.violation is None, f"seed {seed}: {outcome.violation}"
+    assert outcome.runs > 1
+
+
+@pytest.mark.slow
+def test_the_worlds_see_whatever_can_become_of_a_trigger() -> None:
+    ticks: set[TickStatus] = set()
+    evaluations: set[SensorEvalStatus] = set()
+    stretches = stale = conflicts = asked = 0
+    for seed in range(6):
+        simulation = Simulation(seed, world_of_triggers(seed))
+        _ = simulation.run()
+        state = simulation.oracle.live.state
+        ticks |= {row.status for row in state.schedule_ticks.values()}
+        evaluations |= {row.status for row in state.sensor_evals.values()}
+        stretches += sum(row.skipped_count > 1 for row in state.schedule_ticks.values())
+        stale += sum(row.stale for row in state.sensor_evals.values())
+        conflicts += len(state.run_key_conflicts)
+        asked += sum(row.requested_count for row in state.automation_evaluations.values())
+    assert ticks == set(TickStatus)
+    assert evaluations >= {SensorEvalStatus.TRIGGERED, SensorEvalStatus.FAILED}
+    assert min(stretches, stale, conflicts, asked) > 0
+
+
+def test_the_same_seed_is_the_same_world_of_triggers() -> None:
+    first, second = (Simulation(3, world_of_triggers(3)).run() for _ in range(2))
+    assert first == second
+
+
+def test_swarms_differ_in_what_there_is_to_trigger() -> None:
+    worlds = [found for seed in range(40) if (found := world_of_triggers(seed).triggers)]
+    for kind in ("schedules", "polls", "pushes", "conditions", "beside_leaders"):
+        assert {getattr(world, kind) for world in worlds} == {True, False}
+    assert {world.hosts for world in worlds} == {0, 1, 2}
+    assert all(world.beside_leaders or world.hosts for world in worlds)
