@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from servo.core.keys import AssetKey, TaskOperation
 from servo.core.plan import INPUTS_TAG, TaskSpec
 from servo.sdk.checks import AssetCheckKey
-from servo.sdk.partition_edges import Inputs, Planned, Unit
+from servo.sdk.planned_tasks import Inputs, Planned, Unit
 from servo.sdk.project import Project
 from servo.sdk.retries import ONCE
 

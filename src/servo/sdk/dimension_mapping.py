@@ -4,12 +4,13 @@ A pair says how a dimension upstream belongs to one downstream. A combination is
 upstream whose every paired dimension fits; a dimension without a pair is taken whole.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
 from servo.core import bitmaps
 from servo.errors import Invalid
+from servo.sdk.mapping_edges import Edge, Mapped, Sides
 from servo.sdk.partition_mapping import (
     MultiPartitionMapping,
     MultiToSingleDimensionPartitionMapping,
@@ -175,3 +176,50 @@ def reached(
             seen.add(mark)
             found.update(target.numbers_with(chosen))
     return bitmaps.bitmap(found)
+
+
+class Dimensions(Edge):
+    """Combinations of dimensions, of which some belong together and the others to all."""
+
+    def __init__(self, sides: Sides, pairs: Sequence[tuple[Pair, Edge]]) -> None:
+        super().__init__(sides)
+        self.grids = Grid(self.above), Grid(self.below)
+        self.pairs = pairs
+
+    def upstream_of(self, key: str) -> Mapped:
+        """The upstream partitions that a partition is made from."""
+        up, down = self.grids
+        parts = down.parts_of(key)
+        missing: list[str] = []
+        for pair, edge in self.pairs:
+            told = edge.upstream_of(parts[pair.below]).missing
+            missing += [up.shown(pair.above, one) for one in told]
+        digits = {name: down.parts[name].number(part) for name, part in parts.items()}
+        return Mapped(up.keys_with(self._up(digits)), missing)
+
+    def downstream_of(self, key: str) -> list[str]:
+        """The partitions that are made from an upstream one."""
+        up, down = self.grids
+        digits = {name: up.parts[name].number(p) for name, p in up.parts_of(key).items()}
+        return down.keys_with(self._down(digits))
+
+    def _up(self, digits: Mapping[str, int]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for pair, edge in self.pairs:
+            found[pair.above] = edge.upstream_bits(1 << digits[pair.below])
+        return found
+
+    def _down(self, digits: Mapping[str, int]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for pair, edge in self.pairs:
+            reached_ = edge.downstream_bits(1 << digits[pair.above])
+            found[pair.below] = found.get(pair.below, reached_) & reached_
+        return found
+
+    def upstream_bits(self, bits: int) -> int:
+        """The upstream partitions that any of these are made from."""
+        return reached(bits, self.grids[1], self.grids[0], self._up)
+
+    def downstream_bits(self, bits: int) -> int:
+        """The partitions that are made from any of these."""
+        return reached(bits, self.grids[0], self.grids[1], self._down)

@@ -21,7 +21,7 @@ from servo.sdk.assets_definition import AssetsDefinition, Behaviour
 from servo.sdk.check_planning import Chosen, check_spec, checks_alone, group_tags
 from servo.sdk.mapping_resolution import Moment
 from servo.sdk.partition_choice import Named, Relations, Wanted, choose_partitions
-from servo.sdk.partition_edges import Inputs, Planned, Unit
+from servo.sdk.planned_tasks import Inputs, Planned, Unit
 from servo.sdk.project import Project
 from servo.sdk.retries import stored_policy
 

@@ -11,8 +11,8 @@ from servo.core.keys import AssetKey
 from servo.core.plan import Plan
 from servo.errors import Invalid, NotFound
 from servo.sdk.mapping_resolution import WHOLE
-from servo.sdk.partition_edges import MOST_LISTED
 from servo.sdk.partitions_definition import PartitionKeyRange
+from servo.sdk.planned_tasks import MOST_LISTED
 from servo.sdk.planning import plan_assets, plan_partitions
 from servo.sdk.project import Project
 
