@@ -43,12 +43,12 @@ def million_partitions(scratch: Scratch, *, quick: bool) -> list[Result]:
         _timed(
             "partitions.plan_slice",
             lambda: plan_assets(project, project.order, partition_keys=[keys], now=now),
-            most=200,
+            most=60,
         ),
         _timed(
             "partitions.status",
             lambda: Workspace(snapshot, now).report("clean"),
-            most=1_000,
+            most=150,
         ),
     ]
 

@@ -138,6 +138,7 @@ def test_numbers_and_keys_are_one_to_one(definition: PartitionsDefinition) -> No
         assert definition.has_partition_key(keys[number], NOW)
         typed = definition.typed_key(keys[number]).canonical()
         assert definition.plain_key(typed) == keys[number]
+        assert space.identity(number).canonical() == typed
     if keys:
         assert definition.get_first_partition_key(NOW) == keys[0]
         assert definition.get_last_partition_key(NOW) == keys[-1]

@@ -64,6 +64,12 @@ class PartitionKey(msgspec.Struct, frozen=True, order=True):
         return cls.of({dimension: value})
 
     @classmethod
+    def joined(cls, parts: Mapping[str, "PartitionKey"]) -> Self:
+        """The key with the values of keys of one dimension each, under these names."""
+        items = [f"{name}={parts[name].canonical().partition('=')[2]}" for name in sorted(parts)]
+        return cls(PartitionKeyStr(",".join(items)))
+
+    @classmethod
     def parse(cls, text: str) -> Self:
         """The key whose canonical text this is; `Invalid` for any other spelling of it."""
         try:

@@ -4,13 +4,12 @@ A pair says how a dimension upstream belongs to one downstream. A combination is
 upstream whose every paired dimension fits; a dimension without a pair is taken whole.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import product
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from servo.core import bitmaps
 from servo.errors import Invalid
-from servo.sdk.mapping_edges import Edge, Mapped, Sides
+from servo.sdk.mapping_edges import Edge, Found, Sides
 from servo.sdk.partition_mapping import (
     MultiPartitionMapping,
     MultiToSingleDimensionPartitionMapping,
@@ -19,7 +18,6 @@ from servo.sdk.partition_mapping import (
 from servo.sdk.partition_space import PartitionSpace, ProductSpace
 from servo.sdk.partitions_definition import (
     SEPARATOR,
-    MultiPartitionKey,
     MultiPartitionsDefinition,
     PartitionsDefinition,
 )
@@ -112,28 +110,18 @@ def _the_one(above: PartitionsDefinition, below: PartitionsDefinition, named: st
 
 
 class Grid:
-    """One side of a mapping between dimensions: its keys as numbers by dimension."""
+    """One side of a mapping between dimensions: its partitions as numbers by dimension."""
 
     def __init__(self, space: PartitionSpace) -> None:
         self.space = space
-        product_ = space if isinstance(space, ProductSpace) else None
-        self.parts: Mapping[str, PartitionSpace] = product_.parts if product_ else {ALONE: space}
-        self._product = product_
-
-    def parts_of(self, key: str) -> dict[str, str]:
-        """The part of a key in each dimension."""
-        if self._product is None:
-            return {ALONE: key}
-        ordinal = self._product.number(key)
-        return {name: self.parts[name].key(d) for name, d in self._product.digits(ordinal)}
+        self._product = space if isinstance(space, ProductSpace) else None
+        self.parts: Mapping[str, PartitionSpace] = (
+            {ALONE: space} if self._product is None else self._product.parts
+        )
 
     def digits(self, ordinal: int) -> dict[str, int]:
         """The number of a partition in each dimension."""
         return {ALONE: ordinal} if self._product is None else dict(self._product.digits(ordinal))
-
-    def key(self, parts: Mapping[str, str]) -> str:
-        """The key with these parts."""
-        return parts[ALONE] if self._product is None else MultiPartitionKey(parts)
 
     def shown(self, name: str, part: str) -> str:
         """All keys with one part, for people."""
@@ -141,41 +129,15 @@ class Grid:
             return part
         return SEPARATOR.join(part if one == name else "*" for one in self.parts)
 
-    def keys_with(self, chosen: Mapping[str, int]) -> list[str]:
-        """Every key whose part in each dimension is in its set; any part where there is no set."""
-        lists = [list(space.keys_of(chosen.get(n, space.everything))) for n, space in self.items()]
-        names = list(self.parts)
-        return [self.key(dict(zip(names, one, strict=True))) for one in product(*lists)]
-
-    def numbers_with(self, chosen: Mapping[str, int]) -> Iterable[int]:
-        """The numbers of `keys_with`, as a set."""
+    def numbers_with(self, chosen: Mapping[str, Sequence[int]]) -> Sequence[int]:
+        """Every partition whose number in each dimension is in a list; any where there is none."""
         if self._product is None:
-            return bitmaps.numbers(chosen.get(ALONE, self.space.everything))
-        weights = self._product.weights
+            return chosen.get(ALONE, range(self.space.count))
         totals = [0]
-        for name, space in self.items():
-            digits = list(bitmaps.numbers(chosen.get(name, space.everything)))
-            totals = [total + digit * weights[name] for total in totals for digit in digits]
+        for name, weight in self._product.weights_in_order():
+            digits = chosen.get(name, range(self.parts[name].count))
+            totals = [total + digit * weight for total in totals for digit in digits]
         return totals
-
-    def items(self) -> Iterable[tuple[str, PartitionSpace]]:
-        """The dimensions and their partitions."""
-        return self.parts.items()
-
-
-def reached(
-    bits: int, source: Grid, target: Grid, step: Callable[[Mapping[str, int]], Mapping[str, int]]
-) -> int:
-    """What a set reaches, where `step` maps the digits of one combination to sets of digits."""
-    found: set[int] = set()
-    seen: set[tuple[tuple[str, int], ...]] = set()
-    for ordinal in bitmaps.numbers(bits):
-        chosen = step(source.digits(ordinal))
-        mark = tuple(chosen.items())
-        if mark not in seen:
-            seen.add(mark)
-            found.update(target.numbers_with(chosen))
-    return bitmaps.bitmap(found)
 
 
 class Dimensions(Edge):
@@ -186,40 +148,51 @@ class Dimensions(Edge):
         self.grids = Grid(self.above), Grid(self.below)
         self.pairs = pairs
 
-    def upstream_of(self, key: str) -> Mapped:
-        """The upstream partitions that a partition is made from."""
+    def upstream(self, ordinal: int) -> Found:
+        """Every combination upstream that fits, and which parts of any there are not."""
         up, down = self.grids
-        parts = down.parts_of(key)
+        digits = down.digits(ordinal)
+        chosen: dict[str, Sequence[int]] = {}
         missing: list[str] = []
         for pair, edge in self.pairs:
-            told = edge.upstream_of(parts[pair.below]).missing
-            missing += [up.shown(pair.above, one) for one in told]
-        digits = {name: down.parts[name].number(part) for name, part in parts.items()}
-        return Mapped(up.keys_with(self._up(digits)), missing)
+            found = edge.upstream(digits[pair.below])
+            chosen[pair.above] = found.numbers
+            missing += [up.shown(pair.above, one) for one in found.missing]
+        return Found(up.numbers_with(chosen), missing)
 
-    def downstream_of(self, key: str) -> list[str]:
-        """The partitions that are made from an upstream one."""
+    def downstream(self, ordinal: int) -> Sequence[int]:
+        """Every combination of ours that fits."""
         up, down = self.grids
-        digits = {name: up.parts[name].number(p) for name, p in up.parts_of(key).items()}
-        return down.keys_with(self._down(digits))
-
-    def _up(self, digits: Mapping[str, int]) -> dict[str, int]:
-        found: dict[str, int] = {}
+        digits = up.digits(ordinal)
+        chosen: dict[str, Sequence[int]] = {}
         for pair, edge in self.pairs:
-            found[pair.above] = edge.upstream_bits(1 << digits[pair.below])
-        return found
-
-    def _down(self, digits: Mapping[str, int]) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for pair, edge in self.pairs:
-            reached_ = edge.downstream_bits(1 << digits[pair.above])
-            found[pair.below] = found.get(pair.below, reached_) & reached_
-        return found
+            found = edge.downstream(digits[pair.above])
+            if pair.below in chosen:
+                found = sorted(set(found).intersection(chosen[pair.below]))
+            chosen[pair.below] = found
+        return down.numbers_with(chosen)
 
     def upstream_bits(self, bits: int) -> int:
         """The upstream partitions that any of these are made from."""
-        return reached(bits, self.grids[1], self.grids[0], self._up)
+        used = [pair.below for pair, _ in self.pairs]
+        return _reached(bits, self.grids[1], used, lambda own: self.upstream(own).numbers)
 
     def downstream_bits(self, bits: int) -> int:
         """The partitions that are made from any of these."""
-        return reached(bits, self.grids[0], self.grids[1], self._down)
+        used = [pair.above for pair, _ in self.pairs]
+        return _reached(bits, self.grids[0], used, self.downstream)
+
+
+def _reached(
+    bits: int, source: Grid, used: Sequence[str], step: Callable[[int], Sequence[int]]
+) -> int:
+    """What a set reaches; combinations that are alike in the dimensions used reach the same."""
+    found: set[int] = set()
+    seen: set[tuple[int, ...]] = set()
+    for ordinal in bitmaps.numbers(bits):
+        digits = source.digits(ordinal)
+        mark = tuple([digits[name] for name in used])
+        if mark not in seen:
+            seen.add(mark)
+            found.update(step(ordinal))
+    return bitmaps.bitmap(found)

@@ -8,6 +8,8 @@ whole, as bitmaps, and what can be said of all partitions at once is said in ran
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 from servo.core import bitmaps
@@ -30,6 +32,13 @@ class Mapped(NamedTuple):
 
     keys: list[str]
     missing: list[str]
+
+
+class Found(NamedTuple):
+    """The same, with numbers of those that exist."""
+
+    numbers: Sequence[int]
+    missing: Sequence[str] = ()
 
 
 class Moment(NamedTuple):
@@ -73,16 +82,12 @@ class Edge(ABC):
         self.below = sides.moment.space(sides.below)
 
     @abstractmethod
-    def upstream_of(self, key: str) -> Mapped:
-        """The upstream partitions that a partition is made from."""
+    def upstream(self, ordinal: int) -> Found:
+        """The upstream partitions that a partition is made from, by number."""
 
     @abstractmethod
-    def downstream_of(self, key: str) -> list[str]:
-        """The partitions that are made from an upstream one."""
-
-    def upstream_numbers(self, ordinal: int) -> Iterable[int]:
-        """The numbers of the upstream partitions that a partition is made from."""
-        return map(self.above.number, self.upstream_of(self.below.key(ordinal)).keys)
+    def downstream(self, ordinal: int) -> Sequence[int]:
+        """The numbers of the partitions that are made from an upstream one."""
 
     def steps(self) -> Sequence[Step] | None:
         """What every partition is made from, in order; None if that need not be ranges.
@@ -93,13 +98,81 @@ class Edge(ABC):
 
     def upstream_bits(self, bits: int) -> int:
         """The upstream partitions that any of these are made from."""
-        found = (self.upstream_of(key).keys for key in self.below.keys_of(bits))
-        return bitmaps.bitmap({self.above.number(key) for keys in found for key in keys})
+        found = (self.upstream(own).numbers for own in bitmaps.numbers(bits))
+        return bitmaps.bitmap(set(chain.from_iterable(found)))
 
     def downstream_bits(self, bits: int) -> int:
         """The partitions that are made from any of these."""
-        found = (self.downstream_of(key) for key in self.above.keys_of(bits))
-        return bitmaps.bitmap({self.below.number(key) for keys in found for key in keys})
+        found = (self.downstream(number) for number in bitmaps.numbers(bits))
+        return bitmaps.bitmap(set(chain.from_iterable(found)))
+
+    # --- by key ---------------------------------------------------------------------------------
+
+    def upstream_of(self, key: str) -> Mapped:
+        """The upstream partitions that a partition is made from."""
+        found = self.upstream(self.below.number(key))
+        return Mapped(list(map(self.above.key, found.numbers)), list(found.missing))
+
+    def downstream_of(self, key: str) -> list[str]:
+        """The partitions that are made from an upstream one."""
+        return list(map(self.below.key, self.downstream(self.above.number(key))))
+
+    def _found(self, keys: Iterable[str]) -> Found:
+        """Upstream keys that somebody wrote down."""
+        numbers = {key: self.above.ordinal(key) for key in keys}
+        there = [number for number in numbers.values() if number is not None]
+        return Found(there, [key for key, number in numbers.items() if number is None])
+
+
+class _Always(Edge):
+    """Everything from the same partitions."""
+
+    constant = True
+
+    def __init__(self, sides: Sides) -> None:
+        super().__init__(sides)
+        self._always = self._chosen()
+        self._bits = bitmaps.bitmap(self._always.numbers)
+
+    @abstractmethod
+    def _chosen(self) -> Found:
+        """The upstream partitions that everything is made from."""
+
+    def upstream(self, ordinal: int) -> Found:
+        """The same for each."""
+        del ordinal
+        return self._always
+
+    def downstream(self, ordinal: int) -> Sequence[int]:
+        """Everything, or nothing."""
+        return range(self.below.count if self._bits >> ordinal & 1 else 0)
+
+    def upstream_bits(self, bits: int) -> int:
+        """The same for each, if there is any."""
+        return self._bits if bits else bitmaps.EMPTY
+
+    def downstream_bits(self, bits: int) -> int:
+        """Everything, or nothing."""
+        return self.below.everything if bits & self._bits else bitmaps.EMPTY
+
+
+class Last(_Always):
+    """Everything from the last partition there is."""
+
+    def _chosen(self) -> Found:
+        count = self.above.count
+        return Found(range(max(count - 1, 0), count))
+
+
+class Specific(_Always):
+    """Everything from those that are listed."""
+
+    def __init__(self, sides: Sides, mapping: SpecificPartitionsPartitionMapping) -> None:
+        self._keys = mapping.partition_keys
+        super().__init__(sides)
+
+    def _chosen(self) -> Found:
+        return self._found(self._keys)
 
 
 class All(Edge):
@@ -107,97 +180,58 @@ class All(Edge):
 
     constant = True
 
-    def upstream_of(self, key: str) -> Mapped:
-        """The upstream partitions that a partition is made from."""
-        del key
-        return Mapped(list(self.above.keys()), [])
-
-    def downstream_of(self, key: str) -> list[str]:
-        """The partitions that are made from an upstream one."""
-        del key
-        return list(self.below.keys())
-
-    def upstream_numbers(self, ordinal: int) -> Iterable[int]:
-        """The numbers of the upstream partitions that a partition is made from."""
+    def upstream(self, ordinal: int) -> Found:
+        """All of them."""
         del ordinal
-        return range(self.above.count)
+        return Found(range(self.above.count))
+
+    def downstream(self, ordinal: int) -> Sequence[int]:
+        """All of them."""
+        del ordinal
+        return range(self.below.count)
 
     def upstream_bits(self, bits: int) -> int:
-        """The upstream partitions that any of these are made from."""
+        """All of them, if there is any."""
         return self.above.everything if bits else bitmaps.EMPTY
 
     def downstream_bits(self, bits: int) -> int:
-        """The partitions that are made from any of these."""
+        """All of them, if there is any."""
         return self.below.everything if bits else bitmaps.EMPTY
 
 
-class _Some(Edge):
-    """Everything from some partitions, always the same."""
+class Same(Edge):
+    """The same key of the same definition, and so the same number."""
 
-    constant = True
+    shift = (0, 0)
 
-    def __init__(self, sides: Sides, wanted: Sequence[str]) -> None:
-        super().__init__(sides)
-        self._wanted = [key for key in wanted if key in self.above]
-        self._missing = [key for key in wanted if key not in self.above]
-        self._bits = self.above.bits(self._wanted)
+    def upstream(self, ordinal: int) -> Found:
+        """The one of the same number."""
+        return Found((ordinal,))
 
-    def upstream_of(self, key: str) -> Mapped:
-        """The upstream partitions that a partition is made from."""
-        del key
-        return Mapped(list(self._wanted), list(self._missing))
-
-    def downstream_of(self, key: str) -> list[str]:
-        """The partitions that are made from an upstream one."""
-        return list(self.below.keys()) if key in self._wanted else []
+    def downstream(self, ordinal: int) -> Sequence[int]:
+        """The one of the same number."""
+        return (ordinal,)
 
     def upstream_bits(self, bits: int) -> int:
-        """The upstream partitions that any of these are made from."""
-        return self._bits if bits else bitmaps.EMPTY
+        """The same."""
+        return bits
 
     def downstream_bits(self, bits: int) -> int:
-        """The partitions that are made from any of these."""
-        return self.below.everything if bits & self._bits else bitmaps.EMPTY
+        """The same."""
+        return bits
 
 
-class Last(_Some):
-    """Everything from the last partition there is."""
+class Alike(Edge):
+    """The same key of another definition, if that has it."""
 
-    def __init__(self, sides: Sides) -> None:
-        above = sides.moment.space(sides.above)
-        super().__init__(sides, [above.key(above.count - 1)] if above.count else [])
+    def upstream(self, ordinal: int) -> Found:
+        """The one of the same key."""
+        return self._found((self.below.key(ordinal),))
 
-
-class Specific(_Some):
-    """Everything from those that are listed."""
-
-    def __init__(self, sides: Sides, mapping: SpecificPartitionsPartitionMapping) -> None:
-        super().__init__(sides, list(mapping.partition_keys))
-
-
-class Identity(Edge):
-    """The same key."""
-
-    def __init__(self, sides: Sides) -> None:
-        super().__init__(sides)
-        self._same = sides.above == sides.below
-        self.shift = (0, 0) if self._same else None
-
-    def upstream_of(self, key: str) -> Mapped:
-        """The upstream partitions that a partition is made from."""
-        return Mapped([key], []) if key in self.above else Mapped([], [key])
-
-    def downstream_of(self, key: str) -> list[str]:
-        """The partitions that are made from an upstream one."""
-        return [key] if key in self.below else []
-
-    def upstream_bits(self, bits: int) -> int:
-        """The upstream partitions that any of these are made from."""
-        return bits & self.above.everything if self._same else super().upstream_bits(bits)
-
-    def downstream_bits(self, bits: int) -> int:
-        """The partitions that are made from any of these."""
-        return bits & self.below.everything if self._same else super().downstream_bits(bits)
+    def downstream(self, ordinal: int) -> Sequence[int]:
+        """The one of the same key."""
+        found = self.below.ordinal(self.above.key(ordinal))
+        return () if found is None else (found,)
 
 
 class Static(Edge):
@@ -205,24 +239,24 @@ class Static(Edge):
 
     def __init__(self, sides: Sides, mapping: StaticPartitionMapping) -> None:
         super().__init__(sides)
-        self._down: dict[str, list[str]] = {}
-        self._up: dict[str, list[str]] = {}
-        pairs = mapping.downstream_partition_keys_by_upstream_partition_key
-        for above, made in pairs.items():
-            for below in made:
-                if below in self.below:
-                    self._up.setdefault(below, []).append(above)
-                    self._down.setdefault(above, []).append(below)
+        wanted: dict[int, list[str]] = {}
+        self._down: dict[int, list[int]] = {}
+        for key, made in mapping.downstream_partition_keys_by_upstream_partition_key.items():
+            above = self.above.ordinal(key)
+            below = [number for one in made if (number := self.below.ordinal(one)) is not None]
+            for number in below:
+                wanted.setdefault(number, []).append(key)
+            if above is not None:
+                self._down[above] = below
+        self._up = {number: self._found(keys) for number, keys in wanted.items()}
 
-    def upstream_of(self, key: str) -> Mapped:
-        """The upstream partitions that a partition is made from."""
-        wanted = self._up.get(key, [])
-        missing = [one for one in wanted if one not in self.above]
-        return Mapped([one for one in wanted if one in self.above], missing)
+    def upstream(self, ordinal: int) -> Found:
+        """Those that are written down for it."""
+        return self._up.get(ordinal, Found(()))
 
-    def downstream_of(self, key: str) -> list[str]:
-        """The partitions that are made from an upstream one."""
-        return list(self._down.get(key, [])) if key in self.above else []
+    def downstream(self, ordinal: int) -> Sequence[int]:
+        """Those that are written down for it."""
+        return self._down.get(ordinal, ())
 
 
 class Custom(Edge):
@@ -232,24 +266,27 @@ class Custom(Edge):
         super().__init__(sides)
         self._sides = sides
         self._mapping = mapping
-        own = type(mapping).downstream_keys is not PartitionMapping.downstream_keys
-        self._asked = own
-        self._down: dict[str, list[str]] | None = None
+        self._told = type(mapping).downstream_keys is not PartitionMapping.downstream_keys
 
-    def upstream_of(self, key: str) -> Mapped:
-        """The upstream partitions that a partition is made from."""
-        wanted = list(self._mapping.upstream_keys(key, self._sides.above, self._sides.below))
-        missing = [one for one in wanted if one not in self.above]
-        return Mapped([one for one in wanted if one in self.above], missing)
+    def upstream(self, ordinal: int) -> Found:
+        """Those that it names."""
+        key = self.below.key(ordinal)
+        return self._found(self._mapping.upstream_keys(key, self._sides.above, self._sides.below))
 
-    def downstream_of(self, key: str) -> list[str]:
-        """The partitions that are made from an upstream one."""
-        if self._asked:
-            told = self._mapping.downstream_keys(key, self._sides.above, self._sides.below)
-            return [one for one in told if one in self.below]
-        if self._down is None:  # nobody says, so every partition is asked once
-            self._down = {}
-            for below in map(self.below.key, range(self.below.count)):
-                for above in self.upstream_of(below).keys:
-                    self._down.setdefault(above, []).append(below)
-        return list(self._down.get(key, []))
+    def downstream(self, ordinal: int) -> Sequence[int]:
+        """Those that it names, or those for which it names this one."""
+        if not self._told:
+            return self._turned.get(ordinal, ())
+        key = self.above.key(ordinal)
+        told = self._mapping.downstream_keys(key, self._sides.above, self._sides.below)
+        found = {key: self.below.ordinal(key) for key in told}
+        return [number for number in found.values() if number is not None]
+
+    @cached_property
+    def _turned(self) -> dict[int, list[int]]:
+        """What is made from each: nobody says, so every partition is asked once."""
+        found: dict[int, list[int]] = {}
+        for below in range(self.below.count):
+            for above in self.upstream(below).numbers:
+                found.setdefault(above, []).append(below)
+        return found

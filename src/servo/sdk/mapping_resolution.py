@@ -18,13 +18,14 @@ from servo.sdk.dimension_mapping import Dimensions, dimensions_of, pairs_of
 from servo.sdk.mapping_edges import (
     UNDIVIDED,
     WHOLE,
+    Alike,
     All,
     Custom,
     Edge,
-    Identity,
     Last,
     Mapped,
     Moment,
+    Same,
     Sides,
     Specific,
     Static,
@@ -114,7 +115,7 @@ def _divided(sides: Sides, mapping: PartitionMapping) -> Edge:
         )
     match mapping:
         case IdentityPartitionMapping():
-            return Identity(sides)
+            return Same(sides) if sides.above == sides.below else Alike(sides)
         case StaticPartitionMapping():
             return Static(sides, mapping)
         case TimeWindowPartitionMapping():

@@ -13,7 +13,7 @@ from servo.core import bitmaps
 from servo.core.keys import AssetKey
 from servo.core.partitions import PartitionKey
 from servo.errors import Invalid, NotFound
-from servo.sdk.mapping_resolution import WHOLE, Edge, Moment, edge_between
+from servo.sdk.mapping_resolution import Edge, Moment, edge_between
 from servo.sdk.partition_space import PartitionSpace
 from servo.sdk.partitions_definition import (
     MultiPartitionsDefinition,
@@ -25,8 +25,8 @@ from servo.sdk.project import Project
 Named = str | PartitionKeyRange
 """One partition, or those from one to another, as people write them."""
 
-Wanted = dict[AssetKey, Sequence[str]]
-"""The partitions to make of each asset; `WHOLE` for one that has none."""
+Wanted = dict[AssetKey, Sequence[int]]
+"""The partitions to make of each asset, by number; 0 for one that has none."""
 
 
 class Relations:
@@ -76,7 +76,7 @@ def choose_partitions(
     divided = [key for key in assets if relations.definition(key) is not None]
     _check_asked(relations, assets, divided, given)
     if not divided:
-        return dict.fromkeys(assets, (WHOLE,))
+        return dict.fromkeys(assets, (0,))
     chosen = _roots(relations, divided, given)
     _walk_down(relations, project, divided, chosen)
     _walk_up(relations, project, divided, chosen)
@@ -87,10 +87,7 @@ def choose_partitions(
             "neither is made from the other",
             remedy=f"make {lost[0]} by itself, with partitions of its own",
         )
-    return {
-        key: tuple(relations.space(key).keys_of(chosen[key])) if key in chosen else (WHOLE,)
-        for key in assets
-    }
+    return {key: tuple(bitmaps.numbers(chosen[key])) if key in chosen else (0,) for key in assets}
 
 
 def _check_asked(

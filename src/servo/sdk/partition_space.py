@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from servo.core import bitmaps
+from servo.core.partitions import PartitionKey
 from servo.errors import Invalid, NotFound
 
 
@@ -35,6 +36,10 @@ class PartitionSpace(ABC):
     @abstractmethod
     def key(self, ordinal: int) -> str:
         """The key of a number below `count`."""
+
+    @abstractmethod
+    def identity(self, ordinal: int) -> PartitionKey:
+        """What the partition of a number is stored under."""
 
     def __contains__(self, key: str) -> bool:
         return self.ordinal(key) is not None
@@ -91,13 +96,19 @@ class Listing(NamedTuple):
 
 
 class ListSpace(PartitionSpace):
-    """Partitions that are listed."""
+    """Partitions that are listed; `identify` tells what a key is stored under."""
 
-    __slots__ = ("_listing",)
+    __slots__ = ("_identify", "_listing")
 
-    def __init__(self, listing: Listing, what: object) -> None:
+    def __init__(
+        self,
+        listing: Listing,
+        what: object,
+        identify: Callable[[str], PartitionKey] = PartitionKey.single,
+    ) -> None:
         super().__init__(len(listing.keys), what)
         self._listing = listing
+        self._identify = identify
 
     def ordinal(self, key: str) -> int | None:
         """The place of the key in the list."""
@@ -106,6 +117,10 @@ class ListSpace(PartitionSpace):
     def key(self, ordinal: int) -> str:
         """The key at a place in the list."""
         return self._listing.keys[ordinal]
+
+    def identity(self, ordinal: int) -> PartitionKey:
+        """What the partition at a place in the list is stored under."""
+        return self._identify(self._listing.keys[ordinal])
 
 
 class ProductSpace(PartitionSpace):
@@ -146,6 +161,15 @@ class ProductSpace(PartitionSpace):
     def key(self, ordinal: int) -> str:
         """The combination of a number."""
         return self._join({name: self.parts[name].key(d) for name, d in self.digits(ordinal)})
+
+    def identity(self, ordinal: int) -> PartitionKey:
+        """What the combination of a number is stored under: the values of all of its parts."""
+        parts = {name: self.parts[name].identity(digit) for name, digit in self.digits(ordinal)}
+        return PartitionKey.joined(parts)
+
+    def weights_in_order(self) -> Iterable[tuple[str, int]]:
+        """What one more in each dimension adds to the number, by dimension."""
+        return [(name, self.weights[name]) for name in self.parts]
 
     def digits(self, ordinal: int) -> Iterator[tuple[str, int]]:
         """The number of a combination in each dimension."""

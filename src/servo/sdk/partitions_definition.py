@@ -83,7 +83,7 @@ class PartitionsDefinition:
     ) -> PartitionSpace:
         """The partitions there are at a time, by key and by number."""
         keys = self.get_partition_keys(current_time, dynamic_partitions_store)
-        return ListSpace(Listing.of(keys), self)
+        return ListSpace(Listing.of(keys), self, self.typed_key)
 
     def has_partition_key(
         self,
@@ -189,7 +189,7 @@ class StaticPartitionsDefinition(PartitionsDefinition):
         if listing is None:
             listing = Listing.of(self._fields.partition_keys)
             object.__setattr__(self, "_kept", listing)
-        return ListSpace(listing, self)
+        return ListSpace(listing, self, self.typed_key)
 
     def typed_value(self, key: str) -> Scalar:
         """The key itself."""

@@ -270,8 +270,13 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
 
     def typed_value(self, key: str) -> Scalar:
         """The day, or the instant at which the window begins."""
-        start = self.time_window_for_partition_key(key).start
-        return start.date() if self.value_type() is ValueType.DATE else start
+        return self.value_at(self.time_window_for_partition_key(key).start)
+
+    def value_at(self, start: datetime) -> Scalar:
+        """What the window is stored under that begins at an instant."""
+        if self.value_type() is ValueType.DATE:
+            return start.astimezone(ZoneInfo(self.timezone)).date()
+        return start
 
     def plain_value(self, value: Scalar) -> str:
         """The key of the window that begins on a day, or at an instant."""

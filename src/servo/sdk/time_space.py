@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from servo.core.partitions import ValueType
+from servo.core.partitions import PartitionKey, ValueType
 from servo.sdk.partition_space import PartitionSpace
 from servo.sdk.tick_index import Ticks, instant_of, seconds_of
 
@@ -154,7 +154,14 @@ class TimeSpace(PartitionSpace):
 
     def key(self, ordinal: int) -> str:
         """The key of a window."""
+        return self.definition.key_at(self._start(ordinal))
+
+    def identity(self, ordinal: int) -> PartitionKey:
+        """What a window is stored under: the day, or the instant at which it begins."""
+        return PartitionKey.single(self.definition.value_at(self._start(ordinal)))
+
+    def _start(self, ordinal: int) -> datetime:
         start = self.definition.ticks.nth(self.tick(ordinal))
         if start is None or not 0 <= ordinal < self.count:
             raise IndexError(ordinal)
-        return self.definition.key_at(start)
+        return start

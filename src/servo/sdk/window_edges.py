@@ -6,20 +6,22 @@ which the last second of the other is.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from itertools import pairwise
-from typing import Any
 
 from servo.core import bitmaps
 from servo.errors import Invalid
-from servo.sdk.mapping_edges import Edge, Mapped, Sides, Step
+from servo.sdk.mapping_edges import Edge, Found, Sides, Step
 from servo.sdk.partition_mapping import TimeWindowPartitionMapping
 from servo.sdk.tick_index import Ticks
 from servo.sdk.time_partitions import TimeWindowPartitionsDefinition
 from servo.sdk.time_space import TimeSpace
 
 _SECOND = timedelta(seconds=1)
+
+Reached = Callable[[int, int], tuple[int, int]]
+"""The first and the last tick that windows which begin from one tick to another overlap."""
 
 
 class Windows(Edge):
@@ -63,31 +65,23 @@ class Windows(Edge):
         first = self._down.upto(start) - 1 - self._mapping.end_offset
         return first, self._down.upto(end - _SECOND) - 1 - self._mapping.start_offset
 
-    def upstream_of(self, key: str) -> Mapped:
-        """The upstream partitions that a partition is made from."""
-        tick = self._below.tick(self._below.number(key))
+    def upstream(self, ordinal: int) -> Found:
+        """The upstream windows that a window is made from, by number."""
+        tick = self._below.tick(ordinal)
         low, high = self._up_ticks(tick, tick)
-        first, last = max(low, self._above.first), min(high, self._above.end - 1)
-        keys = self._keys(self._above, first, last)
-        if self._mapping.allow_nonexistent_upstream_partitions:
-            return Mapped(keys, [])
-        definition = self._above.definition
-        outside = [n for n in range(low, high + 1) if not first <= n <= last]
-        starts = (self._up.nth(n) for n in outside if n >= 0)
-        return Mapped(keys, [definition.key_at(at) for at in starts if at is not None])
+        numbers = _numbers(self._above, low, high)
+        first, last = self._above.first, self._above.end - 1
+        if self._mapping.allow_nonexistent_upstream_partitions or first <= low <= high <= last:
+            return Found(numbers)
+        outside = [n for n in range(max(low, 0), high + 1) if not first <= n <= last]
+        starts = (self._up.nth(n) for n in outside)
+        key_at = self._above.definition.key_at
+        return Found(numbers, [key_at(at) for at in starts if at is not None])
 
-    def downstream_of(self, key: str) -> list[str]:
-        """The partitions that are made from an upstream one."""
-        tick = self._above.tick(self._above.number(key))
-        low, high = self._down_ticks(tick, tick)
-        first, last = max(low, self._below.first), min(high, self._below.end - 1)
-        return self._keys(self._below, first, last)
-
-    @staticmethod
-    def _keys(space: Any, first: int, last: int) -> list[str]:
-        if first > last:
-            return []
-        return list(space.keys(space.ordinal_at(first), space.ordinal_at(last + 1)))
+    def downstream(self, ordinal: int) -> Sequence[int]:
+        """The numbers of the windows that are made from an upstream one."""
+        tick = self._above.tick(ordinal)
+        return _numbers(self._below, *self._down_ticks(tick, tick))
 
     def upstream_bits(self, bits: int) -> int:
         """The upstream partitions that any of these are made from."""
@@ -96,15 +90,6 @@ class Windows(Edge):
     def downstream_bits(self, bits: int) -> int:
         """The partitions that are made from any of these."""
         return self._over(bits, self._above, self._below, self._down_ticks)
-
-    def upstream_numbers(self, ordinal: int) -> Iterable[int]:
-        """The numbers of the upstream windows that a window is made from."""
-        tick = self._below.tick(ordinal)
-        low, high = self._up_ticks(tick, tick)
-        first, last = max(low, self._above.first), min(high, self._above.end - 1)
-        if first > last:
-            return range(0)
-        return range(self._above.ordinal_at(first), self._above.ordinal_at(last + 1))
 
     # --- all of them at once --------------------------------------------------------------------
 
@@ -120,21 +105,23 @@ class Windows(Edge):
         return _turned(_spans(self._above, self._below, outer=offsets), self._below.count)
 
     @staticmethod
-    def _over(bits: int, source: Any, target: Any, ticks: Any) -> int:
+    def _over(bits: int, source: TimeSpace, target: TimeSpace, ticks: Reached) -> int:
         """The windows of `target` that those of `source` reach, a run at a time."""
         pairs: list[tuple[int, int]] = []
         for low, high in bitmaps.ranges(bits):
             for begin, end in _runs(source, low, high):
-                first, last = ticks(begin, end)
-                first, last = max(first, target.first), min(last, target.end - 1)
-                if first <= last:
-                    pair = target.ordinal_at(first), target.ordinal_at(last + 1) - 1
-                    if pair[0] <= pair[1]:
-                        pairs.append(pair)
+                if found := _numbers(target, *ticks(begin, end)):
+                    pairs.append((found[0], found[-1]))
         return _union(pairs)
 
 
-def _runs(space: Any, low: int, high: int) -> Iterable[tuple[int, int]]:
+def _numbers(space: TimeSpace, low: int, high: int) -> range:
+    """The numbers of the windows there are that begin from one tick to another."""
+    first, last = max(low, space.first), min(high, space.end - 1)
+    return range(space.ordinal_at(first), space.ordinal_at(last + 1)) if first <= last else range(0)
+
+
+def _runs(space: TimeSpace, low: int, high: int) -> Iterable[tuple[int, int]]:
     """Ticks of windows that follow each other without one that is left out between them."""
     begin, end = space.tick(low), space.tick(high)
     for gap in space.left_out(begin, end):

@@ -61,7 +61,7 @@ def _by_steps(edge: Edge, above: ArrowColumn) -> ArrowColumn:
     values: list[int] = above.to_pylist()
     steps = edge.steps()
     if steps is None:
-        each = (edge.upstream_numbers(own) for own in range(edge.below.count))
+        each = (edge.upstream(own).numbers for own in range(edge.below.count))
         found = [max((values[n] for n in numbers), default=0) for numbers in each]
         return pa.array(found, above.type)
     if len(steps) == 0:
@@ -186,7 +186,7 @@ def _by_slabs(edge: Edge, slabs: Sequence[ArrowColumn]) -> list[ArrowColumn]:
 
 def _together(edge: Edge, slabs: Sequence[ArrowColumn], own: int) -> ArrowColumn:
     """The greatest values of those parts of a grid that one place of an axis is made from."""
-    chosen = [slabs[number] for number in edge.upstream_numbers(own)]
+    chosen = [slabs[number] for number in edge.upstream(own).numbers]
     if not chosen:
         return repeated(0, len(slabs[0]), slabs[0])
     return chosen[0] if len(chosen) == 1 else pc.max_element_wise(*chosen)
