@@ -190,8 +190,8 @@ def edges(draw: st.DrawFn) -> Edge:
     one, other = draw(LISTED), draw(LISTED)
     if kind == "listed":
         above, below = one, other
-        keys = st.sampled_from("abcdefg")
-        pairs = draw(st.dictionaries(keys, st.lists(keys, unique=True)))
+        ups, downs = (st.sampled_from(side.get_partition_keys()) for side in (one, other))
+        pairs = draw(st.dictionaries(ups, st.lists(downs, unique=True)))
         kinds = (IdentityPartitionMapping(), StaticPartitionMapping(pairs), Upper())
         mapping = draw(st.sampled_from(kinds))
     elif kind == "any":

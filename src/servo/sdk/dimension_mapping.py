@@ -51,7 +51,7 @@ def pairs_of(
     assert isinstance(mapping, MultiToSingleDimensionPartitionMapping)  # noqa: S101 - the only other
     if isinstance(above, MultiPartitionsDefinition) == isinstance(below, MultiPartitionsDefinition):
         raise Invalid(
-            f"MultiToSingleDimensionPartitionMapping is between {above!r} and {below!r}",
+            f"MultiToSingleDimensionPartitionMapping is between {above} and {below}",
             remedy="use it where one of the two has several dimensions, and one has not",
         )
     name = _the_one(above, below, mapping.partition_dimension_name)
@@ -65,7 +65,7 @@ def _named_pairs(
     for one in (above, below):
         if not isinstance(one, MultiPartitionsDefinition):
             raise Invalid(
-                f"MultiPartitionMapping is between {above!r} and {below!r}",
+                f"MultiPartitionMapping is between {above} and {below}",
                 remedy="use it between partitions in several dimensions",
             )
     found: list[Pair] = []
@@ -73,7 +73,7 @@ def _named_pairs(
         for wanted, side in ((name, above), (mapped.dimension_name, below)):
             if wanted not in dimensions_of(side):
                 raise Invalid(
-                    f"MultiPartitionMapping names the dimension {wanted!r} of {side!r}",
+                    f"MultiPartitionMapping names the dimension {wanted!r} of {side}",
                     remedy=f"there is {', '.join(dimensions_of(side))}",
                 )
         found.append(Pair(name, mapped.dimension_name, mapped.partition_mapping))
@@ -89,7 +89,7 @@ def _the_one(above: PartitionsDefinition, below: PartitionsDefinition, named: st
     if named is not None:
         if named not in dimensions:
             raise Invalid(
-                f"the partition mapping names the dimension {named!r} of {several!r}",
+                f"the partition mapping names the dimension {named!r} of {several}",
                 remedy=f"there is {', '.join(dimensions)}",
             )
         return named
@@ -104,7 +104,7 @@ def _the_one(above: PartitionsDefinition, below: PartitionsDefinition, named: st
         if len(found) == 1:
             return found[0]
     raise Invalid(
-        f"{single!r} is like {len(equal) or 'none'} of the dimensions of {several!r}",
+        f"{single} is like {len(equal) or 'none'} of the dimensions of {several}",
         remedy="name one: MultiToSingleDimensionPartitionMapping(partition_dimension_name=…)",
     )
 

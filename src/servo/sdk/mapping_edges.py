@@ -13,13 +13,14 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from servo.core import bitmaps
+from servo.errors import Invalid
 from servo.sdk.partition_mapping import (
     PartitionMapping,
     SpecificPartitionsPartitionMapping,
     StaticPartitionMapping,
 )
 from servo.sdk.partition_space import Listing, ListSpace, PartitionSpace
-from servo.sdk.partitions_definition import PartitionsDefinition
+from servo.sdk.partitions_definition import PartitionsDefinition, StaticPartitionsDefinition
 
 WHOLE = ""
 """The one key of an asset that is not partitioned."""
@@ -239,9 +240,12 @@ class Static(Edge):
 
     def __init__(self, sides: Sides, mapping: StaticPartitionMapping) -> None:
         super().__init__(sides)
+        pairs = mapping.downstream_partition_keys_by_upstream_partition_key
+        _refuse_unknown(sides.above, self.above, pairs)
+        _refuse_unknown(sides.below, self.below, chain.from_iterable(pairs.values()))
         wanted: dict[int, list[str]] = {}
         self._down: dict[int, list[int]] = {}
-        for key, made in mapping.downstream_partition_keys_by_upstream_partition_key.items():
+        for key, made in pairs.items():
             above = self.above.ordinal(key)
             below = [number for one in made if (number := self.below.ordinal(one)) is not None]
             for number in below:
@@ -257,6 +261,19 @@ class Static(Edge):
     def downstream(self, ordinal: int) -> Sequence[int]:
         """Those that are written down for it."""
         return self._down.get(ordinal, ())
+
+
+def _refuse_unknown(
+    definition: PartitionsDefinition | None, space: PartitionSpace, keys: Iterable[str]
+) -> None:
+    """Refuse keys that are not listed; those of other definitions may still come."""
+    if isinstance(definition, StaticPartitionsDefinition):
+        for key in keys:
+            if key not in space:
+                raise Invalid(
+                    f"StaticPartitionMapping names {key!r}, which {definition} does not have",
+                    remedy=f"{space.remedy()}; correct the mapping, or the partitions_def",
+                )
 
 
 class Custom(Edge):

@@ -48,19 +48,19 @@ class PartitionSpace(ABC):
         """The number of a key; `NotFound` if there is no such partition."""
         found = self.ordinal(key)
         if found is None:
-            raise NotFound(f"there is no partition {key!r} in {self.what!r}", remedy=self.remedy())
+            raise NotFound(f"there is no partition {key!r} in {self.what}", remedy=self.remedy())
         return found
 
     def keys(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
         """The keys of the numbers from `start` up to and without `stop`."""
         return map(self.key, range(start, self.count if stop is None else stop))
 
-    def range(self, start: str, end: str) -> tuple[int, int]:
-        """The numbers of two keys; `Invalid` if the second comes first."""
+    def between(self, start: str, end: str) -> int:
+        """The set from one key to another, both included; `Invalid` if the second comes first."""
         first, last = self.number(start), self.number(end)
         if first > last:
             raise Invalid(f"{start!r} comes after {end!r}", remedy="exchange the two")
-        return first, last
+        return bitmaps.span(first, last + 1)
 
     def bits(self, keys: Iterable[str]) -> int:
         """The set of these keys; `NotFound` names one that is no partition."""
@@ -157,6 +157,16 @@ class ProductSpace(PartitionSpace):
                 return None
             total += digit * self.weights[name]
         return total
+
+    def between(self, start: str, end: str) -> int:
+        """The set from one key to another in every dimension."""
+        _, _ = self.number(start), self.number(end)
+        first, last = (self._split(key) or {} for key in (start, end))
+        found = [0]
+        for name, space in self.parts.items():
+            digits = list(bitmaps.numbers(space.between(first[name], last[name])))
+            found = [total + digit * self.weights[name] for total in found for digit in digits]
+        return bitmaps.bitmap(found)
 
     def key(self, ordinal: int) -> str:
         """The combination of a number."""

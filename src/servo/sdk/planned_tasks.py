@@ -16,6 +16,7 @@ from servo.sdk.mapping_edges import UNDIVIDED, Found
 from servo.sdk.partition_choice import Relations
 from servo.sdk.partitions_definition import PartitionsDefinition
 from servo.sdk.project import Project
+from servo.sdk.time_partitions import TimeWindowPartitionsDefinition
 
 MOST_LISTED = 128
 
@@ -165,9 +166,15 @@ class Planned:
                 raise Invalid(
                     f"{key}{which} is made from {up} {one.missing[0]!r}{more}, which does not "
                     "exist",
-                    remedy=f"{self._relations.space(up).remedy()}; make another partition, or use "
-                    "TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)",
+                    remedy=f"{self._relations.space(up).remedy()}; {self._advice(up, key)}",
                 )
+
+    def _advice(self, up: AssetKey, key: AssetKey) -> str:
+        both = (self._relations.definition(up), self._relations.definition(key))
+        if all(isinstance(one, TimeWindowPartitionsDefinition) for one in both):
+            option = "allow_nonexistent_upstream_partitions=True"
+            return f"make another partition, or use TimeWindowPartitionMapping({option})"
+        return "make another partition, or say with a partition_mapping what it is made from"
 
 
 def _together(found: Sequence[Found]) -> list[int]:

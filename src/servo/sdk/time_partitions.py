@@ -30,6 +30,8 @@ _SECOND = timedelta(seconds=1)
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = datetime(9900, 1, 1, tzinfo=UTC)
 _SUNDAY_AFTER = 7
+_TRIED = 5
+"""How many windows are looked at to see whether a format tells them apart."""
 
 
 class TimeWindow(NamedTuple):
@@ -193,20 +195,26 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
 
     def tick_of(self, partition_key: str) -> int | None:
         """The number of the tick at which the window of a key begins, however late it is."""
-        ticks, excluded = self.ticks, self.excluded_ticks
-        for parsed in _readings(partition_key, self.fmt, self.timezone):
-            tick = ticks.upto(max(parsed, self._fields.start) - _SECOND)
-            start = ticks.nth(tick)
-            left_out = excluded is not None and excluded.has(tick)
-            if start is not None and not left_out and self.key_at(start) == partition_key:
+        excluded = self.excluded_ticks
+        for tick in self._ticks_written(partition_key):
+            if excluded is None or not excluded.has(tick):
                 return tick
         return None
+
+    def _ticks_written(self, key: str) -> Iterator[int]:
+        """The ticks whose windows have a key, also those that are left out."""
+        ticks = self.ticks
+        for parsed in _readings(key, self.fmt, self.timezone):
+            tick = ticks.upto(max(parsed, self._fields.start) - _SECOND)
+            start = ticks.nth(tick)
+            if start is not None and self.key_at(start) == key:
+                yield tick
 
     def window_at(self, tick: int) -> TimeWindow:
         """The window that begins at the tick of this number."""
         start, end = self.ticks.nth(tick), self.ticks.nth(tick + 1)
         if start is None or end is None:
-            raise Invalid(f"{self!r} has no window {tick}", remedy="ask for an earlier one")
+            raise Invalid(f"{self} has no window {tick}", remedy="ask for an earlier one")
         zone = ZoneInfo(self.timezone)
         return TimeWindow(start.astimezone(zone), end.astimezone(zone))
 
@@ -233,9 +241,7 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
         if tick is not None:
             return self.window_at(tick)
         example = self.key_at(self.ticks.nth(self.first_tick) or self.start)
-        raise Invalid(
-            f"{partition_key!r} is no key of {self!r}", remedy=f"write it like {example!r}"
-        )
+        raise Invalid(f"{partition_key!r} is no key of {self}", remedy=f"write it like {example!r}")
 
     def get_partition_keys_in_time_window(self, time_window: TimeWindow) -> list[str]:
         """The keys of the windows that begin in a window."""
@@ -284,7 +290,7 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
             return self.key_at(value)
         if isinstance(value, date):
             return value.strftime(self.fmt)
-        raise Invalid(f"{value!r} is no time", remedy=f"ask for a partition of {self!r}")
+        raise Invalid(f"{value!r} is no time", remedy=f"ask for a partition of {self}")
 
     def value_type(self) -> ValueType:
         """A day if keys are written as one, otherwise an instant."""
@@ -300,14 +306,16 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
     def _check_format(self) -> None:
         """Refuse a format that does not tell windows apart, or cannot be read back."""
         first = self.first_tick
-        starts = [self.ticks.nth(number) for number in (first, first + 1)]
-        keys = [self.key_at(start) for start in starts if start is not None]
-        read = [next(iter(_readings(key, self.fmt, self.timezone)), None) for key in keys]
-        if len(set(keys)) != len(keys) or None in read:
-            raise Invalid(
-                f"fmt={self.fmt!r} writes {' and '.join(keys)} for different windows",
-                remedy=f"use {HOUR!r}, or a format that tells them apart",
-            )
+        starts = [(tick, self.ticks.nth(tick)) for tick in range(first, first + _TRIED)]
+        keys = {tick: self.key_at(start) for tick, start in starts if start is not None}
+        for tick, key in keys.items():
+            if tick not in self._ticks_written(key):
+                other = keys.get(tick + 1, key)
+                raise Invalid(
+                    f"fmt={self.fmt!r} writes {key!r} (and then {other!r}) for the window from "
+                    f"{self.ticks.nth(tick)}, which cannot be told from that",
+                    remedy=f"use {HOUR!r}, or a format that tells them apart",
+                )
 
 
 class HourlyPartitionsDefinition(TimeWindowPartitionsDefinition):

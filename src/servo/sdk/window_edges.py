@@ -34,7 +34,7 @@ class Windows(Edge):
             below, TimeWindowPartitionsDefinition
         ):
             raise Invalid(
-                f"TimeWindowPartitionMapping is between {above!r} and {below!r}",
+                f"TimeWindowPartitionMapping is between {above} and {below}",
                 remedy="use it between partitions of time",
             )
         self._above = above.space(sides.moment.now)

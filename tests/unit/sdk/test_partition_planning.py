@@ -174,6 +174,12 @@ def test_assets_of_one_function_are_made_together_for_each_partition() -> None:
             "all is made from raw: IdentityPartitionMapping maps to an asset without",
             "AllPartitionMapping",
         ),
+        (
+            [made("raw", REGIONS), made("b", CUSTOMERS, raw=servo.IdentityPartitionMapping())],
+            ("acme",),
+            "b 'acme' is made from raw 'acme', which does not exist",
+            "say with a partition_mapping",
+        ),
         ([made("c", CUSTOMERS)], ("nobody",), "c has no partition 'nobody'", "'acme' to"),
         (
             [made("both", BOTH)],
