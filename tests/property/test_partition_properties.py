@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from servo.core import bitmaps
 from servo.core.cron import Cron
-from servo.core.partitions import ValueType
+from servo.projection.arrow import pa
 from servo.sdk.mapping_resolution import Edge, Moment, edge_between
 from servo.sdk.partition_mapping import (
     AllPartitionMapping,
@@ -24,14 +24,8 @@ from servo.sdk.partition_mapping import (
     StaticPartitionMapping,
     TimeWindowPartitionMapping,
 )
-from servo.sdk.partition_status import (
-    DisplayStatus,
-    Policy,
-    Recorded,
-    StaleReason,
-    Table,
-    Upstream,
-)
+from servo.sdk.partition_space import PartitionSpace
+from servo.sdk.partition_status import DisplayStatus, StaleReason
 from servo.sdk.partitions_definition import (
     MultiPartitionsDefinition,
     PartitionsDefinition,
@@ -40,6 +34,9 @@ from servo.sdk.partitions_definition import (
 from servo.sdk.partitions_text import partitions_from_text, partitions_text
 from servo.sdk.tick_index import ticks_of
 from servo.sdk.time_partitions import DATE, HOUR, TimeWindowPartitionsDefinition
+from servo.worker.partition_newest import newest
+from servo.worker.partition_places import Places
+from servo.worker.partition_table import Policy, Table, Upstream
 
 ZONES = (
     "UTC",
@@ -141,6 +138,7 @@ def test_numbers_and_keys_are_one_to_one(definition: PartitionsDefinition) -> No
         assert definition.has_partition_key(keys[number], NOW)
         typed = definition.typed_key(keys[number]).canonical()
         assert definition.plain_key(typed) == keys[number]
+        assert space.identity(number).canonical() == typed
     if keys:
         assert definition.get_first_partition_key(NOW) == keys[0]
         assert definition.get_last_partition_key(NOW) == keys[-1]
@@ -192,8 +190,8 @@ def edges(draw: st.DrawFn) -> Edge:
     one, other = draw(LISTED), draw(LISTED)
     if kind == "listed":
         above, below = one, other
-        keys = st.sampled_from("abcdefg")
-        pairs = draw(st.dictionaries(keys, st.lists(keys, unique=True)))
+        ups, downs = (st.sampled_from(side.get_partition_keys()) for side in (one, other))
+        pairs = draw(st.dictionaries(ups, st.lists(downs, unique=True)))
         kinds = (IdentityPartitionMapping(), StaticPartitionMapping(pairs), Upper())
         mapping = draw(st.sampled_from(kinds))
     elif kind == "any":
@@ -259,6 +257,46 @@ def test_a_definition_is_made_again_from_its_text(definition: PartitionsDefiniti
     assert again.get_partition_keys(NOW) == definition.get_partition_keys(NOW)
 
 
+class Recorded(NamedTuple):
+    """What is recorded of the partitions of an asset, in columns."""
+
+    keys: list[str]
+    made: list[int]
+    versions: list[str]
+    failed: list[bool]
+
+    def table(self, space: PartitionSpace, definition: PartitionsDefinition) -> Table:
+        at = [seq and EPOCH + timedelta(seconds=seq) for seq in self.made]
+        keys = pa.chunked_array([self.keys[:3], self.keys[3:]], pa.string())
+        rows = pa.table(
+            {
+                "partition_key": keys,
+                "last_materialization_seq": pa.array([n or None for n in self.made], pa.int64()),
+                "last_materialization_at": pa.array(
+                    [one or None for one in at], pa.timestamp("us", "UTC")
+                ),
+                "last_materialization_code_version": pa.array(
+                    [had or None for had in self.versions], pa.string()
+                ),
+                "last_attempt_outcome": pa.array(
+                    ["FAILED" if one else None for one in self.failed], pa.string()
+                ),
+            }
+        )
+        return Table(space, rows, Places(rows["partition_key"], definition, space))
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ODD = (
+    "partition=s:ZXU",
+    "odd",
+    "partition=t:no",
+    "partition=t:2024-03-21T00:00:00.00000é",
+    "partition=t:2024-03-21T00:00:00.500000Z",
+    "x=i:1",
+)
+
+
 @st.composite
 def recorded(draw: st.DrawFn) -> tuple[PartitionsDefinition, Recorded]:
     """A definition, and rows of some of its partitions and of some that it does not have."""
@@ -274,14 +312,12 @@ def recorded(draw: st.DrawFn) -> tuple[PartitionsDefinition, Recorded]:
         other = _unexcluded(definition)  # they were there before some were left out
         strange = other.get_partition_keys(NOW)[start : start + 60]
     typed |= {other.typed_key(key).canonical() for key in strange}
-    rows = sorted(typed | draw(st.sets(st.sampled_from(("partition=s:ZXU", "odd")))))
-    numbers = st.integers(0, 3)
-    made = [draw(numbers) for _ in rows]
+    rows = sorted(typed | draw(st.sets(st.sampled_from(ODD))))
+    if draw(st.booleans()):
+        rows = draw(st.permutations(rows))
     return definition, Recorded(
         keys=rows,
-        seconds=_seconds(definition, rows),
-        made=made,
-        made_ms=[seq * 1000 for seq in made],
+        made=[draw(st.integers(0, 3)) for _ in rows],
         versions=[draw(st.sampled_from(("", "1", "2"))) for _ in rows],
         failed=[draw(st.booleans()) for _ in rows],
     )
@@ -303,32 +339,17 @@ def _daily(made: TimeWindowPartitionsDefinition) -> TimeWindowPartitionsDefiniti
     )
 
 
-def _seconds(definition: PartitionsDefinition, keys: list[str]) -> list[int] | None:
-    """What the column of keys holds, as it is read from a table."""
-    if not isinstance(definition, TimeWindowPartitionsDefinition):
-        return None
-    day = definition.value_type() is ValueType.DATE
-    tag = "partition=d:" if day else "partition=t:"
-    return [
-        int(datetime.fromisoformat(key.removeprefix(tag)[:19]).replace(tzinfo=UTC).timestamp())
-        if key.startswith(tag)
-        else -1
-        for key in keys
-    ]
-
-
 @given(recorded())
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=120)
 def test_rows_are_found_by_their_partitions(given_: tuple[PartitionsDefinition, Recorded]) -> None:
     definition, rows = given_
-    table = Table(definition.space(NOW), rows)
-    status = table.status()
+    status = rows.table(definition.space(NOW), definition).status()
     keys = definition.get_partition_keys(NOW)
     slow: dict[str, int] = {
         definition.typed_key(key).canonical(): number for number, key in enumerate(keys)
     }
     there = {key: n for n, key in enumerate(rows.keys) if key in slow}
-    assert list(status.outside) == [key for key in rows.keys if key not in slow]
+    assert list(status.outside) == sorted(key for key in rows.keys if key not in slow)
     assert set(bitmaps.numbers(status.made)) == {
         slow[key] for key, row in there.items() if rows.made[row]
     }
@@ -352,24 +373,83 @@ def test_what_is_stale_is_what_a_slow_look_finds(
         mapping = TimeWindowPartitionMapping(low, low + more)
         above = data.draw(st.one_of(st.just(definition), windows()))
     edge = edge_between(above, definition, mapping, MOMENT)
-    made = [data.draw(st.integers(0, 3)) for _ in range(min(edge.above.count, 50))]
-    made += [0] * (edge.above.count - len(made))
-    found = Table(space, rows).stale(
-        Policy(code_version="2", fresh_since_ms=2000), [Upstream(edge=edge, made=made)]
+    made = _drawn(data, edge)
+    found = rows.table(space, definition).stale(
+        Policy(code_version="2", fresh_since=EPOCH + timedelta(seconds=2)),
+        [Upstream(edge=edge, made=pa.array(made, pa.int64()))],
     )
     by_key = {key: n for n, key in enumerate(rows.keys)}
     for number in range(min(space.count, 80)):
         key = space.key(number)
         row = by_key.get(definition.typed_key(key).canonical())
         seq = 0 if row is None else rows.made[row]
-        newest = max((made[edge.above.number(up)] for up in edge.upstream_of(key).keys), default=0)
         reason = None
         if row is None or not seq:
             reason = StaleReason.NEVER_MATERIALIZED
         elif rows.versions[row] not in ("", "2"):
             reason = StaleReason.CODE_CHANGED
-        elif newest > seq:
+        elif _slowly(edge, made, key) > seq:
             reason = StaleReason.UPSTREAM_CHANGED
-        elif seq * 1000 < 2000:
+        elif seq < 2:
             reason = StaleReason.FRESHNESS_POLICY
         assert [one for one in StaleReason if found[one] >> number & 1] == [reason] * bool(reason)
+
+
+def _drawn(data: st.DataObject, edge: Edge) -> list[int]:
+    seed = data.draw(st.integers(0, 1000))
+    return [(number * number + seed) * 7_919 % 101 % 10 for number in range(edge.above.count)]
+
+
+def _keys(edge: Edge) -> list[str]:
+    return list(edge.below.keys())
+
+
+def _slowly(edge: Edge, made: list[int], key: str) -> int:
+    return max((made[edge.above.number(up)] for up in edge.upstream_of(key).keys), default=0)
+
+
+@given(edges(), st.data())
+@settings(deadline=None, max_examples=200)
+def test_the_newest_of_all_is_the_newest_of_each(edge: Edge, data: st.DataObject) -> None:
+    made = _drawn(data, edge)
+    found = newest(edge, pa.array(made, pa.int64())).to_pylist()
+    assert found == [_slowly(edge, made, key) for key in _keys(edge)]
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), min_size=2, max_size=6, unique=True), st.data())
+@settings(deadline=None, max_examples=60)
+def test_dimensions_are_followed_in_any_order(names: list[str], data: st.DataObject) -> None:
+    """Some upstream belong to some of ours, the others to all, and the sizes are what they are."""
+    cut = data.draw(st.integers(1, len(names) - 1))
+    sides = [names[:cut] or names, names[cut:] or names]
+    above, below = [
+        MultiPartitionsDefinition(
+            {name: StaticPartitionsDefinition(_listed(data)) for name in [*side, f"z{number}"]}
+        )
+        for number, side in enumerate(sides)
+    ]
+    free = data.draw(st.permutations(list(below.partitions_defs)))
+    pairs: dict[str, DimensionPartitionMapping] = {}
+    for up, down in zip(above.partitions_defs, free, strict=False):
+        kind = data.draw(
+            st.sampled_from((None, IdentityPartitionMapping(), Upper(), AllPartitionMapping()))
+        )
+        if kind is not None:
+            pairs[up] = DimensionPartitionMapping(down, kind)
+    edge = edge_between(above, below, MultiPartitionMapping(pairs), MOMENT)
+    made = _drawn(data, edge)
+    found = newest(edge, pa.array(made, pa.int64())).to_pylist()
+    assert found == [_slowly(edge, made, key) for key in _keys(edge)]
+
+
+def _listed(data: st.DataObject) -> list[str]:
+    return list("abc")[: data.draw(st.integers(1, 3))]
+
+
+def test_ranges_that_overlap_much_are_looked_at_once() -> None:
+    days = TimeWindowPartitionsDefinition(start=MARCH, fmt=DATE, cron_schedule="0 0 * * *")
+    mapping = TimeWindowPartitionMapping(start_offset=-1000)
+    edge = edge_between(days, days, mapping, MOMENT)
+    made = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4][: edge.above.count]
+    found = newest(edge, pa.array(made, pa.int64())).to_pylist()
+    assert found == [max(made[: number + 1]) for number in range(edge.below.count)]

@@ -9,7 +9,9 @@ from servo.core.freshness import (
     CronDeadline,
     FreshnessState,
     Judgement,
+    Policy,
     TimeWindow,
+    fresh_since,
     judge,
     policy_text,
     read_policy,
@@ -91,3 +93,26 @@ def test_a_policy_survives_being_stored() -> None:
 def test_what_is_no_policy_is_told(text: str) -> None:
     with pytest.raises(Invalid):
         _ = read_policy(text)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        TimeWindow(fail_ms=3_600_000),
+        CronDeadline(deadline_cron="0 9 * * *", lower_bound_ms=3_600_000, timezone="Europe/Berlin"),
+        CronDeadline(deadline_cron="30 2 * * *", lower_bound_ms=60_000, timezone="Europe/Berlin"),
+    ],
+)
+@pytest.mark.parametrize("hours", range(0, 72, 5))
+def test_what_was_made_too_early_is_what_is_judged_to_fail(policy: Policy, hours: int) -> None:
+    now = datetime(2024, 3, 30, tzinfo=UTC) + timedelta(hours=hours)
+    since = fresh_since(policy, now)
+    assert since is not None
+    for made in (since, since - timedelta(microseconds=1), since + timedelta(days=1)):
+        failed = judge(policy, min(made, now), now).state is FreshnessState.FAIL
+        assert failed == (min(made, now) < since)
+
+
+def test_before_the_first_deadline_nothing_is_too_old() -> None:
+    policy = CronDeadline(deadline_cron="0 9 * * *", lower_bound_ms=60_000)
+    assert fresh_since(policy, datetime(1970, 1, 1, 8, tzinfo=UTC)) is None

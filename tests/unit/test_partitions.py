@@ -185,3 +185,10 @@ def test_a_text_that_does_not_give_each_dimension_once_is_refused(text: str) -> 
 def test_nothing_is_displayed_for_an_asset_without_dimensions() -> None:
     with pytest.raises(Invalid):
         PartitionKey.from_display("eu", {})
+
+
+def test_keys_of_one_dimension_each_are_joined_under_new_names() -> None:
+    parts = {"region": PartitionKey.single("e/u"), "day": PartitionKey.single(date(2024, 1, 31))}
+    assert PartitionKey.joined(parts) == PartitionKey.of(
+        {"region": "e/u", "day": date(2024, 1, 31)}
+    )

@@ -11,7 +11,7 @@ than the lower bound, and else it fails until it is made. Nothing can be said of
 never made: UNKNOWN. Boundaries are inclusive: it is still fresh at the very end of its window.
 """
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated
 
@@ -24,6 +24,7 @@ from servo.errors import Invalid
 _LONGEST_MS = 100 * 366 * 86_400_000
 _Milliseconds = Annotated[int, msgspec.Meta(ge=1, le=_LONGEST_MS)]
 _TICK = timedelta(microseconds=1)
+_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class FreshnessState(StrEnum):
@@ -104,6 +105,16 @@ def judge(policy: Policy, made_at: datetime | None, now: datetime) -> Judgement:
     if isinstance(policy, TimeWindow):
         return _in_window(policy, made_at, now)
     return _by_deadline(policy, made_at, now)
+
+
+def fresh_since(policy: Policy, now: datetime) -> datetime | None:
+    """What was made before this fails now, and nothing else; None if nothing does."""
+    if isinstance(policy, TimeWindow):
+        return now - timedelta(milliseconds=policy.fail_ms)
+    cron = Cron(policy.deadline_cron, policy.timezone)
+    deadlines = cron.newest_between(_EARLIEST, now, 1)
+    bound = timedelta(milliseconds=policy.lower_bound_ms)
+    return deadlines[0] - bound if deadlines else None
 
 
 def _in_window(policy: TimeWindow, made_at: datetime, now: datetime) -> Judgement:

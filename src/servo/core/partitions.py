@@ -11,7 +11,7 @@ value where there is one dimension, and `day=2025-01-15,region=eu` where there a
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import Self
@@ -64,6 +64,12 @@ class PartitionKey(msgspec.Struct, frozen=True, order=True):
         return cls.of({dimension: value})
 
     @classmethod
+    def joined(cls, parts: Mapping[str, "PartitionKey"]) -> Self:
+        """The key with the values of keys of one dimension each, under these names."""
+        items = [f"{name}={parts[name].canonical().partition('=')[2]}" for name in sorted(parts)]
+        return cls(PartitionKeyStr(",".join(items)))
+
+    @classmethod
     def parse(cls, text: str) -> Self:
         """The key whose canonical text this is; `Invalid` for any other spelling of it."""
         try:
@@ -78,7 +84,7 @@ class PartitionKey(msgspec.Struct, frozen=True, order=True):
     def from_display(cls, text: str, dimensions: Mapping[str, ValueType]) -> Self:
         """The key of an asset with these dimensions that is displayed as `text`."""
         names = sorted(dimensions)
-        parts = {names[0]: text} if len(names) == 1 else _split(text, names)
+        parts = {names[0]: text} if len(names) == 1 else split_display(text, names)
         return cls.of({name: _read(parts[name], dimensions[name]) for name in names})
 
     def canonical(self) -> PartitionKeyStr:
@@ -214,11 +220,12 @@ _LIKE: dict[ValueType, str] = {
 }
 
 
-def _split(text: str, names: list[str]) -> dict[str, str]:
+def split_display(text: str, names: Sequence[str]) -> dict[str, str]:
+    """The plain value of each of these dimensions in a text that names them."""
     # Values may contain commas and equals signs. Each name must then occur exactly once as
     # `name=` at the start or after a comma, or the text could be read in two ways.
     marks = list(re.finditer(rf"(?:^|,)({'|'.join(names)})=", text))
-    if not marks or marks[0].start() != 0 or sorted(mark[1] for mark in marks) != names:
+    if not marks or marks[0].start() != 0 or sorted(mark[1] for mark in marks) != sorted(names):
         raise Invalid(
             f"{text!r} does not give each of {', '.join(names)} once",
             remedy=f"write {','.join(f'{name}=...' for name in names)}, or the canonical form",

@@ -141,9 +141,52 @@ def read(data: bytes, *, what: str, only: Sequence[str] | None = None) -> ArrowT
     with parsing(what):
         file = pq.ParquetFile(pa.BufferReader(data))
         if only is not None:
-            present = frozenset(file.schema_arrow.names)
-            only = [name for name in only if name in present]
+            only = _present(file, only)
         return file.read(columns=only, use_threads=file.metadata.num_rows > GROUP_ROWS)
+
+
+def read_where(
+    data: bytes, column: str, value: str, *, what: str, only: Sequence[str]
+) -> ArrowTable:
+    """The columns `only` of the rows that have a value in a column by which a file is sorted.
+
+    Groups of rows without it are not read. Nor is the column, unless it is asked for, where a
+    group has nothing else in it.
+    """
+    with parsing(what):
+        file = pq.ParquetFile(pa.BufferReader(data))
+        groups, alone = _groups_with(file.metadata, column, value)
+        wanted = _present(file, only)
+        if not alone:
+            wanted = list(dict.fromkeys([*wanted, column]))
+        threads = len(groups) > 1
+        found = file.read_row_groups(groups, columns=wanted, use_threads=threads)
+        if alone:
+            return found
+        return found.filter(pc.equal(found.column(column), value)).select(_present(file, only))
+
+
+def _present(file: Any, names: Sequence[str]) -> list[str]:
+    present = frozenset(file.schema_arrow.names)
+    return [name for name in names if name in present]
+
+
+def _groups_with(metadata: Any, column: str, value: str) -> tuple[list[int], bool]:
+    """The groups of rows that may have a value, and whether they have no other."""
+    place = next(
+        at
+        for at in range(metadata.num_columns)
+        if metadata.row_group(0).column(at).path_in_schema == column
+    )
+    found: list[int] = []
+    alone = True
+    for group in range(metadata.num_row_groups):
+        known: Any = metadata.row_group(group).column(place).statistics
+        told = known is not None and known.has_min_max
+        if not told or known.min <= value <= known.max:
+            found.append(group)
+            alone = alone and told and known.min == value == known.max
+    return found, alone
 
 
 @contextmanager

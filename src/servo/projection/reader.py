@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from servo.core.manifest import FileEntry, Manifest, Tier
 from servo.core.state.rows.row import Row
 from servo.core.state.tables import TABLES, TableSpec
@@ -23,8 +25,8 @@ from servo.projection import wiping
 from servo.projection.arrow import ArrowSchema, ArrowTable, pa
 from servo.projection.files import Gone, Lru, fetch
 from servo.projection.manifest_store import ManifestStore
-from servo.projection.newest import marked, newest, ranked
-from servo.projection.parquet import conform, live, read, to_rows
+from servo.projection.newest import marked, newest_of_sorted, ranked
+from servo.projection.parquet import conform, live, read, read_where, to_rows
 from servo.projection.schema import DELETED, VERSION, schema
 
 CACHE_BYTES = 256 * 1024 * 1024
@@ -68,6 +70,15 @@ class Snapshot:
         told = wiping.without_wiped(held, assets)
         return told if only is None else told.select(list(only))
 
+    def partitions(self, asset_key: str, *, only: Sequence[str]) -> ArrowTable:
+        """The partitions of one asset: what `table` has of them, read without the others."""
+        assets = self.stored("assets", only=(wiping.ASSET, wiping.WIPED))
+        wiped = wiping.of_one(assets, asset_key)
+        if not wiped.num_rows:
+            return self.stored_of(wiping.TABLE, asset_key, only=only)
+        held = self.stored_of(wiping.TABLE, asset_key, only=wiping.needed(only))
+        return wiping.without_wiped(held, wiped).select(list(only))
+
     def stored(
         self, name: str, *, only: Sequence[str] | None = None, tiers: Sequence[Tier] = tuple(Tier)
     ) -> ArrowTable:
@@ -75,24 +86,40 @@ class Snapshot:
         spec = _spec(name)
         public = schema(spec.row, spec.key)
         chosen = _chosen(name, public, only)
-        wanted = dict.fromkeys([*chosen, *spec.key, VERSION, DELETED])
+        wanted = list(dict.fromkeys([*chosen, *spec.key, VERSION, DELETED]))
         tables = [
-            ranked(self._read(spec, file, list(wanted)), tier)
+            ranked(self._read(spec, file, wanted), tier)
             for tier in tiers
             for file in self.manifest.files(name, tier)
         ]
-        public = pa.schema([public.field(column) for column in chosen])
-        if not tables:
-            return public.empty_table()
-        merged = live(newest(spec, tables, in_order=False)).select(chosen)
-        return pa.Table.from_arrays(merged.columns, schema=public)
+        return _told(spec, tables, chosen)
+
+    def stored_of(self, name: str, first: str, *, only: Sequence[str]) -> ArrowTable:
+        """The rows of `stored` whose key begins with `first`, read without the others."""
+        spec = _spec(name)
+        chosen = _chosen(name, schema(spec.row, spec.key), only)
+        wanted = list(dict.fromkeys([*chosen, *spec.key[1:], VERSION, DELETED]))
+        tables = [
+            ranked(self._read(spec, file, wanted, first), tier)
+            for tier in Tier
+            for file in self.manifest.files(name, tier)
+            if file.min_key[:1] <= (first,) <= file.max_key[:1]
+        ]
+        # They have the first part of their keys in common: the rest tells them apart.
+        return _told(replace(spec, key=spec.key[1:]), tables, chosen)
 
     def rows(self, name: str) -> list[Row]:
         """The rows of a table, in no particular order."""
         return to_rows(_spec(name), self.table(name))
 
-    def _read(self, spec: TableSpec, file: FileEntry, wanted: Sequence[str]) -> ArrowTable:
-        table = read(self._bytes(file), what=file.key, only=wanted)
+    def _read(
+        self, spec: TableSpec, file: FileEntry, wanted: Sequence[str], first: str | None = None
+    ) -> ArrowTable:
+        data = self._bytes(file)
+        if first is None:
+            table = read(data, what=file.key, only=wanted)
+        else:
+            table = read_where(data, spec.key[0], first, what=file.key, only=wanted)
         return marked(conform(spec, table, only=wanted)).select(wanted)
 
     def _bytes(self, file: FileEntry) -> bytes:
@@ -200,6 +227,16 @@ class Reader:
 
     def _open(self, manifest: Manifest) -> Snapshot:
         return Snapshot(self._store, manifest, cache=self._cache)
+
+
+def _told(spec: TableSpec, tables: Sequence[ArrowTable], chosen: Sequence[str]) -> ArrowTable:
+    """What readers see of tables with the versions of rows, older tables first."""
+    whole = schema(spec.row, TABLES[spec.name].key)
+    public = pa.schema([whole.field(column) for column in chosen])
+    if not tables:
+        return public.empty_table()
+    merged = live(newest_of_sorted(spec, tables)).select(list(chosen))
+    return pa.Table.from_arrays(merged.columns, schema=public)
 
 
 def _chosen(name: str, public: ArrowSchema, only: Sequence[str] | None) -> list[str]:

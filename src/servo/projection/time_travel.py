@@ -21,7 +21,7 @@ from servo.core.state.tables import TABLES
 from servo.errors import Corrupt, NotFound
 from servo.ledger.paths import Paths, version_of
 from servo.ports.object_store import ObjectStore
-from servo.projection.arrow import ArrowTable, pa
+from servo.projection.arrow import ArrowTable, pa, pc
 from servo.projection.load import load_state
 from servo.projection.manifest_store import ManifestStore
 from servo.projection.newest import marked, newest, ranked
@@ -94,6 +94,13 @@ class Overlaid(Snapshot):
         merged = live(newest(spec, both)).select(chosen)
         public = pa.schema([under.schema.field(column) for column in chosen])
         return pa.Table.from_arrays(merged.columns, schema=public)
+
+    def stored_of(self, name: str, first: str, *, only: Sequence[str]) -> ArrowTable:
+        if name not in self.state.tables or not derived.changed(self.state, name):
+            return super().stored_of(name, first, only=only)
+        column = TABLES[name].key[0]
+        table = self.stored(name, only=list(dict.fromkeys([*only, column])))
+        return table.filter(pc.equal(table.column(column), first)).select(list(only))
 
 
 # --- the version to begin with --------------------------------------------------------------------

@@ -49,6 +49,12 @@ def without_wiped(partitions: ArrowTable, assets: ArrowTable) -> ArrowTable:
     return partitions
 
 
+def of_one(assets: ArrowTable, asset_key: str) -> ArrowTable:
+    """The row of an asset, if all of it was wiped at some time."""
+    wiped = pc.greater(assets.column(WIPED), 0)
+    return assets.filter(pc.and_(wiped, pc.equal(assets.column(ASSET), asset_key)))
+
+
 def needed(only: Sequence[str]) -> list[str]:
     """The columns to be read so that those asked for can be told."""
     return list(dict.fromkeys([*only, ASSET, VERSION]))

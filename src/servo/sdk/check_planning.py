@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from servo.core.keys import AssetKey, TaskOperation
 from servo.core.plan import INPUTS_TAG, TaskSpec
 from servo.sdk.checks import AssetCheckKey
-from servo.sdk.partition_edges import Inputs, Planned, Unit
+from servo.sdk.planned_tasks import Inputs, Planned, Unit
 from servo.sdk.project import Project
 from servo.sdk.retries import ONCE
 
@@ -75,7 +75,7 @@ def check_spec(planned: Planned, key: AssetKey, unit: Unit, chosen: Chosen) -> T
     """The task that runs the chosen checks of an asset, or of a partition, that is not made."""
     project = planned.project
     tags = check_tags(project, key, chosen)
-    inputs = Inputs(loaded=dict.fromkeys(project.checkbook.needs_of([key])))
+    inputs = Inputs(project.checkbook.needs_of([key]))
     needs = dict.fromkeys([key.canonical(), *filter(None, tags.get(INPUTS_TAG, "").split(","))])
     for above in (*project.upstream[key], *project.checkbook.after.get(key, ())):
         planned.follow(inputs, above, (key, unit))

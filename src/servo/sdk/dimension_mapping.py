@@ -4,12 +4,12 @@ A pair says how a dimension upstream belongs to one downstream. A combination is
 upstream whose every paired dimension fits; a dimension without a pair is taken whole.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from itertools import product
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from servo.core import bitmaps
 from servo.errors import Invalid
+from servo.sdk.mapping_edges import Edge, Found, Sides
 from servo.sdk.partition_mapping import (
     MultiPartitionMapping,
     MultiToSingleDimensionPartitionMapping,
@@ -18,7 +18,6 @@ from servo.sdk.partition_mapping import (
 from servo.sdk.partition_space import PartitionSpace, ProductSpace
 from servo.sdk.partitions_definition import (
     SEPARATOR,
-    MultiPartitionKey,
     MultiPartitionsDefinition,
     PartitionsDefinition,
 )
@@ -52,7 +51,7 @@ def pairs_of(
     assert isinstance(mapping, MultiToSingleDimensionPartitionMapping)  # noqa: S101 - the only other
     if isinstance(above, MultiPartitionsDefinition) == isinstance(below, MultiPartitionsDefinition):
         raise Invalid(
-            f"MultiToSingleDimensionPartitionMapping is between {above!r} and {below!r}",
+            f"MultiToSingleDimensionPartitionMapping is between {above} and {below}",
             remedy="use it where one of the two has several dimensions, and one has not",
         )
     name = _the_one(above, below, mapping.partition_dimension_name)
@@ -66,7 +65,7 @@ def _named_pairs(
     for one in (above, below):
         if not isinstance(one, MultiPartitionsDefinition):
             raise Invalid(
-                f"MultiPartitionMapping is between {above!r} and {below!r}",
+                f"MultiPartitionMapping is between {above} and {below}",
                 remedy="use it between partitions in several dimensions",
             )
     found: list[Pair] = []
@@ -74,7 +73,7 @@ def _named_pairs(
         for wanted, side in ((name, above), (mapped.dimension_name, below)):
             if wanted not in dimensions_of(side):
                 raise Invalid(
-                    f"MultiPartitionMapping names the dimension {wanted!r} of {side!r}",
+                    f"MultiPartitionMapping names the dimension {wanted!r} of {side}",
                     remedy=f"there is {', '.join(dimensions_of(side))}",
                 )
         found.append(Pair(name, mapped.dimension_name, mapped.partition_mapping))
@@ -90,7 +89,7 @@ def _the_one(above: PartitionsDefinition, below: PartitionsDefinition, named: st
     if named is not None:
         if named not in dimensions:
             raise Invalid(
-                f"the partition mapping names the dimension {named!r} of {several!r}",
+                f"the partition mapping names the dimension {named!r} of {several}",
                 remedy=f"there is {', '.join(dimensions)}",
             )
         return named
@@ -105,34 +104,24 @@ def _the_one(above: PartitionsDefinition, below: PartitionsDefinition, named: st
         if len(found) == 1:
             return found[0]
     raise Invalid(
-        f"{single!r} is like {len(equal) or 'none'} of the dimensions of {several!r}",
+        f"{single} is like {len(equal) or 'none'} of the dimensions of {several}",
         remedy="name one: MultiToSingleDimensionPartitionMapping(partition_dimension_name=…)",
     )
 
 
 class Grid:
-    """One side of a mapping between dimensions: its keys as numbers by dimension."""
+    """One side of a mapping between dimensions: its partitions as numbers by dimension."""
 
     def __init__(self, space: PartitionSpace) -> None:
         self.space = space
-        product_ = space if isinstance(space, ProductSpace) else None
-        self.parts: Mapping[str, PartitionSpace] = product_.parts if product_ else {ALONE: space}
-        self._product = product_
-
-    def parts_of(self, key: str) -> dict[str, str]:
-        """The part of a key in each dimension."""
-        if self._product is None:
-            return {ALONE: key}
-        ordinal = self._product.number(key)
-        return {name: self.parts[name].key(d) for name, d in self._product.digits(ordinal)}
+        self._product = space if isinstance(space, ProductSpace) else None
+        self.parts: Mapping[str, PartitionSpace] = (
+            {ALONE: space} if self._product is None else self._product.parts
+        )
 
     def digits(self, ordinal: int) -> dict[str, int]:
         """The number of a partition in each dimension."""
         return {ALONE: ordinal} if self._product is None else dict(self._product.digits(ordinal))
-
-    def key(self, parts: Mapping[str, str]) -> str:
-        """The key with these parts."""
-        return parts[ALONE] if self._product is None else MultiPartitionKey(parts)
 
     def shown(self, name: str, part: str) -> str:
         """All keys with one part, for people."""
@@ -140,38 +129,70 @@ class Grid:
             return part
         return SEPARATOR.join(part if one == name else "*" for one in self.parts)
 
-    def keys_with(self, chosen: Mapping[str, int]) -> list[str]:
-        """Every key whose part in each dimension is in its set; any part where there is no set."""
-        lists = [list(space.keys_of(chosen.get(n, space.everything))) for n, space in self.items()]
-        names = list(self.parts)
-        return [self.key(dict(zip(names, one, strict=True))) for one in product(*lists)]
-
-    def numbers_with(self, chosen: Mapping[str, int]) -> Iterable[int]:
-        """The numbers of `keys_with`, as a set."""
+    def numbers_with(self, chosen: Mapping[str, Sequence[int]]) -> Sequence[int]:
+        """Every partition whose number in each dimension is in a list; any where there is none."""
         if self._product is None:
-            return bitmaps.numbers(chosen.get(ALONE, self.space.everything))
-        weights = self._product.weights
+            return chosen.get(ALONE, range(self.space.count))
         totals = [0]
-        for name, space in self.items():
-            digits = list(bitmaps.numbers(chosen.get(name, space.everything)))
-            totals = [total + digit * weights[name] for total in totals for digit in digits]
+        for name, weight in self._product.weights_in_order():
+            digits = chosen.get(name, range(self.parts[name].count))
+            totals = [total + digit * weight for total in totals for digit in digits]
         return totals
 
-    def items(self) -> Iterable[tuple[str, PartitionSpace]]:
-        """The dimensions and their partitions."""
-        return self.parts.items()
+
+class Dimensions(Edge):
+    """Combinations of dimensions, of which some belong together and the others to all."""
+
+    def __init__(self, sides: Sides, pairs: Sequence[tuple[Pair, Edge]]) -> None:
+        super().__init__(sides)
+        self.grids = Grid(self.above), Grid(self.below)
+        self.pairs = pairs
+
+    def upstream(self, ordinal: int) -> Found:
+        """Every combination upstream that fits, and which parts of any there are not."""
+        up, down = self.grids
+        digits = down.digits(ordinal)
+        chosen: dict[str, Sequence[int]] = {}
+        missing: list[str] = []
+        for pair, edge in self.pairs:
+            found = edge.upstream(digits[pair.below])
+            chosen[pair.above] = found.numbers
+            missing += [up.shown(pair.above, one) for one in found.missing]
+        return Found(up.numbers_with(chosen), missing)
+
+    def downstream(self, ordinal: int) -> Sequence[int]:
+        """Every combination of ours that fits."""
+        up, down = self.grids
+        digits = up.digits(ordinal)
+        chosen: dict[str, Sequence[int]] = {}
+        for pair, edge in self.pairs:
+            found = edge.downstream(digits[pair.above])
+            if pair.below in chosen:
+                found = sorted(set(found).intersection(chosen[pair.below]))
+            chosen[pair.below] = found
+        return down.numbers_with(chosen)
+
+    def upstream_bits(self, bits: int) -> int:
+        """The upstream partitions that any of these are made from."""
+        used = [pair.below for pair, _ in self.pairs]
+        return _reached(bits, self.grids[1], used, lambda own: self.upstream(own).numbers)
+
+    def downstream_bits(self, bits: int) -> int:
+        """The partitions that are made from any of these."""
+        used = [pair.above for pair, _ in self.pairs]
+        return _reached(bits, self.grids[0], used, self.downstream)
 
 
-def reached(
-    bits: int, source: Grid, target: Grid, step: Callable[[Mapping[str, int]], Mapping[str, int]]
+def _reached(
+    bits: int, source: Grid, used: Sequence[str], step: Callable[[int], Sequence[int]]
 ) -> int:
-    """What a set reaches, where `step` maps the digits of one combination to sets of digits."""
+    """What a set reaches; combinations that are alike in the dimensions used reach the same."""
     found: set[int] = set()
-    seen: set[tuple[tuple[str, int], ...]] = set()
+    seen: set[tuple[int, ...]] = set()
     for ordinal in bitmaps.numbers(bits):
-        chosen = step(source.digits(ordinal))
-        mark = tuple(chosen.items())
+        digits = source.digits(ordinal)
+        mark = tuple([digits[name] for name in used])
         if mark not in seen:
             seen.add(mark)
-            found.update(target.numbers_with(chosen))
+            found.update(step(ordinal))
     return bitmaps.bitmap(found)

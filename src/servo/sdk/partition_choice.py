@@ -7,13 +7,14 @@ below, and those that they are made from, above. Assets without partitions are m
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from servo.core import bitmaps
 from servo.core.keys import AssetKey
-from servo.core.partitions import PartitionKey
+from servo.core.partitions import PartitionKey, split_display
 from servo.errors import Invalid, NotFound
-from servo.sdk.mapping_resolution import WHOLE, Edge, Moment, edge_between
+from servo.sdk.mapping_resolution import Edge, Moment, edge_between
 from servo.sdk.partition_space import PartitionSpace
 from servo.sdk.partitions_definition import (
     MultiPartitionsDefinition,
@@ -25,8 +26,8 @@ from servo.sdk.project import Project
 Named = str | PartitionKeyRange
 """One partition, or those from one to another, as people write them."""
 
-Wanted = dict[AssetKey, Sequence[str]]
-"""The partitions to make of each asset; `WHOLE` for one that has none."""
+Wanted = dict[AssetKey, Sequence[int]]
+"""The partitions to make of each asset, by number; 0 for one that has none."""
 
 
 class Relations:
@@ -76,7 +77,7 @@ def choose_partitions(
     divided = [key for key in assets if relations.definition(key) is not None]
     _check_asked(relations, assets, divided, given)
     if not divided:
-        return dict.fromkeys(assets, (WHOLE,))
+        return dict.fromkeys(assets, (0,))
     chosen = _roots(relations, divided, given)
     _walk_down(relations, project, divided, chosen)
     _walk_up(relations, project, divided, chosen)
@@ -87,10 +88,7 @@ def choose_partitions(
             "neither is made from the other",
             remedy=f"make {lost[0]} by itself, with partitions of its own",
         )
-    return {
-        key: tuple(relations.space(key).keys_of(chosen[key])) if key in chosen else (WHOLE,)
-        for key in assets
-    }
+    return {key: tuple(bitmaps.numbers(chosen[key])) if key in chosen else (0,) for key in assets}
 
 
 def _check_asked(
@@ -152,8 +150,7 @@ def _bits(definition: PartitionsDefinition, space: PartitionSpace, given: Sequen
     found = space.bits(read(one) for one in given if not isinstance(one, tuple))
     for one in given:
         if isinstance(one, tuple):
-            first, last = space.range(read(one.start), read(one.end))
-            found |= bitmaps.span(first, last + 1)
+            found |= space.between(read(one.start), read(one.end))
     return found
 
 
@@ -181,25 +178,30 @@ def _of(relations: Relations, key: AssetKey) -> Any:
 def key_as_written(
     definition: PartitionsDefinition, space: PartitionSpace, text: str
 ) -> str | None:
-    """The key that somebody wrote: plain, with names of dimensions, or as it is stored."""
+    """The key that somebody wrote: plain, with names of dimensions, as it is shown or stored."""
     if text in space:
         return text
-    read = _stored(definition, text)
-    return read if read is not None and read in space else None
+    for read in (_stored, _named, _shown):
+        with suppress(Invalid):
+            key = read(definition, text)
+            if key in space:
+                return key
+    return None
 
 
-def _stored(definition: PartitionsDefinition, text: str) -> str | None:
-    try:
-        return definition.plain_key(PartitionKey.parse(text).canonical())
-    except Invalid:
-        pass
+def _stored(definition: PartitionsDefinition, text: str) -> str:
+    return definition.plain_key(PartitionKey.parse(text).canonical())
+
+
+def _named(definition: PartitionsDefinition, text: str) -> str:
     if not isinstance(definition, MultiPartitionsDefinition):
-        return None
-    split = [part.partition("=") for part in text.split(",")]
-    pairs = {name: value for name, _, value in split}
-    if set(pairs) != set(definition.partitions_defs):
-        return None
-    return definition.join(pairs)
+        return text
+    return definition.join(split_display(text, list(definition.partitions_defs)))
+
+
+def _shown(definition: PartitionsDefinition, text: str) -> str:
+    kinds = {name: one.value_type() for name, one in definition.dimensions().items()}
+    return definition.plain_key(PartitionKey.from_display(text, kinds).canonical())
 
 
 def _walk_down(

@@ -37,14 +37,23 @@ class Partitions(msgspec.Struct, frozen=True, kw_only=True):
 
     def window(self, what: str) -> TimeWindow:
         """From when to when they reach."""
-        start, end = self.span(what)
-        first, last = window_of(self.definition, start), window_of(self.definition, end)
-        if first is None or last is None:
+        _ = self.span(what)
+        # In several dimensions the first and the last partition need not be so in time.
+        windows = [
+            window
+            for key in self._ends()
+            if (window := window_of(self.definition, key)) is not None
+        ]
+        if not windows:
             raise Invalid(
-                f"{what} is about partitions that are no windows of time: {self.definition!r}",
+                f"{what} is about partitions that are no windows of time: {self.definition}",
                 remedy="use partition_key, or divide the asset by time",
             )
-        return TimeWindow(first.start, last.end)
+        return TimeWindow(min(one.start for one in windows), max(one.end for one in windows))
+
+    def _ends(self) -> Sequence[str]:
+        several = isinstance(self.definition, MultiPartitionsDefinition)
+        return self.keys if several else (self.keys[0], self.keys[-1])
 
 
 def window_of(definition: PartitionsDefinition | None, key: str) -> TimeWindow | None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from servo.core import bitmaps
+from servo.core.partitions import PartitionKey
 from servo.errors import Invalid, NotFound
 
 
@@ -36,6 +37,10 @@ class PartitionSpace(ABC):
     def key(self, ordinal: int) -> str:
         """The key of a number below `count`."""
 
+    @abstractmethod
+    def identity(self, ordinal: int) -> PartitionKey:
+        """What the partition of a number is stored under."""
+
     def __contains__(self, key: str) -> bool:
         return self.ordinal(key) is not None
 
@@ -43,19 +48,19 @@ class PartitionSpace(ABC):
         """The number of a key; `NotFound` if there is no such partition."""
         found = self.ordinal(key)
         if found is None:
-            raise NotFound(f"there is no partition {key!r} in {self.what!r}", remedy=self.remedy())
+            raise NotFound(f"there is no partition {key!r} in {self.what}", remedy=self.remedy())
         return found
 
     def keys(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
         """The keys of the numbers from `start` up to and without `stop`."""
         return map(self.key, range(start, self.count if stop is None else stop))
 
-    def range(self, start: str, end: str) -> tuple[int, int]:
-        """The numbers of two keys; `Invalid` if the second comes first."""
+    def between(self, start: str, end: str) -> int:
+        """The set from one key to another, both included; `Invalid` if the second comes first."""
         first, last = self.number(start), self.number(end)
         if first > last:
             raise Invalid(f"{start!r} comes after {end!r}", remedy="exchange the two")
-        return first, last
+        return bitmaps.span(first, last + 1)
 
     def bits(self, keys: Iterable[str]) -> int:
         """The set of these keys; `NotFound` names one that is no partition."""
@@ -91,13 +96,19 @@ class Listing(NamedTuple):
 
 
 class ListSpace(PartitionSpace):
-    """Partitions that are listed."""
+    """Partitions that are listed; `identify` tells what a key is stored under."""
 
-    __slots__ = ("_listing",)
+    __slots__ = ("_identify", "_listing")
 
-    def __init__(self, listing: Listing, what: object) -> None:
+    def __init__(
+        self,
+        listing: Listing,
+        what: object,
+        identify: Callable[[str], PartitionKey] = PartitionKey.single,
+    ) -> None:
         super().__init__(len(listing.keys), what)
         self._listing = listing
+        self._identify = identify
 
     def ordinal(self, key: str) -> int | None:
         """The place of the key in the list."""
@@ -106,6 +117,10 @@ class ListSpace(PartitionSpace):
     def key(self, ordinal: int) -> str:
         """The key at a place in the list."""
         return self._listing.keys[ordinal]
+
+    def identity(self, ordinal: int) -> PartitionKey:
+        """What the partition at a place in the list is stored under."""
+        return self._identify(self._listing.keys[ordinal])
 
 
 class ProductSpace(PartitionSpace):
@@ -143,9 +158,28 @@ class ProductSpace(PartitionSpace):
             total += digit * self.weights[name]
         return total
 
+    def between(self, start: str, end: str) -> int:
+        """The set from one key to another in every dimension."""
+        _, _ = self.number(start), self.number(end)
+        first, last = (self._split(key) or {} for key in (start, end))
+        found = [0]
+        for name, space in self.parts.items():
+            digits = list(bitmaps.numbers(space.between(first[name], last[name])))
+            found = [total + digit * self.weights[name] for total in found for digit in digits]
+        return bitmaps.bitmap(found)
+
     def key(self, ordinal: int) -> str:
         """The combination of a number."""
         return self._join({name: self.parts[name].key(d) for name, d in self.digits(ordinal)})
+
+    def identity(self, ordinal: int) -> PartitionKey:
+        """What the combination of a number is stored under: the values of all of its parts."""
+        parts = {name: self.parts[name].identity(digit) for name, digit in self.digits(ordinal)}
+        return PartitionKey.joined(parts)
+
+    def weights_in_order(self) -> Iterable[tuple[str, int]]:
+        """What one more in each dimension adds to the number, by dimension."""
+        return [(name, self.weights[name]) for name in self.parts]
 
     def digits(self, ordinal: int) -> Iterator[tuple[str, int]]:
         """The number of a combination in each dimension."""

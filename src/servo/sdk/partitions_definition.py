@@ -9,6 +9,7 @@ divides in the same way. People see keys as plain texts; `typed_key` is the iden
 partition is stored (see `servo.core.partitions`).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import product
@@ -29,9 +30,11 @@ from servo.sdk.partition_space import Listing, ListSpace, PartitionSpace, Produc
 SEPARATOR = "|"
 """What stands between the dimensions of a key that has several, as people see it."""
 
+_BRIEF = 200
+
 
 class PartitionKeyRange(NamedTuple):
-    """The partitions from one key to another, both included."""
+    """The partitions from one key to another, both included; in every dimension, of several."""
 
     start: str
     end: str
@@ -68,6 +71,11 @@ class PartitionsDefinition:
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
 
+    def __str__(self) -> str:
+        """For messages: like `repr`, which lists every key, but never long."""
+        whole = repr(self)
+        return whole if len(whole) <= _BRIEF else f"{whole[: _BRIEF - 2]}…)"
+
     def get_partition_keys(
         self, current_time: datetime | None = None, dynamic_partitions_store: Any = None
     ) -> list[str]:
@@ -83,7 +91,7 @@ class PartitionsDefinition:
     ) -> PartitionSpace:
         """The partitions there are at a time, by key and by number."""
         keys = self.get_partition_keys(current_time, dynamic_partitions_store)
-        return ListSpace(Listing.of(keys), self)
+        return ListSpace(Listing.of(keys), self, self.typed_key)
 
     def has_partition_key(
         self,
@@ -129,10 +137,12 @@ class PartitionsDefinition:
         current_time: datetime | None = None,
         dynamic_partitions_store: Any = None,
     ) -> list[str]:
-        """The keys from one to another; `Invalid` if the second comes first."""
+        """The keys from one to another; `Invalid` if the second comes first.
+
+        In several dimensions it is so many in each: from `1|a` to `2|b` there are four.
+        """
         space = self.space(current_time, dynamic_partitions_store)
-        first, last = space.range(*partition_key_range)
-        return list(space.keys(first, last + 1))
+        return list(space.keys_of(space.between(*partition_key_range)))
 
     def dimensions(self) -> dict[str, "PartitionsDefinition"]:
         """The definition of each dimension, by name; one that has no names is `partition`."""
@@ -150,7 +160,7 @@ class PartitionsDefinition:
         """The key whose stored identity this is; `Invalid` if it cannot be one of these."""
         values = PartitionKey.parse(typed).values()
         if list(values) != [DEFAULT_DIMENSION]:
-            raise Invalid(f"{typed} is no key of {self!r}", remedy="ask for one of its partitions")
+            raise Invalid(f"{typed} is no key of {self}", remedy="ask for one of its partitions")
         return self.plain_value(values[DEFAULT_DIMENSION])
 
     def value_type(self) -> ValueType:
@@ -189,7 +199,7 @@ class StaticPartitionsDefinition(PartitionsDefinition):
         if listing is None:
             listing = Listing.of(self._fields.partition_keys)
             object.__setattr__(self, "_kept", listing)
-        return ListSpace(listing, self)
+        return ListSpace(listing, self, self.typed_key)
 
     def typed_value(self, key: str) -> Scalar:
         """The key itself."""
@@ -354,7 +364,7 @@ class MultiPartitionsDefinition(PartitionsDefinition):
             parts.values()
         ) != str(key):
             example = SEPARATOR.join(f"<{name}>" for name, _ in self._fields.parts)
-            raise Invalid(f"{key!r} is no key of {self!r}", remedy=f"write it like {example}")
+            raise Invalid(f"{key!r} is no key of {self}", remedy=f"write it like {example}")
         return MultiPartitionKey(parts)
 
     def typed_value(self, key: str) -> Scalar:
@@ -370,7 +380,7 @@ class MultiPartitionsDefinition(PartitionsDefinition):
         """The key whose stored identity this is; `Invalid` if it cannot be one of these."""
         values = PartitionKey.parse(typed).values()
         if list(values) != [name for name, _ in self._fields.parts]:
-            raise Invalid(f"{typed} is no key of {self!r}", remedy="ask for one of its partitions")
+            raise Invalid(f"{typed} is no key of {self}", remedy="ask for one of its partitions")
         return MultiPartitionKey({n: d.plain_value(values[n]) for n, d in self._fields.parts})
 
 
@@ -392,16 +402,12 @@ def checked_keys(keys: Any, *, what: str, empty: bool = True) -> tuple[str, ...]
                 remedy=f"use texts that are not empty and have no {SEPARATOR!r} in them",
             )
         _ = PartitionKey.single(key)
-    twice = sorted({key for key in found if found.count(key) > 1}) if _repeats(found) else []
+    twice = sorted(key for key, count in Counter(found).items() if count > 1)
     if twice:
-        raise Invalid(f"{what}: {', '.join(twice)} more than once", remedy="list each key once")
+        raise Invalid(f"{what}: {', '.join(twice[:5])} more than once", remedy="list each key once")
     if not found and not empty:
         raise Invalid(f"{what}: there is no key", remedy="list at least one")
     return tuple(found)
-
-
-def _repeats(keys: list[Any]) -> bool:
-    return len(set(keys)) != len(keys)
 
 
 def _check_dimension(name: str, definition: Any) -> None:
@@ -412,4 +418,10 @@ def _check_dimension(name: str, definition: Any) -> None:
     if isinstance(definition, MultiPartitionsDefinition):
         raise Invalid(
             f"the dimension {name} has several dimensions itself", remedy="name all of them here"
+        )
+    if SEPARATOR in getattr(definition, "fmt", ""):
+        raise Invalid(
+            f"the dimension {name} writes its keys with {SEPARATOR!r}, which stands between "
+            "dimensions",
+            remedy="use another fmt there",
         )

@@ -1,19 +1,12 @@
-"""A definition of partitions as text, from which it is made again without the code it is from.
+"""Definitions of partitions as texts (`servo.sdk.kind_text`).
 
-    {"kind":"static","partition_keys":["eu","us"]}
-
-Deployments tell the workspace in this form how an asset is divided, so that whoever reads the
-workspace can count, list and map partitions. A kind that only code knows is `custom`.
+Whoever reads the workspace can count, list and map partitions by them.
 """
 
-from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
-from servo.core.canonical import canonical_str
-from servo.errors import Invalid
+from servo.sdk.kind_text import Kinds, Told, custom, kind_text
 from servo.sdk.partitions_definition import (
     DynamicPartitionsDefinition,
     MultiPartitionsDefinition,
@@ -22,25 +15,15 @@ from servo.sdk.partitions_definition import (
 )
 from servo.sdk.time_partitions import TimeWindowPartitionsDefinition
 
-CUSTOM = "custom"
-
 
 def partitions_text(definition: PartitionsDefinition | None) -> str:
     """The text of a definition; empty for none."""
-    return "" if definition is None else canonical_str(_plain(definition))
+    return "" if definition is None else kind_text(_plain(definition))
 
 
 def partitions_from_text(text: str) -> PartitionsDefinition | None:
     """The definition whose text this is; None if there is none, `Invalid` if only code knows it."""
-    if not text:
-        return None
-    try:
-        return _made(msgspec.json.decode(text))
-    except (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Invalid(
-            f"{text[:80]!r} describes no partitions: {error}",
-            remedy="deploy the code that defines the asset again",
-        ) from None
+    return _KINDS.read(text) if text else None
 
 
 def _plain(definition: PartitionsDefinition) -> dict[str, Any]:
@@ -55,7 +38,7 @@ def _plain(definition: PartitionsDefinition) -> dict[str, Any]:
         case TimeWindowPartitionsDefinition():
             return {"kind": "time_window", **_windows(definition)}
         case _:
-            return {"kind": CUSTOM, "name": type(definition).__name__}
+            return custom(definition)
 
 
 def _windows(definition: TimeWindowPartitionsDefinition) -> dict[str, Any]:
@@ -81,18 +64,7 @@ def _instant(value: datetime) -> str:
     return value.astimezone(UTC).isoformat()
 
 
-def _made(told: Mapping[str, Any]) -> PartitionsDefinition:
-    kind = told["kind"]
-    if kind not in _KINDS:
-        raise Invalid(
-            f"partitions of the kind {kind!r} ({told.get('name', 'unknown')}) are only known to "
-            "the code that defines them",
-            remedy="run this where that code is, or divide the asset by time, a list, or names",
-        )
-    return _KINDS[kind](told)
-
-
-def _windows_of(told: Mapping[str, Any]) -> PartitionsDefinition:
+def _windows_of(told: Told) -> PartitionsDefinition:
     end = told.get("end")
     return TimeWindowPartitionsDefinition(
         start=datetime.fromisoformat(told["start"]),
@@ -108,13 +80,17 @@ def _windows_of(told: Mapping[str, Any]) -> PartitionsDefinition:
     )
 
 
-def _several(told: Mapping[str, Any]) -> PartitionsDefinition:
-    return MultiPartitionsDefinition({n: _made(p) for n, p in told["dimensions"].items()})
+def _several(told: Told) -> PartitionsDefinition:
+    return MultiPartitionsDefinition({n: _KINDS.made(p) for n, p in told["dimensions"].items()})
 
 
-_KINDS: dict[str, Callable[[Mapping[str, Any]], PartitionsDefinition]] = {
-    "static": lambda told: StaticPartitionsDefinition(told["partition_keys"]),
-    "dynamic": lambda told: DynamicPartitionsDefinition(name=told["name"]),
-    "multi": _several,
-    "time_window": _windows_of,
-}
+_KINDS = Kinds[PartitionsDefinition](
+    "partitions",
+    {
+        "static": lambda told: StaticPartitionsDefinition(told["partition_keys"]),
+        "dynamic": lambda told: DynamicPartitionsDefinition(name=told["name"]),
+        "multi": _several,
+        "time_window": _windows_of,
+    },
+    instead="run this where that code is, or divide the asset by time, a list, or names",
+)

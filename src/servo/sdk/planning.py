@@ -8,9 +8,11 @@ their mappings.
 Nothing here asks what time it is, or which dynamic partitions there are: both are passed in.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from servo.core.ids import TaskKeyStr
 from servo.core.keys import AssetKey, TaskOperation, task_key_text
@@ -21,7 +23,7 @@ from servo.sdk.assets_definition import AssetsDefinition, Behaviour
 from servo.sdk.check_planning import Chosen, check_spec, checks_alone, group_tags
 from servo.sdk.mapping_resolution import Moment
 from servo.sdk.partition_choice import Named, Relations, Wanted, choose_partitions
-from servo.sdk.partition_edges import Inputs, Planned, Unit
+from servo.sdk.planned_tasks import Inputs, Planned, Unit
 from servo.sdk.project import Project
 from servo.sdk.retries import stored_policy
 
@@ -66,10 +68,10 @@ def plan_partitions(
     latest outputs are checked, and nothing is made.
     """
     relations = Relations(project, Moment(now, dynamic_partitions))
-    for key, names in wanted.items():
-        space = relations.space(key)
-        _ = [space.number(name) for name in names]
-    return _plan(relations, project, dict(wanted), checks, only_checked)
+    numbers: Wanted = {
+        key: [*map(relations.space(key).number, names)] for key, names in wanted.items()
+    }
+    return _plan(relations, project, numbers, checks, only_checked)
 
 
 def _plan(
@@ -79,7 +81,7 @@ def _plan(
     checks: Chosen,
     alone: Sequence[AssetKey],
 ) -> Plan:
-    total = sum(len(names) for names in wanted.values())
+    total = sum(len(numbers) for numbers in wanted.values())
     if total > MAX_TASKS:
         raise Invalid(
             f"a plan would have {total} tasks",
@@ -89,11 +91,11 @@ def _plan(
     planned = Planned(relations, project)
     for group in together:
         behaviour = project.makers[group[0]].behaviour
-        names = _same(wanted, group)
-        planned.add(group, behaviour.operation, names, _size(behaviour, len(names)))
+        numbers = _same(wanted, group)
+        planned.add(group, behaviour.operation, numbers, _size(behaviour, len(numbers)))
     for key in alone:
         planned.add([key], TaskOperation.CHECK, wanted[key])
-    made = [_spec(planned, group, u, checks) for group in together for u in planned.units(group[0])]
+    made = [spec for group in together for spec in _specs(planned, group, checks)]
     looked = [check_spec(planned, key, u, checks) for key in alone for u in planned.units(key)]
     return normalize([*made, *looked])
 
@@ -105,15 +107,15 @@ def _size(behaviour: Behaviour, count: int) -> int:
     return min(max(count, 1) if most is None else most, MAX_TOGETHER)
 
 
-def _same(wanted: Wanted, group: Sequence[AssetKey]) -> Sequence[str]:
+def _same(wanted: Wanted, group: Sequence[AssetKey]) -> Sequence[int]:
     """The partitions of assets that are made together."""
-    names = {key: tuple(wanted[key]) for key in group}
-    if len(set(names.values())) > 1:
+    numbers = {key: tuple(wanted[key]) for key in group}
+    if len(set(numbers.values())) > 1:
         raise Invalid(
             f"{', '.join(map(str, group))} are made together and divided otherwise",
             remedy="give all assets of one function the same partitions_def",
         )
-    return names[group[0]]
+    return numbers[group[0]]
 
 
 def _by_function(
@@ -146,14 +148,44 @@ def task_of(maker: AssetsDefinition, key: AssetKey) -> TaskKeyStr:
     return task_key_text(key.canonical(), None, maker.behaviour.operation)
 
 
-def _spec(planned: Planned, group: list[AssetKey], unit: Unit, checks: Chosen) -> TaskSpec:
+def _specs(planned: Planned, group: list[AssetKey], checks: Chosen) -> Iterator[TaskSpec]:
+    """The tasks that make assets together, one for each of their units."""
     project = planned.project
     first, *others = group
-    maker = project.makers[first]
-    behaviour = maker.behaviour
+    behaviour = project.makers[first].behaviour
     timeout = behaviour.timeout
-    loaded = [*project.inputs[first].values(), *project.checkbook.needs_of(group)]
-    inputs = Inputs(loaded=dict.fromkeys(loaded))
+    tags = {**_tags(behaviour), **group_tags(project, group, checks)}
+    template = TaskSpec(
+        task_key=TaskKeyStr(""),
+        asset_key=first.canonical(),
+        also_makes=tuple(key.canonical() for key in others),
+        operation=behaviour.operation,
+        priority=behaviour.priority,
+        pool=behaviour.pool,
+        retry=stored_policy(behaviour.retry_policy),
+        timeout_ms=round(timeout.total_seconds() * 1000) if timeout is not None else 0,
+        code_version=project.specs[first].code_version or "",
+        tags=tags,
+    )
+    for unit in planned.units(first):
+        own = planned.task(first, unit)
+        inputs = _inputs(planned, group, unit)
+        inputs.tasks.pop(own, None)
+        typed = [one for number in unit if (one := planned.typed(first, number)) is not None]
+        yield replace(
+            template,
+            task_key=own,
+            partition=typed[0] if typed else None,
+            also_partitions=tuple(typed[1:]),
+            upstream=tuple(inputs.tasks),
+            tags={**tags, **inputs.tags()},
+        )
+
+
+def _inputs(planned: Planned, group: list[AssetKey], unit: Unit) -> Inputs:
+    """What a task waits for, and which partitions it is given."""
+    project, first = planned.project, group[0]
+    inputs = Inputs([*project.inputs[first].values(), *project.checkbook.needs_of(group)])
     first_of = project.checkbook.after
     for key in group:
         for up in project.upstream[key]:
@@ -162,24 +194,7 @@ def _spec(planned: Planned, group: list[AssetKey], unit: Unit, checks: Chosen) -
             planned.follow(inputs, up, (key, unit))
     for need in inputs.left():
         planned.follow(inputs, need, (first, unit), waits=False)
-    own = planned.task(first, unit)
-    typed = [one for name in unit if (one := planned.typed(first, name)) is not None]
-    inputs.tasks.pop(own, None)
-    return TaskSpec(
-        task_key=own,
-        asset_key=first.canonical(),
-        also_makes=tuple(key.canonical() for key in others),
-        partition=typed[0] if typed else None,
-        also_partitions=tuple(typed[1:]),
-        operation=behaviour.operation,
-        upstream=tuple(inputs.tasks),
-        priority=behaviour.priority,
-        pool=behaviour.pool,
-        retry=stored_policy(behaviour.retry_policy),
-        timeout_ms=round(timeout.total_seconds() * 1000) if timeout is not None else 0,
-        code_version=project.specs[first].code_version or "",
-        tags={**_tags(behaviour), **group_tags(project, group, checks), **inputs.tags()},
-    )
+    return inputs
 
 
 def _tags(behaviour: Behaviour) -> dict[str, str]:

@@ -12,8 +12,10 @@ lists.
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -95,13 +97,44 @@ class Ticks:
         number = self._upto(seconds) - 1
         if number < 0 or number + 1 == self._upto(seconds - 1):
             return None
-        at, unit = bisect_right(self._starts, seconds) - 1, self._walls.unit
-        odd = seconds == self._starts[at] and self._extra[at]
-        if unit is None or odd:
+        at = bisect_right(self._starts, seconds) - 1
+        if seconds == self._starts[at] and self._extra[at]:
             return Place(number, 1, 1)
         last = at + 1 == len(self._starts)
-        end = self._upto(self._reached - 1) if last else self._base[at + 1]
-        return Place(number, unit, end - number)
+        left = (self._upto(self._reached - 1) if last else self._base[at + 1]) - number
+        if self._walls.unit is not None:
+            return Place(number, self._walls.unit, left)
+        unit, today = self._walls.rest_of_day(seconds + self._offsets[at])
+        return Place(number, unit, min(today, left))
+
+    def seconds(self, start: int, stop: int) -> list[int]:
+        """When the ticks of these numbers are, from one up to and without another, since 1970.
+
+        There are fewer where the calendar ends.
+        """
+        found: list[int] = []
+        while start < stop and (first := self._nth(start)) is not None:
+            place = self.place(first)
+            unit, most = (place.unit, place.regular) if place else (1, 1)
+            count = min(most, stop - start)
+            found += range(first, first + unit * count, unit)
+            start += count
+        return found
+
+    def counts(self, instants: Sequence[int]) -> list[int]:
+        """How many ticks there are up to and including each of these seconds, which are sorted."""
+        found: list[int] = []
+        while len(found) < len(instants):
+            number = self._upto(instants[len(found)])
+            found.append(number)
+            last = self._nth(number - 1) if number else None
+            place = None if last is None else self.place(last)
+            if last is not None and place is not None:
+                # Up to the last of those that are regular; what comes behind it may be nearer.
+                end = last + place.unit * (place.regular - 1)
+                more = instants[len(found) : bisect_right(instants, end, len(found))]
+                found += [number + (one - last) // place.unit for one in more]
+        return found
 
     @property
     def is_daily(self) -> bool:
@@ -176,8 +209,10 @@ class _Walls:
         self._times = [h * 3600 + m * 60 + s for h in hours for m in minutes for s in seconds]
         fields = parsed.parts[3:]
         self._all_days = fields == ["*", "*", "*"]
-        evenly = range(self._times[0], _DAY, _DAY // len(self._times))
-        self.unit = evenly.step if self._all_days and self._times == list(evenly) else None
+        steps = {later - early for early, later in pairwise(self._times)} or {_DAY}
+        self._step = steps.pop() if len(steps) == 1 else None
+        whole = self._step is not None and self._step * len(self._times) == _DAY
+        self.unit = self._step if self._all_days and whole else None
         self._days: list[int] = []
         self._year = _FIRST_YEAR
         self._known = _FIRST_DAY
@@ -205,6 +240,11 @@ class _Walls:
         else:
             day += _FIRST_DAY
         return day * _DAY + self._times[at] if day * _DAY <= _LAST else None
+
+    def rest_of_day(self, wall: int) -> tuple[int, int]:
+        """The steps in which it goes on from a tick on the same day, and how often."""
+        at = bisect_left(self._times, wall % _DAY)
+        return (self._step, len(self._times) - at) if self._step else (1, 1)
 
     def _know(self, until: int) -> None:
         """Find the days that match, by whole years."""

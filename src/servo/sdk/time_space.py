@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from servo.core.partitions import ValueType
+from servo.core.partitions import PartitionKey, ValueType
 from servo.sdk.partition_space import PartitionSpace
-from servo.sdk.tick_index import Ticks, instant_of
+from servo.sdk.tick_index import Ticks, instant_of, seconds_of
 
 if TYPE_CHECKING:
     from servo.sdk.time_partitions import TimeWindowPartitionsDefinition
@@ -116,10 +116,19 @@ class TimeSpace(PartitionSpace):
         if place is None or not self.first <= place.number < self.end:
             return None, 1, 1
         tick, unit, most = place
-        gaps = self.left_out(tick, min(tick + most, self.end))
+        most = min(most, self.end - tick)
+        gaps = self.left_out(tick, tick + most)
         if gaps:
             most = gaps[0] - tick
         return (self.ordinal_at(tick) if most else None), unit, max(most, 1)
+
+    def following(self, seconds: int) -> int | None:
+        """When the next tick is after an instant that is no window's; None if none is left."""
+        if self.definition.value_type() is ValueType.DATE:
+            return seconds + 1
+        tick = max(self.definition.ticks.upto(instant_of(seconds)), self.first)
+        start = self.definition.ticks.nth(tick) if tick < self.end else None
+        return None if start is None else seconds_of(start)
 
     def _place_day(self, seconds: int) -> tuple[int | None, int, int]:
         number = self.ordinal(instant_of(seconds).strftime(self.definition.fmt))
@@ -145,7 +154,14 @@ class TimeSpace(PartitionSpace):
 
     def key(self, ordinal: int) -> str:
         """The key of a window."""
+        return self.definition.key_at(self._start(ordinal))
+
+    def identity(self, ordinal: int) -> PartitionKey:
+        """What a window is stored under: the day, or the instant at which it begins."""
+        return PartitionKey.single(self.definition.value_at(self._start(ordinal)))
+
+    def _start(self, ordinal: int) -> datetime:
         start = self.definition.ticks.nth(self.tick(ordinal))
         if start is None or not 0 <= ordinal < self.count:
             raise IndexError(ordinal)
-        return self.definition.key_at(start)
+        return start

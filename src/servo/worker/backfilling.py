@@ -253,8 +253,7 @@ def _keys(one: OfOne, choice: Choice) -> Sequence[str]:
         raise NotFound(f"{one.owner} has no partitions at the moment", remedy=space.remedy())
     start = _written(one, choice.start) or space.key(0)
     end = _written(one, choice.end) or space.key(space.count - 1)
-    first, last = space.range(start, end)
-    return list(space.keys(first, last + 1))
+    return list(space.keys_of(space.between(start, end)))
 
 
 def _written(one: OfOne, key: str | None) -> str | None:

@@ -19,7 +19,7 @@ from servo.ledger.paths import Paths
 from servo.projection.arrow import pa, pq
 from servo.projection.capture import Change
 from servo.projection.merge import merge_files
-from servo.projection.newest import marked, newest, ranked
+from servo.projection.newest import marked, newest, newest_of_sorted, ranked
 from servo.projection.parquet import GROUP_ROWS, Tombstone, decode, live, read, to_rows
 from servo.projection.schema import DELETED
 from servo.projection.segment import Segment
@@ -251,6 +251,19 @@ def test_the_tombstone_of_a_drop_hides_the_closed_row_too() -> None:
 
 def test_a_newer_active_row_hides_the_closed_one() -> None:
     assert both(segment([parked("a", 5)]), segment([parked("a", 3)])) == [parked("a", 5)]
+
+
+FILES = st.lists(st.sets(st.sampled_from("abcdefgh"), min_size=1), min_size=1, max_size=4)
+
+
+@given(FILES)
+def test_files_whose_keys_do_not_mingle_are_read_as_any_others(files: list[set[str]]) -> None:
+    tables = [
+        tier_table(segment([parked(key, version) for key in keys]), Tier.ACTIVE)
+        for version, keys in enumerate(files, 1)
+    ]
+    found = newest_of_sorted(PARKED, tables)
+    assert found.sort_by("batch_id") == newest(PARKED, tables)
 
 
 # --- any files, any order of merging --------------------------------------------------------------

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from servo.core.events.runs import BackfillSource, PlanSegment
 from servo.core.retry import RetryPolicy
+from servo.core.state.rows.assets import PartitionStatusRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.rows.row import Row
 from servo.core.state.states import (
@@ -24,9 +25,18 @@ from servo.core.state.states import (
 from servo.core.state.tables import TABLES, Residency, TableSpec
 from servo.errors import Corrupt, Internal
 from servo.ledger.paths import Paths
-from servo.projection.arrow import pa, pq
+from servo.projection.arrow import pa, pc, pq
 from servo.projection.closing import RUN
-from servo.projection.parquet import conform, decode, encode, live, read, to_rows
+from servo.projection.parquet import (
+    GROUP_ROWS,
+    conform,
+    decode,
+    encode,
+    live,
+    read,
+    read_where,
+    to_rows,
+)
 from servo.projection.schema import DELETED, columns, schema, stored_schema
 
 Change = Callable[[Any], Any]
@@ -244,3 +254,21 @@ def test_an_optional_column_with_another_default_than_none_is_refused() -> None:
 
     with pytest.raises(Internal, match="null would mean two things"):
         _ = columns(Bad)
+
+
+@pytest.mark.parametrize("each", [3, GROUP_ROWS + 7])
+def test_the_rows_of_one_value_are_read_without_the_others(each: int) -> None:
+    """In a small file, and in one of whose groups some are mixed, some pure, and some without."""
+    spec = TABLES["partition_status"]
+    rows = [
+        PartitionStatusRow(asset_key=name, partition_key=f"{at:06d}", row_version=at + 1)
+        for name in ("a", "b", "c")
+        for at in range(each)
+    ]
+    data = stored(spec, *rows)
+    whole = read(data, what="a file", only=["asset_key", "partition_key", "row_version"])
+    for name in ("a", "b", "c", "d"):
+        one = whole.filter(pc.equal(whole.column("asset_key"), name))
+        for only in (["partition_key", "row_version"], ["asset_key", "row_version"]):
+            found = read_where(data, "asset_key", name, what="a file", only=only)
+            assert found.equals(one.select(only).cast(found.schema))

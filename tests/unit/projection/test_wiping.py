@@ -1,6 +1,7 @@
 """Wiped partitions as readers see them are wiped partitions as the fold sees them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -107,3 +108,31 @@ def test_a_workspace_without_wipes_is_read_as_it_is_stored() -> None:
     leader.engine.finish()
     snapshot = newest(leader)
     assert snapshot.table("partition_status").equals(snapshot.stored("partition_status"))
+
+
+def _of_one(table: Any, asset: str, columns: Sequence[str]) -> list[Any]:
+    return sorted(
+        (
+            {name: row[name] for name in columns}
+            for row in table.to_pylist()
+            if row["asset_key"] == asset
+        ),
+        key=lambda row: row["partition_key"],
+    )
+
+
+@pytest.mark.parametrize("asset", ["ns/a", "ns/b", "ns/none"])
+@pytest.mark.parametrize("back", [0, 1, 2])
+def test_the_partitions_of_one_asset_are_those_of_the_table(asset: str, back: int) -> None:
+    leader = leader_with_a_wiped_asset()
+    snapshot = newest(leader)
+    if back:
+        seq = leader.engine.state.seq - back
+        snapshot = snapshot_at(leader.ports.store, leader.paths, seq)
+    columns = ["partition_key", "last_materialization_id", "last_data_version"]
+    found = snapshot.partitions(asset, only=columns)
+    assert found.column_names == columns
+    every = snapshot.table("partition_status", only=["asset_key", *columns])
+    assert sorted(found.to_pylist(), key=lambda row: row["partition_key"]) == _of_one(
+        every, asset, columns
+    )

@@ -181,7 +181,7 @@ def test_a_constructor_makes_its_type(
 
 def test_a_value_of_several_parts_is_its_own_value() -> None:
     artifact = MetadataValue.python_artifact(TableSchema)
-    assert artifact == PythonArtifactMetadataValue("servo.sdk.metadata", "TableSchema")
+    assert artifact == PythonArtifactMetadataValue("servo.sdk.table_metadata", "TableSchema")
     assert artifact.value is artifact
     job = MetadataValue.job("daily", "here", repository_name="repo")
     assert job.value == JobMetadataValue("daily", "here", "repo")

@@ -7,6 +7,7 @@ import pytest
 
 import servo
 from servo.errors import Invalid
+from servo.sdk.mapping_resolution import Moment, edge_between
 from servo.sdk.partition_mapping import (
     AllPartitionMapping,
     BackfillPolicy,
@@ -17,6 +18,10 @@ from servo.sdk.partition_mapping import (
     SpecificPartitionsPartitionMapping,
     StaticPartitionMapping,
     TimeWindowPartitionMapping,
+)
+from servo.sdk.partitions_definition import (
+    DynamicPartitionsDefinition,
+    StaticPartitionsDefinition,
 )
 
 
@@ -74,3 +79,19 @@ def test_a_policy_says_how_many() -> None:
 def test_what_cannot_be_is_refused(make: Callable[[], Any], wrong: str) -> None:
     with pytest.raises(Invalid, match=wrong):
         _ = make()
+
+
+def test_a_written_mapping_names_keys_that_there_are() -> None:
+    up, down = StaticPartitionsDefinition(["a", "b"]), StaticPartitionsDefinition(["x"])
+    for pairs, wrong in (({"c": "x"}, "names 'c'"), ({"a": ["x", "z"]}, "names 'z'")):
+        with pytest.raises(Invalid, match=wrong):
+            _ = edge_between(up, down, StaticPartitionMapping(pairs))
+    later = DynamicPartitionsDefinition(name="later")
+    edge = edge_between(up, later, StaticPartitionMapping({"a": "z"}), Moment(None, _Nobody()))
+    assert edge.downstream_of("a") == []
+
+
+class _Nobody:
+    def get_dynamic_partitions(self, partitions_def_name: str) -> list[str]:
+        del partitions_def_name
+        return []

@@ -11,8 +11,8 @@ from servo.core.keys import AssetKey
 from servo.core.plan import Plan
 from servo.errors import Invalid, NotFound
 from servo.sdk.mapping_resolution import WHOLE
-from servo.sdk.partition_edges import MOST_LISTED
 from servo.sdk.partitions_definition import PartitionKeyRange
+from servo.sdk.planned_tasks import MOST_LISTED
 from servo.sdk.planning import plan_assets, plan_partitions
 from servo.sdk.project import Project
 
@@ -173,6 +173,12 @@ def test_assets_of_one_function_are_made_together_for_each_partition() -> None:
             ("2024-01-01",),
             "all is made from raw: IdentityPartitionMapping maps to an asset without",
             "AllPartitionMapping",
+        ),
+        (
+            [made("raw", REGIONS), made("b", CUSTOMERS, raw=servo.IdentityPartitionMapping())],
+            ("acme",),
+            "b 'acme' is made from raw 'acme', which does not exist",
+            "say with a partition_mapping",
         ),
         ([made("c", CUSTOMERS)], ("nobody",), "c has no partition 'nobody'", "'acme' to"),
         (

@@ -11,6 +11,8 @@ import pytest
 import servo
 from servo.core.partitions import PartitionKey
 from servo.errors import Invalid, NotFound
+from servo.sdk.partition_choice import key_as_written
+from servo.sdk.partition_context import Partitions
 from servo.sdk.partitions_definition import (
     AddDynamicPartitionsRequest,
     DeleteDynamicPartitionsRequest,
@@ -20,7 +22,7 @@ from servo.sdk.partitions_definition import (
     PartitionKeyRange,
     StaticPartitionsDefinition,
 )
-from servo.sdk.time_partitions import DailyPartitionsDefinition
+from servo.sdk.time_partitions import DailyPartitionsDefinition, HourlyPartitionsDefinition
 
 REGIONS = StaticPartitionsDefinition(["eu", "us", "as"])
 DAYS = DailyPartitionsDefinition("2024-01-01", end_date="2024-01-03")
@@ -155,3 +157,100 @@ def test_a_partitioned_asset_is_not_made_as_if_it_had_no_partitions() -> None:
     assert told.value.remedy.endswith('not key:"shop/sales"')
     assert servo.materialize([sales, plain], selection='not key:"shop/sales"').success
     assert ran == ["plain"]
+
+
+def test_a_range_in_several_dimensions_is_a_range_in_each() -> None:
+    between = PartitionKeyRange("2024-01-01|us", "2024-01-02|us")
+    assert BOTH.get_partition_keys_in_range(between, NOW) == ["2024-01-01|us", "2024-01-02|us"]
+    whole = PartitionKeyRange("2024-01-01|eu", "2024-01-02|us")
+    assert BOTH.get_partition_keys_in_range(whole, NOW) == BOTH.get_partition_keys(NOW)
+    with pytest.raises(Invalid, match="'us' comes after 'eu'"):
+        _ = BOTH.get_partition_keys_in_range(
+            PartitionKeyRange("2024-01-01|us", "2024-01-02|eu"), NOW
+        )
+    with pytest.raises(NotFound, match=r"there is no partition '2024-01-09\|us'"):
+        _ = BOTH.get_partition_keys_in_range(
+            PartitionKeyRange("2024-01-01|us", "2024-01-09|us"), NOW
+        )
+
+
+STRANGE = (
+    "a:b",
+    "a/b",
+    "a..b",
+    "a,b",
+    "region=x",
+    "a b",
+    " ",
+    "-x",
+    "'\"",
+    "ü",
+    "日本",
+    "🙂",
+    "[a]",
+)
+
+
+def test_a_key_may_have_almost_any_character_also_among_dimensions() -> None:
+    listed = StaticPartitionsDefinition(STRANGE)
+    many = MultiPartitionsDefinition({"day": DAYS, "name": listed})
+    for definition, before in ((listed, ""), (many, "2024-01-02|")):
+        space = definition.space(NOW)
+        for key in STRANGE:
+            whole = f"{before}{key}"
+            typed = definition.typed_key(whole)
+            assert definition.plain_key(typed.canonical()) == whole
+            for written in (whole, typed.canonical(), typed.display()):
+                assert key_as_written(definition, space, written) == whole
+
+
+@pytest.mark.parametrize("key", ["a|b", "", "a\0b", "\ud800", "100%", "../x", "a\\b"])
+def test_a_character_that_cannot_be_stored_is_told_with_a_remedy(key: str) -> None:
+    with pytest.raises(Invalid) as error:
+        _ = StaticPartitionsDefinition([key])
+    assert error.value.remedy
+
+
+def test_an_instant_may_be_written_as_it_is_shown() -> None:
+    hours = HourlyPartitionsDefinition("2024-01-01-00:00", timezone="Europe/Berlin")
+    shown = hours.typed_key("2024-01-05-03:00").display()
+    assert shown == "2024-01-05T02:00:00Z"
+    assert key_as_written(hours, hours.space(NOW), shown) == "2024-01-05-03:00"
+    assert key_as_written(hours, hours.space(NOW), "2024-01-05T02:30:00Z") is None
+
+
+def test_a_long_list_with_a_key_twice_is_told_at_once_and_in_short() -> None:
+    keys = [str(number) for number in range(100_000)]
+    with pytest.raises(Invalid, match=r"^StaticPartitionsDefinition: 7 more than once"):
+        _ = StaticPartitionsDefinition([*keys, "7"])
+    with pytest.raises(NotFound) as error:
+        StaticPartitionsDefinition(keys).validate_partition_key("x")
+    assert len(str(error.value)) < 400
+    assert error.value.remedy == "there is '0' to '99999'"
+
+
+def test_keys_of_time_with_the_mark_between_dimensions_are_refused_there() -> None:
+    strange = DailyPartitionsDefinition(datetime(2024, 1, 1, tzinfo=UTC), fmt="%Y|%m|%d")
+    with pytest.raises(Invalid, match="the dimension day writes its keys with"):
+        _ = MultiPartitionsDefinition({"day": strange, "region": REGIONS})
+
+
+def test_windows_of_several_dimensions_reach_from_the_first_to_the_last_in_time() -> None:
+    both = MultiPartitionsDefinition({"a": StaticPartitionsDefinition(["x", "y"]), "day": DAYS})
+    keys = ("x|2024-01-01", "x|2024-01-02", "y|2024-01-01")
+    window = Partitions(definition=both, keys=keys).window("it")
+    assert (window.start.day, window.end.day) == (1, 3)
+
+
+def test_a_dynamic_set_that_was_emptied_has_no_partitions_and_says_so() -> None:
+    class Empty:
+        def get_dynamic_partitions(self, partitions_def_name: str) -> list[str]:
+            del partitions_def_name
+            return []
+
+    customers = DynamicPartitionsDefinition(name="customers")
+    assert customers.get_last_partition_key(dynamic_partitions_store=Empty()) is None
+    with pytest.raises(NotFound, match="there is none at the moment"):
+        customers.validate_partition_key("acme", dynamic_partitions_store=Empty())
+    both = MultiPartitionsDefinition({"customer": customers, "day": DAYS})
+    assert both.get_num_partitions(NOW, Empty()) == 0

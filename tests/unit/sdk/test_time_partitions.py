@@ -157,7 +157,10 @@ def test_definitions_that_divide_alike_are_equal() -> None:
         (lambda: DailyPartitionsDefinition("2024-01-01", end_offset=1.5), "end_offset is 1.5"),  # pyright: ignore[reportArgumentType] - that is the point
         (lambda: WeeklyPartitionsDefinition("2024-01-01", day_offset=7), "day_offset is 7"),
         (lambda: MonthlyPartitionsDefinition("2024-01-01", day_offset=0), "day_offset is 0"),
-        (lambda: HourlyPartitionsDefinition("2024-01-01", fmt="%Y-%m-%d"), "for different windows"),
+        (
+            lambda: HourlyPartitionsDefinition("2024-01-01", fmt="%Y-%m-%d"),
+            "cannot be told from that",
+        ),
         (
             lambda: TimeWindowPartitionsDefinition(
                 "2024-01-01", "%Y-%m-%d", cron_schedule="61 * * * *"
@@ -186,3 +189,18 @@ def test_definitions_that_divide_alike_are_equal() -> None:
 def test_what_cannot_be_is_refused(make: Callable[[], Any], wrong: str) -> None:
     with pytest.raises(Invalid, match=wrong):
         _ = make()
+
+
+@pytest.mark.parametrize(
+    ("start", "fmt", "cron"),
+    [
+        (datetime(2024, 1, 1, tzinfo=UTC), "%m-%d", "0 0 * * *"),  # the same every year
+        (datetime(2024, 1, 15, 6, tzinfo=UTC), "%Y-%m-%d", "0 0,12 15 * *"),  # later twice a day
+        (datetime(2024, 1, 1, tzinfo=UTC), "%Y-W%W", "0 0 * * 1"),  # is written and not read
+    ],
+)
+def test_a_format_that_does_not_tell_windows_apart_is_refused(
+    start: datetime, fmt: str, cron: str
+) -> None:
+    with pytest.raises(Invalid, match="cannot be told from that"):
+        _ = TimeWindowPartitionsDefinition(start, fmt, cron_schedule=cron)

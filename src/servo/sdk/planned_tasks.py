@@ -4,29 +4,32 @@ A task is told which partitions it is given of what it loads (`servo/input_parti
 is that of its own key. A long list is not written down: the worker then finds it itself.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from servo.core.canonical import canonical_str
 from servo.core.ids import TaskKeyStr
 from servo.core.keys import AssetKey, TaskOperation, task_key_text
 from servo.core.plan import INPUT_PARTITIONS_TAG
 from servo.errors import Invalid
-from servo.sdk.mapping_resolution import WHOLE, Mapped
+from servo.sdk.mapping_edges import UNDIVIDED, Found
 from servo.sdk.partition_choice import Relations
+from servo.sdk.partitions_definition import PartitionsDefinition
 from servo.sdk.project import Project
+from servo.sdk.time_partitions import TimeWindowPartitionsDefinition
 
 MOST_LISTED = 128
 
-Unit = tuple[str, ...]
-"""The partitions that one task makes."""
+Unit = Sequence[int]
+"""The partitions that one task makes, by number; 0 for an asset without any."""
 
 
 class Inputs:
     """What a task waits for, and which partitions it is given."""
 
-    def __init__(self, loaded: Mapping[AssetKey, None]) -> None:
+    def __init__(self, loaded: Iterable[AssetKey]) -> None:
         self.tasks: dict[TaskKeyStr, None] = {}
-        self._loaded = loaded
+        self._loaded = dict.fromkeys(loaded)
         self._partitions: dict[str, list[str] | None] = {}
         self._seen: set[AssetKey] = set()
 
@@ -61,10 +64,10 @@ class Planned:
     def __init__(self, relations: Relations, project: Project) -> None:
         self._relations = relations
         self.project = project
-        self._tasks: dict[AssetKey, dict[str, TaskKeyStr]] = {}
-        self._units: dict[AssetKey, list[Unit]] = {}
-        self._typed: dict[AssetKey, dict[str, str]] = {}
-        self._constant: dict[tuple[AssetKey, AssetKey], Mapped] = {}
+        self._tasks: dict[AssetKey, dict[int, TaskKeyStr]] = {}
+        self._units: dict[AssetKey, Sequence[Unit]] = {}
+        self._typed: dict[PartitionsDefinition, dict[int, str]] = {}
+        self._constant: dict[tuple[AssetKey, AssetKey], Found] = {}
 
     def units(self, key: AssetKey) -> Sequence[Unit]:
         """The partitions that are planned of an asset, those of one task together."""
@@ -74,16 +77,17 @@ class Planned:
         self,
         group: Sequence[AssetKey],
         operation: TaskOperation,
-        names: Sequence[str],
+        numbers: Sequence[int],
         size: int = 1,
     ) -> None:
         """Plan tasks for these partitions of assets that are made together, so many for each."""
         first = group[0].canonical()
-        units = [tuple(names[start : start + size]) for start in range(0, len(names), size)]
-        found: dict[str, TaskKeyStr] = {}
+        units = [numbers[start : start + size] for start in range(0, len(numbers), size)]
+        found: dict[int, TaskKeyStr] = {}
         for unit in units:
             task = task_key_text(first, self.typed(group[0], unit[0]), operation)
-            found.update(dict.fromkeys(unit, task))
+            for number in unit:
+                found[number] = task
         for key in group:
             self._tasks[key] = found
             self._units[key] = units
@@ -92,15 +96,18 @@ class Planned:
         """The task of some partitions."""
         return self._tasks[key][unit[0]]
 
-    def typed(self, key: AssetKey, name: str) -> str | None:
+    def typed(self, key: AssetKey, number: int) -> str | None:
         """The identity under which a partition is stored; None of an asset without any."""
         definition = self._relations.definition(key)
         if definition is None:
             return None
-        held = self._typed.setdefault(key, {})
-        if name not in held:
-            held[name] = definition.typed_key(name).canonical()
-        return held[name]
+        held = self._typed.get(definition)
+        if held is None:
+            held = self._typed[definition] = {}
+        found = held.get(number)
+        if found is None:
+            found = held[number] = self._relations.space(key).identity(number).canonical()
+        return found
 
     def follow(
         self,
@@ -122,43 +129,54 @@ class Planned:
         if self._relations.definition(up) is None:
             inputs.pass_by(up)
             if planned:
-                inputs.tasks[planned[WHOLE]] = None
+                inputs.tasks.update(dict.fromkeys(planned.values()))
             return
         key, unit = own
-        mapped = [self._mapped(up, key, name) for name in unit]
+        found = [self._found(up, key, number) for number in unit]
         if needed:
-            for name, one in zip(unit, mapped, strict=True):
-                if one.missing:
-                    self._refuse(up, key, name, one.missing)
-        names = mapped[0].keys if len(unit) == 1 else self._together(up, mapped)
+            self._refuse_missing(up, own, found)
+        numbers = found[0].numbers if len(unit) == 1 else _together(found)
         if planned:
-            inputs.tasks.update(dict.fromkeys(planned[n] for n in names if n in planned))
+            inputs.tasks.update(dict.fromkeys(planned[n] for n in numbers if n in planned))
         if loads:
-            inputs.give(up, self._listed(up, names), [self.typed(key, name) for name in unit])
+            inputs.give(up, self._listed(up, numbers), [self.typed(key, one) for one in unit])
 
-    def _together(self, up: AssetKey, mapped: Sequence[Mapped]) -> list[str]:
-        """What several partitions are made from, each once and in order."""
-        names = dict.fromkeys(name for one in mapped for name in one.keys)
-        return sorted(names, key=self._relations.space(up).number)
-
-    def _mapped(self, up: AssetKey, key: AssetKey, name: str) -> Mapped:
+    def _found(self, up: AssetKey, key: AssetKey, number: int) -> Found:
         edge = self._relations.edge(up, key)
         if not edge.constant:
-            return edge.upstream_of(name)
+            return edge.upstream(number)
         if (up, key) not in self._constant:
-            self._constant[up, key] = edge.upstream_of(name)
+            self._constant[up, key] = edge.upstream(number)
         return self._constant[up, key]
 
-    def _listed(self, up: AssetKey, names: Sequence[str]) -> list[str] | None:
-        if len(names) > MOST_LISTED:
+    def _listed(self, up: AssetKey, numbers: Sequence[int]) -> list[str] | None:
+        if len(numbers) > MOST_LISTED:
             return None
-        return [typed for name in names if (typed := self.typed(up, name)) is not None]
+        return [typed for number in numbers if (typed := self.typed(up, number)) is not None]
 
-    def _refuse(self, up: AssetKey, key: AssetKey, name: str, missing: Sequence[str]) -> None:
-        which = f" {name!r}" if name != WHOLE else ""
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise Invalid(
-            f"{key}{which} is made from {up} {missing[0]!r}{more}, which does not exist",
-            remedy=f"{self._relations.space(up).remedy()}; make another partition, or use "
-            "TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)",
-        )
+    def _refuse_missing(
+        self, up: AssetKey, own: tuple[AssetKey, Unit], found: Sequence[Found]
+    ) -> None:
+        key, unit = own
+        for number, one in zip(unit, found, strict=True):
+            if one.missing:
+                space = self._relations.space(key)
+                which = "" if space is UNDIVIDED else f" {space.key(number)!r}"
+                more = f" and {len(one.missing) - 1} more" if len(one.missing) > 1 else ""
+                raise Invalid(
+                    f"{key}{which} is made from {up} {one.missing[0]!r}{more}, which does not "
+                    "exist",
+                    remedy=f"{self._relations.space(up).remedy()}; {self._advice(up, key)}",
+                )
+
+    def _advice(self, up: AssetKey, key: AssetKey) -> str:
+        both = (self._relations.definition(up), self._relations.definition(key))
+        if all(isinstance(one, TimeWindowPartitionsDefinition) for one in both):
+            option = "allow_nonexistent_upstream_partitions=True"
+            return f"make another partition, or use TimeWindowPartitionMapping({option})"
+        return "make another partition, or say with a partition_mapping what it is made from"
+
+
+def _together(found: Sequence[Found]) -> list[int]:
+    """What several partitions are made from, each once and in order."""
+    return sorted(set(chain.from_iterable(one.numbers for one in found)))
