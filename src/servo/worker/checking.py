@@ -33,8 +33,9 @@ from servo.sdk.run_config import RunConfig
 from servo.worker.check_limits import TookTooLong, limited
 from servo.worker.check_results import failed, found_by, listed, matched, results_of
 from servo.worker.check_rules import Subject
-from servo.worker.messages import Checked, Done, Input, Work
+from servo.worker.messages import Checked, Done, Input, Work, sendable
 from servo.worker.outputs import OutputStore
+from servo.worker.stopping import is_from_outside
 from servo.worker.tables import as_asked
 
 GATES = {
@@ -274,7 +275,9 @@ class Checking:
         except TookTooLong:
             message = f"the check took longer than {seconds:g} s"
             return [failed(spec, message, severity, timeout=True) for spec in specs]
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a check is user code
+        except BaseException as error:
+            if is_from_outside(error):
+                raise
             message = _message(error)
             return [failed(spec, message, severity) for spec in specs]
 
@@ -348,6 +351,6 @@ def _names(key: AssetKey) -> tuple[str, str]:
 def _message(error: BaseException) -> str:
     try:
         told = str(error) if isinstance(error, ServoError) else f"{type(error).__name__}: {error}"
-        return hidden().text(told)
+        return sendable(hidden().text(told))
     except Exception:  # noqa: BLE001 - its __str__ is user code
         return type(error).__name__

@@ -110,7 +110,7 @@ class Child:
         took, self._since = now - self._since, now
         self.done += 1
         ended = self.running.pop(exec_id)
-        if not self.running and not self.stays and not self.interrupted:
+        if not self.running and not self.stays:
             self._hang_up()
         return ended, took
 

@@ -356,9 +356,10 @@ class Pool:
         elif isinstance(message, Broken):
             self._fail(message.message)
         else:
-            reports.append(self._done(child, message))
+            reports += self._done(child, message)
 
-    def _done(self, child: Child, done: Done) -> Batch:
+    def _done(self, child: Child, done: Done) -> list[Batch]:
+        """An execution ended by itself; what is to be reported of it."""
         with self._lock:
             assignment, took = child.finished(done.exec_id, self._clock.monotonic())
             self._usual_seconds += 0.2 * (took - self._usual_seconds)
@@ -367,7 +368,14 @@ class Pool:
             self._passed_on.pop(done.exec_id, None)
             if self._staff.used(child):
                 self._restaff = True
-        return report_of(assignment, done, actor=self.name)
+        if child.interrupted and done.outcome is TaskOutcome.FAILED:
+            # It made something else of the request to stop, or a library did.
+            told = self._stopped(child, assignment)
+            if told is not None:
+                return [self._reports.batch_of(told)]
+            self._reports.drop(done.exec_id)
+            return []
+        return [report_of(assignment, done, actor=self.name)]
 
     def _lost(self, child: Child) -> None:
         """A process ended: report what it had begun, pass on the rest, and start another."""
@@ -405,15 +413,18 @@ class Pool:
 
     def _ended_within(self, child: Child, assignment: Assignment, code: int) -> None:
         """A process ended while it ran this."""
-        if child.interrupted and assignment.exec_id == child.target:
-            if child.outcome is None:
-                self._held.pop(assignment.exec_id, None)
-            else:
-                self._report(assignment, finished(assignment, child.outcome))
-        elif child.interrupted:
-            self._report(assignment, interrupted(assignment))
+        told = self._stopped(child, assignment) if child.interrupted else died(assignment, code)
+        if told is None:
+            self._held.pop(assignment.exec_id, None)
         else:
-            self._report(assignment, died(assignment, code))
+            self._report(assignment, told)
+
+    @staticmethod
+    def _stopped(child: Child, assignment: Assignment) -> TaskFinished | None:
+        """How an execution ended that was asked to stop; None if nobody wants to know."""
+        if assignment.exec_id != child.target:
+            return interrupted(assignment)
+        return None if child.outcome is None else finished(assignment, child.outcome)
 
     def _kill_overdue(self, now: float) -> None:
         for child in self._staff.children:

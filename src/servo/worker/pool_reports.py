@@ -35,9 +35,17 @@ class Reports:
         """Know of an execution that it is about to be reported."""
         self._open[exec_id] = None
 
+    def drop(self, exec_id: str) -> None:
+        """Nobody wants to know of an execution after all."""
+        self._open.pop(exec_id, None)
+
     def tell(self, report: TaskFinished) -> None:
         """Report how an execution ended."""
-        self.send(Batch(id=f"done-{report.exec_id}", events=(report,), actor=self._actor))
+        self.send(self.batch_of(report))
+
+    def batch_of(self, report: TaskFinished) -> Batch:
+        """The batch that tells the ledger how an execution ended."""
+        return Batch(id=f"done-{report.exec_id}", events=(report,), actor=self._actor)
 
     def send(self, batch: Batch) -> None:
         """Report; what could not be taken now is sent again, what never can be is told as that."""
@@ -62,9 +70,9 @@ class Reports:
 
     def again(self) -> None:
         """Send what could not be taken."""
-        unsent, self._unsent = list(self._unsent), deque()
-        for batch in unsent:
-            self.send(batch)
+        # One by one: the leader's thread may be adding to them.
+        for _ in range(len(self._unsent)):
+            self.send(self._unsent.popleft())
 
     def about(self, exec_id: str) -> bool:
         """Whether an execution was reported and nobody has answered yet."""

@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import threading
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from servo.errors import ServoError
+from servo.errors import Invalid, ServoError
 from servo.ledger.paths import Paths
 from servo.runtime.system import SystemClock
 from servo.sdk.environment import set_environment
@@ -34,9 +35,10 @@ from servo.worker.calls import Calls
 from servo.worker.capture import Capture
 from servo.worker.hooking import Hooks
 from servo.worker.loader import load_project
-from servo.worker.messages import Broken, Frames, Ready, Work, frame, framed, to_worker
+from servo.worker.messages import Broken, Done, Frames, Ready, frame, framed, sendable, to_worker
 from servo.worker.outputs import OutputStore
-from servo.worker.run_task import Runner, print_error
+from servo.worker.run_task import Runner, failed, message_of, print_error
+from servo.worker.stopping import Interrupted, is_from_outside
 
 RECEIVE_BYTES = 1 << 16
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
@@ -84,10 +86,6 @@ def main() -> int:
         return 0  # the pool is gone, or knows what was running and starts another process
 
 
-class Interrupted(BaseException):
-    """The pool asked for the execution to stop; not for user code to catch as an `Exception`."""
-
-
 def framed_setting(setting: Setting) -> bytes:
     """What a worker is told first."""
     data = msgspec.msgpack.encode(setting)
@@ -113,10 +111,12 @@ def _work_for(pool: socket.socket, setting: Setting, begun: Begun) -> int:
     try:
         runner = _runner(setting)
     except ServoError as error:
-        pool.sendall(frame(Broken(message=hidden().text(str(error)))))
+        pool.sendall(frame(Broken(message=sendable(hidden().text(str(error))))))
         return 1
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - user code is imported here
-        pool.sendall(frame(Broken(message=hidden().text(f"{type(error).__name__}: {error}"))))
+    except BaseException as error:
+        if is_from_outside(error):
+            raise
+        pool.sendall(frame(Broken(message=message_of(error))))
         return 1
     pool.sendall(frame(Ready(pid=os.getpid())))
     serve(pool, runner, begun)
@@ -135,8 +135,7 @@ def die_with(pool: int) -> None:
     """End this process and its group when the pool is gone, whatever user code is doing."""
     poll = select.poll()
     poll.register(pool, 0)
-    while not any(events & select.POLLHUP for _, events in poll.poll()):
-        pass
+    poll.poll()  # nothing is asked for, so it tells of the end alone
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)
     os._exit(1)
@@ -177,16 +176,28 @@ def serve(pool: socket.socket, runner: Runner, begun: Begun) -> None:
     """Run what the pool sends, one after the other, until the pool hangs up."""
     frames = Frames(to_worker)
     while data := pool.recv(RECEIVE_BYTES):
-        for message in frames.feed(data):
+        for work in frames.feed(data):
+            begun.one_more()
+            pool.sendall(_framed(runner.run(work)))
             if _asked_to_stop.is_set():
                 return  # user code swallowed it
-            if isinstance(message, Work):
-                begun.one_more()
-                pool.sendall(frame(runner.run(message)))
+
+
+def _framed(done: Done) -> bytes:
+    """How an execution ended, as bytes; what user code put into it may not be sendable."""
+    try:
+        return frame(done)
+    except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for the end
+        told = Invalid(f"what it told cannot be sent: {error}", remedy="tell plain values and text")
+        return frame(failed(done.exec_id, told))
 
 
 if __name__ == "__main__":
-    _code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(_code)  # threads that user code left behind do not keep the pool waiting
+    _code = 1
+    try:
+        _code = main()
+    finally:
+        for _stream in (sys.stdout, sys.stderr):
+            with suppress(ValueError, OSError, AttributeError):
+                _stream.flush()
+        os._exit(_code)  # threads that user code left behind do not keep the pool waiting
