@@ -251,6 +251,44 @@ def test_a_process_that_forks_is_one_execution(tmp_path: Path, how: str) -> None
             assert project.value(session, name) == 7
 
 
+@pytest.mark.parametrize(
+    "what",
+    [
+        "sys.stdout.close(); sys.stderr.close()",
+        "os.close(1); os.close(2)",
+        "os.dup2(os.open('elsewhere', os.O_CREAT | os.O_WRONLY), 1)",
+        "sys.stdout = sys.stderr = None",
+        "os.chdir('/')",
+        "os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')",
+        "signal.alarm(1)",
+    ],
+)
+def test_what_an_execution_does_to_its_process_is_not_the_next_ones(
+    tmp_path: Path, what: str
+) -> None:
+    code = f"""
+        @asset()
+        def rough():
+            {what}
+
+        @asset(deps=[rough])
+        def well():
+            print("printed")
+            print("told", file=sys.stderr)
+            time.sleep(1.2 if {"alarm" in what} else 0)
+            return Path("assets.py").exists()
+    """
+    project = Project(tmp_path, code)
+    with project.session() as session:
+        before = project.who(session)
+        run = project.run(session, "rough", "well")
+        assert run.tasks_succeeded == 2
+        row = session.service.engine.state.tasks.rows[run.run_id, "well:materialize"]
+        assert sorted(project.log(session, row).splitlines()) == ["printed", "told"]
+        assert project.value(session, "well") is True
+        assert project.who(session) == before
+
+
 STOPPED = """
     @asset()
     def cleans_up():

@@ -44,9 +44,10 @@ class Capture:
         self._current: Work | None = None
         self._stored = 0
         self._lock = threading.Lock()
-        for stream, fd in ((sys.stdout, 1), (sys.stderr, 2)):
-            stream.flush()
-            os.dup2(self._fd, fd)
+        _flush()
+        found = os.fstat(self._fd)
+        self._identity = found.st_dev, found.st_ino
+        self._mend()
         looking = threading.Thread(target=self._look_for_ever, args=(look_every,), daemon=True)
         looking.start()
 
@@ -58,6 +59,7 @@ class Capture:
         """Store what was printed since the last time, as the output of an execution."""
         self._current = None
         _flush()
+        self._mend()
         if not os.fstat(self._fd).st_size:
             return
         with self._lock:
@@ -65,6 +67,24 @@ class Capture:
             os.ftruncate(self._fd, 0)
             os.lseek(self._fd, 0, os.SEEK_SET)
             self._stored = 0
+
+    def _mend(self) -> None:
+        """Have everything printed to the file, whatever an execution made of its streams."""
+        for fd, name in ((1, "stdout"), (2, "stderr")):
+            if not self._is_ours(fd):
+                os.dup2(self._fd, fd)
+            stream = getattr(sys, name)
+            if stream is None or stream.closed:
+                # Like those of a terminal: what is printed is there when the process dies.
+                opened = open(fd, "w", buffering=1, encoding="utf-8", closefd=False)  # noqa: SIM115 - as long as the process
+                setattr(sys, name, opened)
+
+    def _is_ours(self, fd: int) -> bool:
+        try:
+            found = os.fstat(fd)
+        except OSError:
+            return False  # it was closed
+        return (found.st_dev, found.st_ino) == self._identity
 
     def _look_for_ever(self, every: float) -> None:
         pause = threading.Event()

@@ -39,6 +39,7 @@ from servo.worker.messages import Broken, Done, Frames, Ready, frame, framed, se
 from servo.worker.outputs import OutputStore
 from servo.worker.run_task import Runner, failed, message_of, print_error
 from servo.worker.stopping import Interrupted, is_from_outside
+from servo.worker.tidying import Tidying
 
 RECEIVE_BYTES = 1 << 16
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
@@ -174,13 +175,14 @@ def open_instance(setting: Setting) -> Any:
 
 def serve(pool: socket.socket, runner: Runner, begun: Begun) -> None:
     """Run what the pool sends, one after the other, until the pool hangs up."""
-    frames = Frames(to_worker)
+    frames, tidying = Frames(to_worker), Tidying()
     while data := pool.recv(RECEIVE_BYTES):
         for work in frames.feed(data):
             begun.one_more()
             pool.sendall(_framed(runner.run(work)))
             if _asked_to_stop.is_set():
                 return  # user code swallowed it
+            tidying.tidy()
 
 
 def _framed(done: Done) -> bytes:
