@@ -115,8 +115,8 @@ def workers_of(pid: int) -> list[int]:
 # --- nothing outlives a task ----------------------------------------------------------------------
 
 STARTS = """
-    def start():
-        started = subprocess.Popen(["sleep", "600"])
+    def start(**how):
+        started = subprocess.Popen(["sleep", "600"], **how)
         Path("started.tmp").write_text(str(started.pid))
         Path("started.tmp").rename("started")
 
@@ -135,13 +135,18 @@ STARTS = """
         os.system("sleep 600 & echo $! > started.tmp; mv started.tmp started; wait")
 
     @asset
+    def has_a_daemon():
+        start(start_new_session=True)
+        time.sleep(600)
+
+    @asset
     def dies():
         start()
         os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.parametrize("name", ["sleeps", "waits_in_c", "too_slow", "dies"])
+@pytest.mark.parametrize("name", ["sleeps", "waits_in_c", "too_slow", "has_a_daemon", "dies"])
 def test_what_an_execution_started_dies_with_it(tmp_path: Path, name: str) -> None:
     project = Project(tmp_path, STARTS)
     with project.session() as session:
@@ -155,21 +160,25 @@ def test_what_an_execution_started_dies_with_it(tmp_path: Path, name: str) -> No
         eventually(lambda: not lives(pid), 5)
 
 
-def test_what_an_execution_started_dies_with_a_pool_that_stops(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["sleeps", "has_a_daemon"])
+def test_what_an_execution_started_dies_with_a_pool_that_stops(tmp_path: Path, name: str) -> None:
     project = Project(tmp_path, STARTS)
     with project.session() as session:
-        project.request(session, "sleeps")
+        project.request(session, name)
         eventually((tmp_path / "started").exists)
     (pid,) = project.told("started")
     eventually(lambda: not lives(pid), 5)
 
 
 @pytest.mark.kill
-def test_what_an_execution_started_dies_with_a_pool_that_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["sleeps", "has_a_daemon"])
+def test_what_an_execution_started_dies_with_a_pool_that_is_killed(
+    tmp_path: Path, name: str
+) -> None:
     project = Project(tmp_path, STARTS)
     command = "from servo.cli.main import main; main()"
     pool = subprocess.Popen(
-        [sys.executable, "-c", command, "materialize", "assets.py", "sleeps"],
+        [sys.executable, "-c", command, "materialize", "assets.py", name],
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -180,6 +189,24 @@ def test_what_an_execution_started_dies_with_a_pool_that_is_killed(tmp_path: Pat
     pool.kill()
     pool.wait()
     eventually(lambda: not lives(pid), 5)
+
+
+def test_what_was_started_without_the_mark_lives_on(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path,
+        """
+        @asset
+        def leaves_a_daemon():
+            rest = {name: value for name, value in os.environ.items() if name != "SERVO_WORKER"}
+            started = subprocess.Popen(["sleep", "600"], env=rest, start_new_session=True)
+            Path("started").write_text(str(started.pid))
+        """,
+    )
+    with project.session() as session:
+        assert project.run(session).tasks_succeeded == 1
+    (pid,) = project.told("started")
+    assert lives(pid)
+    os.kill(pid, signal.SIGKILL)
 
 
 def test_nobody_can_read_the_store_in_the_arguments_of_a_process(tmp_path: Path) -> None:
@@ -220,12 +247,12 @@ def test_what_kills_every_process_before_it_begins_is_given_up(tmp_path: Path) -
     project = Project(
         tmp_path,
         """
-        from servo.worker import begun
+        from servo.worker import testament
 
         if "servo.worker.process" in " ".join(__import__("sys").orig_argv):
             with Path("pids").open("a") as file:
                 print(os.getpid(), file=file)
-            begun.Begun.one_more = lambda self: os._exit(5)
+            testament.Testament.one_more = lambda self: os._exit(5)
 
         @asset
         def a(): ...

@@ -20,7 +20,7 @@ from servo.worker.session import Session, setting_for
 
 LIMIT = 60
 HEAD = """
-import asyncio, os, signal, subprocess, sys, threading, time
+import asyncio, itertools, os, signal, subprocess, sys, threading, time
 import servo
 from servo import Failure, RetryPolicy, Skip, asset_check
 from pathlib import Path
@@ -61,6 +61,11 @@ class Project:
     def task(self, session: Session, name: str) -> TaskRow:
         run = self.run(session, name)
         return session.service.engine.state.tasks.rows[run.run_id, f"{name}:materialize"]
+
+    def line(self, text: str) -> int:
+        """Where a text first stands in the code."""
+        lines = (self.folder / "assets.py").read_text().splitlines()
+        return next(number for number, line in enumerate(lines, 1) if text in line)
 
     def who(self, session: Session) -> object:
         """The process that works."""
@@ -361,3 +366,108 @@ def test_what_code_makes_of_a_shutdown_is_no_failure(
         session.pool.drain()
         rows = session.service.engine.state.tasks.rows
         eventually(lambda: rows[run, f"{name}:materialize"].state is state)
+
+
+# --- processes that die ---------------------------------------------------------------------------
+
+DEADLY = """
+    import ctypes
+
+    class Vault:
+        def get(self, name):
+            return "known-to-nobody"
+
+    class Service(servo.ConfigurableResource):
+        password: str = servo.Secret("password")
+
+    @asset()
+    def leaves():
+        print("a last word")
+        os._exit(7)
+
+    @asset()
+    def crashes():
+        print("a last word")
+        ctypes.string_at(0)
+
+    @asset()
+    def is_killed():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    @asset()
+    def tells(service: Service):
+        print("the first is stored", flush=True)
+        time.sleep(1.5)
+        print(service.password)
+        ctypes.string_at(0)
+
+    definitions = servo.Definitions(
+        assets=[who, leaves, crashes, is_killed, tells],
+        resources={"service": Service()},
+        secrets=[Vault()],
+    )
+"""
+
+
+def test_what_a_process_printed_before_it_died_is_kept(tmp_path: Path) -> None:
+    project = Project(tmp_path, DEADLY)
+    with project.session() as session:
+        row = project.task(session, "leaves")
+        assert row.error_message == "the worker process ended with exit code 7"
+        assert project.log(session, row) == "a last word\n"
+
+
+def test_where_a_process_crashed_is_told(tmp_path: Path) -> None:
+    project = Project(tmp_path, DEADLY)
+    line = project.line("ctypes.string_at(0)")
+    with project.session() as session:
+        row = project.task(session, "crashes")
+        log = project.log(session, row)
+    ended = f"the worker process ended with SIGSEGV in crashes (assets.py:{line})"
+    assert row.error_message == ended
+    assert log.startswith("a last word\nFatal Python error: Segmentation fault\n")
+    assert log.endswith(f'  File "{tmp_path}/assets.py", line {line} in crashes\n')
+
+
+def test_who_is_killed_is_told_why_that_may_be(tmp_path: Path) -> None:
+    project = Project(tmp_path, DEADLY)
+    with project.session() as session:
+        message = project.task(session, "is_killed").error_message
+    assert message.endswith("SIGKILL; the system does that when memory runs out")
+
+
+def test_nobody_keeps_the_last_words_of_a_process_that_knew_a_secret(tmp_path: Path) -> None:
+    project = Project(tmp_path, DEADLY)
+    with project.session() as session:
+        log = project.log(session, project.task(session, "tells"))
+    assert "known-to-nobody" not in log
+    told = "(what it printed at the end is not kept: it may hold secrets)\nFatal Python error: "
+    assert log.startswith(f"the first is stored\n{told}")
+
+
+# --- checks that cannot be interrupted ------------------------------------------------------------
+
+
+def test_a_check_that_cannot_be_interrupted_ends_with_its_process(tmp_path: Path) -> None:
+    code = """
+        @asset()
+        def orders():
+            return 1
+
+        @asset_check(asset=orders, timeout=0.2)
+        def computes():
+            return sum(itertools.repeat(0)) == 0  # never comes back to Python
+
+        @asset()
+        def other():
+            return 1
+    """
+    project = Project(tmp_path, code)
+    with project.session() as session:
+        row = project.task(session, "orders")
+        assert (row.state, row.error_code, row.attempt) == (TaskState.FAILED, "CheckHung", 1)
+        assert row.error_message == (
+            "the check computes of orders took longer than its timeout and could not be "
+            "interrupted, so its process was ended"
+        )
+        assert project.task(session, "other").state is TaskState.SUCCEEDED

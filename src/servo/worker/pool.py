@@ -28,6 +28,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
+from itertools import count
 
 from servo.config import WorkerSettings
 from servo.controllers.dispatch import IdleWorker
@@ -42,8 +43,18 @@ from servo.runtime.requests import Beat
 from servo.runtime.service import Service
 from servo.runtime.workers import Assignment
 from servo.worker.child import Child
+from servo.worker.last_words import keep_last_words, place_of, without_our_own
 from servo.worker.messages import Broken, Done, FromWorker, Ready, frame
-from servo.worker.pool_reports import Reports, as_work, died, finished, how, interrupted, lost
+from servo.worker.pool_reports import (
+    Reports,
+    as_work,
+    died,
+    finished,
+    how,
+    hung,
+    interrupted,
+    lost,
+)
 from servo.worker.process import Setting
 from servo.worker.registry import Registered, forget, is_dead, registry_folder
 from servo.worker.reporting import report_of
@@ -83,6 +94,7 @@ class Pool:
         self._waker, self._woken = socket.socketpair()
         self._selector.register(self._woken, selectors.EVENT_READ, None)
         self._staff = Staff(size, limits or WorkerSettings())
+        self._numbers = count(1)
         self._restaff = False
         self._queue: deque[Assignment] = deque()
         self._held: dict[str, Assignment] = {}
@@ -283,13 +295,14 @@ class Pool:
         for child in self._staff.children:
             # One that lies behind another is let go when its turn comes, at a later look.
             if assignment.exec_id == child.current:
-                child.interrupt(assignment.exec_id, outcome, kill_at)
+                told = None if outcome is None else finished(assignment, outcome)
+                child.interrupt(assignment.exec_id, told, kill_at)
                 self._look_at_staff()
 
     # --- from the processes -------------------------------------------------------------------
 
     def _add_child(self) -> None:
-        child = Child(self._setting)
+        child = Child(self._setting, f"{self.name}-{next(self._numbers)}")
         with self._lock:
             self._staff.children.append(child)
         self._selector.register(child.socket, selectors.EVENT_READ, child)
@@ -389,6 +402,7 @@ class Pool:
             self._never_began(child, assignment, code)
         for assignment in held[:began]:
             self._ended_within(child, assignment, code)
+        child.forget()
         if not child.ready and child.stays:
             self._stillborn += 1
         if self._stillborn >= MAX_STILLBORN and self._broken is None:
@@ -413,7 +427,12 @@ class Pool:
 
     def _ended_within(self, child: Child, assignment: Assignment, code: int) -> None:
         """A process ended while it ran this."""
-        told = self._stopped(child, assignment) if child.interrupted else died(assignment, code)
+        printed, crash = child.last_words()
+        keep_last_words(self._setting, assignment, printed, without_our_own(crash))
+        place = place_of(crash, self._setting.folder)
+        told = died(assignment, code, place)
+        if child.interrupted:
+            told = self._stopped(child, assignment)
         if told is None:
             self._held.pop(assignment.exec_id, None)
         else:
@@ -424,10 +443,12 @@ class Pool:
         """How an execution ended that was asked to stop; None if nobody wants to know."""
         if assignment.exec_id != child.target:
             return interrupted(assignment)
-        return None if child.outcome is None else finished(assignment, child.outcome)
+        return child.report
 
     def _kill_overdue(self, now: float) -> None:
         for child in self._staff.children:
+            if (what := child.overdue_check(now)) and (current := child.current):
+                child.interrupt(current, hung(child.running[current], what), now)
             child.kill_if_overdue(now)
 
     def _keep_going(self) -> None:

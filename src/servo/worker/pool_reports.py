@@ -143,9 +143,21 @@ def lost(row: TaskRow) -> TaskFinished:
     )
 
 
-def died(assignment: Assignment, code: int) -> TaskFinished:
-    """An execution whose process ended by itself."""
-    error = TaskError(code="WorkerDied", message=f"the worker process ended with {how(code)}")
+def died(assignment: Assignment, code: int, place: str = "") -> TaskFinished:
+    """An execution whose process ended by itself, and where in its code if that is known."""
+    where = f" in {place}" if place else ""
+    often = "; the system does that when memory runs out" if -code == signal.SIGKILL else ""
+    message = f"the worker process ended with {how(code)}{where}{often}"
+    return finished(assignment, TaskOutcome.FAILED, TaskError(code="WorkerDied", message=message))
+
+
+def hung(assignment: Assignment, what: str) -> TaskFinished:
+    """An execution that was ended because a check of it could not be stopped otherwise."""
+    message = (
+        f"{what} took longer than its timeout and could not be interrupted, "
+        "so its process was ended"
+    )
+    error = TaskError(code="CheckHung", message=message, retriable=False)
     return finished(assignment, TaskOutcome.FAILED, error)
 
 
