@@ -10,9 +10,10 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from textwrap import dedent
-from threading import Event
+from threading import Event, Timer
 
 import pytest
+from msgspec.structs import replace
 
 from servo.config import WorkerSettings
 from servo.core.keys import AssetKey
@@ -25,6 +26,7 @@ from servo.runtime.system import SystemClock
 from servo.sdk.planning import plan_assets
 from servo.sdk.triggers import declared
 from servo.worker.loader import load_project
+from servo.worker.registry import at_work, registry_folder
 from servo.worker.session import Session, setting_for
 
 LIMIT = 60
@@ -307,6 +309,14 @@ def test_what_a_session_left_undone_is_done_by_the_next_in_the_same_process(tmp_
         assert (ended.run_id, ended.tasks_succeeded) == (run, 1)
 
 
+def test_a_session_that_cannot_start_a_process_leaves_nothing_behind(tmp_path: Path) -> None:
+    project = Project(tmp_path, "@asset\ndef a(): ...\n")
+    nowhere = replace(project.setting, folder=str(tmp_path / "gone"))
+    with pytest.raises(FileNotFoundError, match="gone"), Session(nowhere, workers=1):
+        raise AssertionError("it must not begin")
+    assert at_work(registry_folder(), project.setting.address) is None
+
+
 # --- a leader that cannot be sure -----------------------------------------------------------------
 
 
@@ -356,6 +366,41 @@ class Doubtful(ObjectStore):
     def delete(self, key: str) -> None:
         self._look()
         self._store.delete(key)
+
+
+class Full(Doubtful):
+    """A store that takes its time to say that it cannot take a report."""
+
+    reporting = False
+    answer = Event()
+
+    def create(self, key: str, data: bytes) -> ObjectMeta:
+        if self.reporting and "ledger/" in key:
+            self.answer.wait(LIMIT)
+            raise Unavailable("the disk is full", may_have_applied=False)
+        return super().create(key, data)
+
+
+def test_a_report_that_was_refused_while_everything_ended_is_made_up_for_by_the_next(
+    tmp_path: Path,
+) -> None:
+    project = Project(
+        tmp_path, "@asset\ndef a():\n    Path('began').touch()\n    time.sleep(600)\n"
+    )
+    opened = open_world(project.setting.store)
+    store = Full(opened.store)
+    with project.session(world=World(store, opened.clock, opened.entropy)) as session:
+        run = project.request(session)
+        eventually((tmp_path / "began").exists)
+        store.reporting = True
+        session.interrupt()
+        # The processes end at once, and the leader still waits for its answer.
+        Timer(1, store.answer.set).start()
+    project.write("@asset\ndef a(): ...\n")
+    with project.session() as session:
+        ended = session.wait(run, LIMIT)
+        assert ended is not None
+        assert ended.tasks_succeeded == 1
 
 
 @pytest.mark.parametrize("doubtful", [b'"handover"', b'"TaskFinished"'])

@@ -63,19 +63,26 @@ class Child:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
         left = new_testament()
         self._testament = Testament(left)
-        with theirs, without_ctrl_c():
-            passed = (theirs.fileno(), left, self._output.fileno())
-            self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-m", "servo.worker.process", *map(str, passed)],
-                pass_fds=passed,
-                cwd=setting.folder,
-                env={**os.environ, MARK: mark},
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+        try:
+            with theirs, without_ctrl_c():
+                self.process = self._start(setting, (theirs.fileno(), left, self._output.fileno()))
+        except BaseException:
+            ours.close()
+            self.forget()
+            raise
         with suppress(OSError):  # gone already, which is noticed when its socket is read
             # Not in its arguments, which everybody on the machine can read.
             self.socket.sendall(framed_setting(setting))
+
+    def _start(self, setting: Setting, passed: tuple[int, ...]) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            [sys.executable, "-m", "servo.worker.process", *map(str, passed)],
+            pass_fds=passed,
+            cwd=setting.folder,
+            env={**os.environ, MARK: self._mark},
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
     # --- what it is given ---------------------------------------------------------------------
 

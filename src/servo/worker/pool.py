@@ -172,7 +172,7 @@ class Pool:
             pause.wait(0.02)
 
     def stop(self) -> None:
-        """End every process and wait for it; what it held is found by whoever leads next."""
+        """End every process and wait for it."""
         with self._lock:
             self._draining = self._stopping = True
         self._waker.close()
@@ -182,6 +182,12 @@ class Pool:
             child.close()
         self._selector.close()
         self._woken.close()
+
+    def sign_off(self) -> None:
+        """Say that this pool is gone, once the leader has answered what it was told.
+
+        What the pool still held, or could not report, is then found by whoever leads next.
+        """
         if self._held or self._reports.undelivered:
             self._registered.abandon()
         else:

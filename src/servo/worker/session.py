@@ -84,8 +84,8 @@ class Session:
         return made(store=self._world.store, paths=self.paths, salt=self._requests.salt())
 
     def __enter__(self) -> "Session":
-        self.pool.start()
         try:
+            self.pool.start()
             self.service.start()
             self.pool.recover(self.service.engine.state)
             self.pool.wait()
@@ -99,6 +99,7 @@ class Session:
             self.triggers.stop()
         self.pool.stop()
         self.service.stop()
+        self.pool.sign_off()
 
     # --- what can be asked of it --------------------------------------------------------------
 
