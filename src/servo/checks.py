@@ -76,8 +76,8 @@ class Options(TypedDict, total=False):
 def row_count(
     asset: Any,
     *,
-    min: int | None = None,  # noqa: A002
-    max: int | None = None,  # noqa: A002
+    min: int | None = None,  # noqa: A002 - the plain word, and nothing here needs the function
+    max: int | None = None,  # noqa: A002 - the plain word, and nothing here needs the function
     min_ratio: float | None = None,
     **options: Unpack[Options],
 ) -> AssetChecksDefinition:

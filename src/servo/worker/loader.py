@@ -18,6 +18,7 @@ from servo.sdk.definitions import Definitions
 from servo.sdk.gathering import assets_of, checks_of, jobs_of, schedules_of, sensors_of
 from servo.sdk.project import Project
 from servo.sdk.triggers import add_triggers
+from servo.worker.stopping import is_from_outside
 
 
 def load_project(target: str, folder: Path, *, as_dagster: bool = False) -> Project:
@@ -47,7 +48,9 @@ def load_module(target: str, folder: Path) -> ModuleType:
                 remedy="name a Python file, or a module that can be imported from here",
             ) from None
         raise _broken(target, error) from error
-    except Exception as error:
+    except BaseException as error:
+        if is_from_outside(error):
+            raise
         raise _broken(target, error) from error
 
 
@@ -69,8 +72,10 @@ def _import_file(path: Path, target: str) -> ModuleType:
             _ = importlib.import_module(package)
         sys.modules[name] = module
         spec.loader.exec_module(module)
-    except Exception as error:
+    except BaseException as error:
         _ = sys.modules.pop(name, None)
+        if is_from_outside(error):
+            raise
         raise _broken(target, error) from error
     return module
 
