@@ -1,5 +1,7 @@
 """User code that does what nobody should: it is told as what it did, and harms nobody else."""
 
+import os
+import signal
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -366,6 +368,19 @@ def test_what_code_makes_of_a_shutdown_is_no_failure(
         session.pool.drain()
         rows = session.service.engine.state.tasks.rows
         eventually(lambda: rows[run, f"{name}:materialize"].state is state)
+
+
+@pytest.mark.parametrize("name", ["cleans_up", "makes_something_else_of_it"])
+def test_what_somebody_else_stops_is_no_failure_either(tmp_path: Path, name: str) -> None:
+    project = Project(tmp_path, STOPPED)
+    with project.session() as session:
+        worker = project.who(session)
+        assert isinstance(worker, int)
+        run = started(project, session, name)
+        os.kill(worker, signal.SIGTERM)
+        rows, key = session.service.engine.state.tasks.rows, (run, f"{name}:materialize")
+        eventually(lambda: rows[key].attempt == 2)
+        assert (rows[key].infra_losses, rows[key].user_failures) == (1, 0)
 
 
 # --- processes that die ---------------------------------------------------------------------------

@@ -1,9 +1,7 @@
 """Warm worker processes on this machine.
 
 The leader grants executions to the pool as a whole; the pool runs each on whichever process is
-free, in the order they came. Short tasks would spend their time waiting for the leader's next
-commit, so the pool takes a few more than it has processes when they have been short lately: never
-so many that one could wait long behind another.
+free, in the order they came.
 
 **Who may race.** The leader's thread calls `idle`, `assign` and `look`; the pool's own thread reads
 what processes say, and alone starts new ones. Both hold the lock while they look at who does what.
@@ -43,26 +41,17 @@ from servo.runtime.requests import Beat
 from servo.runtime.service import Service
 from servo.runtime.workers import Assignment
 from servo.worker.child import Child
-from servo.worker.last_words import keep_last_words, place_of, without_our_own
+from servo.worker.endings import died, ended_within, finished, how, hung, interrupted, lost, stopped
+from servo.worker.handing_over import as_work
 from servo.worker.messages import Broken, Done, FromWorker, Ready, frame
-from servo.worker.pool_reports import (
-    Reports,
-    as_work,
-    died,
-    finished,
-    how,
-    hung,
-    interrupted,
-    lost,
-)
+from servo.worker.places import Places
+from servo.worker.pool_reports import Reports
 from servo.worker.process import Setting
-from servo.worker.registry import Registered, forget, is_dead, registry_folder
+from servo.worker.registry import Registered, registry_folder
 from servo.worker.reporting import report_of
 from servo.worker.staff import Staff
 
 RECEIVE_BYTES = 1 << 18
-BACKLOG_SECONDS = 0.02
-MAX_BACKLOG = 64
 BEAT_EVERY = timedelta(seconds=1)
 GRACE = timedelta(seconds=10)
 RESERVE = timedelta(seconds=2)
@@ -70,7 +59,6 @@ LOOK_EVERY = 0.25
 MAX_STILLBORN = 3
 MAX_PASSED_ON = 3
 SMALL = 32 * 1024
-ID_BYTES = 10
 
 
 class Pool:
@@ -88,7 +76,6 @@ class Pool:
         self._service = service
         self._setting = setting
         self._clock = clock
-        self._entropy = entropy
         self._lock = threading.Lock()
         self._selector = selectors.DefaultSelector()
         self._waker, self._woken = socket.socketpair()
@@ -99,8 +86,7 @@ class Pool:
         self._queue: deque[Assignment] = deque()
         self._held: dict[str, Assignment] = {}
         self._passed_on: Counter[str] = Counter()
-        self._usual_seconds = 0.1
-        self._spare: list[str] = []
+        self._places = Places(size, entropy)
         self._state: State | None = None
         self._next_beat = 0.0
         self._draining = self._stopping = False
@@ -198,30 +184,16 @@ class Pool:
     def idle(self) -> Sequence[IdleWorker]:
         """As many places as the pool has free, each with the execution id it would use."""
         with self._lock:
-            free = max(self._capacity() - len(self._held), 0)
-            if free > len(self._spare):
-                self._spare += self._new_ids(free - len(self._spare))
-            places = self._spare[:free]
+            waits = not self._draining and self._staff.ready
+            places = self._places.free(len(self._held)) if waits else []
         return [
             IdleWorker(worker_id=self.name, exec_id=exec_id, one_of_many=True) for exec_id in places
         ]
 
-    def _new_ids(self, count: int) -> list[str]:
-        """New execution ids. Asking the system for randomness costs as much as running a task."""
-        drawn = self._entropy.token_bytes(count * ID_BYTES)
-        return [f"x{drawn[n : n + ID_BYTES].hex()}" for n in range(0, len(drawn), ID_BYTES)]
-
-    def _capacity(self) -> int:
-        size = self._staff.size
-        if self._draining or not self._staff.ready:
-            return 0
-        backlog = int(size * BACKLOG_SECONDS / max(self._usual_seconds, 1e-6))
-        return size + min(backlog, MAX_BACKLOG)
-
     def assign(self, assignment: Assignment) -> None:
         """Take a granted execution; it runs as soon as a process is free."""
         with self._lock:
-            self._spare.remove(assignment.exec_id)
+            self._places.take(assignment.exec_id)
             if self._draining:
                 self._reports.tell(interrupted(assignment))
                 return
@@ -232,7 +204,7 @@ class Pool:
     def _feed(self) -> None:
         """Give what waits to processes that do not; the next one lies ready while one runs."""
         # A second one only while tasks are short, and if the socket takes it without waiting.
-        for depth in (1, 2) if self._usual_seconds < BACKLOG_SECONDS else (1,):
+        for depth in (1, 2) if self._places.short else (1,):
             while self._queue and (found := self._staff.match(self._queue, depth)):
                 assignment, child = found
                 data = frame(as_work(assignment))
@@ -252,21 +224,6 @@ class Pool:
             running = [a for child in children for a in list(child.running.values())[:1]]
         return [assignment.asset_key for assignment in running]
 
-    def recover(self, state: State) -> None:
-        """Report what pools of this machine were running when they died, so that it runs again.
-
-        Called before anything is handed out. A pool elsewhere is left to its lease.
-        """
-        folder = registry_folder()
-        rows = [state.tasks.rows[key] for key in list(state.index.running)]
-        dead = {name for name in {row.worker_id for row in rows} if name and is_dead(folder, name)}
-        for row in rows:
-            if row.worker_id in dead:
-                batch = Batch(id=f"done-{row.exec_id}", events=(lost(row),), actor=self.name)
-                _ = self._service.commit(batch)
-        for name in dead:
-            forget(folder, name)
-
     def look(self, state: State) -> None:
         """After an entry: let go of executions that are cancelled, or no longer ours."""
         with self._lock:
@@ -282,7 +239,7 @@ class Pool:
     def _meet(self, state: State) -> None:
         """A new leader: give back what the last one granted and could not hand over."""
         self._state = state
-        self._spare.clear()
+        self._places.forget()
         for key in list(state.index.running):
             row = state.tasks.rows[key]
             known = row.exec_id in self._held or self._reports.about(row.exec_id)
@@ -381,7 +338,7 @@ class Pool:
         """An execution ended by itself; what is to be reported of it."""
         with self._lock:
             assignment, took = child.finished(done.exec_id, self._clock.monotonic())
-            self._usual_seconds += 0.2 * (took - self._usual_seconds)
+            self._places.took(took)
             self._reports.expect(done.exec_id)  # first: neither held nor reported counts as lost
             del self._held[done.exec_id]
             self._passed_on.pop(done.exec_id, None)
@@ -389,7 +346,7 @@ class Pool:
                 self._restaff = True
         if child.interrupted and done.outcome is TaskOutcome.FAILED:
             # It made something else of the request to stop, or a library did.
-            told = self._stopped(child, assignment)
+            told = stopped(child, assignment)
             if told is not None:
                 return [self._reports.batch_of(told)]
             self._reports.drop(done.exec_id)
@@ -433,23 +390,11 @@ class Pool:
 
     def _ended_within(self, child: Child, assignment: Assignment, code: int) -> None:
         """A process ended while it ran this."""
-        printed, crash = child.last_words()
-        keep_last_words(self._setting, assignment, printed, without_our_own(crash))
-        place = place_of(crash, self._setting.folder)
-        told = died(assignment, code, place)
-        if child.interrupted:
-            told = self._stopped(child, assignment)
+        told = ended_within(self._setting, child, assignment, code)
         if told is None:
             self._held.pop(assignment.exec_id, None)
         else:
             self._report(assignment, told)
-
-    @staticmethod
-    def _stopped(child: Child, assignment: Assignment) -> TaskFinished | None:
-        """How an execution ended that was asked to stop; None if nobody wants to know."""
-        if assignment.exec_id != child.target:
-            return interrupted(assignment)
-        return child.report
 
     def _kill_overdue(self, now: float) -> None:
         for child in self._staff.children:

@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from servo.core.events.tasks import TaskOutcome
 from servo.errors import Invalid, ServoError
 from servo.ledger.paths import Paths
 from servo.runtime.system import SystemClock
@@ -41,7 +42,7 @@ from servo.worker.messages import Broken, Done, Frames, Ready, frame, framed, se
 from servo.worker.offspring import MARK, kill_marked
 from servo.worker.outputs import OutputStore
 from servo.worker.run_task import Runner, failed, message_of, print_error
-from servo.worker.stopping import Interrupted, is_from_outside
+from servo.worker.stopping import STOPPED, Interrupted, is_from_outside
 from servo.worker.testament import Testament
 from servo.worker.tidying import Tidying
 
@@ -89,8 +90,10 @@ def main() -> int:
     try:
         setting = _told(pool)
         return 0 if setting is None else _work_for(pool, setting, Testament(testament), output)
-    except (Interrupted, BrokenPipeError, ConnectionResetError):
-        return 0  # the pool is gone, or knows what was running and starts another process
+    except Interrupted:
+        return STOPPED
+    except (BrokenPipeError, ConnectionResetError):
+        return 0  # the pool is gone
 
 
 def framed_setting(setting: Setting) -> bytes:
@@ -128,8 +131,7 @@ def _work_for(pool: socket.socket, setting: Setting, testament: Testament, outpu
         pool.sendall(frame(Broken(message=message_of(error))))
         return 1
     pool.sendall(frame(Ready(pid=os.getpid())))
-    serve(pool, runner, testament)
-    return 0
+    return serve(pool, runner, testament)
 
 
 _asked_to_stop = threading.Event()
@@ -182,16 +184,20 @@ def open_instance(setting: Setting) -> Any:
     return made.of_store(setting.store, tenant=tenant, workspace=workspace)
 
 
-def serve(pool: socket.socket, runner: Runner, testament: Testament) -> None:
-    """Run what the pool sends, one after the other, until the pool hangs up."""
+def serve(pool: socket.socket, runner: Runner, testament: Testament) -> int:
+    """Run what the pool sends, one after the other, until the pool hangs up; the exit code."""
     frames, tidying = Frames(to_worker), Tidying()
     while data := pool.recv(RECEIVE_BYTES):
         for work in frames.feed(data):
             testament.one_more()
-            pool.sendall(_framed(runner.run(work)))
-            if _asked_to_stop.is_set():
-                return  # user code swallowed it
+            done = runner.run(work)
+            stopped = _asked_to_stop.is_set()  # and user code made something else of it
+            if not stopped or done.outcome is not TaskOutcome.FAILED:
+                pool.sendall(_framed(done))
+            if stopped:
+                return STOPPED
             tidying.tidy()
+    return 0
 
 
 def _framed(done: Done) -> bytes:

@@ -25,6 +25,7 @@ from servo.runtime.service import Service, World
 from servo.worker.backfill_view import Backfill, in_state
 from servo.worker.pool import Pool
 from servo.worker.process import Setting
+from servo.worker.recovering import give_back
 from servo.worker.registry import at_work, registry_folder
 from servo.worker.requesting import Requests, with_config
 from servo.worker.waiting import Waiting
@@ -87,7 +88,7 @@ class Session:
         try:
             self.pool.start()
             self.service.start()
-            self.pool.recover(self.service.engine.state)
+            give_back(self.service, self.pool.name)
             self.pool.wait()
         except BaseException:
             self.__exit__()

@@ -10,6 +10,9 @@ import signal
 import sys
 from contextlib import suppress
 
+STOPPED = 128 + signal.SIGTERM
+"""The exit code of a worker that was asked to stop, by whomever, and did."""
+
 
 class Interrupted(BaseException):
     """The pool asked for the execution to stop; not for user code to catch as an `Exception`."""
