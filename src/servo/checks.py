@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypedDict, Unpack
 
+import msgspec
+
 from servo.core.cron import Cron
 from servo.errors import Invalid
 from servo.runtime.system import SystemClock
@@ -74,8 +76,8 @@ class Options(TypedDict, total=False):
 def row_count(
     asset: Any,
     *,
-    min: int | None = None,  # noqa: A002
-    max: int | None = None,  # noqa: A002
+    min: int | None = None,  # noqa: A002 - the plain word, and nothing here needs the function
+    max: int | None = None,  # noqa: A002 - the plain word, and nothing here needs the function
     min_ratio: float | None = None,
     **options: Unpack[Options],
 ) -> AssetChecksDefinition:
@@ -88,7 +90,8 @@ def row_count(
     def rule(subject: Subject) -> AssetCheckResult:
         return check_rules.row_count(subject, least=min, most=max, min_ratio=min_ratio)
 
-    return _define(asset, "row_count", rule, options, sees_previous=min_ratio is not None)
+    looks = CheckOptions(sees_previous=min_ratio is not None)
+    return _define(asset, "row_count", rule, options, looks)
 
 
 def not_null(
@@ -222,7 +225,7 @@ def sql(
     def rule(subject: Subject) -> AssetCheckResult:
         return check_rules.sql(subject, query=query)
 
-    return _define(asset, "sql", rule, options, ins=ins)
+    return _define(asset, "sql", rule, options, CheckOptions(ins=to_ins(ins), query=query))
 
 
 def _define(
@@ -230,10 +233,9 @@ def _define(
     name: str,
     rule: Rule,
     options: Options,
-    *,
-    ins: Mapping[str, Any] | None = None,
-    sees_previous: bool = False,
+    looks: CheckOptions | None = None,
 ) -> AssetChecksDefinition:
+    """A check with the options that people give; `looks` says what it looks at besides."""
     known = Options.__optional_keys__
     if strangers := sorted(set(options) - known):
         raise Invalid(
@@ -259,17 +261,16 @@ def _define(
             subject = Subject(value=subject, key=spec.asset, now=now, made_at=now)
         return rule(subject)
 
-    others = to_ins(ins)
-    settings = CheckOptions(
+    looks = looks or CheckOptions()
+    settings = msgspec.structs.replace(
+        looks,
         before=before,
         timeout=to_timeout(options.get("timeout"), what),
         severity=to_severity(options.get("severity", AssetCheckSeverity.ERROR), what),
-        ins=others,
         rule=True,
         input=options.get("input"),
-        sees_previous=sees_previous,
     )
-    return AssetChecksDefinition(check, (spec,), Signature(inputs=tuple(others)), settings)
+    return AssetChecksDefinition(check, (spec,), Signature(inputs=tuple(looks.ins)), settings)
 
 
 def _columns(what: str, columns: str | Iterable[str]) -> tuple[str, ...]:

@@ -10,9 +10,10 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from textwrap import dedent
-from threading import Event
+from threading import Event, Timer
 
 import pytest
+from msgspec.structs import replace
 
 from servo.config import WorkerSettings
 from servo.core.keys import AssetKey
@@ -25,6 +26,7 @@ from servo.runtime.system import SystemClock
 from servo.sdk.planning import plan_assets
 from servo.sdk.triggers import declared
 from servo.worker.loader import load_project
+from servo.worker.registry import at_work, registry_folder
 from servo.worker.session import Session, setting_for
 
 LIMIT = 60
@@ -115,8 +117,8 @@ def workers_of(pid: int) -> list[int]:
 # --- nothing outlives a task ----------------------------------------------------------------------
 
 STARTS = """
-    def start():
-        started = subprocess.Popen(["sleep", "600"])
+    def start(**how):
+        started = subprocess.Popen(["sleep", "600"], **how)
         Path("started.tmp").write_text(str(started.pid))
         Path("started.tmp").rename("started")
 
@@ -135,13 +137,18 @@ STARTS = """
         os.system("sleep 600 & echo $! > started.tmp; mv started.tmp started; wait")
 
     @asset
+    def has_a_daemon():
+        start(start_new_session=True)
+        time.sleep(600)
+
+    @asset
     def dies():
         start()
         os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.parametrize("name", ["sleeps", "waits_in_c", "too_slow", "dies"])
+@pytest.mark.parametrize("name", ["sleeps", "waits_in_c", "too_slow", "has_a_daemon", "dies"])
 def test_what_an_execution_started_dies_with_it(tmp_path: Path, name: str) -> None:
     project = Project(tmp_path, STARTS)
     with project.session() as session:
@@ -155,21 +162,25 @@ def test_what_an_execution_started_dies_with_it(tmp_path: Path, name: str) -> No
         eventually(lambda: not lives(pid), 5)
 
 
-def test_what_an_execution_started_dies_with_a_pool_that_stops(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["sleeps", "has_a_daemon"])
+def test_what_an_execution_started_dies_with_a_pool_that_stops(tmp_path: Path, name: str) -> None:
     project = Project(tmp_path, STARTS)
     with project.session() as session:
-        project.request(session, "sleeps")
+        project.request(session, name)
         eventually((tmp_path / "started").exists)
     (pid,) = project.told("started")
     eventually(lambda: not lives(pid), 5)
 
 
 @pytest.mark.kill
-def test_what_an_execution_started_dies_with_a_pool_that_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["sleeps", "has_a_daemon"])
+def test_what_an_execution_started_dies_with_a_pool_that_is_killed(
+    tmp_path: Path, name: str
+) -> None:
     project = Project(tmp_path, STARTS)
     command = "from servo.cli.main import main; main()"
     pool = subprocess.Popen(
-        [sys.executable, "-c", command, "materialize", "assets.py", "sleeps"],
+        [sys.executable, "-c", command, "materialize", "assets.py", name],
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -180,6 +191,24 @@ def test_what_an_execution_started_dies_with_a_pool_that_is_killed(tmp_path: Pat
     pool.kill()
     pool.wait()
     eventually(lambda: not lives(pid), 5)
+
+
+def test_what_was_started_without_the_mark_lives_on(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path,
+        """
+        @asset
+        def leaves_a_daemon():
+            rest = {name: value for name, value in os.environ.items() if name != "SERVO_WORKER"}
+            started = subprocess.Popen(["sleep", "600"], env=rest, start_new_session=True)
+            Path("started").write_text(str(started.pid))
+        """,
+    )
+    with project.session() as session:
+        assert project.run(session).tasks_succeeded == 1
+    (pid,) = project.told("started")
+    assert lives(pid)
+    os.kill(pid, signal.SIGKILL)
 
 
 def test_nobody_can_read_the_store_in_the_arguments_of_a_process(tmp_path: Path) -> None:
@@ -220,12 +249,12 @@ def test_what_kills_every_process_before_it_begins_is_given_up(tmp_path: Path) -
     project = Project(
         tmp_path,
         """
-        from servo.worker import begun
+        from servo.worker import testament
 
         if "servo.worker.process" in " ".join(__import__("sys").orig_argv):
             with Path("pids").open("a") as file:
                 print(os.getpid(), file=file)
-            begun.Begun.one_more = lambda self: os._exit(5)
+            testament.Testament.one_more = lambda self: os._exit(5)
 
         @asset
         def a(): ...
@@ -280,6 +309,14 @@ def test_what_a_session_left_undone_is_done_by_the_next_in_the_same_process(tmp_
         assert (ended.run_id, ended.tasks_succeeded) == (run, 1)
 
 
+def test_a_session_that_cannot_start_a_process_leaves_nothing_behind(tmp_path: Path) -> None:
+    project = Project(tmp_path, "@asset\ndef a(): ...\n")
+    nowhere = replace(project.setting, folder=str(tmp_path / "gone"))
+    with pytest.raises(FileNotFoundError, match="gone"), Session(nowhere, workers=1):
+        raise AssertionError("it must not begin")
+    assert at_work(registry_folder(), project.setting.address) is None
+
+
 # --- a leader that cannot be sure -----------------------------------------------------------------
 
 
@@ -329,6 +366,41 @@ class Doubtful(ObjectStore):
     def delete(self, key: str) -> None:
         self._look()
         self._store.delete(key)
+
+
+class Full(Doubtful):
+    """A store that takes its time to say that it cannot take a report."""
+
+    reporting = False
+    answer = Event()
+
+    def create(self, key: str, data: bytes) -> ObjectMeta:
+        if self.reporting and "ledger/" in key:
+            self.answer.wait(LIMIT)
+            raise Unavailable("the disk is full", may_have_applied=False)
+        return super().create(key, data)
+
+
+def test_a_report_that_was_refused_while_everything_ended_is_made_up_for_by_the_next(
+    tmp_path: Path,
+) -> None:
+    project = Project(
+        tmp_path, "@asset\ndef a():\n    Path('began').touch()\n    time.sleep(600)\n"
+    )
+    opened = open_world(project.setting.store)
+    store = Full(opened.store)
+    with project.session(world=World(store, opened.clock, opened.entropy)) as session:
+        run = project.request(session)
+        eventually((tmp_path / "began").exists)
+        store.reporting = True
+        session.interrupt()
+        # The processes end at once, and the leader still waits for its answer.
+        Timer(1, store.answer.set).start()
+    project.write("@asset\ndef a(): ...\n")
+    with project.session() as session:
+        ended = session.wait(run, LIMIT)
+        assert ended is not None
+        assert ended.tasks_succeeded == 1
 
 
 @pytest.mark.parametrize("doubtful", [b'"handover"', b'"TaskFinished"'])

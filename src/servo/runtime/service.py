@@ -9,6 +9,7 @@ readers see the last word.
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import timedelta
 
 from servo.config import Settings
@@ -133,7 +134,8 @@ class Service:
         """Publish what is left and stop leading."""
         self._stopping = True
         self._wake.set()
-        self._thread.join()
+        with suppress(RuntimeError):  # never started
+            self._thread.join()
         self._background.close()
         if self._lease is not None:
             self._lease.release()

@@ -112,7 +112,7 @@ class CheckOptions(msgspec.Struct, frozen=True, kw_only=True):
     `severity` is that of a failure whose result names none; `before` is whether it looks at what
     the asset is made from, before its function is called. A `rule` takes one argument that is more
     than a value, and `input` says at which of the asset's parameters it looks. `sees_previous` is
-    whether the last output matters too.
+    whether the last output matters too, and `query` what a check asks, which may name other assets.
     """
 
     before: bool = False
@@ -123,6 +123,7 @@ class CheckOptions(msgspec.Struct, frozen=True, kw_only=True):
     rule: bool = False
     input: str | None = None
     sees_previous: bool = False
+    query: str = ""
 
 
 class AssetChecksDefinition:

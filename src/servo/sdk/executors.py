@@ -23,7 +23,7 @@ class ExecutorDefinition(msgspec.Struct, frozen=True, kw_only=True):
     ) -> "ExecutorDefinition":
         """The same with a limit: `configured({"max_concurrent": 4})`."""
         config = config_or_config_fn or {}
-        if not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass functions
             raise Invalid(
                 f"the executor {self.name} is configured with {config!r}",
                 remedy='use configured({"max_concurrent": 4})',

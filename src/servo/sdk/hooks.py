@@ -131,7 +131,7 @@ class HookDefinition:
 
     def __call__(self, context: HookContext) -> Any:
         """Call the function itself, as a test does."""
-        if not isinstance(context, HookContext):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(context, HookContext):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass other contexts
             raise Invalid(
                 f"the hook {self.name} was called with {context!r}",
                 remedy="call it with build_hook_context(...)",

@@ -10,7 +10,8 @@ What is shorter than four characters is not hidden: it would be found in every t
 
 import base64
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 from urllib.parse import quote, quote_plus
 
 STARS = "***"
@@ -20,32 +21,45 @@ MIN_ENCODED = 4
 MAX_VALUES = 1_000
 
 
+class _Known(NamedTuple):
+    """Everything that some values can look like."""
+
+    values: dict[str, None]
+    spellings: tuple[bytes, ...]
+    longest: int
+
+
 class Redaction:
     """The values to be hidden; of very many, those that were resolved last."""
 
     def __init__(self) -> None:
         self._values: dict[str, None] = {}
-        self._spellings: tuple[bytes, ...] | None = ()
-        self._longest = 0
+        self._known = _Known(self._values, (), 0)
+        self._before_first: Callable[[], None] | None = None
+
+    def before_first(self, tell: Callable[[], None]) -> None:
+        """Have somebody told before the first value is known here."""
+        self._before_first = tell
 
     def add(self, value: object) -> None:
         """Hide a value from now on."""
         text = str.__str__(value) if isinstance(value, str) else str(value)
         if text in self._values or len(text.strip()) < MIN_CHARACTERS:
             return
+        if self._before_first is not None and not self._values:
+            self._before_first()
         # A copy of the dictionary: another thread may be hiding something.
         self._values = dict.fromkeys([*self._values, text][-MAX_VALUES:])
-        self._spellings = None
 
     def clear(self) -> None:
         """Forget every value."""
-        self._values, self._spellings, self._longest = {}, (), 0
+        self._values = {}
 
     def data(self, data: bytes) -> bytes:
         """Bytes without the values."""
         parts: list[bytes] = []
         kept = 0
-        for start, end in _merged(_found(data, self._all())):
+        for start, end in _merged(_found(data, self._all().spellings)):
             parts += (data[kept:start], STARS.encode())
             kept = end
         return b"".join([*parts, data[kept:]]) if parts else data
@@ -58,16 +72,15 @@ class Redaction:
 
     def tail(self, data: bytes, most: int) -> bytes:
         """At most so many of the last bytes, without the values and without half a value."""
-        spellings = self._all()
-        if len(data) <= most or not spellings:
+        longest = self._all().longest
+        if len(data) <= most or not longest:
             return self.data(data[-most:])
         # What is cut at its beginning is not found, and lies within the length of the longest.
-        return self.data(data[-(most + self._longest) :])[self._longest :][-most:]
+        return self.data(data[-(most + longest) :])[longest:][-most:]
 
     def longest_spelling(self) -> int:
         """How many bytes a value may take; so many more have to be read to find one at a border."""
-        _ = self._all()
-        return self._longest
+        return self._all().longest
 
     def is_hidden(self, value: object) -> bool:
         """Whether this very value, a number for example, is to be hidden."""
@@ -76,12 +89,13 @@ class Redaction:
     def __bool__(self) -> bool:
         return bool(self._values)
 
-    def _all(self) -> tuple[bytes, ...]:
-        if self._spellings is None:
-            found = {s for value in self._values for s in _spellings(value)}
-            self._longest = max(map(len, found), default=0)
-            self._spellings = tuple(sorted(found))
-        return self._spellings
+    def _all(self) -> "_Known":
+        # Kept with the values it was made of: another thread may hide one while it is made here.
+        values = self._values
+        if self._known.values is not values:
+            found = {s for value in values for s in _spellings(value)}
+            self._known = _Known(values, tuple(sorted(found)), max(map(len, found), default=0))
+        return self._known
 
 
 def _found(data: bytes, spellings: Iterable[bytes]) -> Iterator[tuple[int, int]]:

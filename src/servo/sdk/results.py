@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic
 import msgspec
 
 from servo.core.keys import AssetKey
+from servo.errors import Invalid
 from servo.sdk.specs import to_key
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ else:
     from typing import TypeVar
 
     T = TypeVar("T")
+
+LONGEST_WAIT_SECONDS = 366 * 24 * 3600
 
 
 class DataVersion(msgspec.Struct, frozen=True):
@@ -75,6 +78,11 @@ class RetryRequested(Exception):
     """The asset asks to be tried again."""
 
     def __init__(self, max_retries: int = 1, seconds_to_wait: float | None = None) -> None:
+        if not 0 <= (seconds_to_wait or 0) <= LONGEST_WAIT_SECONDS:
+            raise Invalid(
+                f"a retry was requested after {seconds_to_wait} seconds",
+                remedy="wait for 0 seconds to a year",
+            )
         super().__init__(f"retry requested, at most {max_retries} times")
         self.max_retries = max_retries
         self.seconds_to_wait = seconds_to_wait

@@ -85,8 +85,7 @@ def _memory(parts: SplitResult, clock: Clock) -> MemoryStore:
 
 
 def _s3(parts: SplitResult, clock: Clock) -> ObjectStore:
-    # Imported here, so that whoever keeps a folder does not load an HTTP client.
-    from servo.storage.s3 import S3Options, S3Store  # noqa: PLC0415
+    from servo.storage.s3 import S3Options, S3Store  # noqa: PLC0415 - who keeps a folder loads no HTTP client
 
     options: S3Options = {}
     for name, value in parse_qsl(parts.query, keep_blank_values=True):

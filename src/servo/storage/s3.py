@@ -121,8 +121,7 @@ class S3Store:
 
     def _from(self, start: str, folder: str) -> Iterator[ObjectMeta]:
         """What the server lists from `start` on, as it comes."""
-        # One of its overloads names a type of a package that is not installed.
-        pages = self._repeating.list(  # pyright: ignore[reportUnknownMemberType]
+        pages = self._repeating.list(  # pyright: ignore[reportUnknownMemberType] - one of its overloads names what is not installed
             self._prefix + folder or None,
             offset=self._prefix + start if start else None,
             chunk_size=_PAGE,

@@ -3,8 +3,9 @@
 Standard output and error of a worker process are one file of its own, at the level of the operating
 system, so that what C libraries and subprocesses print is there too. What an execution added to it
 is stored when the execution ends, without secrets, and every second or so while it runs if there is
-more, for whoever follows it and in case the process dies; an execution that prints nothing stores
-nothing. While it runs only whole lines are stored, so that no half of a secret is.
+more, for whoever follows it; an execution that prints nothing stores nothing. While it runs only
+whole lines are stored, so that no half of a secret is. The pool has the file too, and stores what
+is left in it if the process dies (see `servo.worker.last_words`).
 
 **Who may race.** The thread that runs user code calls `begin` and `keep`; a thread of ours looks
 once a second, whatever runs. `begin` only notes the execution, so short tasks pay nothing. Both
@@ -13,7 +14,6 @@ store under the lock, so that what is stored last is the whole.
 
 import os
 import sys
-import tempfile
 import threading
 from contextlib import suppress
 
@@ -34,19 +34,25 @@ class Capture:
     """The output of this process, from now on."""
 
     def __init__(
-        self, store: ObjectStore, paths: Paths, clock: Clock, *, look_every: float = LOOK_EVERY
+        self,
+        store: ObjectStore,
+        paths: Paths,
+        clock: Clock,
+        file: int,
+        *,
+        look_every: float = LOOK_EVERY,
     ) -> None:
         self._store = store
         self._paths = paths
         self._clock = clock
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
-        self._fd = self._file.fileno()
+        self._fd = file
         self._current: Work | None = None
         self._stored = 0
         self._lock = threading.Lock()
-        for stream, fd in ((sys.stdout, 1), (sys.stderr, 2)):
-            stream.flush()
-            os.dup2(self._fd, fd)
+        _flush()
+        found = os.fstat(self._fd)
+        self._identity = found.st_dev, found.st_ino
+        self._mend()
         looking = threading.Thread(target=self._look_for_ever, args=(look_every,), daemon=True)
         looking.start()
 
@@ -58,6 +64,7 @@ class Capture:
         """Store what was printed since the last time, as the output of an execution."""
         self._current = None
         _flush()
+        self._mend()
         if not os.fstat(self._fd).st_size:
             return
         with self._lock:
@@ -65,6 +72,25 @@ class Capture:
             os.ftruncate(self._fd, 0)
             os.lseek(self._fd, 0, os.SEEK_SET)
             self._stored = 0
+
+    def _mend(self) -> None:
+        """Have everything printed to the file, whatever an execution made of its streams."""
+        for fd, name in ((1, "stdout"), (2, "stderr")):
+            if not self._is_ours(fd):
+                os.dup2(self._fd, fd)
+            stream = getattr(sys, name)
+            if stream is None or getattr(stream, "closed", False):
+                setattr(sys, name, open(fd, "w", encoding="utf-8", closefd=False))  # noqa: SIM115 - as long as the process
+            # As in a terminal: what is printed is there even if the process dies of the next line.
+            with suppress(AttributeError, ValueError, OSError):
+                getattr(sys, name).reconfigure(line_buffering=True)
+
+    def _is_ours(self, fd: int) -> bool:
+        try:
+            found = os.fstat(fd)
+        except OSError:
+            return False  # it was closed
+        return (found.st_dev, found.st_ino) == self._identity
 
     def _look_for_ever(self, every: float) -> None:
         pause = threading.Event()

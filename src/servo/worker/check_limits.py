@@ -1,12 +1,15 @@
 """Stopping a check that takes too long.
 
-On the main thread an alarm of the operating system raises in the code of the check, again every
-second in case it is swallowed; resources stay on the thread they were opened on. On any other
-thread there is no such alarm, so the check gets a thread of its own, which is told to stop and left
-behind. Either way the caller has its answer in time, as long as the code comes back to Python now
-and then; for code that does not there is the timeout of the asset, which ends the process. Workers
-run user code on the main thread. On another one, which only `materialize()` in a thread of the
-caller's is, a query of DuckDB may keep whoever wants to interrupt it waiting for the interpreter.
+On the main thread, where workers run user code, an alarm of the operating system raises in the code
+of the check, again every second in case it is swallowed; resources stay on the thread they were
+opened on. On any other thread, which only `materialize()` in a thread of the caller's is, there is
+no such alarm: the check gets a thread of its own, which is told to stop and left behind, and the
+caller has its answer in time whatever that thread does.
+
+Neither is heard by code that does not come back to Python, such as a query or a computation in C.
+The queries of `servo.checks` are therefore interrupted by DuckDB itself, on any thread. For what
+else there is, the pool of a worker knows what runs and until when it may, and ends a process that
+is long past it, and with it the attempt. In `materialize()` on the main thread nobody can do that.
 """
 
 import ctypes
@@ -15,24 +18,48 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from servo.runtime.system import SystemClock
+
 T = TypeVar("T")
 
 AGAIN = 1.0
+MOMENT = 2.0
+
+_clock = SystemClock()
 
 
 class TookTooLong(BaseException):
     """A check ran out of time; no `Exception`, so that user code does not catch it by chance."""
 
 
-def limited(seconds: float, call: Callable[[], T], *, stops_itself: bool = False) -> T:
+def _nobody(until: float, what: str) -> None:
+    del until, what
+
+
+_tell: Callable[[float, str], None] = _nobody
+
+
+def tell_limits(tell: Callable[[float, str], None]) -> None:
+    """Have somebody outside of this process know what runs and until when it may; 0 for nothing."""
+    global _tell  # noqa: PLW0603 - one process, one pool
+    _tell = tell
+
+
+def limited(
+    seconds: float, call: Callable[[], T], what: str = "the check", *, stops_itself: bool = False
+) -> T:
     """What `call` returns; `TookTooLong` if it has not returned after so many seconds.
 
-    What stops by itself is not stopped from another thread as well: an exception that waits for
-    a thread which is busy in DuckDB keeps all others from getting on.
+    What stops by itself is given a moment to do so before its thread is left behind.
     """
-    if threading.current_thread() is threading.main_thread():
-        return _with_alarm(seconds, call)
-    return call() if stops_itself else _with_thread(seconds, call)
+    here = threading.current_thread() is threading.main_thread()
+    _tell(_clock.monotonic() + seconds, what)
+    try:
+        if here:
+            return _with_alarm(seconds, call)
+        return _with_thread(seconds + (MOMENT if stops_itself else 0), call)
+    finally:
+        _tell(0.0, "")
 
 
 class _Alarm:

@@ -8,7 +8,7 @@ from servo.errors import Invalid
 from servo.sdk.checks import AssetCheckKey, AssetCheckResult, AssetCheckSeverity, AssetCheckSpec
 from servo.sdk.metadata import encode_metadata
 from servo.sdk.redaction import hidden
-from servo.worker.messages import Checked
+from servo.worker.messages import Checked, sendable
 
 MAX_MESSAGE = 8_000
 MAX_METADATA = 32_000
@@ -87,7 +87,7 @@ def found_by(
         passed=bool(result.passed),
         blocking=spec.blocking,
         severity=_STORED[default if usual else result.severity],
-        message=hidden().text(result.description or "")[:MAX_MESSAGE],
+        message=sendable(hidden().text(result.description or "")[:MAX_MESSAGE]),
         metadata=bounded(result.metadata),
     )
 

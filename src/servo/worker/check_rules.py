@@ -8,6 +8,7 @@ told as what it is, by a failed check and never by a crash.
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from importlib import import_module
 from typing import Any, cast
@@ -26,6 +27,7 @@ SAMPLE_ROWS = 5
 SAMPLE_TEXT = 200
 
 INTERRUPT_EVERY = 0.05
+INTERRUPTS = 1_200
 
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -258,7 +260,7 @@ def sql(subject: Subject, *, query: str) -> AssetCheckResult:
         for name in ("asset", subject.key.name, subject.key.to_python_identifier()):
             db.register(name, table_of(subject.value, subject.key))
         for name in subject.names:
-            if re.search(rf"\b{re.escape(name)}\b", query):
+            if names(query, name):
                 db.register(name, table_of(subject.other(name), name))
         rows = _asked(db, query, subject.seconds)
     if len(rows) == 1 and len(rows[0]) == 1 and isinstance(rows[0][0], bool):
@@ -268,6 +270,11 @@ def sql(subject: Subject, *, query: str) -> AssetCheckResult:
         shape = f"{rows[0][0]!r:.100}"
     told = f"the query returned {shape}; have it return one boolean, such as `count(*) = 0`"
     return _says(False, told, query=query)
+
+
+def names(query: str, name: str) -> bool:
+    """Whether a query may be about a table of this name."""
+    return re.search(rf"\b{re.escape(name)}\b", query) is not None
 
 
 def _asked(db: Any, query: str, seconds: float) -> list[tuple[Any, ...]]:
@@ -287,8 +294,14 @@ def _asked(db: Any, query: str, seconds: float) -> list[tuple[Any, ...]]:
 
 
 def _interrupt_when_late(db: Any, seconds: float, over: threading.Event) -> None:
-    """Interrupt until it is over: one that comes before the query has begun is not heard."""
-    late = over.wait(seconds)
-    while not late:
-        db.interrupt()
-        late = over.wait(INTERRUPT_EVERY)
+    """Interrupt until it is over: one that comes before the query has begun is not heard.
+
+    Not for ever: whoever asked may have been stopped before it could say that it is over.
+    """
+    if over.wait(seconds):
+        return
+    for _ in range(INTERRUPTS):
+        with suppress(Exception):  # it may be closed by now
+            db.interrupt()
+        if over.wait(INTERRUPT_EVERY):
+            return

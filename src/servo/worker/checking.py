@@ -32,9 +32,10 @@ from servo.sdk.resources import Resources
 from servo.sdk.run_config import RunConfig
 from servo.worker.check_limits import TookTooLong, limited
 from servo.worker.check_results import failed, found_by, listed, matched, results_of
-from servo.worker.check_rules import Subject
-from servo.worker.messages import Checked, Done, Input, Work
+from servo.worker.check_rules import Subject, names
+from servo.worker.messages import Checked, Done, Input, Work, sendable
 from servo.worker.outputs import OutputStore
+from servo.worker.stopping import is_from_outside
 from servo.worker.tables import as_asked
 
 GATES = {
@@ -85,7 +86,15 @@ class Checks:
     def needs_of(self, key: AssetKey) -> set[AssetKey]:
         """The assets that the checks of an asset load."""
         hosted = self._project.checks.get(key, ())
-        return {key, *(need for bound in hosted for need in bound.needs)} if hosted else set()
+        if not hosted:
+            return set()
+        queries = [bound.definition.options.query for bound in hosted]
+        asked = [
+            above
+            for above in self._project.upstream[key]
+            if any(names(query, name) for query in queries for name in _names(above))
+        ]
+        return {key, *asked, *(need for bound in hosted for need in bound.needs)}
 
 
 class Stored:
@@ -261,6 +270,7 @@ class Checking:
             found = limited(
                 seconds,
                 lambda: listed(definition.fn(**self._filled(bound, specs))),
+                f"the check {', '.join(spec.name for spec in specs)} of {self._key}",
                 stops_itself=bool(definition.options.rule),
             )
             results = results_of(found, specs, definition.where)
@@ -274,7 +284,9 @@ class Checking:
         except TookTooLong:
             message = f"the check took longer than {seconds:g} s"
             return [failed(spec, message, severity, timeout=True) for spec in specs]
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a check is user code
+        except BaseException as error:
+            if is_from_outside(error):
+                raise
             message = _message(error)
             return [failed(spec, message, severity) for spec in specs]
 
@@ -348,6 +360,6 @@ def _names(key: AssetKey) -> tuple[str, str]:
 def _message(error: BaseException) -> str:
     try:
         told = str(error) if isinstance(error, ServoError) else f"{type(error).__name__}: {error}"
-        return hidden().text(told)
+        return sendable(hidden().text(told))
     except Exception:  # noqa: BLE001 - its __str__ is user code
         return type(error).__name__

@@ -3,7 +3,8 @@
 The process leads a process group of its own, which holds whatever user code starts. A signal goes
 to the whole group, and when the process has ended the rest of its group is killed: nothing that an
 execution started outlives the process. It is killed before the process is waited for, while its
-number cannot belong to anybody else yet.
+number cannot belong to anybody else yet. What has left the group is found by its mark (see
+`servo.worker.offspring`).
 """
 
 import os
@@ -11,18 +12,22 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from servo.core.events.tasks import TaskOutcome
+from servo.core.events.tasks import TaskFinished
 from servo.runtime.workers import Assignment
-from servo.worker.begun import Begun, new_count
+from servo.worker.capture import MAX_BYTES
 from servo.worker.messages import Frames, from_worker
+from servo.worker.offspring import MARK, kill_marked
 from servo.worker.process import Setting, framed_setting
+from servo.worker.testament import Testament, new_testament
 
 LEAVE_SECONDS = 2.0
+CHECK_GRACE_SECONDS = 5.0
 LOOK_SECONDS = 0.005
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -40,7 +45,7 @@ def without_ctrl_c() -> Generator[None]:
 class Child:
     """A process, the socket to it, and the executions it was given, the first of which it runs."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, mark: str) -> None:
         ours, theirs = socket.socketpair()
         self.socket = ours
         self.frames = Frames(from_worker)
@@ -50,24 +55,34 @@ class Child:
         self.once = self.worn = self.leaving = False
         self.interrupted = False
         self.target: str | None = None
-        self.outcome: TaskOutcome | None = None
+        self.report: TaskFinished | None = None
         self._since = 0.0
         self._unsent: list[bytes] = []
         self._kill_at: float | None = None
-        count = new_count()
-        self._begun = Begun(count)
-        command = [sys.executable, "-m", "servo.worker.process"]
-        with theirs, without_ctrl_c():
-            self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [*command, str(theirs.fileno()), str(count)],
-                pass_fds=(theirs.fileno(), count),
-                cwd=setting.folder,
-                start_new_session=True,
-            )
-        os.close(count)
+        self._mark = mark
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
+        left = new_testament()
+        self._testament = Testament(left)
+        try:
+            with theirs, without_ctrl_c():
+                self.process = self._start(setting, (theirs.fileno(), left, self._output.fileno()))
+        except BaseException:
+            ours.close()
+            self.forget()
+            raise
         with suppress(OSError):  # gone already, which is noticed when its socket is read
             # Not in its arguments, which everybody on the machine can read.
             self.socket.sendall(framed_setting(setting))
+
+    def _start(self, setting: Setting, passed: tuple[int, ...]) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            [sys.executable, "-m", "servo.worker.process", *map(str, passed)],
+            pass_fds=passed,
+            cwd=setting.folder,
+            env={**os.environ, MARK: self._mark},
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
     # --- what it is given ---------------------------------------------------------------------
 
@@ -110,13 +125,28 @@ class Child:
         took, self._since = now - self._since, now
         self.done += 1
         ended = self.running.pop(exec_id)
-        if not self.running and not self.stays and not self.interrupted:
+        if not self.running and not self.stays:
             self._hang_up()
         return ended, took
 
     def began(self) -> int:
         """How many of the executions it still has were begun: one, or none."""
-        return self._begun.count - self.done
+        return self._testament.begun - self.done
+
+    def overdue_check(self, now: float) -> str:
+        """The check that it runs although its time is long over; empty if there is none."""
+        found = self._testament.checking
+        return found.what if found and now > found.until + CHECK_GRACE_SECONDS else ""
+
+    def last_words(self) -> tuple[bytes | None, str]:
+        """What it printed and did not store, None if that may hold secrets; where it crashed."""
+        size = os.fstat(self._output.fileno()).st_size
+        most = min(size, MAX_BYTES)
+        printed = os.pread(self._output.fileno(), most, size - most)
+        return (
+            None if printed and self._testament.knew_secrets else printed,
+            self._testament.crash(),
+        )
 
     def resident_bytes(self) -> int:
         """The memory it holds now; 0 where the system does not tell."""
@@ -133,16 +163,16 @@ class Child:
         if not self.running:
             self._hang_up()
 
-    def interrupt(self, target: str | None, outcome: TaskOutcome | None, kill_at: float) -> None:
+    def interrupt(self, target: str | None, report: TaskFinished | None, kill_at: float) -> None:
         """Have it stop what it runs, or be killed at an instant.
 
-        `target` ends with the outcome, or unreported without one; anything else it was given is to
-        be done again.
+        `target` ends as the report says, or unreported without one; anything else it was given is
+        to be done again.
         """
         if self.interrupted:
             self._kill_at = kill_at if self._kill_at is None else min(kill_at, self._kill_at)
             return
-        self.interrupted, self.target, self.outcome, self._kill_at = True, target, outcome, kill_at
+        self.interrupted, self.target, self.report, self._kill_at = True, target, report, kill_at
         if self.running:
             self._signal(signal.SIGTERM)
         else:
@@ -160,11 +190,17 @@ class Child:
         if self.running or not self.ready:
             self._signal(signal.SIGKILL)
         _ = self._gone()
+        self.forget()
 
     def ended(self) -> int:
-        """After it has hung up: its exit code."""
+        """After it has hung up: its exit code. What it left can be asked for until `forget`."""
         self.socket.close()
         return self._gone()
+
+    def forget(self) -> None:
+        """Let go of what it left."""
+        self._testament.close()
+        self._output.close()
 
     def _hang_up(self) -> None:
         with suppress(OSError):
@@ -182,7 +218,7 @@ class Child:
             os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
         self._signal(signal.SIGKILL)
         code = self.process.wait()
-        self._begun.close()
+        kill_marked(self._mark)
         return code
 
     def _ends_within(self, seconds: float) -> bool:

@@ -25,6 +25,7 @@ from servo.sdk.resources import InitResourceContext, Resources, open_resources
 from servo.sdk.retries import stored_policy
 from servo.sdk.run_config import RunConfig
 from servo.worker.messages import Done, Work
+from servo.worker.stopping import is_from_outside
 
 JOB_LABEL = "servo/job"
 """The label that names the job of a run."""
@@ -113,7 +114,9 @@ class Hooks:
                 _ = hook.fn(
                     HookContext(happened, resources=resources, log=self._log, hook_def=hook)
                 )
-        except (Exception, SystemExit):  # noqa: BLE001 - a hook is user code
+        except BaseException as raised:
+            if is_from_outside(raised):
+                raise
             told = traceback.format_exc()
             self._log.error("the hook %s failed, and %s stands: %s", hook.name, key, told)
 

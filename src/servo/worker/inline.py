@@ -15,8 +15,8 @@ from servo.ports.entropy import Entropy
 from servo.runtime.requests import Beat
 from servo.runtime.service import Service
 from servo.runtime.workers import Assignment
+from servo.worker.handing_over import as_work
 from servo.worker.messages import Work
-from servo.worker.pool import as_work
 from servo.worker.reporting import report_of
 from servo.worker.run_task import Runner
 

@@ -5,16 +5,13 @@
     instance.get_latest_materialization_event("orders").asset_materialization.metadata
 
 Every answer is read from the store when it is asked for, to the last entry of the ledger. What is
-changed goes the way that is safe: through the leader if this process has one, through the inbox if
-another process may lead, and otherwise by leading for a moment. An inbox is emptied every few
-seconds; who leaves something there waits until it is, for a while.
+changed goes the way that is safe (see `servo.worker.instance_changes`).
 """
 
 import os
 import tempfile
-import threading
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,8 +22,6 @@ from servo.core.events.assets import (
     AssetWiped,
     DynamicPartitionsChanged,
 )
-from servo.core.events.codec import encode_batch
-from servo.core.events.envelope import Batch, Event
 from servo.core.events.sensors import SensorMode
 from servo.core.ids import ulid
 from servo.core.keys import AssetKey
@@ -39,7 +34,7 @@ from servo.core.state.rows.assets import (
 from servo.core.state.rows.automation import SensorDefinitionRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.rows.row import Row
-from servo.errors import Conflict, Invalid, NotFound
+from servo.errors import Invalid, NotFound
 from servo.ledger.paths import Paths
 from servo.projection.arrow import pa, pc
 from servo.projection.time_travel import snapshot_at
@@ -53,6 +48,7 @@ from servo.sdk.results import AssetMaterialization, AssetObservation
 from servo.sdk.specs import to_key
 from servo.storage.from_url import store_from_url
 from servo.storage.memory import MemoryStore
+from servo.worker.instance_changes import Changes, address_of
 from servo.worker.instance_records import (
     AssetEvent,
     AssetEventType,
@@ -65,13 +61,10 @@ from servo.worker.instance_records import (
     shown_partition,
 )
 from servo.worker.pushing import as_json, in_batches, message
-from servo.worker.registry import at_work, registry_folder
 
 DEFAULT_STORE = ".servo"
 VERSION_TAG = "dagster/data_version"
 NOW = datetime.max.replace(tzinfo=UTC)
-LOOK_EVERY = 0.02
-SEQUENCED_WITHIN = 10.0
 
 R = TypeVar("R", bound=Row)
 _LATEST = ("asset_key", "partition_key", "last_materialization_id", "last_output_uri")
@@ -85,9 +78,8 @@ class ServoInstance:
     ) -> None:
         self.world = world
         self.paths = paths
-        self._address = address
         self._alone = alone
-        self._service: Service | None = None
+        self._changes = Changes(world, paths, address=address, alone=alone)
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     # --- where it comes from ------------------------------------------------------------------
@@ -106,8 +98,9 @@ class ServoInstance:
         """A workspace in a folder; one of its own, removed in the end, unless it is given."""
         made = tempfile.TemporaryDirectory(prefix="servo-") if tempdir is None else None
         folder = str(tempdir) if made is None else made.name
-        found = cls(open_world(folder), Paths("default", "default"), alone=made is not None)
-        found._address = _address(folder, found.paths)
+        paths = Paths("default", "default")
+        address = address_of(folder, paths)
+        found = cls(open_world(folder), paths, address=address, alone=made is not None)
         found._folder = made
         return found
 
@@ -129,7 +122,7 @@ class ServoInstance:
         """A workspace of the store at `url`, which others may be at work in."""
         clock, paths = SystemClock(), Paths(tenant, workspace)
         world = World(store_from_url(url, clock=clock), clock, SystemEntropy())
-        return cls(world, paths, address=_address(url, paths))
+        return cls(world, paths, address=address_of(url, paths))
 
     @property
     def is_ephemeral(self) -> bool:
@@ -147,14 +140,9 @@ class ServoInstance:
     def __exit__(self, *_: object) -> None:
         self.dispose()
 
-    @contextmanager
-    def led_by(self, service: Service) -> Generator[None]:
+    def led_by(self, service: Service) -> AbstractContextManager[None]:
         """Have changes go through a leader of this process, for as long as it leads."""
-        self._service = service
-        try:
-            yield
-        finally:
-            self._service = None
+        return self._changes.through(service)
 
     # --- assets -------------------------------------------------------------------------------
 
@@ -263,10 +251,10 @@ class ServoInstance:
             "metadata": encode_metadata(told) if told else "",
         }
         if isinstance(asset_event, AssetObservation):
-            self._commit(AssetObserved(**said))
+            self._changes.commit(AssetObserved(**said))
         else:
             name = f"reported-{self.world.entropy.token_bytes(10).hex()}"
-            self._commit(AssetReported(materialization_id=name, **said))
+            self._changes.commit(AssetReported(materialization_id=name, **said))
 
     def _stored_under(self, key: AssetKey, partition: str | None) -> str | None:
         """The key that a partition is stored under, if it is known how its asset is divided."""
@@ -283,7 +271,9 @@ class ServoInstance:
     def wipe_assets(self, asset_keys: Iterable[Any]) -> None:
         """Forget what was made of these assets."""
         names = [to_key(key).canonical() for key in asset_keys]
-        self._commit(*(AssetWiped(asset_key=name, requested_by="instance") for name in names))
+        self._changes.commit(
+            *(AssetWiped(asset_key=name, requested_by="instance") for name in names)
+        )
 
     def _made(self, key: AssetKey | None) -> list[AssetEvent]:
         """The outputs of an asset, or of all, that count; the newest first."""
@@ -352,13 +342,17 @@ class ServoInstance:
         known = set(self.get_dynamic_partitions(partitions_def_name))
         added = tuple(key for key in keys if key not in known)
         if added:
-            self._commit(DynamicPartitionsChanged(set_name=partitions_def_name, added=added))
+            self._changes.commit(
+                DynamicPartitionsChanged(set_name=partitions_def_name, added=added)
+            )
 
     def delete_dynamic_partition(self, partitions_def_name: str, partition_key: str) -> None:
         """Take a partition out of a set."""
         if self.has_dynamic_partition(partitions_def_name, partition_key):
             removed = (partition_key,)
-            self._commit(DynamicPartitionsChanged(set_name=partitions_def_name, removed=removed))
+            self._changes.commit(
+                DynamicPartitionsChanged(set_name=partitions_def_name, removed=removed)
+            )
 
     def get_dynamic_partitions(self, partitions_def_name: str) -> Sequence[str]:
         """The partitions of a set, in the order in which they were added."""
@@ -397,7 +391,7 @@ class ServoInstance:
             for name, payload in payloads.items()
         ]
         for batch in in_batches(events):
-            self._commit(*batch)
+            self._changes.commit(*batch)
 
     def _check_pushed(self, name: str) -> None:
         rows = self._rows("sensor_definitions", SensorDefinitionRow)
@@ -409,49 +403,8 @@ class ServoInstance:
                 remedy=f"there is {', '.join(pushed) or 'none'}; deploy it with `servo dev`",
             )
 
-    # --- reading and writing ------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------
 
     def _rows(self, table: str, kind: type[R]) -> list[R]:
         found = snapshot_at(self.world.store, self.paths, NOW).rows(table)
         return [row for row in found if isinstance(row, kind)]
-
-    def _commit(self, *events: Event) -> None:
-        if not events:
-            return
-        now = self.world.clock.now()
-        name = ulid(now, self.world.entropy.token_bytes(10))
-        batch = Batch(id=f"instance-{name}", events=events, actor="instance", sent_at=now)
-        if self._service is not None:
-            _submit(self._service, batch)
-        elif self._alone or self._nobody_leads():
-            with Service(self.world, self.paths) as service:
-                _submit(service, batch)
-        else:
-            self._leave(name, batch)
-
-    def _nobody_leads(self) -> bool:
-        """Whether this machine would know of a leader, and knows of none."""
-        local = bool(self._address) and "://" not in self._address
-        return local and at_work(registry_folder(), self._address) is None
-
-    def _leave(self, name: str, batch: Batch) -> None:
-        key = self.paths.inbox_item(name)
-        self.world.store.create(key, encode_batch(batch))
-        until = self.world.clock.monotonic() + SEQUENCED_WITHIN
-        pause = threading.Event()
-        with suppress(NotFound):
-            while self.world.clock.monotonic() < until:
-                _ = self.world.store.get(key)
-                pause.wait(LOOK_EVERY)
-
-
-def _submit(service: Service, batch: Batch) -> None:
-    answer = service.commit(batch)
-    if not answer.applied:
-        raise Conflict(f"the workspace refused: {answer.reason}", remedy="correct the request")
-
-
-def _address(url: str, paths: Paths) -> str:
-    """The workspace as a pool of this machine would register it."""
-    store = url if "://" in url else str(Path(url).expanduser().absolute())
-    return f"{store}|{paths.tenant}|{paths.workspace}"

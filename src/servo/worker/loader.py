@@ -19,6 +19,7 @@ from servo.sdk.gathering import assets_of, checks_of, jobs_of, schedules_of, sen
 from servo.sdk.project import Project
 from servo.sdk.triggers import add_triggers
 from servo.worker.fresh_source import FreshSource, import_fresh
+from servo.worker.stopping import is_from_outside
 
 
 def load_project(target: str, folder: Path, *, as_dagster: bool = False) -> Project:
@@ -49,7 +50,9 @@ def load_module(target: str, folder: Path) -> ModuleType:
                 remedy="name a Python file, or a module that can be imported from here",
             ) from None
         raise _broken(target, error) from error
-    except Exception as error:
+    except BaseException as error:
+        if is_from_outside(error):
+            raise
         raise _broken(target, error) from error
 
 
@@ -75,8 +78,10 @@ def _import_file(path: Path, target: str) -> ModuleType:
             _ = importlib.import_module(package)
         sys.modules[name] = module
         loader.exec_module(module)
-    except Exception as error:
+    except BaseException as error:
         _ = sys.modules.pop(name, None)
+        if is_from_outside(error):
+            raise
         raise _broken(target, error) from error
     return module
 

@@ -6,6 +6,7 @@ the checks of every asset run, and say what becomes of it. All outputs of an exe
 together: if a check ends the task, none of them does.
 """
 
+import os
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -21,8 +22,9 @@ from servo.sdk.metadata import encode_metadata
 from servo.sdk.resources import Resources
 from servo.sdk.results import AssetObservation, ObserveResult, Skip
 from servo.worker.checking import FOUND, Checking
-from servo.worker.messages import Checked, Done, Reported, Work
+from servo.worker.messages import Checked, Done, Reported, Work, sendable
 from servo.worker.returned import Made, Told
+from servo.worker.stopping import end_if_forked
 from servo.worker.storing import Storing
 
 DATA_VERSION_TAG = "dagster/data_version"
@@ -49,6 +51,7 @@ class Making:
         self._made: dict[AssetKey, Made] = {}
         self._outputs: dict[AssetKey, tuple[Output, ...]] = {}
         self._told: list[AssetCheckResult] = []
+        self._pid = os.getpid()
 
     def fresh(self, key: AssetKey) -> Made | None:
         """What this execution made of an asset."""
@@ -80,6 +83,7 @@ class Making:
     def _take(self, told: Iterable[Told], checks: Mapping[AssetKey, Checking]) -> Skip | None:
         """Note what comes, and store what needs no check before it is stored."""
         for item in told:
+            end_if_forked(self._pid)
             if isinstance(item, Skip):
                 return item
             if isinstance(item, AssetCheckResult):
@@ -100,7 +104,7 @@ class Making:
         return Done(
             exec_id=self._work.exec_id,
             outcome=TaskOutcome.SKIPPED,
-            error=TaskError(code="Skipped", message=reason),
+            error=TaskError(code="Skipped", message=sendable(str(reason))),
             checks=tuple(one for checking in checks.values() for one in checking.found),
         )
 

@@ -14,8 +14,6 @@ from servo.core.events.assets import Severity
 from servo.core.events.tasks import Output, TaskCost, TaskError, TaskOutcome
 from servo.core.keys import TaskOperation
 
-MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-
 _length = struct.Struct(">I")
 
 
@@ -51,12 +49,6 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, tag="work"):
     checks: tuple[str, ...] | None = None
 
 
-class Cancel(msgspec.Struct, frozen=True, kw_only=True, tag="cancel"):
-    """Stop an execution: it was cancelled, or it took too long."""
-
-    exec_id: str
-
-
 class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
     """The worker has imported the user's code and waits."""
 
@@ -67,7 +59,6 @@ class Broken(msgspec.Struct, frozen=True, kw_only=True, tag="broken"):
     """The worker could not import the user's code."""
 
     message: str
-    detail: str = ""
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -108,15 +99,14 @@ class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done", omit_defaults=
     reported: tuple[Reported, ...] = ()
 
 
-ToWorker = Work | Cancel
 FromWorker = Ready | Broken | Done
 
 _encoder = msgspec.msgpack.Encoder()
-to_worker = msgspec.msgpack.Decoder(ToWorker)
+to_worker = msgspec.msgpack.Decoder(Work)
 from_worker = msgspec.msgpack.Decoder(FromWorker)
 
 
-def frame(message: ToWorker | FromWorker) -> bytes:
+def frame(message: Work | FromWorker) -> bytes:
     """A message as bytes on the wire."""
     return framed(_encoder.encode(message))
 
@@ -124,6 +114,11 @@ def frame(message: ToWorker | FromWorker) -> bytes:
 def framed(data: bytes) -> bytes:
     """Bytes with their length before them."""
     return _length.pack(len(data)) + data
+
+
+def sendable(text: str) -> str:
+    """A text that can be sent and stored: what is no Unicode becomes a question mark."""
+    return text.encode(errors="replace").decode()
 
 
 class Frames:

@@ -1,9 +1,7 @@
 """Warm worker processes on this machine.
 
 The leader grants executions to the pool as a whole; the pool runs each on whichever process is
-free, in the order they came. Short tasks would spend their time waiting for the leader's next
-commit, so the pool takes a few more than it has processes when they have been short lately: never
-so many that one could wait long behind another.
+free, in the order they came.
 
 **Who may race.** The leader's thread calls `idle`, `assign` and `look`; the pool's own thread reads
 what processes say, and alone starts new ones. Both hold the lock while they look at who does what.
@@ -28,6 +26,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
+from itertools import count
 
 from servo.config import WorkerSettings
 from servo.controllers.dispatch import IdleWorker
@@ -42,16 +41,17 @@ from servo.runtime.requests import Beat
 from servo.runtime.service import Service
 from servo.runtime.workers import Assignment
 from servo.worker.child import Child
+from servo.worker.endings import died, ended_within, finished, how, hung, interrupted, lost, stopped
+from servo.worker.handing_over import as_work
 from servo.worker.messages import Broken, Done, FromWorker, Ready, frame
-from servo.worker.pool_reports import Reports, as_work, died, finished, how, interrupted, lost
+from servo.worker.places import Places
+from servo.worker.pool_reports import Reports
 from servo.worker.process import Setting
-from servo.worker.registry import Registered, forget, is_dead, registry_folder
+from servo.worker.registry import Registered, registry_folder
 from servo.worker.reporting import report_of
 from servo.worker.staff import Staff
 
 RECEIVE_BYTES = 1 << 18
-BACKLOG_SECONDS = 0.02
-MAX_BACKLOG = 64
 BEAT_EVERY = timedelta(seconds=1)
 GRACE = timedelta(seconds=10)
 RESERVE = timedelta(seconds=2)
@@ -59,7 +59,6 @@ LOOK_EVERY = 0.25
 MAX_STILLBORN = 3
 MAX_PASSED_ON = 3
 SMALL = 32 * 1024
-ID_BYTES = 10
 
 
 class Pool:
@@ -77,18 +76,17 @@ class Pool:
         self._service = service
         self._setting = setting
         self._clock = clock
-        self._entropy = entropy
         self._lock = threading.Lock()
         self._selector = selectors.DefaultSelector()
         self._waker, self._woken = socket.socketpair()
         self._selector.register(self._woken, selectors.EVENT_READ, None)
         self._staff = Staff(size, limits or WorkerSettings())
+        self._numbers = count(1)
         self._restaff = False
         self._queue: deque[Assignment] = deque()
         self._held: dict[str, Assignment] = {}
         self._passed_on: Counter[str] = Counter()
-        self._usual_seconds = 0.1
-        self._spare: list[str] = []
+        self._places = Places(size, entropy)
         self._state: State | None = None
         self._next_beat = 0.0
         self._draining = self._stopping = False
@@ -160,7 +158,7 @@ class Pool:
             pause.wait(0.02)
 
     def stop(self) -> None:
-        """End every process and wait for it; what it held is found by whoever leads next."""
+        """End every process and wait for it."""
         with self._lock:
             self._draining = self._stopping = True
         self._waker.close()
@@ -170,6 +168,12 @@ class Pool:
             child.close()
         self._selector.close()
         self._woken.close()
+
+    def sign_off(self) -> None:
+        """Say that this pool is gone, once the leader has answered what it was told.
+
+        What the pool still held, or could not report, is then found by whoever leads next.
+        """
         if self._held or self._reports.undelivered:
             self._registered.abandon()
         else:
@@ -180,30 +184,16 @@ class Pool:
     def idle(self) -> Sequence[IdleWorker]:
         """As many places as the pool has free, each with the execution id it would use."""
         with self._lock:
-            free = max(self._capacity() - len(self._held), 0)
-            if free > len(self._spare):
-                self._spare += self._new_ids(free - len(self._spare))
-            places = self._spare[:free]
+            waits = not self._draining and self._staff.ready
+            places = self._places.free(len(self._held)) if waits else []
         return [
             IdleWorker(worker_id=self.name, exec_id=exec_id, one_of_many=True) for exec_id in places
         ]
 
-    def _new_ids(self, count: int) -> list[str]:
-        """New execution ids. Asking the system for randomness costs as much as running a task."""
-        drawn = self._entropy.token_bytes(count * ID_BYTES)
-        return [f"x{drawn[n : n + ID_BYTES].hex()}" for n in range(0, len(drawn), ID_BYTES)]
-
-    def _capacity(self) -> int:
-        size = self._staff.size
-        if self._draining or not self._staff.ready:
-            return 0
-        backlog = int(size * BACKLOG_SECONDS / max(self._usual_seconds, 1e-6))
-        return size + min(backlog, MAX_BACKLOG)
-
     def assign(self, assignment: Assignment) -> None:
         """Take a granted execution; it runs as soon as a process is free."""
         with self._lock:
-            self._spare.remove(assignment.exec_id)
+            self._places.take(assignment.exec_id)
             if self._draining:
                 self._reports.tell(interrupted(assignment))
                 return
@@ -214,7 +204,7 @@ class Pool:
     def _feed(self) -> None:
         """Give what waits to processes that do not; the next one lies ready while one runs."""
         # A second one only while tasks are short, and if the socket takes it without waiting.
-        for depth in (1, 2) if self._usual_seconds < BACKLOG_SECONDS else (1,):
+        for depth in (1, 2) if self._places.short else (1,):
             while self._queue and (found := self._staff.match(self._queue, depth)):
                 assignment, child = found
                 data = frame(as_work(assignment))
@@ -234,21 +224,6 @@ class Pool:
             running = [a for child in children for a in list(child.running.values())[:1]]
         return [assignment.asset_key for assignment in running]
 
-    def recover(self, state: State) -> None:
-        """Report what pools of this machine were running when they died, so that it runs again.
-
-        Called before anything is handed out. A pool elsewhere is left to its lease.
-        """
-        folder = registry_folder()
-        rows = [state.tasks.rows[key] for key in list(state.index.running)]
-        dead = {name for name in {row.worker_id for row in rows} if name and is_dead(folder, name)}
-        for row in rows:
-            if row.worker_id in dead:
-                batch = Batch(id=f"done-{row.exec_id}", events=(lost(row),), actor=self.name)
-                _ = self._service.commit(batch)
-        for name in dead:
-            forget(folder, name)
-
     def look(self, state: State) -> None:
         """After an entry: let go of executions that are cancelled, or no longer ours."""
         with self._lock:
@@ -264,7 +239,7 @@ class Pool:
     def _meet(self, state: State) -> None:
         """A new leader: give back what the last one granted and could not hand over."""
         self._state = state
-        self._spare.clear()
+        self._places.forget()
         for key in list(state.index.running):
             row = state.tasks.rows[key]
             known = row.exec_id in self._held or self._reports.about(row.exec_id)
@@ -283,13 +258,14 @@ class Pool:
         for child in self._staff.children:
             # One that lies behind another is let go when its turn comes, at a later look.
             if assignment.exec_id == child.current:
-                child.interrupt(assignment.exec_id, outcome, kill_at)
+                told = None if outcome is None else finished(assignment, outcome)
+                child.interrupt(assignment.exec_id, told, kill_at)
                 self._look_at_staff()
 
     # --- from the processes -------------------------------------------------------------------
 
     def _add_child(self) -> None:
-        child = Child(self._setting)
+        child = Child(self._setting, f"{self.name}-{next(self._numbers)}")
         with self._lock:
             self._staff.children.append(child)
         self._selector.register(child.socket, selectors.EVENT_READ, child)
@@ -356,18 +332,26 @@ class Pool:
         elif isinstance(message, Broken):
             self._fail(message.message)
         else:
-            reports.append(self._done(child, message))
+            reports += self._done(child, message)
 
-    def _done(self, child: Child, done: Done) -> Batch:
+    def _done(self, child: Child, done: Done) -> list[Batch]:
+        """An execution ended by itself; what is to be reported of it."""
         with self._lock:
             assignment, took = child.finished(done.exec_id, self._clock.monotonic())
-            self._usual_seconds += 0.2 * (took - self._usual_seconds)
+            self._places.took(took)
             self._reports.expect(done.exec_id)  # first: neither held nor reported counts as lost
             del self._held[done.exec_id]
             self._passed_on.pop(done.exec_id, None)
             if self._staff.used(child):
                 self._restaff = True
-        return report_of(assignment, done, actor=self.name)
+        if child.interrupted and done.outcome is TaskOutcome.FAILED:
+            # It made something else of the request to stop, or a library did.
+            told = stopped(child, assignment)
+            if told is not None:
+                return [self._reports.batch_of(told)]
+            self._reports.drop(done.exec_id)
+            return []
+        return [report_of(assignment, done, actor=self.name)]
 
     def _lost(self, child: Child) -> None:
         """A process ended: report what it had begun, pass on the rest, and start another."""
@@ -381,6 +365,7 @@ class Pool:
             self._never_began(child, assignment, code)
         for assignment in held[:began]:
             self._ended_within(child, assignment, code)
+        child.forget()
         if not child.ready and child.stays:
             self._stillborn += 1
         if self._stillborn >= MAX_STILLBORN and self._broken is None:
@@ -405,18 +390,16 @@ class Pool:
 
     def _ended_within(self, child: Child, assignment: Assignment, code: int) -> None:
         """A process ended while it ran this."""
-        if child.interrupted and assignment.exec_id == child.target:
-            if child.outcome is None:
-                self._held.pop(assignment.exec_id, None)
-            else:
-                self._report(assignment, finished(assignment, child.outcome))
-        elif child.interrupted:
-            self._report(assignment, interrupted(assignment))
+        told = ended_within(self._setting, child, assignment, code)
+        if told is None:
+            self._held.pop(assignment.exec_id, None)
         else:
-            self._report(assignment, died(assignment, code))
+            self._report(assignment, told)
 
     def _kill_overdue(self, now: float) -> None:
         for child in self._staff.children:
+            if (what := child.overdue_check(now)) and (current := child.current):
+                child.interrupt(current, hung(child.running[current], what), now)
             child.kill_if_overdue(now)
 
     def _keep_going(self) -> None:

@@ -1,12 +1,14 @@
 """A warm worker process: imports the user's code once and runs executions until it is told to go.
 
-    python -m servo.worker.process SOCKET COUNT
+    python -m servo.worker.process SOCKET TESTAMENT OUTPUT
 
 Started by a pool and connected to it by a socket, over which it is told where everything is; when
-the pool is gone, so is the worker, with everything that user code has started. It counts in shared
-memory what it has begun (see `servo.worker.begun`).
+the pool is gone, so is the worker, with everything that user code has started. The pool has the
+other two files as well, and learns from them what the worker can no longer say if it dies (see
+`servo.worker.testament`).
 """
 
+import faulthandler
 import logging
 import os
 import select
@@ -14,6 +16,7 @@ import signal
 import socket
 import sys
 import threading
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -21,7 +24,8 @@ from typing import Any
 
 import msgspec
 
-from servo.errors import ServoError
+from servo.core.events.tasks import TaskOutcome
+from servo.errors import Invalid, ServoError
 from servo.ledger.paths import Paths
 from servo.runtime.system import SystemClock
 from servo.sdk.environment import set_environment
@@ -29,14 +33,18 @@ from servo.sdk.redaction import hidden
 from servo.sdk.secrets import set_secrets
 from servo.storage.from_url import store_from_url
 from servo.worker.asset_log import asset_log
-from servo.worker.begun import Begun
 from servo.worker.calls import Calls
 from servo.worker.capture import Capture
+from servo.worker.check_limits import tell_limits
 from servo.worker.hooking import Hooks
 from servo.worker.loader import load_project
-from servo.worker.messages import Broken, Frames, Ready, Work, frame, framed, to_worker
+from servo.worker.messages import Broken, Done, Frames, Ready, frame, framed, sendable, to_worker
+from servo.worker.offspring import MARK, kill_marked
 from servo.worker.outputs import OutputStore
-from servo.worker.run_task import Runner, print_error
+from servo.worker.run_task import Runner, failed, message_of, print_error
+from servo.worker.stopping import STOPPED, Interrupted, is_from_outside
+from servo.worker.testament import Testament
+from servo.worker.tidying import Tidying
 
 RECEIVE_BYTES = 1 << 16
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
@@ -74,18 +82,18 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     pool = socket.socket(fileno=int(sys.argv[1]))
     pool.set_inheritable(False)
-    begun = _count(int(sys.argv[2]))
+    testament, output = (_inherited(number) for number in sys.argv[2:4])
+    faulthandler.enable(testament, all_threads=False)
     os.register_at_fork(after_in_child=pool.close)
-    threading.Thread(target=die_with, args=(pool.fileno(),), daemon=True).start()
+    ends = (pool.fileno(), os.environ.get(MARK, ""))
+    threading.Thread(target=die_with, args=ends, daemon=True).start()
     try:
         setting = _told(pool)
-        return 0 if setting is None else _work_for(pool, setting, begun)
-    except (Interrupted, BrokenPipeError, ConnectionResetError):
-        return 0  # the pool is gone, or knows what was running and starts another process
-
-
-class Interrupted(BaseException):
-    """The pool asked for the execution to stop; not for user code to catch as an `Exception`."""
+        return 0 if setting is None else _work_for(pool, setting, Testament(testament), output)
+    except Interrupted:
+        return STOPPED
+    except (BrokenPipeError, ConnectionResetError):
+        return 0  # the pool is gone
 
 
 def framed_setting(setting: Setting) -> bytes:
@@ -103,24 +111,27 @@ def _told(pool: socket.socket) -> Setting | None:
     return None
 
 
-def _count(fd: int) -> Begun:
-    begun = Begun(fd)
-    os.close(fd)
-    return begun
+def _inherited(number: str) -> int:
+    """A file that the pool has passed on, and that goes no further."""
+    os.set_inheritable(int(number), False)
+    return int(number)
 
 
-def _work_for(pool: socket.socket, setting: Setting, begun: Begun) -> int:
+def _work_for(pool: socket.socket, setting: Setting, testament: Testament, output: int) -> int:
+    hidden().before_first(testament.has_secrets)
+    tell_limits(testament.limit)
     try:
-        runner = _runner(setting)
+        runner = _runner(setting, output)
     except ServoError as error:
-        pool.sendall(frame(Broken(message=hidden().text(str(error)))))
+        pool.sendall(frame(Broken(message=sendable(hidden().text(str(error))))))
         return 1
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - user code is imported here
-        pool.sendall(frame(Broken(message=hidden().text(f"{type(error).__name__}: {error}"))))
+    except BaseException as error:
+        if is_from_outside(error):
+            raise
+        pool.sendall(frame(Broken(message=message_of(error))))
         return 1
     pool.sendall(frame(Ready(pid=os.getpid())))
-    serve(pool, runner, begun)
-    return 0
+    return serve(pool, runner, testament)
 
 
 _asked_to_stop = threading.Event()
@@ -131,25 +142,25 @@ def _interrupt(*_: object) -> None:
     raise Interrupted
 
 
-def die_with(pool: int) -> None:
-    """End this process and its group when the pool is gone, whatever user code is doing."""
+def die_with(pool: int, mark: str = "") -> None:
+    """End this process and all it started when the pool is gone, whatever user code is doing."""
     poll = select.poll()
     poll.register(pool, 0)
-    while not any(events & select.POLLHUP for _, events in poll.poll()):
-        pass
+    poll.poll()  # nothing is asked for, so it tells of the end alone
+    kill_marked(mark)
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)
     os._exit(1)
 
 
-def _runner(setting: Setting) -> Runner:
+def _runner(setting: Setting, output: int) -> Runner:
     clock = SystemClock()
     set_environment(os.environ)
     project = load_project(setting.code, Path(setting.folder), as_dagster=setting.as_dagster)
     set_secrets(project.secrets)
     paths = Paths(setting.tenant, setting.workspace)
     store = store_from_url(setting.store, clock=clock)
-    capture = Capture(store, paths, clock)
+    capture = Capture(store, paths, clock, output)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
     log = asset_log()
     outputs = OutputStore(store, paths)
@@ -173,20 +184,37 @@ def open_instance(setting: Setting) -> Any:
     return made.of_store(setting.store, tenant=tenant, workspace=workspace)
 
 
-def serve(pool: socket.socket, runner: Runner, begun: Begun) -> None:
-    """Run what the pool sends, one after the other, until the pool hangs up."""
-    frames = Frames(to_worker)
+def serve(pool: socket.socket, runner: Runner, testament: Testament) -> int:
+    """Run what the pool sends, one after the other, until the pool hangs up; the exit code."""
+    frames, tidying = Frames(to_worker), Tidying()
     while data := pool.recv(RECEIVE_BYTES):
-        for message in frames.feed(data):
-            if _asked_to_stop.is_set():
-                return  # user code swallowed it
-            if isinstance(message, Work):
-                begun.one_more()
-                pool.sendall(frame(runner.run(message)))
+        for work in frames.feed(data):
+            testament.one_more()
+            done = runner.run(work)
+            stopped = _asked_to_stop.is_set()  # and user code made something else of it
+            if not stopped or done.outcome is not TaskOutcome.FAILED:
+                pool.sendall(_framed(done))
+            if stopped:
+                return STOPPED
+            tidying.tidy()
+    return 0
+
+
+def _framed(done: Done) -> bytes:
+    """How an execution ended, as bytes; what user code put into it may not be sendable."""
+    try:
+        return frame(done)
+    except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for the end
+        told = Invalid(f"what it told cannot be sent: {error}", remedy="tell plain values and text")
+        return frame(failed(done.exec_id, told))
 
 
 if __name__ == "__main__":
-    _code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(_code)  # threads that user code left behind do not keep the pool waiting
+    _code = 1
+    try:
+        _code = main()
+    finally:
+        for _stream in (sys.stdout, sys.stderr):
+            with suppress(ValueError, OSError, AttributeError):
+                _stream.flush()
+        os._exit(_code)  # threads that user code left behind do not keep the pool waiting

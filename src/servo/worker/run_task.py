@@ -1,8 +1,10 @@
 """One execution, from the grant to how it ended."""
 
+import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
@@ -15,8 +17,9 @@ from servo.worker.calls import Calls
 from servo.worker.checking import FOUND
 from servo.worker.discretion import discreet
 from servo.worker.hooking import Hooks
-from servo.worker.messages import Done, Work
+from servo.worker.messages import Done, Work, sendable
 from servo.worker.metering import Meter
+from servo.worker.stopping import end_if_forked, is_from_outside
 
 MAX_DETAIL = 16_000
 MAX_MESSAGE = 8_000
@@ -41,27 +44,36 @@ class Runner:
         self._hooks = hooks
         self._before = before
         self._after = after
+        self._pid = os.getpid()
 
     def run(self, work: Work) -> Done:
         """Run user code; whatever it does comes back as how the execution ended."""
         meter = Meter(self._clock)
         key = self._calls.keys.get(work.asset_key)
-        raised: Exception | None = None
+        raised: BaseException | None = None
         if self._before is not None:
             self._before(work)
         try:
             done = _unknown(work) if key is None else self._calls.run(work, key)
-        except Exception as error:  # noqa: BLE001 - user code raises what it likes
-            raised, done = error, failed(work.exec_id, error)
+        except BaseException as error:
+            end_if_forked(self._pid)
             if self._on_error is not None:
                 self._on_error(work.task_key, error)
+            if is_from_outside(error):
+                self._keep(work)
+                raise
+            raised, done = error, failed(work.exec_id, error)
+        end_if_forked(self._pid)
         if self._hooks is not None and key is not None:
             self._hooks.after(work, key, done, raised)
         done = discreet(done, hidden())
-        if self._after is not None:
-            self._after(work)
+        self._keep(work)
         cost = meter.cost()
         return done if cost is None else msgspec.structs.replace(done, cost=cost)
+
+    def _keep(self, work: Work) -> None:
+        if self._after is not None:
+            self._after(work)
 
 
 def failed(exec_id: str, error: BaseException) -> Done:
@@ -79,31 +91,32 @@ def failed(exec_id: str, error: BaseException) -> Done:
         outcome=TaskOutcome.FAILED,
         error=TaskError(
             code="ServoError" if isinstance(error, ServoError) else "UserCodeException",
-            message=_message(error),
+            message=message_of(error),
             types=tuple(_names(error)),
             retriable=retriable,
             max_attempts=most,
             detail=_trimmed(error),
         ),
         retry_after_ms=retry_after,
-        checks=getattr(error, FOUND, ()),
+        checks=vars(error).get(FOUND, ()),
     )
 
 
 def print_error(task_key: str, error: BaseException) -> None:
     """Put what user code raised where what it printed goes: people look there first."""
     del task_key
-    sys.stderr.write(_trimmed(error))
+    with suppress(ValueError, OSError, AttributeError):  # it may have closed or replaced it
+        sys.stderr.write(_trimmed(error))
 
 
-def _message(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """What an exception says, in what JSON and people can take."""
     try:
         text = f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001 - its __str__ is user code
         text = type(error).__name__
     # Hidden before it is cut: half a secret would not be found.
-    return hidden().text(text)[:MAX_MESSAGE].encode(errors="replace").decode()
+    return sendable(hidden().text(text)[:MAX_MESSAGE])
 
 
 def _names(error: BaseException) -> list[str]:
@@ -116,7 +129,7 @@ def _trimmed(error: BaseException) -> str:
     frames = traceback.TracebackException.from_exception(error)
     own = [frame for frame in frames.stack if "/servo/worker/" not in frame.filename]
     frames.stack = traceback.StackSummary.from_list(own)
-    text = hidden().text("".join(frames.format())).encode(errors="replace").decode()
+    text = sendable(hidden().text("".join(frames.format())))
     return text if len(text) <= MAX_DETAIL else f"{text[:MAX_DETAIL]}\n…"
 
 

@@ -25,6 +25,7 @@ from servo.runtime.service import Service, World
 from servo.worker.backfill_view import Backfill, in_state
 from servo.worker.pool import Pool
 from servo.worker.process import Setting
+from servo.worker.recovering import give_back
 from servo.worker.registry import at_work, registry_folder
 from servo.worker.requesting import Requests, with_config
 from servo.worker.waiting import Waiting
@@ -84,10 +85,10 @@ class Session:
         return made(store=self._world.store, paths=self.paths, salt=self._requests.salt())
 
     def __enter__(self) -> "Session":
-        self.pool.start()
         try:
+            self.pool.start()
             self.service.start()
-            self.pool.recover(self.service.engine.state)
+            give_back(self.service, self.pool.name)
             self.pool.wait()
         except BaseException:
             self.__exit__()
@@ -99,6 +100,7 @@ class Session:
             self.triggers.stop()
         self.pool.stop()
         self.service.stop()
+        self.pool.sign_off()
 
     # --- what can be asked of it --------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 import base64
 import json
+import sys
+import threading
 from collections.abc import Callable
 from urllib.parse import quote, quote_plus, urlencode
 
@@ -114,3 +116,36 @@ def test_of_very_many_values_the_last_are_hidden() -> None:
     hide = hiding(*(f"secret-{n:05d}" for n in range(2_000)))
     assert hide.text("secret-01999 secret-01000") == "*** ***"
     assert hide.text("secret-00001") == "secret-00001"
+
+
+def test_a_value_is_hidden_while_another_thread_looks_for_those_before() -> None:
+    made, over = Redaction(), threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            made.data(b"nothing")
+
+    looking = threading.Thread(target=look)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    looking.start()
+    try:
+        for number in range(200):
+            value = f"secret {number}"
+            made.add(value)
+            assert made.text(value) == STARS
+    finally:
+        over.set()
+        looking.join()
+        sys.setswitchinterval(interval)
+
+
+def test_somebody_is_told_before_the_first_value_is_known() -> None:
+    made = Redaction()
+    told: list[bool] = []
+    made.before_first(lambda: told.append(bool(made)))
+    made.add("abc")  # too short to be hidden
+    assert told == []
+    made.add("a secret")
+    made.add("another secret")
+    assert told == [False]

@@ -551,6 +551,25 @@ def test_rows_are_compared_with_what_an_io_manager_has(tmp_path: Path) -> None:
     assert (states, len(shelf.held["many"])) == ([True, False, True], 6)
 
 
+def test_a_query_reads_what_an_io_manager_has_of_another_asset(tmp_path: Path) -> None:
+    @asset(io_manager_key="shelf")
+    def customers() -> list[dict[str, int]]:
+        return [{"id": 1}]
+
+    @asset(deps=[customers])
+    def purchases() -> list[dict[str, int]]:
+        return [{"customer": 1}]
+
+    known = checks.sql(
+        purchases, "select count(*) = 0 from purchases where customer not in (from customers)"
+    )
+    result = run(tmp_path, customers, purchases, known, resources={"shelf": Shelf()})
+    assert (result.success, [row.message for row in rows(tmp_path)]) == (
+        True,
+        ["the query says yes"],
+    )
+
+
 @pytest.mark.parametrize("policy", ["as_declared", "quarantine"])
 def test_what_a_check_refuses_is_not_handed_to_an_io_manager(policy: str) -> None:
     shelf = Shelf()

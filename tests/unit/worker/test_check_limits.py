@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from servo import asset, asset_check, checks, materialize
-from servo.worker.check_limits import TookTooLong, limited
+from servo import InputContext, IOManager, OutputContext, asset, asset_check, checks, materialize
+from servo.runtime.system import SystemClock
+from servo.worker.check_limits import TookTooLong, limited, tell_limits
 
 
 def on_main(call: Callable[[], Any]) -> Any:
@@ -140,13 +141,65 @@ def test_a_check_that_takes_too_long_has_failed(place: Callable[..., Any], block
         assert "took longer than 0.05 s" in next(iter(result.failures.values()))
 
 
-def test_a_query_that_takes_too_long_is_interrupted() -> None:
+QUERIES = {
+    "computes": "select sum(a.range * b.range) > 0 from range(2000000) a, range(100000) b",
+    "streams": "select true from range(1000000000000) a where a.range % 7 = 9",
+    "reads the table": "select count(*) > 0 from asset a, asset b, asset c "
+    "where a.id * b.id * c.id % 7 = 9",
+    "goes round": "with recursive t(n) as (select 1 union all select n + 1 from t where n < 1e10) "
+    "select count(*) > 0 from t",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("query", QUERIES.values(), ids=list(QUERIES))
+def test_a_query_that_takes_too_long_is_interrupted(place: Callable[..., Any], query: str) -> None:
     @asset
+    def orders() -> list[dict[str, int]]:
+        return [{"id": number} for number in range(2000)]
+
+    slow = checks.sql(orders, query, timeout=0.2, blocking=True)
+    result = place(lambda: materialize([orders, slow], raise_on_error=False))
+    assert "took longer than 0.2 s" in next(iter(result.failures.values()))
+    assert nobody_is_left()
+
+
+def test_a_query_whose_tables_never_arrive_is_given_up_on_any_thread() -> None:
+    class Stuck(IOManager):
+        def handle_output(self, context: OutputContext, obj: Any) -> None:
+            del context, obj
+
+        def load_input(self, context: InputContext) -> Any:
+            del context
+            forever()
+
+    @asset(io_manager_key="stuck")
+    def customers() -> int:
+        return 1
+
+    @asset(deps=[customers])
     def orders() -> list[dict[str, int]]:
         return [{"id": 1}]
 
-    query = "select sum(a.range * b.range) > 0 from range(2000000) a, range(100000) b"
-    slow = checks.sql(orders, query, timeout=0.2, blocking=True)
-    result = materialize([orders, slow], raise_on_error=False)
+    slow = checks.sql(orders, "select count(*) > 0 from customers", timeout=0.2, blocking=True)
+    result = elsewhere(
+        lambda: materialize(
+            [customers, orders, slow], resources={"stuck": Stuck()}, raise_on_error=False
+        )
+    )
     assert "took longer than 0.2 s" in next(iter(result.failures.values()))
     assert nobody_is_left()
+
+
+def test_somebody_outside_is_told_what_runs_and_until_when() -> None:
+    told: list[tuple[float, str]] = []
+    tell_limits(lambda until, what: told.append((until, what)))
+    try:
+        before = SystemClock().monotonic()
+        assert limited(5, lambda: len(told), "the check a of b") == 1
+        (until, what), over = told
+    finally:
+        tell_limits(lambda _until, _what: None)
+    assert what == "the check a of b"
+    assert before + 5 <= until <= before + 6
+    assert over == (0.0, "")

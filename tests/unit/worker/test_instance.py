@@ -29,7 +29,7 @@ from servo.runtime.service import Service, World
 from servo.runtime.system import SystemEntropy
 from servo.sdk.results import AssetMaterialization, AssetObservation
 from servo.testing.workspaces import StoredStory
-from servo.worker import instance as module
+from servo.worker import instance_changes as module
 from servo.worker.instance_records import shown_partition
 from servo.worker.registry import Registered, registry_folder
 
@@ -325,3 +325,13 @@ def test_a_store_that_machines_share_is_changed_through_the_inbox(
         monkeypatch.setattr(module, "SEQUENCED_WITHIN", 20)
         instance.add_dynamic_partitions("regions", ["south"])
     assert set(instance.get_dynamic_partitions("regions")) == {"north", "south"}
+
+
+def test_a_run_within_a_run_leaves_changes_to_the_outer_leader() -> None:
+    instance = ServoInstance.ephemeral()
+    with Service(instance.world, instance.paths) as outer, instance.led_by(outer):
+        with instance.led_by(outer):
+            instance.add_dynamic_partitions("regions", ["north"])
+        before = outer.engine.state.seq
+        instance.add_dynamic_partitions("regions", ["south"])
+        assert outer.engine.state.seq == before + 1

@@ -42,7 +42,7 @@ from servo.errors import Invalid, NotFound
 from servo.sdk.metadata import TableColumnConstraints, decode_metadata
 from servo.worker.pipes.handler import PipesMessageHandler
 from servo.worker.pipes.session import context_data
-from servo.worker.process import Interrupted
+from servo.worker.stopping import Interrupted
 
 ORDERS = AssetKey(["shop", "orders"])
 

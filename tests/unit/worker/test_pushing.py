@@ -10,13 +10,14 @@ from servo.core.events.sensors import SensorMessageReceived, SensorMode, SensorU
 from servo.errors import Invalid, NotFound
 from servo.projection.time_travel import snapshot_at
 from servo.worker.instance import NOW
+from servo.worker.instance_changes import Changes
 from servo.worker.pushing import INLINE_BYTES, MESSAGES_PER_BATCH, as_json, in_batches, message
 
 
 @pytest.fixture
 def instance() -> ServoInstance:
     made = ServoInstance.ephemeral()
-    made._commit(  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - as a deployment does
+    Changes(made.world, made.paths, address="", alone=True).commit(  # as a deployment does
         SensorUpserted(sensor_id="arrived", mode=SensorMode.PUSH), SensorUpserted(sensor_id="polls")
     )
     return made

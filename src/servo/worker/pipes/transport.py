@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from servo.worker.pipes.handler import PipesMessageHandler
 
@@ -137,7 +137,7 @@ def _hand_over(line: bytes, handler: PipesMessageHandler) -> None:
     with suppress(ValueError):
         message = json.loads(line)
     if isinstance(message, dict):
-        handler.handle_message(message)  # pyright: ignore[reportUnknownArgumentType]
+        handler.handle_message(cast("Params", message))
     else:
         shown = line[:200].decode(errors="replace")
         handler.report_pipes_framework_message(f"this is no message: {shown}")

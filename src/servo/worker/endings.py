@@ -1,0 +1,92 @@
+"""How executions end otherwise than by their own report, as the ledger is told."""
+
+import signal
+
+from servo.core.events.tasks import TaskError, TaskFinished, TaskOutcome
+from servo.core.state.rows.execution import TaskRow
+from servo.runtime.workers import Assignment
+from servo.worker.child import Child
+from servo.worker.last_words import keep_last_words, place_of, without_our_own
+from servo.worker.process import Setting
+from servo.worker.stopping import STOPPED
+
+
+def ended_within(
+    setting: Setting, child: Child, assignment: Assignment, code: int
+) -> TaskFinished | None:
+    """How an execution ended whose process ended while it ran; None if nobody wants to know.
+
+    What it printed until then is kept.
+    """
+    printed, crash = child.last_words()
+    keep_last_words(setting, assignment, printed, without_our_own(crash))
+    if child.interrupted or code == STOPPED:
+        return stopped(child, assignment)
+    return died(assignment, code, place_of(crash, setting.folder))
+
+
+def stopped(child: Child, assignment: Assignment) -> TaskFinished | None:
+    """How an execution ended that was asked to stop; None if nobody wants to know.
+
+    Who stops a service may ask all of its processes at once (systemd does), and then workers may
+    hear of it before their pool.
+    """
+    return child.report if assignment.exec_id == child.target else interrupted(assignment)
+
+
+def finished(
+    assignment: Assignment, outcome: TaskOutcome, error: TaskError | None = None
+) -> TaskFinished:
+    """An execution ended otherwise than by its own report."""
+    return TaskFinished(
+        run_id=assignment.run_id,
+        task_key=assignment.task_key,
+        attempt_id=assignment.attempt_id,
+        exec_id=assignment.exec_id,
+        outcome=outcome,
+        error=error,
+        retry_after_ms=0 if outcome is TaskOutcome.INTERRUPTED else None,
+    )
+
+
+def interrupted(assignment: Assignment) -> TaskFinished:
+    """An execution was stopped, or never began, and is to be done again."""
+    return finished(assignment, TaskOutcome.INTERRUPTED)
+
+
+def lost(row: TaskRow) -> TaskFinished:
+    """An execution that was granted and that nobody runs."""
+    return TaskFinished(
+        run_id=row.run_id,
+        task_key=row.task_key,
+        attempt_id=row.attempt_id,
+        exec_id=row.exec_id,
+        outcome=TaskOutcome.INTERRUPTED,
+        retry_after_ms=0,
+    )
+
+
+def died(assignment: Assignment, code: int, place: str = "") -> TaskFinished:
+    """An execution whose process ended by itself, and where in its code if that is known."""
+    where = f" in {place}" if place else ""
+    often = "; the system does that when memory runs out" if -code == signal.SIGKILL else ""
+    message = f"the worker process ended with {how(code)}{where}{often}"
+    return finished(assignment, TaskOutcome.FAILED, TaskError(code="WorkerDied", message=message))
+
+
+def hung(assignment: Assignment, what: str) -> TaskFinished:
+    """An execution that was ended because a check of it could not be stopped otherwise."""
+    message = (
+        f"{what} took longer than its timeout and could not be interrupted, "
+        "so its process was ended"
+    )
+    error = TaskError(code="CheckHung", message=message, retriable=False)
+    return finished(assignment, TaskOutcome.FAILED, error)
+
+
+def how(code: int) -> str:
+    """How a process ended, in words."""
+    try:
+        return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    except ValueError:
+        return f"signal {-code}"

@@ -1,0 +1,45 @@
+"""Finding the assets in a file or a module, and saying what is wrong there."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from servo.errors import Invalid
+from servo.worker.loader import load_module
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("raise ValueError('no')", "ValueError: no"),
+        ("raise SystemExit(2)", "SystemExit: 2"),
+        ("raise type('Own', (BaseException,), {})('not an Exception')", "Own: not an Exception"),
+        ("import nothing_of_this_name", "ModuleNotFoundError: "),
+    ],
+)
+@pytest.mark.parametrize("dotted", [False, True])
+def test_whatever_a_file_raises_is_told_with_its_line(
+    tmp_path: Path, line: str, told: str, dotted: bool
+) -> None:
+    name = f"rough_{abs(hash((line, dotted)))}"
+    file = tmp_path / f"{name}.py"
+    file.write_text(f"x = 1\n{line}\n")
+    target = name if dotted else file.name
+    place = re.escape(f"({file}:2)")
+    try:
+        with pytest.raises(Invalid, match=f"{target} cannot be imported: {told}.*{place}"):
+            load_module(target, tmp_path)
+        assert name not in sys.modules
+    finally:
+        sys.path.remove(str(tmp_path))
+
+
+def test_ctrl_c_while_a_file_is_imported_is_ctrl_c(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("raise KeyboardInterrupt\n")
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            load_module("slow.py", tmp_path)
+    finally:
+        sys.path.remove(str(tmp_path))
