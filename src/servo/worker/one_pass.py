@@ -70,7 +70,7 @@ def _due(state: State, now: datetime) -> Outlook:
     if can_go_on(state, now):
         return Outlook(why="tasks can go on")
     timetable = Timetable()
-    timetable.look(state)
+    _ = timetable.look(state)
     if ticking := timetable.due(now):
         return Outlook(why=f"schedules are due: {', '.join(ticking[:5])}")
     if open_ := backfills.reconcile(state):

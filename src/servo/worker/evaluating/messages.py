@@ -86,6 +86,7 @@ class Evaluated(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated", omit
     """What an evaluation came to: runs, or why there are none; or what went wrong.
 
     `more` is set by a sensor that has seen more than it was told of, and is to be asked at once.
+    `unasked` is set if there was nobody to ask: the code cannot be imported.
     """
 
     runs: tuple[AskedRun, ...] = ()
@@ -94,6 +95,7 @@ class Evaluated(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated", omit
     cursor: str | None = None
     more: bool = False
     error: str = ""
+    unasked: bool = False
 
 
 class EvaluatedMany(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated-many"):

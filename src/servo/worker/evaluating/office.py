@@ -59,7 +59,7 @@ class Office:
             try:
                 evaluator = self._take()
             except Silent as silence:
-                return Evaluated(error=str(silence))
+                return Evaluated(error=str(silence), unasked=True)
             try:
                 answer = evaluator.ask(question, seconds)
             except Silent as silence:

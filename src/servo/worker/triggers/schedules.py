@@ -7,6 +7,7 @@ decides about are evaluated many at a time.
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -19,10 +20,12 @@ from servo.core.state.state import State
 from servo.errors import Unavailable
 from servo.worker.evaluating.messages import Evaluated, EvaluatedMany, Tick, Ticks
 from servo.worker.evaluating.schedules import tick_id
-from servo.worker.triggers.host import Means
+from servo.worker.triggers.host import MOST_SAID, Means
 
 EVALUATE_SECONDS = 60.0
 PLAIN_AT_ONCE = 100
+_LOST = ("schedule_paused", "tick_passed", "tick_not_due", "unknown_schedule")
+"""How refusals begin that need no record: of the tick itself, not of a run of it."""
 
 Seen = tuple[ScheduleDefinitionRow, ScheduleStateRow]
 
@@ -68,7 +71,8 @@ class Schedules:
         return self._timetable.next_due()
 
     def _due(self, state: State, now: datetime) -> list[Seen]:
-        self._timetable.look(state)
+        for name, error in self._timetable.look(state):
+            self._means.say(f"schedule {name}: {error}")
         rows, states = state.schedules.rows, state.schedule_state.rows
         return [(rows[name], states[name]) for name in self._timetable.due(now)]
 
@@ -79,17 +83,24 @@ class Schedules:
         found = [tick for seen in schedules for tick in self._pass_over(seen, now)]
         for start in range(0, len(found), PLAIN_AT_ONCE):
             ticks = found[start : start + PLAIN_AT_ONCE]
-            asked = Ticks(ticks=tuple(tick.question for tick in ticks))
-            answer = self._means.office.ask(asked, EVALUATE_SECONDS)
-            if not isinstance(answer, EvaluatedMany):
-                raise Unavailable(answer.error, remedy="the ticks stay due and are tried again")
-            self._commit(list(zip(ticks, answer.answers, strict=True)))
+            answer = self._ask(Ticks(ticks=tuple(tick.question for tick in ticks)))
+            if isinstance(answer, EvaluatedMany):
+                self._commit(list(zip(ticks, answer.answers, strict=True)))
+                continue
+            for tick in ticks:  # nobody knows on which of them there was no answer
+                self._commit([(tick, self._ask(tick.question))])
 
     def _decide(self, seen: Seen, now: datetime) -> None:
         """The ticks of a schedule that user code decides about, one after the other."""
         for tick in self._pass_over(seen, now):
-            answer = self._means.office.ask(tick.question, EVALUATE_SECONDS)
-            self._commit([(tick, answer)])
+            self._commit([(tick, self._ask(tick.question))])
+
+    def _ask(self, question: Tick | Ticks) -> Any:
+        """An answer. While the code cannot be imported there is none, and ticks stay due."""
+        answer = self._means.office.ask(question, EVALUATE_SECONDS)
+        if isinstance(answer, Evaluated) and answer.unasked:
+            raise Unavailable(answer.error, remedy="the ticks stay due and are tried again")
+        return answer
 
     def _pass_over(self, seen: Seen, now: datetime) -> list[DueTick]:
         """Record what was missed; the ticks that are to be made."""
@@ -102,14 +113,11 @@ class Schedules:
 
     def _commit(self, evaluated: Sequence[tuple[DueTick, Evaluated]]) -> None:
         sent = [
-            (tick, self._means.submit("tick", ticked(tick, answer))) for tick, answer in evaluated
+            (tick, self._means.send("tick", ticked(tick, answer))) for tick, answer in evaluated
         ]
-        for tick, future in sent:
-            answer = future.result(30)
-            if not answer.applied:
-                # Either the tick itself is over, and this is refused too; or a run of it cannot
-                # be, and the tick is put on record without.
-                failed = Evaluated(error=f"refused: {answer.reason}")
+        for tick, batch in sent:
+            if refused := batch.refusal(_LOST):  # a run of it cannot be: it is recorded without
+                failed = Evaluated(error=refused)
                 _ = self._means.commit("tick-refused", ticked(tick, failed))
 
 
@@ -126,7 +134,7 @@ def ticked(tick: DueTick, answer: Evaluated, *, manual: str = "") -> list[Event]
         asset_selection=definition.asset_selection,
         partition_selection=() if first is None else first.partition_selection,
         status=TickStatus.FAILED if answer.error else status,
-        message=answer.error or answer.skipped,
+        message=(answer.error or answer.skipped)[:MOST_SAID],
         run_key=None if first is None else first.run_key,
         request_fingerprint=None if first is None else first.request_fingerprint,
         manual=bool(manual),

@@ -11,7 +11,6 @@ the others wait for the timeouts of those before them, and for no longer.
 """
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 from datetime import datetime, timedelta
 
 import msgspec
@@ -26,7 +25,7 @@ from servo.controllers.sensors import (
 )
 from servo.core.declared import KIND_LABEL
 from servo.core.events.assets import DynamicPartitionsChanged
-from servo.core.events.envelope import Answer, Event
+from servo.core.events.envelope import Event
 from servo.core.events.sensors import (
     PollTrigger,
     PushTrigger,
@@ -40,16 +39,11 @@ from servo.core.state.rows.automation import (
     SensorStateRow,
 )
 from servo.core.state.state import State
-from servo.errors import Invalid
 from servo.worker.evaluating.messages import Arrived, Evaluated, EvaluatedMany, Look, Message
-from servo.worker.triggers.host import Means
+from servo.worker.triggers.host import MOST_SAID, Means
 
 SENSORS_AT_ONCE = 4
 MESSAGES_AT_ONCE = 250
-COMMIT_SECONDS = 30
-MOST_SAID = 4_000
-"""Characters of what a sensor says that are recorded."""
-
 ANSWER_SECONDS = 5.0
 """What an evaluator gets on top of a timeout, to answer about the messages before."""
 
@@ -158,18 +152,11 @@ class Sensors:
         ):
             return False
         head = PollTrigger(poll_epoch=epoch)
-        sent = self._send("look", evaluated(seen, question.eval_id, head, answer))
-        if refused := _refusal(sent):
+        sent = self._means.send("look", evaluated(seen, question.eval_id, head, answer))
+        if refused := sent.refusal(_LOST):
             failed = evaluated(seen, question.eval_id, head, Evaluated(error=refused))
             _ = self._means.commit("look-refused", failed)
-        return answer.more and not isinstance(sent, Invalid) and sent.result().applied
-
-    def _send(self, name: str, events: list[Event]) -> "Future[Answer] | Invalid":
-        """Send a batch on its way; what is wrong with it, if it cannot go there."""
-        try:
-            return self._means.submit(name, events)
-        except Invalid as error:
-            return error
+        return answer.more and sent.applied
 
     def _ask(self, seen: Seen, question: Look) -> Evaluated:
         row = seen.row
@@ -214,24 +201,16 @@ class Sensors:
         answers: Sequence[Evaluated],
     ) -> None:
         pairs = list(zip(rows, answers, strict=False))
-        sent = [(row, self._send("message", answered(seen, row, answer))) for row, answer in pairs]
+        sent = [
+            (row, self._means.send("message", answered(seen, row, answer))) for row, answer in pairs
+        ]
         for row, batch in sent:
-            if refused := _refusal(batch):
+            if refused := batch.refusal(_LOST):
                 failed = answered(seen, row, Evaluated(error=refused))
                 _ = self._means.commit("message-refused", failed)
 
 
 # --- what is asked, and what is recorded ----------------------------------------------------------
-
-
-def _refusal(sent: "Future[Answer] | Invalid") -> str:
-    """Why a batch was refused, if that is to be recorded."""
-    if isinstance(sent, Invalid):
-        return f"refused: {sent}"
-    answer = sent.result(COMMIT_SECONDS)
-    if answer.applied or answer.reason.startswith(_LOST):
-        return ""
-    return f"refused: {answer.reason}"
 
 
 def epoch_of(seen: Seen) -> int:
