@@ -141,7 +141,7 @@ def outline(backfilled: Backfilled, asked: Asked, known: Standing) -> Outline:
         assets=tuple(key.canonical() for key in backfilled.assets),
         partitions=tuple(str(key) for key in keys),
         typed=typed,
-        chunk_size=_checked_size(size, typed),
+        chunk_size=_checked_size(size, typed, asked.labels),
         concurrency=1 if linked else asked.concurrency,
         linked=linked,
         materialized=made,
@@ -291,10 +291,13 @@ def _check_numbers(asked: Asked) -> None:
             )
 
 
-def _checked_size(size: int, typed: Sequence[str]) -> int:
-    """A chunk must fit into an event."""
+def _checked_size(size: int, typed: Sequence[str], labels: Mapping[str, str]) -> int:
+    """A chunk must fit into an event, with the tags of its backfill."""
     longest = max((len(key) for key in typed), default=0) + 3
-    most = MAX_CHUNK_BYTES // longest
+    tags = sum(len(f"{name}{value}".encode()) + 6 for name, value in labels.items())
+    if tags + longest > MAX_CHUNK_BYTES:
+        raise Invalid(f"the tags are {tags:,} bytes", remedy="use fewer or shorter tags")
+    most = (MAX_CHUNK_BYTES - tags) // longest
     if min(size, len(typed)) > most:
         raise Invalid(
             f"a run of {min(size, len(typed))} partitions is too large",

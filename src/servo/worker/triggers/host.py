@@ -98,6 +98,10 @@ class Means:
         self._beside.append(made)
         return made
 
+    def now(self) -> datetime:
+        """The time. What is due is judged by the time of a look, which may stand still."""
+        return self._clock.now()
+
     def token(self) -> str:
         """Something that nobody has made before."""
         return self._entropy.token_bytes(6).hex()
