@@ -40,7 +40,8 @@ from servo.sdk.triggers import declared
 from servo.testing.clock import ManualClock
 from servo.worker.evaluating.desk import Desk, Records, Surroundings
 from servo.worker.evaluating.history import Place
-from servo.worker.evaluating.messages import Arrived, Evaluated, Look, Message
+from servo.worker.evaluating.messages import Arrived, Evaluated, Look, Message, answers
+from servo.worker.evaluating.process import as_sent
 from servo.worker.evaluating.sensors import evaluate_messages, evaluate_sensor
 from servo.worker.evaluating.watching import GIVE_UP_AFTER
 from servo.worker.triggers.sensors import status_of
@@ -72,7 +73,8 @@ class Asks:
     """Asks sensors of a project what they want, one question after the other."""
 
     def __init__(self, instance: ServoInstance, *sensors: Any, **fields: Any) -> None:
-        project = Definitions([orders, total, broken], sensors=sensors, **fields).project()
+        assets = [orders, total, broken, *fields.pop("assets", ())]
+        project = Definitions(assets, sensors=sensors, **fields).project()
         store, paths = instance.world.store, instance.paths
         around = Surroundings(
             clock=instance.world.clock,
@@ -211,6 +213,76 @@ def test_partitions_are_added_and_removed(instance: ServoInstance) -> None:
         DynamicPartitionsChanged(set_name="regions", added=("eu", "us")),
         DynamicPartitionsChanged(set_name="regions", removed=("uk",)),
     )
+
+
+def test_runs_of_partitions_that_come_in_the_same_evaluation_are_planned(
+    instance: ServoInstance,
+) -> None:
+    places = DynamicPartitionsDefinition(name="places")
+    instance.add_dynamic_partitions("places", ["old"])
+
+    @asset(partitions_def=places)
+    def visits() -> int:
+        return 1
+
+    @s(target=visits)
+    def found(context: Any) -> Any:
+        wanted = context.cursor.split(",")
+        return SensorResult(
+            run_requests=[RunRequest(run_key=key, partition_key=key) for key in wanted],
+            dynamic_partitions_requests=[
+                places.build_add_request(["rome", "a/b c,d"]),
+                places.build_delete_request(["old"]),
+            ],
+        )
+
+    asks = Asks(instance, found, assets=[visits])
+    answer = asks.look(cursor="rome")
+    assert answer.error == ""
+    [run] = answer.runs
+    assert [task.partition for task in run.planned.tasks] == ["partition=s:cm9tZQ"]
+    assert "has no partition 'oslo'" in asks.look(cursor="oslo").error
+    assert "has no partition 'old'" in asks.look(cursor="old").error, "it goes in this evaluation"
+
+
+def test_of_a_partition_that_comes_and_goes_at_once_the_last_word_counts(
+    instance: ServoInstance,
+) -> None:
+    places = DynamicPartitionsDefinition(name="places")
+    instance.add_dynamic_partitions("places", ["old"])
+
+    @s()
+    def found(context: Any) -> Any:
+        return SensorResult(
+            dynamic_partitions_requests=[
+                places.build_add_request(["new"]),
+                places.build_delete_request(["new", "old"]),
+                places.build_add_request(["old"]),
+            ]
+        )
+
+    changes = Asks(instance, found).look().dynamic
+    assert changes == (
+        DynamicPartitionsChanged(set_name="places", added=("new",)),
+        DynamicPartitionsChanged(set_name="places", removed=("new", "old")),
+        DynamicPartitionsChanged(set_name="places", added=("old",)),
+    )
+
+
+def test_what_is_no_text_is_told_as_such(instance: ServoInstance) -> None:
+    @s()
+    def lists(context: Any) -> Any:
+        name = b"bad\xff.csv".decode("utf-8", "surrogateescape")
+        if context.cursor == "raises":
+            raise ValueError(name)
+        return {"cursor": SensorResult(cursor=name), "reason": SkipReason(name)}[context.cursor]
+
+    asks = Asks(instance, lists)
+    assert "bad\\udcff.csv" in asks.look(cursor="raises").error
+    for case in ("raises", "cursor", "reason"):
+        answer = answers.decode(as_sent(asks.look(cursor=case)))
+        assert isinstance(answer, Evaluated)
+        assert "\\udcff" in answer.error
 
 
 def test_what_is_so_already_is_not_asked_for_again(instance: ServoInstance) -> None:

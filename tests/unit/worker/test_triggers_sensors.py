@@ -10,6 +10,7 @@ import pytest
 from servo.core.declared import KIND_LABEL
 from servo.core.events.assets import DynamicPartitionsChanged
 from servo.core.events.envelope import Batch, Event
+from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import PlanCreated, RunRequested, SensorSource
 from servo.core.events.sensors import (
     SensorEvalStatus,
@@ -180,6 +181,43 @@ def test_a_run_that_cannot_be_is_recorded_as_a_failure(host: Host) -> None:
     assert host.evals[0].status is SensorEvalStatus.FAILED
     assert host.evals[0].message.startswith("refused: the run id belongs to another run key")
     assert (host.row.cursor, len(host.service.engine.state.runs)) == (None, 0)
+
+
+def test_a_quota_that_refuses_a_run_is_the_reason_of_a_failure_and_keeps_the_cursor(
+    host: Host,
+) -> None:
+    host.tell(QuotaSet(max_daily_runs=1))
+    host.define()
+    host.office.say = lambda _: Evaluated(runs=(asked_run("a"), asked_run("b")), cursor="7")
+    host.look()
+    [row] = host.evals
+    assert (row.status, row.message) == (
+        SensorEvalStatus.FAILED,
+        "refused: quota: no more runs today",
+    )
+    assert (host.row.cursor, len(host.service.engine.state.runs)) == (None, 0)
+    host.tell(QuotaSet(max_daily_runs=2))
+    host.look(minutes=15)
+    assert (host.row.cursor, len(host.service.engine.state.runs)) == ("7", 2)
+
+
+def test_a_quota_that_refuses_the_run_of_a_message_is_recorded_and_the_message_waits(
+    host: Host,
+) -> None:
+    host.tell(QuotaSet(max_daily_runs=0))
+    host.define(mode=SensorMode.PUSH, labels={KIND_LABEL: "push"})
+    host.tell(SensorMessageReceived(sensor_id="s", message_id="m", payload="1"))
+    host.office.say = lambda _: EvaluatedMany(answers=(Evaluated(runs=(asked_run("a"),)),))
+    host.look()
+    [row] = host.evals
+    assert (row.status, row.message) == (
+        SensorEvalStatus.FAILED,
+        "refused: quota: no more runs today",
+    )
+    assert host.row.messages_waiting == 1
+    host.tell(QuotaSet(max_daily_runs=1))
+    host.look(minutes=1)
+    assert (host.row.messages_waiting, len(host.service.engine.state.runs)) == (0, 1)
 
 
 def under_another_id(run: AskedRun, *, run_id: str) -> AskedRun:

@@ -225,12 +225,20 @@ class _Changed:
 
     def get_dynamic_partitions(self, partitions_def_name: str) -> list[str]:
         """The keys of a set."""
-        keys = dict.fromkeys(self._instance.get_dynamic_partitions(partitions_def_name))
-        for change in self._changing:
-            if change.set_name == partitions_def_name:
-                keys |= dict.fromkeys(change.added)
-                keys = {key: None for key in keys if key not in change.removed}
-        return list(keys)
+        return list(as_they_will_be(self._instance, self._changing, partitions_def_name))
+
+
+def as_they_will_be(
+    instance: Any, changing: Sequence[DynamicPartitionsChanged], set_name: str
+) -> dict[str, None]:
+    """The keys of a set of dynamic partitions, once some have come and gone."""
+    keys = dict.fromkeys(instance.get_dynamic_partitions(set_name))
+    for change in changing:
+        if change.set_name == set_name:
+            keys |= dict.fromkeys(change.added)
+            for key in change.removed:
+                keys.pop(key, None)
+    return keys
 
 
 def _fingerprint(resolved: Resolved, request: RunRequest, labels: Mapping[str, str]) -> str:
@@ -250,9 +258,14 @@ def _fingerprint(resolved: Resolved, request: RunRequest, labels: Mapping[str, s
 def told(error: BaseException) -> str:
     """What went wrong, in one line, with its place in the user's own code and without secrets."""
     if isinstance(error, ServoError):
-        return hidden().text(str(error))
+        return _as_text(str(error))
     place = ""
     for frame in traceback.extract_tb(error.__traceback__):
         if "/servo/" not in frame.filename and not frame.filename.startswith("<"):
             place = f" ({PurePath(frame.filename).name}:{frame.lineno})"
-    return hidden().text(f"{type(error).__name__}: {error}{place}")
+    return _as_text(f"{type(error).__name__}: {error}{place}")
+
+
+def _as_text(words: str) -> str:
+    """Words without secrets, and without what is no text, such as names of files may hold."""
+    return hidden().text(words).encode(errors="backslashreplace").decode()

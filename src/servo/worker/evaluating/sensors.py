@@ -27,7 +27,7 @@ from servo.sdk.sensors import (
     SensorEvaluationContext,
 )
 from servo.sdk.triggers import find_sensor
-from servo.worker.evaluating.desk import SENSOR_LABEL, Desk, Trigger, told
+from servo.worker.evaluating.desk import SENSOR_LABEL, Desk, Trigger, as_they_will_be, told
 from servo.worker.evaluating.messages import (
     Arrived,
     AskedRun,
@@ -189,9 +189,8 @@ def _requested(
         desk, [_changed(sensor, one) for one in found.dynamic_partitions_requests or ()]
     )
     runs = [
-        desk.run(trigger, request, key, changing=dynamic)
-        for number, request in enumerate(found.run_requests or ())
-        if (key := _run_key(sensor, asked.eval_id, request, number))
+        desk.run(trigger, request, _run_key(sensor, asked.eval_id, request, n), changing=dynamic)
+        for n, request in enumerate(found.run_requests or ())
     ]
     gone, passed_over = set[str](), ""
     if isinstance(asked, Look):  # a message is answered once, and cannot ask again
@@ -264,7 +263,7 @@ def _news(
     """Changes without what is so already: many sensors name all they see, every time."""
     left: list[DynamicPartitionsChanged] = []
     for change in changes:
-        known = frozenset(desk.instance().get_dynamic_partitions(change.set_name))
+        known = as_they_will_be(desk.instance(), left, change.set_name)
         new = msgspec.structs.replace(
             change,
             added=tuple(key for key in change.added if key not in known),
