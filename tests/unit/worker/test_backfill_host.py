@@ -221,7 +221,8 @@ def test_new_code_plans_anew_what_has_not_begun() -> None:
         place.tell(created())
         _ = place.until(lambda row: row.planned_chunks == 2)
         place.planner.cannot = {2}
-        place.triggers.renew()
+        with place.triggers.renewing():
+            pass
         place.cancel(0)
         row = place.until(lambda row: row.planned_chunks == 4)
         assert row.failed_chunks == 1

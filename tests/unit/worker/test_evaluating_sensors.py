@@ -252,7 +252,7 @@ def test_of_a_partition_that_comes_and_goes_at_once_the_last_word_counts(
     instance.add_dynamic_partitions("places", ["old"])
 
     @s()
-    def found(context: Any) -> Any:
+    def found() -> Any:
         return SensorResult(
             dynamic_partitions_requests=[
                 places.build_add_request(["new"]),

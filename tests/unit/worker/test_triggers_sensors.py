@@ -21,6 +21,7 @@ from servo.core.events.sensors import (
 )
 from servo.core.state.rows.automation import SensorEvalRow, SensorStateRow
 from servo.core.state.states import SensorStatus
+from servo.errors import Conflict
 from servo.ledger.paths import Paths
 from servo.projection.time_travel import snapshot_at
 from servo.runtime.service import Service, World
@@ -57,7 +58,8 @@ class Office:
         self.asked.append(question)
         return self.say(question)
 
-    def renew(self) -> None: ...
+    def renew(self) -> None:
+        self.asked.append("renewed")
 
     def close(self) -> None: ...
 
@@ -252,6 +254,30 @@ def test_what_a_sensor_says_is_cut_short(host: Host) -> None:
     host.office.say = lambda _: Evaluated(error="x" * 1_000_000)
     host.look()
     assert host.evals[0].message == "x" * 4_000
+
+
+def test_what_new_code_declares_is_asked_of_that_code_alone(host: Host) -> None:
+    host.triggers.start()
+    try:
+        with host.triggers.renewing():
+            host.define()
+            host.clock.advance(timedelta(seconds=1))
+            _ = EVENT.wait(0.2)
+            assert host.office.asked == []
+        for _ in range(LIMIT):
+            if len(host.office.asked) > 1:
+                break
+            _ = EVENT.wait(0.005)
+        assert host.office.asked[0] == "renewed"
+        assert isinstance(host.office.asked[1], Look)
+    finally:
+        host.triggers.stop()
+
+
+def test_code_that_cannot_be_deployed_replaces_nothing(host: Host) -> None:
+    with pytest.raises(Conflict), host.triggers.renewing():
+        raise Conflict("sensor s is defined elsewhere", remedy="rename it")
+    assert host.office.asked == []
 
 
 def test_an_evaluation_that_was_overtaken_changes_nothing(host: Host) -> None:

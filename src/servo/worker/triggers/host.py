@@ -10,8 +10,9 @@ so that a sensor that hangs keeps no schedule waiting.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
@@ -185,6 +186,7 @@ class Triggers:
         self._means = means
         self._kinds = kinds
         self._left_alone: dict[Kind, float] = {}
+        self._looking = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._main, name="servo-triggers", daemon=True)
@@ -203,20 +205,28 @@ class Triggers:
             self._thread.join()
         self._means.close()
 
-    def renew(self) -> None:
-        """The code has changed."""
-        self._means.renew()
+    @contextmanager
+    def renewing(self) -> Generator[None]:
+        """The code has changed, and what it declares is deployed here; unless that fails.
+
+        Nothing is looked at meanwhile: a process with the code from before would be asked about
+        what it does not know.
+        """
+        with self._looking:
+            yield
+            self._means.renew()
         self._wake.set()
 
     def look(self, now: datetime | None = None) -> bool:
         """Look once at everything that is due by `now`; whether anything was or is being done."""
-        try:
-            state = self._service.engine.state
-        except ServoError:
-            return not self._means.idle
-        by = self._clock.now() if now is None else now
-        begun = [self._look_at(kind, state, by) for kind in self._kinds]
-        return any(begun) or not self._means.idle
+        with self._looking:
+            try:
+                state = self._service.engine.state
+            except ServoError:
+                return not self._means.idle
+            by = self._clock.now() if now is None else now
+            begun = [self._look_at(kind, state, by) for kind in self._kinds]
+            return any(begun) or not self._means.idle
 
     def _look_at(self, kind: Kind, state: State, now: datetime) -> bool:
         """Let a kind look. A bug in one of them is said, and keeps none of the others waiting."""
