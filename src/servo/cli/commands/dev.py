@@ -104,6 +104,7 @@ class Development:
         self.say(f"{told}; `servo materialize` in another terminal, Ctrl-C to end")
         self._narrator.begin(self._session.service.engine.state)
         if self._session.triggers is not None:
+            self._session.triggers.tell(self._narrator.hear)
             self._session.triggers.start()
 
     def go_on(self) -> None:

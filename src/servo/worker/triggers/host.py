@@ -193,6 +193,10 @@ class Triggers:
         means.on_change = self._wake.set
         service.watch(self._changed)
 
+    def tell(self, say: Say) -> None:
+        """Have somebody told what cannot be done at the moment, and is tried again."""
+        self._means.say = say
+
     def start(self) -> None:
         """Begin to look after them."""
         self._thread.start()
