@@ -228,6 +228,9 @@ class Broken:
     def next_due(self) -> None:
         return None
 
+    def again(self) -> None:
+        raise AssertionError
+
 
 def test_a_kind_of_trigger_with_a_bug_keeps_no_other_waiting(host: Host) -> None:
     broken = Broken()

@@ -256,6 +256,32 @@ def test_what_a_sensor_says_is_cut_short(host: Host) -> None:
     assert host.evals[0].message == "x" * 4_000
 
 
+def test_once_more_means_what_looks_at_the_workspace_and_only_if_something_happened(
+    host: Host,
+) -> None:
+    host.define(labels={KIND_LABEL: "assets"})
+    host.define(sensor_id="files")
+    assert host.look() == 2
+    host.triggers.again()
+    assert host.look() == 1, "its own entry is something that happened"
+    host.triggers.again()
+    assert host.look() == 0
+    host.tell(QuotaSet(max_daily_runs=7))
+    assert host.look() == 0, "its interval has not passed"
+    host.triggers.again()
+    assert host.look() == 1
+    assert host.office.asked[-1].sensor_id == "s"
+
+
+def test_once_more_is_no_way_around_a_back_off(host: Host) -> None:
+    host.define(labels={KIND_LABEL: "assets"})
+    host.office.say = lambda _: Evaluated(error="down")
+    assert host.look() == 1
+    host.tell(QuotaSet(max_daily_runs=7))
+    host.triggers.again()
+    assert host.look() == 0
+
+
 def test_what_new_code_declares_is_asked_of_that_code_alone(host: Host) -> None:
     host.triggers.start()
     try:

@@ -99,6 +99,9 @@ class Backfills:
             waits = [work.not_before for work in self._works.values()]
         return min((at for at in waits if at is not None and at > now), default=None)
 
+    def again(self) -> None:
+        """A backfill has no interval: whatever happens, it is looked at."""
+
     def _goes_on_soon(self) -> bool:
         """Whether something was refused that is worth waiting for."""
         now = self._means.now()

@@ -47,6 +47,10 @@ class Kind(Protocol):
         """When to look again at the latest, as far as it is known."""
         ...
 
+    def again(self) -> None:
+        """Let what looks at the workspace itself look once more, whatever its interval."""
+        ...
+
 
 class Sent:
     """A batch on its way into the ledger, or what is wrong with it if it cannot go there."""
@@ -231,6 +235,12 @@ class Triggers:
             by = self._clock.now() if now is None else now
             begun = [self._look_at(kind, state, by) for kind in self._kinds]
             return any(begun) or not self._means.idle
+
+    def again(self) -> None:
+        """Let what looks at the workspace itself look once more if something has happened there."""
+        with self._looking:
+            for kind in self._kinds:
+                kind.again()
 
     def _look_at(self, kind: Kind, state: State, now: datetime) -> bool:
         """Let a kind look. A bug in one of them is said, and keeps none of the others waiting."""

@@ -70,6 +70,9 @@ class Schedules:
         """When the first schedule is due."""
         return self._timetable.next_due()
 
+    def again(self) -> None:
+        """A schedule looks at the clock alone."""
+
     def _due(self, state: State, now: datetime) -> list[Seen]:
         for name, error in self._timetable.look(state):
             self._means.say(f"schedule {name}: {error}")

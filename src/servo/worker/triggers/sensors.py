@@ -83,6 +83,7 @@ class Sensors:
         self._said: dict[str, str] = {}
         self._passed: dict[str, tuple[int, datetime]] = {}
         self._next: datetime | None = None
+        self._again: frozenset[str] = frozenset()
 
     def look(self, state: State, now: datetime) -> bool:
         """Begin the evaluations that are due."""
@@ -99,6 +100,10 @@ class Sensors:
         """When the first sensor is due."""
         return self._next
 
+    def again(self) -> None:
+        """Let sensors of assets and of runs that have looked do so without their interval."""
+        self._again = frozenset(self._looked)
+
     def _due(self, state: State, now: datetime) -> list[Seen]:
         found: list[Seen] = []
         later: list[datetime] = []
@@ -111,6 +116,7 @@ class Sensors:
                 found.append(Seen(definition=definition, row=row, seq=state.seq, now=now))
             elif at is not None:
                 later.append(at)
+        self._again = frozenset()
         self._next = min(later, default=None)
         return found
 
@@ -123,7 +129,9 @@ class Sensors:
             watches = definition.labels.get(KIND_LABEL) in _WATCHES
             if watches and seq == state.seq and not row.consecutive_failures:
                 return None  # nothing has happened that it could see
-            return next_look(definition, row, looked)
+            at = next_look(definition, row, looked)
+            now = watches and row.sensor_id in self._again and not row.consecutive_failures
+            return at if at is None or not now else _EPOCH
         if not is_open(definition, row) or not row.messages_waiting:
             return None
         version, retry_at = self._passed.get(row.sensor_id, (-1, _EPOCH))
