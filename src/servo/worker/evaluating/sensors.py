@@ -27,7 +27,14 @@ from servo.sdk.sensors import (
     SensorEvaluationContext,
 )
 from servo.sdk.triggers import find_sensor
-from servo.worker.evaluating.desk import SENSOR_LABEL, Desk, Trigger, as_they_will_be, told
+from servo.worker.evaluating.desk import (
+    SENSOR_LABEL,
+    UP_TO_DATE,
+    Desk,
+    Trigger,
+    as_they_will_be,
+    told,
+)
 from servo.worker.evaluating.messages import (
     Arrived,
     AskedRun,
@@ -188,10 +195,11 @@ def _requested(
     dynamic = _news(
         desk, [_changed(sensor, one) for one in found.dynamic_partitions_requests or ()]
     )
-    runs = [
+    made = [
         desk.run(trigger, request, _run_key(sensor, asked.eval_id, request, n), changing=dynamic)
         for n, request in enumerate(found.run_requests or ())
     ]
+    runs = [run for run in made if run is not None]
     gone, passed_over = set[str](), ""
     if isinstance(asked, Look):  # a message is answered once, and cannot ask again
         gone, passed_over = _known(desk, sensor, runs, asked.seq)
@@ -199,7 +207,9 @@ def _requested(
     return Evaluated(
         runs=tuple(new),
         dynamic=dynamic,
-        skipped=passed_over or getattr(found.skip_reason, "skip_message", None) or "",
+        skipped=passed_over
+        or getattr(found.skip_reason, "skip_message", None)
+        or ("" if len(runs) == len(made) else UP_TO_DATE),
     )
 
 
