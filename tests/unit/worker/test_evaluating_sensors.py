@@ -11,6 +11,8 @@ import servo
 from servo import (
     AssetCheckKey,
     AssetKey,
+    AssetMaterialization,
+    AssetObservation,
     Definitions,
     DynamicPartitionsDefinition,
     FreshnessPolicy,
@@ -35,7 +37,7 @@ from servo import (
     sensor,
 )
 from servo.checks import freshness, row_count
-from servo.core.events.assets import DynamicPartitionsChanged
+from servo.core.events.assets import AssetObserved, AssetReported, DynamicPartitionsChanged
 from servo.core.events.runs import SensorSource
 from servo.core.events.sensors import SensorEvalStatus, SensorMode
 from servo.errors import Invalid, ServoError
@@ -164,7 +166,7 @@ def test_a_sensor_says_why_not(
         (RunRequest(job_name="jbo"), "there is no job jbo"),
         (RunRequest(asset_check_keys=[AssetCheckKey("orders", "x")]), "asks for the check 'x'"),  # pyright: ignore[reportArgumentType] - coerced
         (SensorResult(dynamic_partitions_requests=["eu"]), "is no request about partitions"),  # pyright: ignore[reportArgumentType] - that is the point
-        (SensorResult(asset_events=[3]), "reports asset events"),
+        (SensorResult(asset_events=[3]), "int cannot be recorded outside of a run"),
         ([RunRequest()] * 1_001, "asks for 1,001 runs at once"),
     ],
 )
@@ -271,6 +273,33 @@ def test_of_a_partition_that_comes_and_goes_at_once_the_last_word_counts(
         DynamicPartitionsChanged(set_name="places", removed=("new", "old")),
         DynamicPartitionsChanged(set_name="places", added=("old",)),
     )
+
+
+def test_what_a_sensor_says_of_assets_is_recorded_with_it(instance: ServoInstance) -> None:
+    @s()
+    def found() -> Any:
+        return SensorResult(
+            asset_events=[
+                AssetMaterialization("orders", metadata={"rows": 2}),
+                AssetObservation("total", tags={"dagster/data_version": "v8"}),
+            ]
+        )
+
+    made, seen = Asks(instance, found).look().reported
+    assert isinstance(made, AssetReported)
+    assert (made.asset_key, made.materialization_id[:9]) == ("orders", "reported-")
+    assert seen == AssetObserved(asset_key="total", data_version="v8")
+
+
+def test_what_a_sensor_of_an_asset_says_of_others_is_recorded(instance: ServoInstance) -> None:
+    @asset_sensor("orders", name="s", target="total")
+    def copied(context: Any, event: Any) -> Any:
+        del context, event
+        return SensorResult(asset_events=[AssetMaterialization("copy")])
+
+    assert materialize([orders], instance=instance).success
+    answer = Asks(instance, copied).look()
+    assert [event.asset_key for event in answer.reported] == ["copy"]
 
 
 def test_what_is_no_text_is_told_as_such(instance: ServoInstance) -> None:

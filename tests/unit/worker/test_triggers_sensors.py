@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from servo.core.declared import KIND_LABEL
-from servo.core.events.assets import DynamicPartitionsChanged
+from servo.core.events.assets import AssetReported, DynamicPartitionsChanged
 from servo.core.events.envelope import Batch, Event
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import PlanCreated, RunRequested, SensorSource
@@ -162,6 +162,21 @@ def test_runs_and_cursor_are_committed_together(host: Host) -> None:
     assert host.evals[0].run_keys == ("a",)
     host.look(minutes=1)
     assert host.office.asked[-1].cursor == "7"
+
+
+def test_what_is_said_of_assets_is_recorded_with_the_evaluation_or_not_at_all(host: Host) -> None:
+    host.define()
+    made = AssetReported(asset_key="a", materialization_id="m1")
+    host.office.say = lambda _: Evaluated(reported=(made,))
+    host.look()
+    [row] = host.evals
+    assert (row.status, row.message) == (SensorEvalStatus.SKIPPED, "said of assets: 1")
+    assert host.service.engine.state.assets.rows["a"].last_materialization_id == "m1"
+    host.office.say = lambda _: Evaluated(reported=(made,), cursor="7")
+    host.look(minutes=1)
+    assert host.evals[-1].status is SensorEvalStatus.FAILED
+    assert "known_materialization" in host.evals[-1].message
+    assert host.row.cursor is None
 
 
 def test_a_failure_is_recorded_and_backed_off(host: Host) -> None:

@@ -181,11 +181,6 @@ def payload_of(desk: Desk, message: Message) -> Any:
 def _requested(
     desk: Desk, sensor: SensorDefinition, asked: Look | Message, found: SensorResult
 ) -> Evaluated:
-    if found.asset_events:
-        raise Invalid(
-            f"sensor {sensor.name} reports asset events",
-            remedy="use context.instance.report_runless_asset_event(…)",
-        )
     if len(found.run_requests or ()) > MOST_RUNS:
         raise Invalid(
             f"sensor {sensor.name} asks for {len(found.run_requests or ()):,} runs at once",
@@ -207,6 +202,7 @@ def _requested(
     return Evaluated(
         runs=tuple(new),
         dynamic=dynamic,
+        reported=tuple(desk.instance().as_event(event) for event in found.asset_events or ()),
         skipped=passed_over
         or getattr(found.skip_reason, "skip_message", None)
         or ("" if len(runs) == len(made) else UP_TO_DATE),

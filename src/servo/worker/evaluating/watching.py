@@ -233,4 +233,5 @@ def _joined(results: Sequence[SensorResult], notes: Sequence[str]) -> SensorResu
         run_requests=requests,
         skip_reason=None if requests else SkipReason("; ".join(said) or None),
         dynamic_partitions_requests=changes,
+        asset_events=[event for one in results for event in one.asset_events or ()],
     )

@@ -155,7 +155,8 @@ class Sensors:
         self._said[seen.name] = answer.skipped
         self._looked[seen.name] = (seen.now, seen.seq)
         moved = answer.cursor not in (None, row.cursor)
-        if not (answer.runs or answer.dynamic or moved) and not is_worth_recording(
+        asks = answer.runs or answer.dynamic or answer.reported
+        if not (asks or moved) and not is_worth_recording(
             row, status_of(answer), seen.now, said_before=said_before
         ):
             return False
@@ -272,7 +273,9 @@ def evaluated(
 ) -> list[Event]:
     """The batch of an evaluation: how it went, then what it changes and the runs it asks for."""
     pushed = isinstance(trigger, PushTrigger)
-    changed = "; ".join(_words(change) for change in answer.dynamic)
+    words = [_words(change) for change in answer.dynamic]
+    words += [f"said of assets: {len(answer.reported)}"] if answer.reported else []
+    changed = "; ".join(words)
     status = status_of(answer)
     head = SensorEvaluated(
         sensor_id=seen.name,
@@ -288,7 +291,7 @@ def evaluated(
         run_keys=tuple(run.requested.run_key for run in answer.runs),
     )
     runs = [event for run in answer.runs for event in (run.requested, run.planned)]
-    return [head, *answer.dynamic, *runs]
+    return [head, *answer.dynamic, *answer.reported, *runs]
 
 
 def _words(change: DynamicPartitionsChanged) -> str:
