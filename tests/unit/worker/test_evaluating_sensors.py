@@ -473,6 +473,59 @@ def test_a_sensor_of_several_assets_moves_the_cursor_of_each(instance: ServoInst
         context.advance_cursor({"broken": None})
 
 
+def test_partitions_that_a_cursor_leaves_behind_are_told_until_they_are_done_with(
+    instance: ServoInstance,
+) -> None:
+    days = StaticPartitionsDefinition(["mon", "tue", "wed"])
+
+    @asset(partitions_def=days)
+    def left() -> int:
+        return 1
+
+    @asset(partitions_def=days)
+    def right() -> int:
+        return 2
+
+    @multi_asset_sensor(name="s", monitored_assets=["left", "right"], target="total")
+    def both(context: Any) -> Any:
+        found = context.latest_materialization_records_by_partition_and_asset()
+        for day, records in found.items():
+            if len(records) == 2:
+                context.advance_cursor(records)
+                yield RunRequest(run_key=day)
+
+    def made(which: Any, *keys: str) -> None:
+        for key in keys:
+            assert materialize([which], partition_key=key, instance=instance).success
+
+    asks = Asks(instance, both, assets=[left, right])
+    made(left, "mon", "tue", "mon", "wed")
+    made(right, "tue")
+    first = asks.look()
+    assert told(first) == ["sensor:s:key:tue"], first.error
+    context = build_multi_asset_sensor_context(["left", "right"], instance, cursor=first.cursor)
+    [behind] = context.get_trailing_unconsumed_events("left")
+    assert behind.partition_key == "mon"
+    assert list(context.latest_materialization_records_by_partition("left")) == ["mon", "wed"]
+    newest = context.latest_materialization_records_by_key(["left"])[AssetKey("left")]
+    assert newest.partition_key == "wed"
+
+    made(right, "mon")
+    second = asks.look(cursor=first.cursor)
+    assert told(second) == ["sensor:s:key:mon"]
+    context = build_multi_asset_sensor_context(["left", "right"], instance, cursor=second.cursor)
+    assert context.get_trailing_unconsumed_events("left") == []
+    assert told(asks.look(cursor=second.cursor)) == []
+    made(left, "tue")
+    made(right, "wed")
+    third = asks.look(cursor=second.cursor)
+    assert told(third) == ["sensor:s:key:wed"]
+    last = build_multi_asset_sensor_context(["left", "right"], instance, cursor=third.cursor)
+    assert list(last.latest_materialization_records_by_partition("left")) == ["tue"]
+    last.advance_all_cursors()
+    assert last.latest_materialization_records_by_partition("left") == {}
+
+
 @pytest.mark.parametrize(
     ("said", "cursor", "wrong"),
     [
