@@ -329,7 +329,7 @@ def _outline(project: Project, keys: list[AssetKey], asked: Asked, where: Where)
     snapshot = now_in(_target(where))
     now = SystemClock().now()
     backfilled = Backfilled(project, keys, Moment(now, Dynamic(where)))
-    return outline(backfilled, asked, standing(snapshot, now, backfilled.assets))
+    return outline(backfilled, asked, standing(snapshot, now, backfilled))
 
 
 def _code(given: str | None, as_dagster: bool) -> Code:
