@@ -155,4 +155,5 @@ def test_what_the_triggers_say_again_and_again_is_told_once() -> None:
     for _ in range(3):
         told.narrator.hear("conditions of c: it took longer than 300 s")
     told.narrator.hear("conditions of c: gone")
-    assert told.lines == ["conditions of c: it took longer than 300 s", "conditions of c: gone"]
+    assert told.lines == [], "whoever says it does not wait for the terminal"
+    assert told.new() == ["conditions of c: it took longer than 300 s", "conditions of c: gone"]

@@ -44,6 +44,7 @@ class Narrator:
 
     def look(self, state: State) -> None:
         """Tell what is new. The state may change meanwhile: what is missed now is seen next."""
+        self._triggers.tell_heard()
         if state.seq == self._seq:
             return
         self._seq = state.seq

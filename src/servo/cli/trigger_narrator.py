@@ -4,6 +4,7 @@ A schedule or a sensor that fails is told with its error and where to read more.
 the same way again and again is told of now and then, not every time.
 """
 
+from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -20,6 +21,7 @@ AGAIN_AFTER = timedelta(minutes=10)
 """So long the same failure of a schedule or sensor is not told again."""
 
 MOST_TOLD = 300
+MOST_HEARD = 100
 
 _STYLES = {BackfillState.SUCCEEDED: "green", BackfillState.FAILED: "red"}
 
@@ -32,6 +34,7 @@ class TriggerNarrator:
         self._backfills: dict[str, BackfillState] = {}
         self._seen: dict[str, str | None] = {}
         self._told: dict[str, tuple[str, datetime]] = {}
+        self._heard: deque[str] = deque(maxlen=MOST_HEARD)
         self._now = datetime.min.replace(tzinfo=UTC)
 
     def begin(self, state: State) -> None:
@@ -61,9 +64,18 @@ class TriggerNarrator:
                     self._tell_failure(name, wrong)
 
     def hear(self, words: str) -> None:
-        """Tell what the triggers have to say themselves; they try again, and say it again."""
-        if self._is_new(words.partition(":")[0], words):
-            self._say(Text(words[:MOST_TOLD], "red"))
+        """Take down what the triggers have to say themselves.
+
+        Any thread may call this, the leader's too, which must not wait for a terminal.
+        """
+        self._heard.append(words)
+
+    def tell_heard(self) -> None:
+        """Tell what was heard; they try again, and say it again."""
+        while self._heard:
+            words = self._heard.popleft()
+            if self._is_new(words.partition(":")[0], words):
+                self._say(Text(words[:MOST_TOLD], "red"))
 
     def _is_new(self, name: str, wrong: str) -> bool:
         known, at = self._told.get(name, ("", self._now))

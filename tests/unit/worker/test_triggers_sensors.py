@@ -51,6 +51,7 @@ class Office:
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
+        self.generation = 0
         self.say: Answers = lambda _: Evaluated()
 
     def ask(self, question: Question, seconds: float) -> Any:
@@ -59,6 +60,7 @@ class Office:
         return self.say(question)
 
     def renew(self) -> None:
+        self.generation += 1
         self.asked.append("renewed")
 
     def close(self) -> None: ...
@@ -295,6 +297,18 @@ def test_once_more_is_no_way_around_a_back_off(host: Host) -> None:
     host.tell(QuotaSet(max_daily_runs=7))
     host.triggers.again()
     assert host.look() == 0
+
+
+def test_new_code_is_not_made_to_wait_for_what_the_old_failed_with(host: Host) -> None:
+    host.define()
+    host.office.say = lambda _: Evaluated(error="down")
+    assert [host.look(seconds=70 * 2**n) for n in range(5)] == [1, 1, 1, 1, 1]
+    assert host.look(seconds=30) == 0
+    with host.triggers.renewing():
+        host.office.say = lambda _: Evaluated(skipped="up")
+    assert host.look(seconds=1) == 1
+    assert host.row.consecutive_failures == 0
+    assert host.look(seconds=1) == 0
 
 
 def test_what_new_code_declares_is_asked_of_that_code_alone(host: Host) -> None:

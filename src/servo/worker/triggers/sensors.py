@@ -84,6 +84,7 @@ class Sensors:
         self._passed: dict[str, tuple[int, datetime]] = {}
         self._next: datetime | None = None
         self._again: frozenset[str] = frozenset()
+        self._failed_with: dict[str, int] = {}
 
     def look(self, state: State, now: datetime) -> bool:
         """Begin the evaluations that are due."""
@@ -130,7 +131,12 @@ class Sensors:
             if watches and seq == state.seq and not row.consecutive_failures:
                 return None  # nothing has happened that it could see
             at = next_look(definition, row, looked)
-            now = watches and row.sensor_id in self._again and not row.consecutive_failures
+            if row.consecutive_failures:
+                # What failed may have been mended: new code is not made to wait for the old.
+                with_ = self._failed_with.get(row.sensor_id, self._means.office.generation)
+                now = with_ != self._means.office.generation
+            else:
+                now = watches and row.sensor_id in self._again
             return at if at is None or not now else _EPOCH
         if not is_open(definition, row) or not row.messages_waiting:
             return None
@@ -149,11 +155,13 @@ class Sensors:
         row = seen.row
         epoch = epoch_of(seen)
         question = look_of(seen, f"{seen.name}:{epoch}:{self._means.token()}")
+        generation = self._means.office.generation
         answer = self._ask(seen, question)
         said = self._said.get(seen.name)
         said_before = None if said is None else said == answer.skipped
         self._said[seen.name] = answer.skipped
         self._looked[seen.name] = (seen.now, seen.seq)
+        self._failed_with[seen.name] = generation
         moved = answer.cursor not in (None, row.cursor)
         asks = answer.runs or answer.dynamic or answer.reported
         if not (asks or moved) and not is_worth_recording(
