@@ -20,7 +20,7 @@ from servo.errors import Corrupt, NotFound, Unavailable
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
 from servo.projection import wiping
-from servo.projection.arrow import ArrowSchema, ArrowTable, pa
+from servo.projection.arrow import ArrowSchema, ArrowTable, pa, pc
 from servo.projection.files import Gone, Lru, fetch
 from servo.projection.manifest_store import ManifestStore
 from servo.projection.newest import marked, newest, ranked
@@ -68,19 +68,37 @@ class Snapshot:
         told = wiping.without_wiped(held, assets)
         return told if only is None else told.select(list(only))
 
+    def changed_since(self, name: str, seq: int) -> ArrowTable:
+        """The rows of a table that an entry after `seq` has changed, as they are stored.
+
+        Files that can have none are not read. One with tombstones can always say that a row of
+        another is gone.
+        """
+        found = [
+            file
+            for tier in Tier
+            for file in self.manifest.files(name, tier)
+            if file.max_seq > seq or file.tombstones
+        ]
+        rows = self._merged(name, found)
+        return rows.filter(pc.greater(rows[VERSION], seq))
+
     def stored(
         self, name: str, *, only: Sequence[str] | None = None, tiers: Sequence[Tier] = tuple(Tier)
     ) -> ArrowTable:
         """The same with what is stored in its own rows alone; readers want `table`."""
+        files = [file for tier in tiers for file in self.manifest.files(name, tier)]
+        return self._merged(name, files, only=only)
+
+    def _merged(
+        self, name: str, files: Sequence[FileEntry], *, only: Sequence[str] | None = None
+    ) -> ArrowTable:
+        """One row for every key of these files, the newest."""
         spec = _spec(name)
         public = schema(spec.row, spec.key)
         chosen = _chosen(name, public, only)
         wanted = dict.fromkeys([*chosen, *spec.key, VERSION, DELETED])
-        tables = [
-            ranked(self._read(spec, file, list(wanted)), tier)
-            for tier in tiers
-            for file in self.manifest.files(name, tier)
-        ]
+        tables = [ranked(self._read(spec, file, list(wanted)), file.tier) for file in files]
         public = pa.schema([public.field(column) for column in chosen])
         if not tables:
             return public.empty_table()

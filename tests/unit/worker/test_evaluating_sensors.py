@@ -43,6 +43,7 @@ from servo.core.events.sensors import SensorEvalStatus, SensorMode
 from servo.errors import Invalid, ServoError
 from servo.sdk.triggers import declared
 from servo.testing.clock import ManualClock
+from servo.worker.evaluating import watching
 from servo.worker.evaluating.desk import Desk, Records, Surroundings
 from servo.worker.evaluating.history import Place
 from servo.worker.evaluating.messages import Arrived, Evaluated, Look, Message, Tick, answers
@@ -589,6 +590,34 @@ def test_a_sensor_of_runs_begins_where_it_was_started(instance: ServoInstance) -
     assert asks.look(since=seq) == Evaluated()
     make(instance, "orders")
     assert asks.look(since=seq).skipped == "told"
+
+
+@pytest.mark.parametrize("kind", ["assets", "runs"])
+def test_a_sensor_for_which_nothing_happens_moves_on_now_and_then(
+    instance: ServoInstance, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    @asset_sensor("orders", name="s", target="total")
+    def assets(context: Any, event: Any) -> None:
+        del context
+        seen.append(event.run_id)
+
+    @run_failure_sensor(name="s")
+    def runs(context: Any) -> None:
+        seen.append(context.run.run_id)
+
+    asks = Asks(instance, {"assets": assets, "runs": runs}[kind])
+    make(instance, "total")
+    assert asks.look(cursor="1").cursor is None
+    monkeypatch.setattr(watching, "FAR_BEHIND", 2)
+    moved = asks.look(cursor="1").cursor
+    assert moved is not None
+    assert int(moved) > 3
+    make(instance, "orders")
+    assert not materialize([broken], instance=instance, raise_on_error=False).success
+    _ = asks.look(cursor=moved)
+    assert len(seen) == 1
 
 
 def test_only_runs_of_monitored_jobs_are_told(instance: ServoInstance) -> None:
