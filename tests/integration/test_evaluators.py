@@ -43,6 +43,13 @@ def hangs(context):
     time.sleep(1000)
 
 @sensor(target="orders")
+def odd(context):
+    reason = SkipReason()
+    import msgspec
+    msgspec.structs.force_setattr(reason, "skip_message", 5)
+    return reason
+
+@sensor(target="orders")
 def well(context):
     return SkipReason(VERSION)
 """
@@ -139,3 +146,20 @@ def test_many_who_ask_at_once_are_all_answered(office: Office) -> None:
     for thread in threads:
         thread.join(LIMIT)
     assert answers == [Evaluated(skipped="first")] * 12
+
+
+def test_an_answer_that_cannot_be_read_is_told_and_leaves_no_process_behind(
+    office: Office, folder: Path
+) -> None:
+    for _ in range(2):
+        assert "its answer cannot be read" in office.ask(look("odd"), LIMIT).error
+    assert office.ask(look("well"), LIMIT).skipped == "first"
+    named = [path for path in Path("/proc").glob("[0-9]*/cwd") if _leads_to(path, folder)]
+    assert len(named) == 1
+
+
+def _leads_to(link: Path, folder: Path) -> bool:
+    try:
+        return link.readlink() == folder
+    except OSError:
+        return False

@@ -65,6 +65,9 @@ class Office:
             except Silent as silence:
                 self._drop(evaluator)
                 return Evaluated(error=str(silence))
+            except BaseException:
+                self._drop(evaluator)
+                raise
             self._give_back(evaluator)
             return answer
 
@@ -186,5 +189,7 @@ class _Evaluator:
             raise Silent(f"it took longer than {seconds:g} s to {what} and was stopped") from None
         except OSError:
             pass
+        except msgspec.MsgspecError as error:
+            raise Silent(f"its answer cannot be read: {error}") from None
         code = self._wait()  # its socket is closed by its end alone
         raise Silent(f"the process that evaluates ended with {code}")
