@@ -238,3 +238,37 @@ def test_what_comes_of_a_pass_is_done_in_it_and_what_goes_in_circles_ends(tmp_pa
     assert servo(tmp_path, "materialize", "again").returncode == 0
     round_ = asked(tmp_path, "tick")
     assert 1 < len(round_["runs"]) <= MOST_ROUNDS + 1
+
+
+HANGING = """
+import time
+from servo import DefaultScheduleStatus, ScheduleDefinition, asset, schedule
+
+RUNNING = DefaultScheduleStatus.RUNNING
+
+@asset
+def orders():
+    return 1
+
+plain = ScheduleDefinition(
+    name="plain", cron_schedule="* * * * * *", target="orders", default_status=RUNNING
+)
+
+def hangs(context):
+    time.sleep(1000)
+
+hanging = [
+    schedule(cron_schedule="* * * * * *", target="orders", default_status=RUNNING, name=name)(hangs)
+    for name in ("one", "two", "three")
+]
+one, two, three = hanging
+"""
+
+
+def test_schedules_that_hang_keep_no_plain_one_waiting(tmp_path: Path) -> None:
+    (tmp_path / "assets.py").write_text(HANGING)
+    with Dev(tmp_path) as dev:
+        dev.until(lambda: dev.has_ticked("plain", 8))
+        began = time.monotonic()
+        dev.stop()
+        assert time.monotonic() - began < 15, "what hangs holds up no end"

@@ -2,7 +2,7 @@
 
 A tick and its runs are one batch, headed by the tick: the schedule has moved on if, and only if,
 the runs exist. Ticks of one schedule go one after the other, oldest first. Those that no user code
-decides about are evaluated many at a time.
+decides about are evaluated many at a time, by processes apart from those that user code may hold.
 """
 
 from collections.abc import Sequence
@@ -47,8 +47,9 @@ class DueTick(msgspec.Struct, frozen=True, kw_only=True):
 class Schedules:
     """The schedules of a workspace."""
 
-    def __init__(self, means: Means) -> None:
+    def __init__(self, means: Means, deciding: Means | None = None) -> None:
         self._means = means
+        self._deciding = means if deciding is None else deciding
         self._timetable = Timetable()
 
     def look(self, state: State, now: datetime) -> bool:
@@ -61,7 +62,7 @@ class Schedules:
                 plain.append(seen)
                 continue
             name = f"schedule {definition.schedule_id}"
-            begun |= self._means.begin(name, lambda seen=seen: self._decide(seen, now))
+            begun |= self._deciding.begin(name, lambda seen=seen: self._decide(seen, now))
         if plain:
             begun |= self._means.begin("schedules", lambda: self._tick(plain, now))
         return begun
@@ -86,21 +87,21 @@ class Schedules:
         found = [tick for seen in schedules for tick in self._pass_over(seen, now)]
         for start in range(0, len(found), PLAIN_AT_ONCE):
             ticks = found[start : start + PLAIN_AT_ONCE]
-            answer = self._ask(Ticks(ticks=tuple(tick.question for tick in ticks)))
+            answer = self._ask(self._means, Ticks(ticks=tuple(tick.question for tick in ticks)))
             if isinstance(answer, EvaluatedMany):
                 self._commit(list(zip(ticks, answer.answers, strict=True)))
                 continue
             for tick in ticks:  # nobody knows on which of them there was no answer
-                self._commit([(tick, self._ask(tick.question))])
+                self._commit([(tick, self._ask(self._means, tick.question))])
 
     def _decide(self, seen: Seen, now: datetime) -> None:
         """The ticks of a schedule that user code decides about, one after the other."""
         for tick in self._pass_over(seen, now):
-            self._commit([(tick, self._ask(tick.question))])
+            self._commit([(tick, self._ask(self._deciding, tick.question))])
 
-    def _ask(self, question: Tick | Ticks) -> Any:
+    def _ask(self, means: Means, question: Tick | Ticks) -> Any:
         """An answer. While the code cannot be imported there is none, and ticks stay due."""
-        answer = self._means.office.ask(question, EVALUATE_SECONDS)
+        answer = means.office.ask(question, EVALUATE_SECONDS)
         if isinstance(answer, Evaluated) and answer.unasked:
             raise Unavailable(answer.error, remedy="the ticks stay due and are tried again")
         return answer
