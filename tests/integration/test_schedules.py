@@ -267,7 +267,8 @@ one, two, three = hanging
 
 def test_schedules_that_hang_keep_no_plain_one_waiting(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(HANGING)
-    with Dev(tmp_path) as dev:
+    dev = Dev(tmp_path)
+    with dev:
         dev.until(lambda: dev.has_ticked("plain", 8))
         began = time.monotonic()
         dev.stop()
