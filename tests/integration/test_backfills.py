@@ -108,7 +108,7 @@ def test_thirty_partitions_with_a_failure_a_pause_and_a_retry(thirty: Path) -> N
                 break
         paused = servo(thirty, "backfill", "pause", name)
         assert paused.returncode == 0, paused.stderr
-        assert "2 runs under way" in paused.stdout
+        assert "2 runs under way, with at most 2 partitions, will end first" in paused.stdout
         (thirty / "hold").unlink()
         for _ in until("what was under way has ended"):
             if asked(thirty, "backfill", "show", name)["backfill"]["active_chunks"] == 0:

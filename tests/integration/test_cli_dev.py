@@ -190,3 +190,58 @@ def wait_for(path: Path) -> None:
     while not path.exists():
         assert time.monotonic() < until
         time.sleep(0.05)
+
+
+TRIGGERS = """
+from pathlib import Path
+from servo import (
+    DefaultSensorStatus, SkipReason, StaticPartitionsDefinition, asset, sensor
+)
+
+@asset(partitions_def=StaticPartitionsDefinition(["a", "b", "c"]))
+def parts(context):
+    return context.partition_key
+
+@sensor(target=parts, default_status=DefaultSensorStatus.RUNNING, minimum_interval_seconds=0)
+def files(context):
+    if Path("down").exists():
+        raise OSError("no such share")
+    return SkipReason("nothing new")
+"""
+
+
+def test_backfills_and_sensors_that_fail_are_told(tmp_path: Path) -> None:
+    (tmp_path / "assets.py").write_text(TRIGGERS)
+    with dev(tmp_path) as running:
+        running.said("1 asset, 1 sensor")
+        made = asked(tmp_path, "backfill", "create", "assets.py", "--all", "--chunk-size", "1")
+        name = made["backfill_id"]
+        running.said(f"backfill {name} began: 3 partitions in 3 runs")
+        running.said(f"SUCCEEDED backfill {name}: 3 succeeded of 3 partitions")
+        (tmp_path / "down").touch()
+        running.said("sensor files failed: OSError: no such share (assets.py:")
+        time.sleep(3)  # it fails again
+        assert running.stop() == 0
+    assert "".join(running.lines).count("sensor files failed") == 1
+
+
+def looked(folder: Path, sensor: str) -> list[dict[str, str]]:
+    """What came of a sensor, as soon as it has looked."""
+    until = time.monotonic() + LIMIT
+    while time.monotonic() < until:
+        done = servo(folder, "sensor", "history", sensor, "--json")
+        if done.returncode == 0 and (found := json.loads(done.stdout)):
+            return found
+        time.sleep(0.2)
+    raise AssertionError(sensor)
+
+
+def test_a_sensor_that_an_edit_brings_is_asked_of_the_new_code(tmp_path: Path) -> None:
+    (tmp_path / "assets.py").write_text(TRIGGERS)
+    with dev(tmp_path) as running:
+        _ = looked(tmp_path, "files")  # so that there is a process with the code from before
+        more = TRIGGERS[TRIGGERS.index("@sensor") :].replace("files", "more_files")
+        (tmp_path / "assets.py").write_text(TRIGGERS + more)
+        running.said("loaded assets.py: 1 asset, 2 sensors")
+        assert {row["status"] for row in looked(tmp_path, "more_files")} == {"SKIPPED"}
+        assert running.stop() == 0

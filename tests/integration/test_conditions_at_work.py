@@ -216,3 +216,11 @@ def test_a_pass_makes_what_conditions_ask_for_once(tmp_path: Path) -> None:
     runs = asked(tmp_path, "run", "list")
     assert sorted(run["tasks_succeeded"] for run in runs) == [1, 2]
     assert datetime.fromisoformat(runs[0]["created_at"]).tzinfo is not None
+
+
+def test_a_pass_does_not_lead_for_conditions_that_are_paused(tmp_path: Path) -> None:
+    (tmp_path / "assets.py").write_text(CODE)
+    assert servo(tmp_path, "tick").returncode == 0
+    assert servo(tmp_path, "automation", "pause").returncode == 0
+    assert servo(tmp_path, "materialize", "raw").returncode == 0
+    assert asked(tmp_path, "tick")["why"] == ""

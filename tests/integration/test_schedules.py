@@ -9,6 +9,7 @@ import pytest
 
 from servo.testing import command_line
 from servo.testing.command_line import asked, servo
+from servo.worker.one_pass import MOST_ROUNDS
 
 CODE = """
 import os
@@ -169,3 +170,106 @@ def test_a_schedule_that_left_the_code_is_removed_and_one_that_comes_back_begins
     assert asked(folder, "tick")["why"] == "the code declares something new"
     names = [row["definition"]["schedule_id"] for row in asked(folder, "schedule", "list")]
     assert names == ["ends", "once", "plain", "raises", "renamed"]
+
+
+CONSEQUENCES = """
+from pathlib import Path
+from servo import (
+    AutomationCondition, DefaultScheduleStatus, DefaultSensorStatus, RunRequest, RunStatus,
+    ScheduleDefinition, asset, asset_sensor, define_asset_job, run_status_sensor
+)
+
+@asset
+def orders():
+    return 1
+
+@asset(automation_condition=AutomationCondition.eager())
+def total(orders):
+    return orders
+
+@asset
+def letter():
+    return 2
+
+@asset
+def again():
+    return 3
+
+nightly = define_asset_job("nightly", "orders")
+every = ScheduleDefinition(
+    job=nightly, cron_schedule="* * * * * *", default_status=DefaultScheduleStatus.RUNNING
+)
+
+@run_status_sensor(
+    RunStatus.SUCCESS,
+    monitored_jobs=[nightly],
+    target="letter",
+    minimum_interval_seconds=0,
+    default_status=DefaultSensorStatus.RUNNING,
+)
+def done(context):
+    return RunRequest(run_key=context.run.run_id)
+
+@asset_sensor(
+    "again",
+    target="again",
+    minimum_interval_seconds=0,
+    default_status=DefaultSensorStatus.RUNNING,
+)
+def circle(context, event):
+    return RunRequest()
+"""
+
+
+def test_what_comes_of_a_pass_is_done_in_it_and_what_goes_in_circles_ends(tmp_path: Path) -> None:
+    (tmp_path / "assets.py").write_text(CONSEQUENCES)
+    _ = servo(tmp_path, "tick")
+    _ = servo(tmp_path, "sensor", "pause", "circle")
+    time.sleep(1.1)
+    done = asked(tmp_path, "tick")
+    assert {run["state"] for run in done["runs"]} == {"SUCCEEDED"}
+    query = "select distinct asset_key from materializations order by 1"
+    made = [row["asset_key"] for row in asked(tmp_path, "sql", query)]
+    assert made == ["letter", "orders", "total"]
+    for name in ("nightly_schedule", "done"):
+        kind = "sensor" if name == "done" else "schedule"
+        _ = servo(tmp_path, kind, "pause", name)
+    _ = servo(tmp_path, "sensor", "resume", "circle")
+    assert servo(tmp_path, "materialize", "again").returncode == 0
+    round_ = asked(tmp_path, "tick")
+    assert 1 < len(round_["runs"]) <= MOST_ROUNDS + 1
+
+
+HANGING = """
+import time
+from servo import DefaultScheduleStatus, ScheduleDefinition, asset, schedule
+
+RUNNING = DefaultScheduleStatus.RUNNING
+
+@asset
+def orders():
+    return 1
+
+plain = ScheduleDefinition(
+    name="plain", cron_schedule="* * * * * *", target="orders", default_status=RUNNING
+)
+
+def hangs(context):
+    time.sleep(1000)
+
+hanging = [
+    schedule(cron_schedule="* * * * * *", target="orders", default_status=RUNNING, name=name)(hangs)
+    for name in ("one", "two", "three")
+]
+one, two, three = hanging
+"""
+
+
+def test_schedules_that_hang_keep_no_plain_one_waiting(tmp_path: Path) -> None:
+    (tmp_path / "assets.py").write_text(HANGING)
+    dev = Dev(tmp_path)
+    with dev:
+        dev.until(lambda: dev.has_ticked("plain", 8))
+        began = time.monotonic()
+        dev.stop()
+        assert time.monotonic() - began < 15, "what hangs holds up no end"

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from rich.text import Text
 
 from servo.cli.run_display import outcome
+from servo.cli.trigger_narrator import TriggerNarrator
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES, TaskState
@@ -15,7 +16,10 @@ _TOLD = frozenset({TaskState.FAILED, TaskState.RETRY_WAIT})
 
 
 class Narrator:
-    """Tells what changed since it looked last: runs that begin and end, tasks that fail."""
+    """Tells what changed since it looked last.
+
+    Runs and backfills that begin and end, and tasks, schedules and sensors that fail.
+    """
 
     def __init__(self, say: Say) -> None:
         self._say = say
@@ -23,9 +27,12 @@ class Narrator:
         self._open: set[str] = set()
         self._over: set[str] = set()
         self._failures: dict[tuple[str, str], int] = {}
+        self._triggers = TriggerNarrator(say)
+        self.hear = self._triggers.hear
 
     def begin(self, state: State) -> int:
         """What is over already is not told; how many runs go on from where they were left."""
+        self._triggers.begin(state)
         for run in list(state.runs.rows.values()):
             if run.state in TERMINAL_RUN_STATES:
                 self._over.add(run.run_id)
@@ -37,9 +44,11 @@ class Narrator:
 
     def look(self, state: State) -> None:
         """Tell what is new. The state may change meanwhile: what is missed now is seen next."""
+        self._triggers.tell_heard()
         if state.seq == self._seq:
             return
         self._seq = state.seq
+        self._triggers.look(state)
         for run in list(state.runs.rows.values()):
             if run.run_id not in self._over:
                 self._tell(run, state)

@@ -17,6 +17,7 @@ from servo.core.events.schedules import TicksSkipped
 from servo.core.state.rows.automation import ScheduleDefinitionRow, ScheduleStateRow
 from servo.core.state.state import State
 from servo.core.state.states import ScheduleStatus
+from servo.errors import Invalid
 
 MAX_COUNTED = 10_000
 """Skipped ticks are counted up to here; whoever missed more knows enough."""
@@ -87,15 +88,24 @@ class Timetable:
         self._heap: list[tuple[datetime, str]] = []
         self._due: dict[str, datetime] = {}
 
-    def look(self, state: State) -> None:
-        """Take over what has changed."""
+    def look(self, state: State) -> list[tuple[str, Invalid]]:
+        """Take over what has changed; the schedules among it that cannot be read, and why.
+
+        Where a time zone is not known here, its schedules are never due, and all others are.
+        """
+        unreadable: list[tuple[str, Invalid]] = []
         for row in list(state.schedule_state.rows.values()):
             name = row.schedule_id
             definition = state.schedules.rows[name]
             versions = (definition.row_version, row.row_version)
             if self._seen.get(name) != versions:
                 self._seen[name] = versions
-                self._enter(name, _next(definition, row))
+                try:
+                    self._enter(name, _next(definition, row))
+                except Invalid as error:
+                    self._enter(name, None)
+                    unreadable.append((name, error))
+        return unreadable
 
     def due(self, now: datetime) -> list[str]:
         """The schedules that have something due; by a clock that was set back, not yet."""

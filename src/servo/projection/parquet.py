@@ -182,10 +182,12 @@ def _groups_with(metadata: Any, column: str, value: str) -> tuple[list[int], boo
     alone = True
     for group in range(metadata.num_row_groups):
         known: Any = metadata.row_group(group).column(place).statistics
-        told = known is not None and known.has_min_max
-        if not told or known.min <= value <= known.max:
+        if known is None or not known.has_min_max:
             found.append(group)
-            alone = alone and told and known.min == value == known.max
+            alone = False
+        elif known.min <= value <= known.max:
+            found.append(group)
+            alone = alone and known.min == value == known.max
     return found, alone
 
 

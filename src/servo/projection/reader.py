@@ -22,7 +22,7 @@ from servo.errors import Corrupt, NotFound, Unavailable
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
 from servo.projection import wiping
-from servo.projection.arrow import ArrowSchema, ArrowTable, pa
+from servo.projection.arrow import ArrowSchema, ArrowTable, pa, pc
 from servo.projection.files import Gone, Lru, fetch
 from servo.projection.manifest_store import ManifestStore
 from servo.projection.newest import marked, newest_of_sorted, ranked
@@ -79,19 +79,36 @@ class Snapshot:
         held = self.stored_of(wiping.TABLE, asset_key, only=wiping.needed(only))
         return wiping.without_wiped(held, wiped).select(list(only))
 
+    def changed_since(self, name: str, seq: int) -> ArrowTable:
+        """The rows of a table that an entry after `seq` has changed, as they are stored.
+
+        Files that can have none are not read. One with tombstones can always say that a row of
+        another is gone.
+        """
+        found = [
+            file
+            for tier in Tier
+            for file in self.manifest.files(name, tier)
+            if file.max_seq > seq or file.tombstones
+        ]
+        rows = self._merged(name, found)
+        return rows.filter(pc.greater(rows[VERSION], seq))
+
     def stored(
         self, name: str, *, only: Sequence[str] | None = None, tiers: Sequence[Tier] = tuple(Tier)
     ) -> ArrowTable:
         """The same with what is stored in its own rows alone; readers want `table`."""
+        files = [file for tier in tiers for file in self.manifest.files(name, tier)]
+        return self._merged(name, files, only=only)
+
+    def _merged(
+        self, name: str, files: Sequence[FileEntry], *, only: Sequence[str] | None = None
+    ) -> ArrowTable:
+        """One row for every key of these files, the newest."""
         spec = _spec(name)
-        public = schema(spec.row, spec.key)
-        chosen = _chosen(name, public, only)
+        chosen = _chosen(name, schema(spec.row, spec.key), only)
         wanted = list(dict.fromkeys([*chosen, *spec.key, VERSION, DELETED]))
-        tables = [
-            ranked(self._read(spec, file, wanted), tier)
-            for tier in tiers
-            for file in self.manifest.files(name, tier)
-        ]
+        tables = [ranked(self._read(spec, file, wanted), file.tier) for file in files]
         return _told(spec, tables, chosen)
 
     def stored_of(self, name: str, first: str, *, only: Sequence[str]) -> ArrowTable:

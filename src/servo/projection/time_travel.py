@@ -28,6 +28,7 @@ from servo.projection.newest import marked, newest, ranked
 from servo.projection.parquet import live, to_table
 from servo.projection.reader import Snapshot
 from servo.projection.replay import NOTHING, AsOf, Progress, Replay, ignore
+from servo.projection.schema import VERSION
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +79,10 @@ class Overlaid(Snapshot):
     @property
     def as_of(self) -> datetime:
         return self.state.ts
+
+    def changed_since(self, name: str, seq: int) -> ArrowTable:
+        rows = self.stored(name)
+        return rows.filter(pc.greater(rows[VERSION], seq))
 
     def stored(
         self, name: str, *, only: Sequence[str] | None = None, tiers: Sequence[Tier] = tuple(Tier)

@@ -37,6 +37,9 @@ class RunConfig:
         """The configuration of a run, however it was given."""
         if isinstance(value, RunConfig):
             return value
+        given: Any = value or {}
+        if not isinstance(given, Mapping):
+            raise Invalid(f"a run config is {value!r}", remedy="use RunConfig(…), or a mapping")
         unknown = [name for name in value or {} if name not in _SECTIONS]
         if unknown:
             close = get_close_matches(unknown[0], _SECTIONS, n=1)

@@ -68,9 +68,14 @@ class RunRequest(msgspec.Struct, frozen=True):
         if self.run_config is not None:
             _set(self, "run_config", RunConfig.of(self.run_config).to_config_dict())
         _set(self, "tags", check_tags(self.tags or {}, what=what))
+        for name in ("job_name", "partition_key"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise Invalid(f"{what}: the {name} is {value!r}", remedy="use a text, or none")
         if self.asset_selection is not None:
-            keys: tuple[AssetKey, ...] = tuple(to_key(item) for item in self.asset_selection)
-            _set(self, "asset_selection", keys)
+            chosen: Any = self.asset_selection
+            several = (chosen,) if isinstance(chosen, str | AssetKey) else chosen
+            _set(self, "asset_selection", tuple(to_key(item) for item in several))
 
     def with_replaced_attrs(self, **changes: Any) -> "RunRequest":
         """The same request with some fields set anew."""
@@ -81,6 +86,11 @@ class SkipReason(msgspec.Struct, frozen=True):
     """Why there is nothing to do."""
 
     skip_message: str | None = None
+
+    def __post_init__(self) -> None:
+        message: Any = self.skip_message
+        if message is not None and not isinstance(message, str):
+            raise Invalid(f"the reason to skip is {message!r}", remedy="use a text, or none")
 
 
 class SensorResult(msgspec.Struct, frozen=True):
@@ -102,6 +112,8 @@ class SensorResult(msgspec.Struct, frozen=True):
             )
         if isinstance(self.skip_reason, str):
             _set(self, "skip_reason", SkipReason(self.skip_reason))
+        if isinstance(self.run_requests, RunRequest):
+            _set(self, "run_requests", (self.run_requests,))
         for item in self.run_requests or ():
             _check_request(item)
         cursor: Any = self.cursor

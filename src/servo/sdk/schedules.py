@@ -122,7 +122,13 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
             config = self.run_config_fn(context) if self.run_config_fn else self.run_config
             tags = self.tags_fn(context) if self.tags_fn else self.tags
             return SensorResult(run_requests=[RunRequest(run_config=config, tags=tags)])
-        return collected(self(context), what=f"schedule {self.name}")
+        found = collected(self(context), what=f"schedule {self.name}")
+        if found.cursor is not None or found.dynamic_partitions_requests or found.asset_events:
+            raise Invalid(
+                f"schedule {self.name} returned what only a sensor can",
+                remedy="return run requests or a reason; use @sensor for a cursor and the rest",
+            )
+        return found
 
     def __call__(self, context: Any = None, **resources: Any) -> Any:
         """Call the function itself, as a test does."""

@@ -11,6 +11,7 @@ with runs to be made or why there are none. It is run by a worker, never by the 
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -137,13 +138,13 @@ class SensorDefinition(msgspec.Struct, frozen=True, kw_only=True):
         set_field(self, "name", name)
         set_field(self, "tags", check_tags(self.tags or {}, what=f"sensor {name}"))
         seconds: Any = self.minimum_interval_seconds
-        if seconds is not None and (not isinstance(seconds, int | float) or seconds < 0):
+        if seconds is not None and (not _is_finite(seconds) or seconds < 0):
             raise Invalid(
                 f"sensor {name}: minimum_interval_seconds is {seconds!r}",
                 remedy="use seconds, 0 or more",
             )
         limit: Any = self.timeout_seconds
-        if isinstance(limit, bool) or not isinstance(limit, int | float) or limit <= 0:
+        if not _is_finite(limit) or limit <= 0:
             raise Invalid(
                 f"sensor {name}: timeout_seconds is {limit!r}", remedy="use seconds, more than 0"
             )
@@ -319,6 +320,11 @@ def decorator_of(fn: Fn | None, kind: Any, name: str | None, options: Mapping[st
             raise Invalid(f"sensor {made}: {error}", remedy="see `help(servo.sensor)`") from None
 
     return define if fn is None else define(fn)
+
+
+def _is_finite(seconds: Any) -> bool:
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    return number and isfinite(seconds)
 
 
 def _renamed(options: Mapping[str, Any]) -> dict[str, Any]:

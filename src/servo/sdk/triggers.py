@@ -85,7 +85,10 @@ def resolve(project: Project, target: Target, *, what: str) -> Resolved:
     job = target.job if target.job_name is None else _job(project, target.job_name, what)
     if isinstance(job, AssetJob):
         return Resolved(keys=tuple(job.keys(project)), job=job)
-    chosen = AssetSelection.from_coercible(target.selection).resolve(project)
+    try:
+        chosen = AssetSelection.from_coercible(target.selection).resolve(project)
+    except (Invalid, NotFound) as error:
+        raise type(error)(f"{what}: {error.message}", remedy=error.remedy) from None
     if not project.executable(chosen):
         raise Invalid(f"{what} selects no asset that can be made", remedy="correct its target")
     return Resolved(keys=tuple(chosen))

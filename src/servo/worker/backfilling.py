@@ -6,7 +6,7 @@ from it: whoever asks again under the same id finds the same backfill, whatever 
 or failed meanwhile, and is told if something else was asked for.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -26,6 +26,8 @@ from servo.ports.object_store import ObjectStore
 from servo.projection.reader import Snapshot
 from servo.sdk.backfills import Backfilled, OfOne
 from servo.sdk.partition_choice import key_as_written
+from servo.sdk.partitions_definition import PartitionsDefinition
+from servo.sdk.partitions_text import partitions_from_text
 from servo.worker.partition_report import Report, Workspace
 
 INLINE_PARTITIONS = 2_000
@@ -60,9 +62,18 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Standing:
-    """What is known of the partitions of some assets; nothing of those that nobody deployed."""
+    """What is known of the partitions of some assets; nothing of those that nobody deployed.
 
-    def __init__(self, reports: Mapping[AssetKey, Report]) -> None:
+    `changed` are those that the code divides otherwise than they were deployed: as it does, and as
+    they were. What was made of them counts where the partition is stored under the same key.
+    """
+
+    def __init__(
+        self,
+        reports: Mapping[AssetKey, Report],
+        changed: Mapping[AssetKey, tuple[PartitionsDefinition, PartitionsDefinition]] | None = None,
+    ) -> None:
+        self._changed = changed or {}
         self._spaces = {key: report.space for key, report in reports.items()}
         self._made = {key: _flags(report.status.made) for key, report in reports.items()}
         self._failed = {key: _flags(report.status.failed) for key, report in reports.items()}
@@ -82,11 +93,17 @@ class Standing:
 
     def _holds(self, flags: Mapping[AssetKey, bytes], asset: AssetKey, key: str) -> bool:
         number = self._spaces[asset].ordinal(key) if asset in self._spaces else None
-        if number is None:
+        if number is None or not self._is_the_same(asset, key):
             return False
         place, bit = divmod(number, 8)
         held = flags[asset]
         return place < len(held) and bool(held[place] >> bit & 1)
+
+    def _is_the_same(self, asset: AssetKey, key: str) -> bool:
+        if asset not in self._changed:
+            return True
+        now, then = self._changed[asset]
+        return now.typed_key(key) == then.typed_key(key)
 
 
 def _flags(bits: int) -> bytes:
@@ -94,17 +111,22 @@ def _flags(bits: int) -> bytes:
     return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
 
 
-def standing(snapshot: Snapshot | None, now: datetime, assets: Iterable[AssetKey]) -> Standing:
+def standing(snapshot: Snapshot | None, now: datetime, backfilled: Backfilled) -> Standing:
     """What a workspace knows of the partitions of some assets, as they were deployed."""
     if snapshot is None:
         return Standing({})
     workspace = Workspace(snapshot, now)
     reports: dict[AssetKey, Report] = {}
-    for key in assets:
+    changed: dict[AssetKey, tuple[PartitionsDefinition, PartitionsDefinition]] = {}
+    for key in backfilled.assets:
         row = workspace.assets.get(key.canonical())
-        if row is not None and row.partitions:
+        then = None if row is None else partitions_from_text(row.partitions)
+        if then is not None:
             reports[key] = workspace.report(key.canonical())
-    return Standing(reports)
+            as_written = backfilled.relations.definition(key)
+            if as_written is not None and as_written != then:
+                changed[key] = (as_written, then)
+    return Standing(reports, changed)
 
 
 class Outline(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,7 +163,7 @@ def outline(backfilled: Backfilled, asked: Asked, known: Standing) -> Outline:
         assets=tuple(key.canonical() for key in backfilled.assets),
         partitions=tuple(str(key) for key in keys),
         typed=typed,
-        chunk_size=_checked_size(size, typed),
+        chunk_size=_checked_size(size, typed, asked.labels),
         concurrency=1 if linked else asked.concurrency,
         linked=linked,
         materialized=made,
@@ -290,10 +312,13 @@ def _check_numbers(asked: Asked) -> None:
             )
 
 
-def _checked_size(size: int, typed: Sequence[str]) -> int:
-    """A chunk must fit into an event."""
+def _checked_size(size: int, typed: Sequence[str], labels: Mapping[str, str]) -> int:
+    """A chunk must fit into an event, with the tags of its backfill."""
     longest = max((len(key) for key in typed), default=0) + 3
-    most = MAX_CHUNK_BYTES // longest
+    tags = sum(len(f"{name}{value}".encode()) + 6 for name, value in labels.items())
+    if tags + longest > MAX_CHUNK_BYTES:
+        raise Invalid(f"the tags are {tags:,} bytes", remedy="use fewer or shorter tags")
+    most = (MAX_CHUNK_BYTES - tags) // longest
     if min(size, len(typed)) > most:
         raise Invalid(
             f"a run of {min(size, len(typed))} partitions is too large",

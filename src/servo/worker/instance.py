@@ -238,6 +238,10 @@ class ServoInstance:
 
     def report_runless_asset_event(self, asset_event: Any) -> None:
         """Record that an asset was made, or seen, outside of any run."""
+        self._changes.commit(self.as_event(asset_event))
+
+    def as_event(self, asset_event: Any) -> AssetObserved | AssetReported:
+        """What records that an asset was made, or seen, outside of any run."""
         if not isinstance(asset_event, AssetMaterialization):
             raise Invalid(
                 f"{type(asset_event).__name__} cannot be recorded outside of a run",
@@ -251,10 +255,9 @@ class ServoInstance:
             "metadata": encode_metadata(told) if told else "",
         }
         if isinstance(asset_event, AssetObservation):
-            self._changes.commit(AssetObserved(**said))
-        else:
-            name = f"reported-{self.world.entropy.token_bytes(10).hex()}"
-            self._changes.commit(AssetReported(materialization_id=name, **said))
+            return AssetObserved(**said)
+        name = f"reported-{self.world.entropy.token_bytes(10).hex()}"
+        return AssetReported(materialization_id=name, **said)
 
     def _stored_under(self, key: AssetKey, partition: str | None) -> str | None:
         """The key that a partition is stored under, if it is known how its asset is divided."""

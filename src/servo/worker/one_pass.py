@@ -14,7 +14,9 @@ import msgspec
 from servo.controllers import backfills, freshness, sensors, timers
 from servo.controllers.schedules import Timetable
 from servo.core.declared import AUTOMATION_LABEL, Declared
+from servo.core.state.rows.automation import SensorStateRow
 from servo.core.state.state import State
+from servo.core.state.states import SensorStatus
 from servo.errors import NotFound
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
@@ -27,6 +29,8 @@ from servo.worker.evaluating.desk import Desk
 from servo.worker.session import Session, can_go_on
 
 LOOK_EVERY = 0.05
+MOST_ROUNDS = 10
+"""So often what came of a pass is looked at in the same pass."""
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,10 +60,14 @@ def outlook(
 
 def conditions_due(desk: Desk, declared: Declared, now: datetime) -> str:
     """Which sensor's conditions have something to say that is not on record; none if empty."""
-    for sensor in declared.sensors:
-        if AUTOMATION_LABEL in sensor.labels and Room(desk, sensor.sensor_id).judge(now).ticked:
-            return sensor.sensor_id
-    return ""
+    names = [one.sensor_id for one in declared.sensors if AUTOMATION_LABEL in one.labels]
+    if not names:
+        return ""
+    rows = desk.history.snapshot(0).rows("sensor_state")
+    states = [row for row in rows if isinstance(row, SensorStateRow)]
+    open_ = {row.sensor_id for row in states if row.status is SensorStatus.ACTIVE}
+    due = (name for name in names if name in open_ and Room(desk, name).judge(now).ticked)
+    return next(due, "")
 
 
 def _has_tail(store: ObjectStore, paths: Paths, seq: int) -> bool:
@@ -70,7 +78,7 @@ def _due(state: State, now: datetime) -> Outlook:
     if can_go_on(state, now):
         return Outlook(why="tasks can go on")
     timetable = Timetable()
-    timetable.look(state)
+    _ = timetable.look(state)
     if ticking := timetable.due(now):
         return Outlook(why=f"schedules are due: {', '.join(ticking[:5])}")
     if open_ := backfills.reconcile(state):
@@ -91,13 +99,21 @@ def _due(state: State, now: datetime) -> Outlook:
 def make_pass(session: Session, now: datetime) -> None:
     """Look after the triggers, and work, until nothing is due by `now` and nothing can go on.
 
-    What becomes due meanwhile is for the next pass: otherwise one that ticks every second would
-    never end.
+    What becomes due by time meanwhile is for the next pass: otherwise one that ticks every second
+    would never end. What comes of the work itself is for this one: a sensor of runs is told of
+    those that ended, and conditions see what was made, so many times that a few steps of it lead
+    to an end and what goes round in a circle is left to the next pass.
     """
     triggers, pause = session.triggers, threading.Event()
+    rounds, seen = 0, -1
     while True:
         busy = triggers is not None and triggers.look(now)
         session.pool.check()
         if not busy and session.settled():
-            return
+            seq = session.service.engine.state.seq
+            if triggers is None or seq == seen or rounds == MOST_ROUNDS:
+                return
+            rounds, seen = rounds + 1, seq
+            triggers.again()
+            continue
         _ = pause.wait(LOOK_EVERY)

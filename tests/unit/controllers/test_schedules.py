@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from servo.controllers.schedules import (
     MAX_COUNTED,
@@ -207,3 +208,16 @@ def test_a_schedule_that_was_moved_is_due_by_its_new_times_alone() -> None:
     ledger.define("s", "* * * * *")
     ledger.define("s", "0 0 1 1 *")
     assert ledger.timetable.due(ledger.state.ts + timedelta(minutes=2)) == []
+
+
+def test_a_schedule_of_a_zone_that_is_not_known_here_is_never_due_and_told_once() -> None:
+    story = Story()
+    for name in ("here", "mars"):
+        story.tell(ScheduleUpserted(schedule_id=name, cron_expressions=("0 * * * *",)))
+    rows = story.state.schedules.rows
+    rows["mars"] = replace(rows["mars"], timezone="Mars/Olympus")
+    timetable = Timetable()
+    [(name, error)] = timetable.look(story.state)
+    assert (name, "Mars/Olympus" in str(error)) == ("mars", True)
+    assert timetable.look(story.state) == []
+    assert timetable.due(story.state.ts + HOUR) == ["here"]

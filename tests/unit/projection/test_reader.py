@@ -16,6 +16,7 @@ from servo.projection.compare import canonical_rows, differences, dump
 from servo.projection.files import Gone, Lru, fetch
 from servo.projection.load import load_state
 from servo.projection.manifest_store import ManifestStore
+from servo.projection.parquet import to_rows
 from servo.projection.publisher import Publisher
 from servo.projection.reader import AsOf, Reader, Snapshot
 from servo.projection.schema import schema
@@ -129,6 +130,33 @@ def test_a_table_has_one_row_for_every_key_and_none_that_was_dropped() -> None:
     snapshot = Snapshot(leader.store, leader.manifest)
     assert snapshot.rows("quotas") == [quota("a", 2, 3)]
     assert snapshot.applied_seq == 4
+
+
+def test_what_has_changed_since_an_entry_is_read_from_the_files_that_can_have_it() -> None:
+    leader = Leader()
+    for name in "abcadefgh":
+        leader.publish(name, weight=leader.state.seq + 1)
+    for merged in (False, True):
+        if merged:
+            leader.drop("c")
+            leader.merge_everything()
+            leader.publish("e")
+            leader.drop("e")
+        snapshot = Snapshot(leader.store, leader.manifest)
+        for seq in range(leader.state.seq + 1):
+            found = to_rows(TABLES["quotas"], snapshot.changed_since("quotas", seq))
+            whole = [row for row in snapshot.rows("quotas") if row.row_version > seq]
+            assert sorted(found, key=repr) == sorted(whole, key=repr)
+
+
+def test_files_without_anything_new_are_not_read() -> None:
+    leader = Leader()
+    for name in ("a", "b", "c"):
+        leader.publish(name)
+    leader.store.reads.clear()
+    snapshot = Snapshot(leader.store, leader.manifest)
+    assert snapshot.changed_since("quotas", 2).column("name").to_pylist() == ["c"]
+    assert len(leader.store.reads) == 1
 
 
 def test_a_table_has_its_public_schema_with_and_without_rows() -> None:

@@ -1,5 +1,6 @@
 """Sensors: checked when they are written, and asked what is to be made."""
 
+import math
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -142,3 +143,30 @@ def test_a_project_may_hold_them() -> None:
     defs = servo.Definitions([orders], schedules=[nightly], sensors=[files])
     assert servo.Definitions.merge(defs).schedules == (nightly,)
     servo.Definitions.validate_loadable(defs)
+
+
+@pytest.mark.parametrize("seconds", [math.inf, math.nan, True, -1, "1"])
+@pytest.mark.parametrize("option", ["minimum_interval_seconds", "timeout_seconds"])
+def test_seconds_that_are_no_time_are_refused(option: str, seconds: Any) -> None:
+    with pytest.raises(Invalid, match=f"{option} is"):
+        _ = sensor(name="s", target="*", **{option: seconds})(lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "wrong"),
+    [
+        (SkipReason, "skip_message", "the reason to skip is 5"),
+        (RunRequest, "partition_key", "the partition_key is 5"),
+        (RunRequest, "job_name", "the job_name is 5"),
+        (RunRequest, "run_config", "a run config is 5"),
+    ],
+)
+def test_a_request_of_another_type_is_told(kind: Any, field: str, wrong: str) -> None:
+    with pytest.raises(Invalid, match=wrong):
+        _ = kind(**{field: 5})
+
+
+def test_one_asset_and_one_request_need_no_list() -> None:
+    one = RunRequest(asset_selection="orders")
+    assert one.asset_selection == (AssetKey("orders"),)
+    assert SensorResult(run_requests=one).run_requests == (one,)  # pyright: ignore[reportArgumentType] - coerced

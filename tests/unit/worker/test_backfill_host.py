@@ -43,6 +43,7 @@ class Planner:
         self.asked: list[tuple[int, ...]] = []
         self.cannot: set[int] = set()
         self.dies_of: set[int] = set()
+        self.why = ""
         self._records = records
 
     def ask(self, question: PlanChunks, seconds: float) -> Any:
@@ -54,7 +55,7 @@ class Planner:
 
     def _one(self, question: PlanChunks, index: int) -> Evaluated:
         if index in self.cannot:
-            return Evaluated(error=f"chunk {index} has no plan")
+            return Evaluated(error=self.why or f"chunk {index} has no plan")
         row = question.backfill
         start = index * row.chunk_size
         tasks = [
@@ -170,6 +171,7 @@ def test_nothing_begins_while_it_is_paused_and_what_was_planned_is_used_then() -
         place.cancel(1)
         threading.Event().wait(0.3)
         assert (place.row.planned_chunks, place.row.active_chunks) == (2, 0)
+        assert place.kind.next_due() is None, "nobody looks again and again"
         place.tell(BackfillStateChanged(backfill_id="bf", to_state=BackfillState.RUNNING))
         assert place.until(lambda row: row.planned_chunks == 4).state_version == 3
         assert len([n for chunks in place.planner.asked for n in chunks if n < 4]) == 4
@@ -219,7 +221,8 @@ def test_new_code_plans_anew_what_has_not_begun() -> None:
         place.tell(created())
         _ = place.until(lambda row: row.planned_chunks == 2)
         place.planner.cannot = {2}
-        place.triggers.renew()
+        with place.triggers.renewing():
+            pass
         place.cancel(0)
         row = place.until(lambda row: row.planned_chunks == 4)
         assert row.failed_chunks == 1
@@ -263,3 +266,40 @@ def test_the_priority_of_a_backfill_is_that_of_its_tasks(priority: int) -> None:
         _ = place.until(lambda row: row.planned_chunks == 2)
         rows = place.service.engine.state.tasks.values()
         assert [row.priority for row in rows] == [priority, priority]
+
+
+def test_a_pass_goes_on_after_a_refusal_though_its_time_stands_still() -> None:
+    place = Place()
+    try:
+        place.tell(QuotaSet(max_tasks_per_run=2))
+        place.tell(created(chunk_size=5))
+        now = place.world.clock.now()
+        while place.triggers.look(now):
+            threading.Event().wait(0.01)
+        assert (place.row.planned_chunks, place.row.failed_chunks) == (3, 2)
+    finally:
+        place.triggers.stop()
+        place.service.stop()
+
+
+def test_a_pass_does_not_wait_for_the_day_when_a_backfill_may_go_on() -> None:
+    place = Place()
+    try:
+        place.tell(QuotaSet(max_daily_runs=1))
+        place.tell(created())
+        now = place.world.clock.now()
+        while place.triggers.look(now):
+            threading.Event().wait(0.01)
+        assert place.row.planned_chunks == 1
+    finally:
+        place.triggers.stop()
+        place.service.stop()
+
+
+def test_an_error_of_any_length_ends_a_chunk() -> None:
+    with led() as place:
+        place.planner.cannot = set(range(12))
+        place.planner.why = "x" * 300_000
+        place.tell(created())
+        row = place.until(lambda row: row.finished_at is not None)
+        assert (row.state, row.partitions_failed) == (BackfillState.FAILED, 12)

@@ -234,6 +234,13 @@ def test_a_run_that_would_not_fit_into_an_event_is_told() -> None:
         _ = outline(seen(wide), replace(asked(which="all"), chunk_size=2000), NOTHING)
 
 
+def test_tags_that_would_leave_no_room_for_partitions_are_told() -> None:
+    with pytest.raises(Invalid, match="the tags are 300,010 bytes"):
+        _ = outline(
+            seen(daily), replace(asked(which="all"), labels={"note": "x" * 300_000}), NOTHING
+        )
+
+
 # --- policies and links ---------------------------------------------------------------------------
 
 

@@ -11,13 +11,17 @@ import servo
 from servo import (
     AssetCheckKey,
     AssetKey,
+    AssetMaterialization,
+    AssetObservation,
     Definitions,
     DynamicPartitionsDefinition,
+    FreshnessPolicy,
     RunRequest,
     RunStatus,
     SensorResult,
     ServoInstance,
     SkipReason,
+    StaticPartitionsDefinition,
     asset,
     asset_sensor,
     build_multi_asset_sensor_context,
@@ -29,18 +33,22 @@ from servo import (
     push_sensor,
     run_failure_sensor,
     run_status_sensor,
+    schedule,
     sensor,
 )
 from servo.checks import freshness, row_count
-from servo.core.events.assets import DynamicPartitionsChanged
+from servo.core.events.assets import AssetObserved, AssetReported, DynamicPartitionsChanged
 from servo.core.events.runs import SensorSource
 from servo.core.events.sensors import SensorEvalStatus, SensorMode
 from servo.errors import Invalid, ServoError
 from servo.sdk.triggers import declared
 from servo.testing.clock import ManualClock
+from servo.worker.evaluating import watching
 from servo.worker.evaluating.desk import Desk, Records, Surroundings
 from servo.worker.evaluating.history import Place
-from servo.worker.evaluating.messages import Arrived, Evaluated, Look, Message
+from servo.worker.evaluating.messages import Arrived, Evaluated, Look, Message, Tick, answers
+from servo.worker.evaluating.process import as_sent
+from servo.worker.evaluating.schedules import evaluate_tick
 from servo.worker.evaluating.sensors import evaluate_messages, evaluate_sensor
 from servo.worker.evaluating.watching import GIVE_UP_AFTER
 from servo.worker.triggers.sensors import status_of
@@ -72,7 +80,8 @@ class Asks:
     """Asks sensors of a project what they want, one question after the other."""
 
     def __init__(self, instance: ServoInstance, *sensors: Any, **fields: Any) -> None:
-        project = Definitions([orders, total, broken], sensors=sensors, **fields).project()
+        assets = [orders, total, broken, *fields.pop("assets", ())]
+        project = Definitions(assets, sensors=sensors, **fields).project()
         store, paths = instance.world.store, instance.paths
         around = Surroundings(
             clock=instance.world.clock,
@@ -158,7 +167,7 @@ def test_a_sensor_says_why_not(
         (RunRequest(job_name="jbo"), "there is no job jbo"),
         (RunRequest(asset_check_keys=[AssetCheckKey("orders", "x")]), "asks for the check 'x'"),  # pyright: ignore[reportArgumentType] - coerced
         (SensorResult(dynamic_partitions_requests=["eu"]), "is no request about partitions"),  # pyright: ignore[reportArgumentType] - that is the point
-        (SensorResult(asset_events=[3]), "reports asset events"),
+        (SensorResult(asset_events=[3]), "int cannot be recorded outside of a run"),
         ([RunRequest()] * 1_001, "asks for 1,001 runs at once"),
     ],
 )
@@ -211,6 +220,103 @@ def test_partitions_are_added_and_removed(instance: ServoInstance) -> None:
         DynamicPartitionsChanged(set_name="regions", added=("eu", "us")),
         DynamicPartitionsChanged(set_name="regions", removed=("uk",)),
     )
+
+
+def test_runs_of_partitions_that_come_in_the_same_evaluation_are_planned(
+    instance: ServoInstance,
+) -> None:
+    places = DynamicPartitionsDefinition(name="places")
+    instance.add_dynamic_partitions("places", ["old"])
+
+    @asset(partitions_def=places)
+    def visits() -> int:
+        return 1
+
+    @s(target=visits)
+    def found(context: Any) -> Any:
+        wanted = context.cursor.split(",")
+        return SensorResult(
+            run_requests=[RunRequest(run_key=key, partition_key=key) for key in wanted],
+            dynamic_partitions_requests=[
+                places.build_add_request(["rome", "a/b c,d"]),
+                places.build_delete_request(["old"]),
+            ],
+        )
+
+    asks = Asks(instance, found, assets=[visits])
+    answer = asks.look(cursor="rome")
+    assert answer.error == ""
+    [run] = answer.runs
+    assert [task.partition for task in run.planned.tasks] == ["partition=s:cm9tZQ"]
+    assert "has no partition 'oslo'" in asks.look(cursor="oslo").error
+    assert "has no partition 'old'" in asks.look(cursor="old").error, "it goes in this evaluation"
+
+
+def test_of_a_partition_that_comes_and_goes_at_once_the_last_word_counts(
+    instance: ServoInstance,
+) -> None:
+    places = DynamicPartitionsDefinition(name="places")
+    instance.add_dynamic_partitions("places", ["old"])
+
+    @s()
+    def found() -> Any:
+        return SensorResult(
+            dynamic_partitions_requests=[
+                places.build_add_request(["new"]),
+                places.build_delete_request(["new", "old"]),
+                places.build_add_request(["old"]),
+            ]
+        )
+
+    changes = Asks(instance, found).look().dynamic
+    assert changes == (
+        DynamicPartitionsChanged(set_name="places", added=("new",)),
+        DynamicPartitionsChanged(set_name="places", removed=("new", "old")),
+        DynamicPartitionsChanged(set_name="places", added=("old",)),
+    )
+
+
+def test_what_a_sensor_says_of_assets_is_recorded_with_it(instance: ServoInstance) -> None:
+    @s()
+    def found() -> Any:
+        return SensorResult(
+            asset_events=[
+                AssetMaterialization("orders", metadata={"rows": 2}),
+                AssetObservation("total", tags={"dagster/data_version": "v8"}),
+            ]
+        )
+
+    made, seen = Asks(instance, found).look().reported
+    assert isinstance(made, AssetReported)
+    assert (made.asset_key, made.materialization_id[:9]) == ("orders", "reported-")
+    assert seen == AssetObserved(asset_key="total", data_version="v8")
+
+
+def test_what_a_sensor_of_an_asset_says_of_others_is_recorded(instance: ServoInstance) -> None:
+    @asset_sensor("orders", name="s", target="total")
+    def copied(context: Any, event: Any) -> Any:
+        del context, event
+        return SensorResult(asset_events=[AssetMaterialization("copy")])
+
+    assert materialize([orders], instance=instance).success
+    answer = Asks(instance, copied).look()
+    assert [event.asset_key for event in answer.reported] == ["copy"]
+
+
+def test_what_is_no_text_is_told_as_such(instance: ServoInstance) -> None:
+    @s()
+    def lists(context: Any) -> Any:
+        name = b"bad\xff.csv".decode("utf-8", "surrogateescape")
+        if context.cursor == "raises":
+            raise ValueError(name)
+        return {"cursor": SensorResult(cursor=name), "reason": SkipReason(name)}[context.cursor]
+
+    asks = Asks(instance, lists)
+    assert "bad\\udcff.csv" in asks.look(cursor="raises").error
+    for case in ("raises", "cursor", "reason"):
+        answer = answers.decode(as_sent(asks.look(cursor=case)))
+        assert isinstance(answer, Evaluated)
+        assert "\\udcff" in answer.error
 
 
 def test_what_is_so_already_is_not_asked_for_again(instance: ServoInstance) -> None:
@@ -368,6 +474,59 @@ def test_a_sensor_of_several_assets_moves_the_cursor_of_each(instance: ServoInst
         context.advance_cursor({"broken": None})
 
 
+def test_partitions_that_a_cursor_leaves_behind_are_told_until_they_are_done_with(
+    instance: ServoInstance,
+) -> None:
+    days = StaticPartitionsDefinition(["mon", "tue", "wed"])
+
+    @asset(partitions_def=days)
+    def left() -> int:
+        return 1
+
+    @asset(partitions_def=days)
+    def right() -> int:
+        return 2
+
+    @multi_asset_sensor(name="s", monitored_assets=["left", "right"], target="total")
+    def both(context: Any) -> Any:
+        found = context.latest_materialization_records_by_partition_and_asset()
+        for day, records in found.items():
+            if len(records) == 2:
+                context.advance_cursor(records)
+                yield RunRequest(run_key=day)
+
+    def made(which: Any, *keys: str) -> None:
+        for key in keys:
+            assert materialize([which], partition_key=key, instance=instance).success
+
+    asks = Asks(instance, both, assets=[left, right])
+    made(left, "mon", "tue", "mon", "wed")
+    made(right, "tue")
+    first = asks.look()
+    assert told(first) == ["sensor:s:key:tue"], first.error
+    context = build_multi_asset_sensor_context(["left", "right"], instance, cursor=first.cursor)
+    [behind] = context.get_trailing_unconsumed_events("left")
+    assert behind.partition_key == "mon"
+    assert list(context.latest_materialization_records_by_partition("left")) == ["mon", "wed"]
+    newest = context.latest_materialization_records_by_key(["left"])[AssetKey("left")]
+    assert newest.partition_key == "wed"
+
+    made(right, "mon")
+    second = asks.look(cursor=first.cursor)
+    assert told(second) == ["sensor:s:key:mon"]
+    context = build_multi_asset_sensor_context(["left", "right"], instance, cursor=second.cursor)
+    assert context.get_trailing_unconsumed_events("left") == []
+    assert told(asks.look(cursor=second.cursor)) == []
+    made(left, "tue")
+    made(right, "wed")
+    third = asks.look(cursor=second.cursor)
+    assert told(third) == ["sensor:s:key:wed"]
+    last = build_multi_asset_sensor_context(["left", "right"], instance, cursor=third.cursor)
+    assert list(last.latest_materialization_records_by_partition("left")) == ["tue"]
+    last.advance_all_cursors()
+    assert last.latest_materialization_records_by_partition("left") == {}
+
+
 @pytest.mark.parametrize(
     ("said", "cursor", "wrong"),
     [
@@ -431,6 +590,34 @@ def test_a_sensor_of_runs_begins_where_it_was_started(instance: ServoInstance) -
     assert asks.look(since=seq) == Evaluated()
     make(instance, "orders")
     assert asks.look(since=seq).skipped == "told"
+
+
+@pytest.mark.parametrize("kind", ["assets", "runs"])
+def test_a_sensor_for_which_nothing_happens_moves_on_now_and_then(
+    instance: ServoInstance, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    @asset_sensor("orders", name="s", target="total")
+    def assets(context: Any, event: Any) -> None:
+        del context
+        seen.append(event.run_id)
+
+    @run_failure_sensor(name="s")
+    def runs(context: Any) -> None:
+        seen.append(context.run.run_id)
+
+    asks = Asks(instance, {"assets": assets, "runs": runs}[kind])
+    make(instance, "total")
+    assert asks.look(cursor="1").cursor is None
+    monkeypatch.setattr(watching, "FAR_BEHIND", 2)
+    moved = asks.look(cursor="1").cursor
+    assert moved is not None
+    assert int(moved) > 3
+    make(instance, "orders")
+    assert not materialize([broken], instance=instance, raise_on_error=False).success
+    _ = asks.look(cursor=moved)
+    assert len(seen) == 1
 
 
 def test_only_runs_of_monitored_jobs_are_told(instance: ServoInstance) -> None:
@@ -502,3 +689,104 @@ def test_a_deployment_tells_what_a_sensor_is() -> None:
     )
     with pytest.raises(Invalid, match="timeout_seconds is 0"):
         sensor(name="a", target="*", timeout_seconds=0)(lambda: None)
+
+
+# --- what is stale alone ----------------------------------------------------------------------
+
+
+class TestStaleAssetsOnly:
+    days = StaticPartitionsDefinition(["mon", "tue"])
+
+    def assets(self, version: str = "1") -> list[Any]:
+        @asset
+        def source() -> int:
+            return 1
+
+        @asset(deps=[source], code_version=version)
+        def middle() -> int:
+            return 2
+
+        @asset(deps=[middle])
+        def end() -> int:
+            return 3
+
+        @asset
+        def aside() -> int:
+            return 4
+
+        @asset(partitions_def=self.days)
+        def daily() -> int:
+            return 5
+
+        return [source, middle, end, aside, daily]
+
+    def look(
+        self,
+        instance: ServoInstance,
+        assets: list[Any],
+        partition: str | None = None,
+        later: timedelta = timedelta(),
+    ) -> tuple[list[str], str]:
+        """What is made, and what is said, on a request of what is stale."""
+        target = ["daily"] if partition else ["source", "middle", "end", "aside"]
+
+        @sensor(name="s", target=target)
+        def stale() -> Any:
+            return RunRequest(run_key="again", stale_assets_only=True, partition_key=partition)
+
+        asks = Asks(instance, stale, assets=assets)
+        asks.desk.clock = ManualClock(instance.world.clock.now() + later)
+        answer = asks.look()
+        assert answer.error == ""
+        return [task.asset_key for run in answer.runs for task in run.planned.tasks], answer.skipped
+
+    def test_what_was_never_made_is_made(self, instance: ServoInstance) -> None:
+        assets = self.assets()
+        made, _ = self.look(instance, assets)
+        assert made == ["aside", "source", "middle", "end"]
+
+    def test_what_is_up_to_date_is_not(self, instance: ServoInstance) -> None:
+        assets = self.assets()
+        assert materialize(assets[:4], instance=instance).success
+        assert self.look(instance, assets) == ([], "nothing it asks for is stale")
+
+    def test_what_is_made_from_something_newer_is_made_with_what_is_made_from_it(
+        self, instance: ServoInstance
+    ) -> None:
+        assets = self.assets()
+        assert materialize(assets[:4], instance=instance).success
+        assert materialize(assets[:4], selection=["source"], instance=instance).success
+        assert self.look(instance, assets)[0] == ["middle", "end"]
+
+    def test_what_has_other_code_is_made(self, instance: ServoInstance) -> None:
+        assert materialize(self.assets()[:4], instance=instance).success
+        assets = self.assets(version="2")
+        assert materialize(assets[:4], selection=["aside"], instance=instance).success
+        assert self.look(instance, assets)[0] == ["middle", "end"]
+
+    def test_what_is_older_than_its_policy_allows_is_made(self, instance: ServoInstance) -> None:
+        @asset(freshness_policy=FreshnessPolicy.time_window(fail_window=timedelta(hours=1)))
+        def aside() -> int:
+            return 4
+
+        assets = [*self.assets()[:3], aside]
+        assert materialize(assets, instance=instance).success
+        assert self.look(instance, assets)[0] == []
+        assert self.look(instance, assets, later=timedelta(hours=2))[0] == ["aside"]
+
+    def test_of_a_partition_the_same_holds(self, instance: ServoInstance) -> None:
+        assets = self.assets()
+        assert materialize(assets[4:], partition_key="mon", instance=instance).success
+        assert self.look(instance, assets, "mon")[0] == []
+        assert self.look(instance, assets, "tue")[0] == ["daily"]
+
+    def test_a_schedule_that_finds_nothing_stale_is_skipped(self, instance: ServoInstance) -> None:
+        @schedule(cron_schedule="@daily", target="orders", name="s")
+        def stale() -> Any:
+            return RunRequest(stale_assets_only=True)
+
+        asks = Asks(instance, schedules=[stale])
+        tick = Tick(schedule_id="s", tick_id="s:1", scheduled_for=NOW)
+        assert len(evaluate_tick(asks.desk, tick).runs) == 1
+        assert materialize([orders], instance=instance).success
+        assert evaluate_tick(asks.desk, tick) == Evaluated(skipped="nothing it asks for is stale")

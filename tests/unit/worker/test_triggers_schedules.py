@@ -1,19 +1,20 @@
-"""The host of schedules: whatever is refused or lost, no tick is passed over in silence."""
+"""The host of schedules: what is asked when, and what is committed."""
 
 import threading
 from collections.abc import Callable, Generator
-from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from servo.core.declared import EVALUATED_LABEL
-from servo.core.events.envelope import Answer, Batch, Event
-from servo.core.events.runs import PlanCreated, RunRequested
-from servo.core.events.schedules import ScheduleTicked, ScheduleUpserted, TicksSkipped, TickStatus
+from servo.core.events.envelope import Batch, Event
+from servo.core.events.quotas import QuotaSet
+from servo.core.events.runs import PlanCreated, RunRequested, ScheduleSource
+from servo.core.events.schedules import SchedulePaused, ScheduleUpserted, TickStatus
 from servo.core.state.rows.automation import ScheduleTickRow
-from servo.errors import Unavailable
+from servo.core.state.state import State
 from servo.ledger.paths import Paths
 from servo.projection.time_travel import snapshot_at
 from servo.runtime.service import Service, World
@@ -21,58 +22,58 @@ from servo.runtime.system import SystemEntropy
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import START
 from servo.testing.clock import ManualClock
-from servo.worker.evaluating.messages import AskedRun, Evaluated, EvaluatedMany, Tick, Ticks
+from servo.worker.evaluating.messages import (
+    AskedRun,
+    Evaluated,
+    EvaluatedMany,
+    Question,
+    Tick,
+    Ticks,
+)
 from servo.worker.triggers.host import AGAIN_AFTER, Means, Triggers
 from servo.worker.triggers.schedules import Schedules
 
 LIMIT = 2_000
 EVENT = threading.Event()
 PATHS = Paths("t", "w")
-MINUTE = timedelta(minutes=1)
+TOO_LARGE = "x" * 300_000
 
 
 class Office:
-    """Evaluators that ask for what a test wants."""
+    """Evaluators that answer every tick as a test wants; one that raises has not answered."""
 
     def __init__(self) -> None:
-        self.say: Callable[[Tick], Evaluated] = lambda _: Evaluated(skipped="nothing to do")
+        self.asked: list[Any] = []
+        self.say: Callable[[Tick], Evaluated] = lambda tick: Evaluated(runs=(asked_run(tick),))
 
-    def ask(self, question: Tick | Ticks, seconds: float) -> Any:
+    def ask(self, question: Question, seconds: float) -> Any:
         del seconds
-        if isinstance(question, Tick):
+        self.asked.append(question)
+        try:
+            if isinstance(question, Ticks):
+                return EvaluatedMany(answers=tuple(map(self.say, question.ticks)))
+            assert isinstance(question, Tick)
             return self.say(question)
-        return EvaluatedMany(answers=tuple(self.say(tick) for tick in question.ticks))
+        except TimeoutError as error:
+            return Evaluated(error=str(error))
+
+    def renew(self) -> None: ...
 
     def close(self) -> None: ...
-
-
-class Road:
-    """The way to a leader, on which something may happen to a batch."""
-
-    def __init__(self, service: Service) -> None:
-        self.service = service
-        self.meet: Callable[[Batch], None] = lambda _: None
-
-    def submit(self, batch: Batch) -> "Future[Answer]":
-        try:
-            self.meet(batch)
-        except Unavailable as error:
-            lost: Future[Answer] = Future()
-            lost.set_exception(error)
-            return lost
-        return self.service.submit(batch)
 
 
 class Host:
     """A leader in memory, and a host whose clock stands still."""
 
     def __init__(self, service: Service, clock: ManualClock, store: MemoryStore) -> None:
-        self.service, self.clock, self._store = service, clock, store
-        self.office, self.road = Office(), Road(service)
-        road: Any = self.road
-        office: Any = self.office
-        means = Means(road, office, clock, SystemEntropy())
-        self.triggers = Triggers(service, clock, means, (Schedules(means),))
+        self.service = service
+        self.store = store
+        self.clock = clock
+        self.office = Office()
+        self.means = Means(service, self.office, clock, SystemEntropy())  # pyright: ignore[reportArgumentType] - all that is used of it
+        self.said: list[str] = []
+        self.means.say = self.said.append
+        self.triggers = Triggers(service, clock, self.means, (Schedules(self.means),))
         self._sent = 0
 
     def tell(self, *events: Event) -> None:
@@ -80,21 +81,29 @@ class Host:
         answer = self.service.commit(Batch(id=f"test-{self._sent}", events=events))
         assert answer.applied, answer
 
-    def look(self, **later: float) -> None:
-        """Let time pass, and everything be done that is due then."""
+    def define(self, *names: str, decides: bool = False, **fields: Any) -> None:
+        for name in names:
+            given: dict[str, Any] = {"cron_expressions": ("* * * * *",), **fields}
+            if decides:
+                given["labels"] = {EVALUATED_LABEL: "function"}
+            self.tell(ScheduleUpserted(schedule_id=name, **given))
+
+    def look(self, **later: float) -> int:
+        """Let time pass, and everything be done that is due then; how much was asked."""
         self.clock.advance(timedelta(**later))
+        before = len(self.office.asked)
         for _ in range(LIMIT):
             if not self.triggers.look():
                 break
             _ = EVENT.wait(0.005)
+        return len(self.office.asked) - before
 
-    @property
-    def ticks(self) -> list[tuple[int, TickStatus]]:
-        """The minutes of the ticks and stretches on record, and what became of them."""
+    def ticks(self, name: str) -> list[tuple[TickStatus, str]]:
         seq = self.service.engine.state.seq
-        found = snapshot_at(self._store, PATHS, seq).rows("schedule_ticks")
+        found = snapshot_at(self.store, PATHS, seq).rows("schedule_ticks")
         rows = [row for row in found if isinstance(row, ScheduleTickRow)]
-        return sorted(((row.scheduled_for - START) // MINUTE, row.status) for row in rows)
+        mine = sorted((r for r in rows if r.schedule_id == name), key=lambda r: r.scheduled_for)
+        return [(row.status, row.message) for row in mine]
 
 
 @pytest.fixture
@@ -102,71 +111,135 @@ def host() -> Generator[Host]:
     clock = ManualClock(START)
     store = MemoryStore(clock)
     with Service(World(store, clock, SystemEntropy()), PATHS) as service:
-        host = Host(service, clock, store)
-        yield host
-        host.triggers.stop()
+        yield Host(service, clock, store)
 
 
-@pytest.fixture(params=[{}, {EVALUATED_LABEL: "function"}], ids=["plain", "decided"])
-def schedule(request: pytest.FixtureRequest, host: Host) -> Host:
-    upsert = ScheduleUpserted(
-        schedule_id="s", cron_expressions=("* * * * *",), labels=request.param, max_catchup_ticks=3
+def asked_run(tick: Tick, **labels: str) -> AskedRun:
+    name = f"run_{tick.tick_id}".replace(":", "_")
+    requested = RunRequested(
+        run_id=name,
+        run_key=tick.tick_id,
+        request_fingerprint="fp",
+        source=ScheduleSource(schedule_id=tick.schedule_id, tick_id=tick.tick_id),
+        labels=labels,
     )
-    host.tell(upsert)
-    return host
+    return AskedRun(requested=requested, planned=PlanCreated(run_id=name, fingerprint="p"))
 
 
-def lose(kind: type[Event], times: int = 1) -> Callable[[Batch], None]:
-    """Lose the first batches that begin so."""
-    left = [times]
+def large_for(name: str) -> Callable[[Tick], Evaluated]:
+    def answer(tick: Tick) -> Evaluated:
+        labels = {"note": TOO_LARGE} if tick.schedule_id == name else {}
+        return Evaluated(runs=(asked_run(tick, **labels),))
 
-    def meet(batch: Batch) -> None:
-        if isinstance(batch.events[0], kind) and left[0]:
-            left[0] -= 1
-            raise Unavailable("busy", remedy="try again")
-
-    return meet
+    return answer
 
 
-def test_a_tick_that_is_lost_keeps_those_after_it_waiting(schedule: Host) -> None:
-    schedule.road.meet = lose(ScheduleTicked)
-    schedule.look(minutes=3)
-    assert schedule.ticks == []
-    schedule.look(seconds=AGAIN_AFTER)
-    assert schedule.ticks == [(n, TickStatus.SKIPPED) for n in (1, 2, 3)]
+TRIGGERED = (TickStatus.TRIGGERED, "")
 
 
-def test_a_tick_whose_run_is_refused_is_on_record_before_the_next(schedule: Host) -> None:
-    schedule.tell(RunRequested(run_id="run_taken", run_key="other", request_fingerprint="fp"))
-
-    def say(tick: Tick) -> Evaluated:
-        if tick.scheduled_for != START + MINUTE:
-            return Evaluated(skipped="nothing to do")
-        requested = RunRequested(run_id="run_taken", run_key="mine", request_fingerprint="fp")
-        planned = PlanCreated(run_id="run_taken", fingerprint="p")
-        return Evaluated(runs=(AskedRun(requested=requested, planned=planned),))
-
-    schedule.office.say = say
-    schedule.look(minutes=3)
-    assert schedule.ticks == [
-        (1, TickStatus.FAILED),
-        (2, TickStatus.SKIPPED),
-        (3, TickStatus.SKIPPED),
-    ]
+def test_plain_schedules_are_asked_about_together_and_tick_once(host: Host) -> None:
+    host.define("a", "b")
+    assert host.look(minutes=1) == 1
+    assert host.look(seconds=10) == 0
+    assert host.ticks("a") == host.ticks("b") == [TRIGGERED]
 
 
-def test_a_stretch_that_another_host_ended_earlier_leaves_the_rest_due(schedule: Host) -> None:
-    def meet(batch: Batch) -> None:
-        event = batch.events[0]
-        if isinstance(event, TicksSkipped) and event.first == START + MINUTE:
-            other = TicksSkipped(
-                schedule_id="s", first=event.first, last=START + MINUTE, count=1, reason="missed"
-            )
-            schedule.tell(other)
+@pytest.mark.parametrize("decides", [False, True])
+def test_a_tick_that_is_too_large_is_recorded_as_failed_and_keeps_no_other_waiting(
+    host: Host, decides: bool
+) -> None:
+    host.define("a", "b", "c", decides=decides)
+    host.office.say = large_for("b")
+    host.look(minutes=1)
+    [(status, message)] = host.ticks("b")
+    assert status is TickStatus.FAILED
+    assert message.startswith("refused: ")
+    assert host.ticks("a") == host.ticks("c") == [TRIGGERED]
+    assert host.look(seconds=AGAIN_AFTER + 1) == 0, "it is over"
 
-    schedule.road.meet = meet
-    schedule.look(minutes=10)
-    recorded = [(n, TickStatus.SKIPPED) for n in (1, 2, 8, 9, 10)]
-    assert schedule.ticks == recorded  # 1, 2 to 7, and the three that are made up for
-    row = schedule.service.engine.state.schedule_state.rows["s"]
-    assert row.ticks_skipped == 7
+
+def test_an_error_of_any_length_is_recorded(host: Host) -> None:
+    host.define("a", decides=True)
+    host.office.say = lambda _: Evaluated(error=TOO_LARGE)
+    host.look(minutes=1)
+    [(status, message)] = host.ticks("a")
+    assert (status, message) == (TickStatus.FAILED, TOO_LARGE[: len(message)])
+    assert len(message) >= 1_000
+
+
+def test_a_quota_that_refuses_the_run_of_a_tick_is_its_reason(host: Host) -> None:
+    host.tell(QuotaSet(max_daily_runs=1))
+    host.define("a", "b")
+    host.look(minutes=1)
+    found = sorted([*host.ticks("a"), *host.ticks("b")])
+    assert found == [(TickStatus.FAILED, "refused: quota: no more runs today"), TRIGGERED]
+    assert host.look(seconds=10) == 0
+
+
+def test_a_pause_while_a_tick_is_evaluated_is_no_failure(host: Host) -> None:
+    def paused_meanwhile(tick: Tick) -> Evaluated:
+        host.tell(SchedulePaused(schedule_id="a"))
+        return Evaluated(runs=(asked_run(tick),))
+
+    host.define("a", decides=True)
+    host.office.say = paused_meanwhile
+    host.look(minutes=1)
+    assert host.ticks("a") == []
+
+
+def test_one_tick_that_is_not_answered_keeps_no_other_waiting(host: Host) -> None:
+    def hangs_on_b(tick: Tick) -> Evaluated:
+        if tick.schedule_id == "b":
+            raise TimeoutError("it took longer than 60 s to answer and was stopped")
+        return Evaluated(runs=(asked_run(tick),))
+
+    host.define("a", "b", "c")
+    host.office.say = hangs_on_b
+    host.look(minutes=1)
+    assert host.ticks("a") == host.ticks("c") == [TRIGGERED]
+    [(status, message)] = host.ticks("b")
+    assert status is TickStatus.FAILED
+    assert message == "it took longer than 60 s to answer and was stopped"
+
+
+def test_a_schedule_of_a_zone_that_is_not_known_here_keeps_no_other_waiting(host: Host) -> None:
+    host.define("a", "lost")
+    state = host.service.engine.state  # written where the zone was known
+    row = replace(state.schedules.rows["lost"], timezone="Mars/Olympus")
+    state.schedules.rows["lost"] = row
+    host.look(minutes=1)
+    host.look(minutes=1)
+    assert host.ticks("a") == [TRIGGERED, TRIGGERED]
+    assert host.ticks("lost") == []
+    [told] = host.said
+    assert told.startswith("schedule lost: there is no time zone 'Mars/Olympus'")
+
+
+class Broken:
+    """A kind of trigger with a bug."""
+
+    looks = 0
+
+    def look(self, state: State, now: Any) -> bool:
+        del state, now
+        self.looks += 1
+        raise KeyError("bug")
+
+    def next_due(self) -> None:
+        return None
+
+    def again(self) -> None:
+        raise AssertionError
+
+
+def test_a_kind_of_trigger_with_a_bug_keeps_no_other_waiting(host: Host) -> None:
+    broken = Broken()
+    kinds = (broken, Schedules(host.means))
+    host.triggers = Triggers(host.service, host.clock, host.means, kinds)
+    host.define("a")
+    host.look(minutes=1)
+    assert host.ticks("a") == [TRIGGERED]
+    assert host.said == ["triggers: KeyError('bug')"]
+    assert broken.looks == 1, "it is left alone for a while"
+    host.look(seconds=AGAIN_AFTER)
+    assert broken.looks == 2

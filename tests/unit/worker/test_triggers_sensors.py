@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from servo.core.declared import KIND_LABEL
-from servo.core.events.assets import DynamicPartitionsChanged
+from servo.core.events.assets import AssetReported, DynamicPartitionsChanged
 from servo.core.events.envelope import Batch, Event
+from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import PlanCreated, RunRequested, SensorSource
 from servo.core.events.sensors import (
     SensorEvalStatus,
@@ -20,6 +21,7 @@ from servo.core.events.sensors import (
 )
 from servo.core.state.rows.automation import SensorEvalRow, SensorStateRow
 from servo.core.state.states import SensorStatus
+from servo.errors import Conflict
 from servo.ledger.paths import Paths
 from servo.projection.time_travel import snapshot_at
 from servo.runtime.service import Service, World
@@ -49,6 +51,7 @@ class Office:
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
+        self.generation = 0
         self.say: Answers = lambda _: Evaluated()
 
     def ask(self, question: Question, seconds: float) -> Any:
@@ -56,7 +59,9 @@ class Office:
         self.asked.append(question)
         return self.say(question)
 
-    def renew(self) -> None: ...
+    def renew(self) -> None:
+        self.generation += 1
+        self.asked.append("renewed")
 
     def close(self) -> None: ...
 
@@ -161,6 +166,21 @@ def test_runs_and_cursor_are_committed_together(host: Host) -> None:
     assert host.office.asked[-1].cursor == "7"
 
 
+def test_what_is_said_of_assets_is_recorded_with_the_evaluation_or_not_at_all(host: Host) -> None:
+    host.define()
+    made = AssetReported(asset_key="a", materialization_id="m1")
+    host.office.say = lambda _: Evaluated(reported=(made,))
+    host.look()
+    [row] = host.evals
+    assert (row.status, row.message) == (SensorEvalStatus.SKIPPED, "said of assets: 1")
+    assert host.service.engine.state.assets.rows["a"].last_materialization_id == "m1"
+    host.office.say = lambda _: Evaluated(reported=(made,), cursor="7")
+    host.look(minutes=1)
+    assert host.evals[-1].status is SensorEvalStatus.FAILED
+    assert "known_materialization" in host.evals[-1].message
+    assert host.row.cursor is None
+
+
 def test_a_failure_is_recorded_and_backed_off(host: Host) -> None:
     host.define()
     host.office.say = lambda _: Evaluated(error="down", cursor="lost")
@@ -180,6 +200,43 @@ def test_a_run_that_cannot_be_is_recorded_as_a_failure(host: Host) -> None:
     assert host.evals[0].status is SensorEvalStatus.FAILED
     assert host.evals[0].message.startswith("refused: the run id belongs to another run key")
     assert (host.row.cursor, len(host.service.engine.state.runs)) == (None, 0)
+
+
+def test_a_quota_that_refuses_a_run_is_the_reason_of_a_failure_and_keeps_the_cursor(
+    host: Host,
+) -> None:
+    host.tell(QuotaSet(max_daily_runs=1))
+    host.define()
+    host.office.say = lambda _: Evaluated(runs=(asked_run("a"), asked_run("b")), cursor="7")
+    host.look()
+    [row] = host.evals
+    assert (row.status, row.message) == (
+        SensorEvalStatus.FAILED,
+        "refused: quota: no more runs today",
+    )
+    assert (host.row.cursor, len(host.service.engine.state.runs)) == (None, 0)
+    host.tell(QuotaSet(max_daily_runs=2))
+    host.look(minutes=15)
+    assert (host.row.cursor, len(host.service.engine.state.runs)) == ("7", 2)
+
+
+def test_a_quota_that_refuses_the_run_of_a_message_is_recorded_and_the_message_waits(
+    host: Host,
+) -> None:
+    host.tell(QuotaSet(max_daily_runs=0))
+    host.define(mode=SensorMode.PUSH, labels={KIND_LABEL: "push"})
+    host.tell(SensorMessageReceived(sensor_id="s", message_id="m", payload="1"))
+    host.office.say = lambda _: EvaluatedMany(answers=(Evaluated(runs=(asked_run("a"),)),))
+    host.look()
+    [row] = host.evals
+    assert (row.status, row.message) == (
+        SensorEvalStatus.FAILED,
+        "refused: quota: no more runs today",
+    )
+    assert host.row.messages_waiting == 1
+    host.tell(QuotaSet(max_daily_runs=1))
+    host.look(minutes=1)
+    assert (host.row.messages_waiting, len(host.service.engine.state.runs)) == (0, 1)
 
 
 def under_another_id(run: AskedRun, *, run_id: str) -> AskedRun:
@@ -214,6 +271,68 @@ def test_what_a_sensor_says_is_cut_short(host: Host) -> None:
     host.office.say = lambda _: Evaluated(error="x" * 1_000_000)
     host.look()
     assert host.evals[0].message == "x" * 4_000
+
+
+def test_once_more_means_what_looks_at_the_workspace_and_only_if_something_happened(
+    host: Host,
+) -> None:
+    host.define(labels={KIND_LABEL: "assets"})
+    host.define(sensor_id="files")
+    assert host.look() == 2
+    host.triggers.again()
+    assert host.look() == 1, "its own entry is something that happened"
+    host.triggers.again()
+    assert host.look() == 0
+    host.tell(QuotaSet(max_daily_runs=7))
+    assert host.look() == 0, "its interval has not passed"
+    host.triggers.again()
+    assert host.look() == 1
+    assert host.office.asked[-1].sensor_id == "s"
+
+
+def test_once_more_is_no_way_around_a_back_off(host: Host) -> None:
+    host.define(labels={KIND_LABEL: "assets"})
+    host.office.say = lambda _: Evaluated(error="down")
+    assert host.look() == 1
+    host.tell(QuotaSet(max_daily_runs=7))
+    host.triggers.again()
+    assert host.look() == 0
+
+
+def test_new_code_is_not_made_to_wait_for_what_the_old_failed_with(host: Host) -> None:
+    host.define()
+    host.office.say = lambda _: Evaluated(error="down")
+    assert [host.look(seconds=70 * 2**n) for n in range(5)] == [1, 1, 1, 1, 1]
+    assert host.look(seconds=30) == 0
+    with host.triggers.renewing():
+        host.office.say = lambda _: Evaluated(skipped="up")
+    assert host.look(seconds=1) == 1
+    assert host.row.consecutive_failures == 0
+    assert host.look(seconds=1) == 0
+
+
+def test_what_new_code_declares_is_asked_of_that_code_alone(host: Host) -> None:
+    host.triggers.start()
+    try:
+        with host.triggers.renewing():
+            host.define()
+            host.clock.advance(timedelta(seconds=1))
+            _ = EVENT.wait(0.2)
+            assert host.office.asked == []
+        for _ in range(LIMIT):
+            if len(host.office.asked) > 1:
+                break
+            _ = EVENT.wait(0.005)
+        assert host.office.asked[0] == "renewed"
+        assert isinstance(host.office.asked[1], Look)
+    finally:
+        host.triggers.stop()
+
+
+def test_code_that_cannot_be_deployed_replaces_nothing(host: Host) -> None:
+    with pytest.raises(Conflict), host.triggers.renewing():
+        raise Conflict("sensor s is defined elsewhere", remedy="rename it")
+    assert host.office.asked == []
 
 
 def test_an_evaluation_that_was_overtaken_changes_nothing(host: Host) -> None:

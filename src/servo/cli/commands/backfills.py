@@ -208,9 +208,13 @@ def show(*, target: Target, backfill_id: str, partitions: bool, json_: bool) -> 
 @_id
 @at_a_workspace
 def pause(*, where: Where, backfill_id: str) -> None:
-    """Begin no more runs of a backfill; those under way end."""
+    """Begin no more runs of a backfill; those under way end, with all of their partitions."""
     row = _change(where, backfill_id, BackfillState.PAUSED)
-    under_way = f"; {plural(row.active_chunks, 'run')} under way" if row.active_chunks else ""
+    under_way = ""
+    if row.active_chunks:
+        most = min(row.active_chunks * row.chunk_size, row.total_partitions)
+        runs, partitions = plural(row.active_chunks, "run"), plural(most, "partition")
+        under_way = f"; {runs} under way, with at most {partitions}, will end first"
     console().print(f"{row.backfill_id} is paused{under_way}")
 
 
@@ -331,7 +335,7 @@ def _outline(project: Project, keys: list[AssetKey], asked: Asked, where: Where)
     snapshot = now_in(_target(where))
     now = SystemClock().now()
     backfilled = Backfilled(project, keys, Moment(now, Dynamic(where)))
-    return outline(backfilled, asked, standing(snapshot, now, backfilled.assets))
+    return outline(backfilled, asked, standing(snapshot, now, backfilled))
 
 
 def _code(given: str | None, as_dagster: bool) -> Code:

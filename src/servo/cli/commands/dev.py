@@ -10,6 +10,7 @@ that says what is wrong and where.
 import os
 import subprocess
 import threading
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 
@@ -103,6 +104,7 @@ class Development:
         self.say(f"{told}; `servo materialize` in another terminal, Ctrl-C to end")
         self._narrator.begin(self._session.service.engine.state)
         if self._session.triggers is not None:
+            self._session.triggers.tell(self._narrator.hear)
             self._session.triggers.start()
 
     def go_on(self) -> None:
@@ -169,14 +171,14 @@ class Development:
             self.say(Text(f"not loaded: {found.error}", "red"))
             self.say("the code from before stays at work")
             return
+        triggers = self._session.triggers
         try:
-            self._deploy(found.declared)
+            with nullcontext() if triggers is None else triggers.renewing():
+                self._deploy(found.declared)
         except ServoError as error:
             self.say(Text(f"not loaded: {error}", "red"))
             return
         self._session.pool.renew()
-        if self._session.triggers is not None:
-            self._session.triggers.renew()
         self._tell_loaded()
         self.say(f"loaded {self._setting.code}: {_difference(self._declared, found.declared)}")
         self._declared = found.declared

@@ -25,6 +25,7 @@ from servo.cli.sensor_rows import (
 from servo.cli.tables import facts, grid
 from servo.cli.workspace import Target, Where, at_a_workspace, of_a_workspace
 from servo.core.declared import KIND_LABEL
+from servo.core.events.assets import AssetReported
 from servo.core.events.sensors import (
     PollTrigger,
     SensorCursorReset,
@@ -373,6 +374,7 @@ def _shown(answer: Evaluated) -> dict[str, Any]:
             for run in answer.runs
         ],
         "partitions": list(answer.dynamic),
+        "reported": list(answer.reported),
     }
 
 
@@ -388,6 +390,9 @@ def _print_answer(answer: Evaluated) -> None:
     for change in answer.dynamic:
         added, removed = ", ".join(change.added), ", ".join(change.removed)
         out.print(f"partitions of {change.set_name}: +[{added}] -[{removed}]")
+    for event in answer.reported:
+        made = "made" if isinstance(event, AssetReported) else "seen"
+        out.print(f"{event.asset_key} was {made}, it says")
     if answer.cursor is not None:
         out.print(f"its cursor would be {answer.cursor}")
 

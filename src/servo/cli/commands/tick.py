@@ -78,6 +78,8 @@ def _pass(code: Code, setting: Setting, workers: int, began: datetime) -> list[R
     ):
         narrator = Narrator(out.print)
         _ = narrator.begin(session.service.engine.state)
+        if session.triggers is not None:
+            session.triggers.tell(narrator.hear)
         try:
             session.deploy(code.name, code.declared)
             make_pass(session, SystemClock().now())

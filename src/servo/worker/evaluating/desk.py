@@ -10,7 +10,7 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import PurePath
 from typing import Any
@@ -22,10 +22,11 @@ from servo.core.events.assets import DynamicPartitionsChanged
 from servo.core.events.runs import SourceRef
 from servo.core.keys import AssetKey
 from servo.core.plan import Plan
-from servo.errors import Invalid, ServoError
+from servo.errors import Invalid, NotFound, ServoError
 from servo.ports.clock import Clock
 from servo.projection.cold import ColdRows
 from servo.projection.reader import Reader
+from servo.projection.time_travel import snapshot_at
 from servo.runtime.system import SystemEntropy
 from servo.sdk.context import Logger
 from servo.sdk.jobs import AssetJob
@@ -39,11 +40,15 @@ from servo.sdk.triggers import Resolved, resolve
 from servo.worker.evaluating.history import History
 from servo.worker.evaluating.messages import AskedRun
 from servo.worker.evaluating.records import Records
+from servo.worker.evaluating.staleness import stale_of
 from servo.worker.hooking import JOB_LABEL
 from servo.worker.requesting import PARTITION_LABEL, Wanted, run_events, with_config
 
 SCHEDULE_LABEL = "servo/schedule"
 SENSOR_LABEL = "servo/sensor"
+UP_TO_DATE = "nothing it asks for is stale"
+
+_NOW = datetime.max.replace(tzinfo=UTC)
 
 
 class Trigger(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,15 +103,20 @@ class Desk:
         run_key: str,
         *,
         changing: Sequence[DynamicPartitionsChanged] = (),
-    ) -> AskedRun:
-        """The run that a request asks for, under this key.
+    ) -> AskedRun | None:
+        """The run that a request asks for, under this key; None if all it asks for is up to date.
 
         `changing` are the dynamic partitions that come and go in the same batch, before the run.
         """
         resolved = self._resolved(trigger, request)
         labels = self._labels(trigger, resolved.job, request)
+        keys = resolved.keys
+        if request.stale_assets_only and request.asset_check_keys is None:
+            keys = self._stale(keys, request.partition_key)
+            if not keys:
+                return None
         wanted = Wanted(
-            plan=self._plan(resolved.keys, request, changing)
+            plan=self._plan(keys, request, changing)
             if request.asset_check_keys is None
             else self._checks(resolved.keys, request, trigger.what),
             run_key=run_key,
@@ -134,6 +144,15 @@ class Desk:
         asked = Wanted(plan=plan, run_key=run_key, tags=labels, source=source)
         requested, planned = run_events(held.store, held.paths, held.salt, asked)
         return AskedRun(requested=requested, planned=planned)
+
+    def _stale(self, keys: tuple[AssetKey, ...], partition: str | None) -> tuple[AssetKey, ...]:
+        """Those of these assets that are not what they would be if they were made now."""
+        held = self.records
+        try:
+            snapshot = snapshot_at(held.store, held.paths, _NOW)
+        except NotFound:
+            return keys  # nothing is up to date in a workspace that is not there yet
+        return stale_of(self.project, keys, partition, snapshot=snapshot, now=self.clock.now())
 
     def token(self) -> str:
         """A text that nobody else has."""
@@ -225,12 +244,20 @@ class _Changed:
 
     def get_dynamic_partitions(self, partitions_def_name: str) -> list[str]:
         """The keys of a set."""
-        keys = dict.fromkeys(self._instance.get_dynamic_partitions(partitions_def_name))
-        for change in self._changing:
-            if change.set_name == partitions_def_name:
-                keys |= dict.fromkeys(change.added)
-                keys = {key: None for key in keys if key not in change.removed}
-        return list(keys)
+        return list(as_they_will_be(self._instance, self._changing, partitions_def_name))
+
+
+def as_they_will_be(
+    instance: Any, changing: Sequence[DynamicPartitionsChanged], set_name: str
+) -> dict[str, None]:
+    """The keys of a set of dynamic partitions, once some have come and gone."""
+    keys = dict.fromkeys(instance.get_dynamic_partitions(set_name))
+    for change in changing:
+        if change.set_name == set_name:
+            keys |= dict.fromkeys(change.added)
+            for key in change.removed:
+                keys.pop(key, None)
+    return keys
 
 
 def _fingerprint(resolved: Resolved, request: RunRequest, labels: Mapping[str, str]) -> str:
@@ -240,6 +267,8 @@ def _fingerprint(resolved: Resolved, request: RunRequest, labels: Mapping[str, s
         "partition": str(request.partition_key or ""),
         "labels": dict(labels),
     }
+    if request.stale_assets_only:
+        asked["stale"] = "only"
     if request.asset_check_keys is not None:
         asked["checks"] = sorted(
             f"{check.asset_key.canonical()}:{check.name}" for check in request.asset_check_keys
@@ -250,9 +279,14 @@ def _fingerprint(resolved: Resolved, request: RunRequest, labels: Mapping[str, s
 def told(error: BaseException) -> str:
     """What went wrong, in one line, with its place in the user's own code and without secrets."""
     if isinstance(error, ServoError):
-        return hidden().text(str(error))
+        return _as_text(str(error))
     place = ""
     for frame in traceback.extract_tb(error.__traceback__):
         if "/servo/" not in frame.filename and not frame.filename.startswith("<"):
             place = f" ({PurePath(frame.filename).name}:{frame.lineno})"
-    return hidden().text(f"{type(error).__name__}: {error}{place}")
+    return _as_text(f"{type(error).__name__}: {error}{place}")
+
+
+def _as_text(words: str) -> str:
+    """Words without secrets, and without what is no text, such as names of files may hold."""
+    return hidden().text(words).encode(errors="backslashreplace").decode()

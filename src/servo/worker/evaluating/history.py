@@ -82,17 +82,15 @@ class History:
         self, snapshot: Snapshot, asset_key: str, after: int
     ) -> list[tuple[int, MaterializationRow]]:
         """The outputs of an asset that came into use after an entry, with theirs, in order."""
-        table = snapshot.table("materializations")
-        wanted = (pc.field("asset_key") == asset_key) & (pc.field("row_version") > after)
-        rows = to_rows(TABLES["materializations"], table.filter(wanted))
+        table = snapshot.changed_since("materializations", after)
+        rows = to_rows(TABLES["materializations"], table.filter(pc.field("asset_key") == asset_key))
         found = [(in_use_since(row), row) for row in rows if isinstance(row, MaterializationRow)]
         new = [(seq, row) for seq, row in found if seq is not None and seq > after]
         return sorted(new, key=lambda pair: (pair[0], pair[1].materialization_id))
 
     def runs(self, snapshot: Snapshot, status: RunStatus, place: Place) -> list[RunRow]:
         """The runs that came to stand so after a place, in the order of the ledger."""
-        table = snapshot.table("runs")
-        rows = to_rows(TABLES["runs"], table.filter(pc.field("row_version") > place.seq))
+        rows = to_rows(TABLES["runs"], snapshot.changed_since("runs", place.seq))
         runs = [row for row in rows if isinstance(row, RunRow)]
         new = [r for r in runs if r.run_id not in place.also and _HAS_BEEN[status](r)]
         return sorted(new, key=lambda row: (row.row_version, row.run_id))

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from servo.core.events.assets import DynamicPartitionsChanged
+from servo.core.events.assets import AssetObserved, AssetReported, DynamicPartitionsChanged
 from servo.core.events.automation import AutomationEvaluated, AutomationTicked
 from servo.core.events.runs import PlanCreated, RunRequested
 from servo.core.state.rows.automation import BackfillRow
@@ -85,15 +85,19 @@ class AskedRun(msgspec.Struct, frozen=True, kw_only=True):
 class Evaluated(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated", omit_defaults=True):
     """What an evaluation came to: runs, or why there are none; or what went wrong.
 
+    `dynamic` are partitions that come and go, `reported` what the sensor says of assets.
     `more` is set by a sensor that has seen more than it was told of, and is to be asked at once.
+    `unasked` is set if there was nobody to ask: the code cannot be imported.
     """
 
     runs: tuple[AskedRun, ...] = ()
     dynamic: tuple[DynamicPartitionsChanged, ...] = ()
+    reported: tuple[AssetReported | AssetObserved, ...] = ()
     skipped: str = ""
     cursor: str | None = None
     more: bool = False
     error: str = ""
+    unasked: bool = False
 
 
 class EvaluatedMany(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated-many"):

@@ -59,12 +59,15 @@ class Office:
             try:
                 evaluator = self._take()
             except Silent as silence:
-                return Evaluated(error=str(silence))
+                return Evaluated(error=str(silence), unasked=True)
             try:
                 answer = evaluator.ask(question, seconds)
             except Silent as silence:
                 self._drop(evaluator)
                 return Evaluated(error=str(silence))
+            except BaseException:
+                self._drop(evaluator)
+                raise
             self._give_back(evaluator)
             return answer
 
@@ -125,6 +128,7 @@ class _Evaluator:
     def __init__(self, place: Place, generation: int) -> None:
         self.generation = generation
         self._clock = SystemClock()
+        self._ending = threading.Lock()
         self._socket, theirs = socket.socketpair()
         self._frames = Frames(answers)
         command = [sys.executable, "-m", "servo.worker.evaluating.process"]
@@ -155,11 +159,19 @@ class _Evaluator:
 
     def end(self) -> None:
         """Kill it, and all that user code has started there."""
-        if self._process.returncode is None:  # not waited for, so the number is still its own
-            with suppress(OSError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-        _ = self._process.wait()
+        _ = self._wait()
         self._socket.close()
+
+    def _wait(self) -> int:
+        """Its exit code. What is left of its group goes first, while the number is its own.
+
+        One that is ending already keeps the code it ends with.
+        """
+        with self._ending:
+            if self._process.returncode is None:
+                with suppress(OSError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+            return self._process.wait()
 
     def _next(self, seconds: float, what: str) -> Answer:
         """The next message, which has so long to arrive whole."""
@@ -177,5 +189,7 @@ class _Evaluator:
             raise Silent(f"it took longer than {seconds:g} s to {what} and was stopped") from None
         except OSError:
             pass
-        code = self._process.wait()  # its socket is closed by its end alone
+        except msgspec.MsgspecError as error:
+            raise Silent(f"its answer cannot be read: {error}") from None
+        code = self._wait()  # its socket is closed by its end alone
         raise Silent(f"the process that evaluates ended with {code}")

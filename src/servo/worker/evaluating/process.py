@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from servo.errors import Invalid
 from servo.ledger.paths import Paths
 from servo.runtime.system import SystemClock
 from servo.sdk.environment import set_environment
@@ -32,6 +33,7 @@ from servo.worker.evaluating.desk import Desk, Surroundings, told
 from servo.worker.evaluating.messages import (
     Answer,
     Arrived,
+    Evaluated,
     Judge,
     Look,
     PlanChunks,
@@ -120,8 +122,20 @@ def received(asker: socket.socket, decoder: "msgspec.msgpack.Decoder[Any]") -> A
         yield from frames.feed(data)
 
 
+def as_sent(answer: Answer) -> bytes:
+    """An answer as it is sent; what cannot be, because it holds no text, is told instead."""
+    try:
+        return msgspec.msgpack.encode(answer)
+    except UnicodeEncodeError as error:
+        wrong = Invalid(
+            f"the answer holds what is no text: {error}",
+            remedy="names of files may; write them with os.fsencode(name).decode(errors='replace')",
+        )
+        return msgspec.msgpack.encode(Evaluated(error=told(wrong)))
+
+
 def _send(asker: socket.socket, answer: Answer) -> None:
-    asker.sendall(framed(msgspec.msgpack.encode(answer)))
+    asker.sendall(framed(as_sent(answer)))
 
 
 if __name__ == "__main__":

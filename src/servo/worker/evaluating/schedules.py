@@ -9,7 +9,7 @@ from servo.core.events.runs import ScheduleSource
 from servo.sdk.run_requests import RunRequest, SensorResult
 from servo.sdk.schedules import ScheduleDefinition, ScheduleEvaluationContext
 from servo.sdk.triggers import find_schedule
-from servo.worker.evaluating.desk import SCHEDULE_LABEL, Desk, Trigger, told
+from servo.worker.evaluating.desk import SCHEDULE_LABEL, UP_TO_DATE, Desk, Trigger, told
 from servo.worker.evaluating.messages import Evaluated, EvaluatedMany, Tick, Ticks
 
 
@@ -63,7 +63,8 @@ def _requested(
         desk.run(trigger, _with_tags(schedule, request), _run_key(asked, request, n, several))
         for n, request in enumerate(found.run_requests)
     ]
-    return Evaluated(runs=tuple(runs))
+    wanted = tuple(run for run in runs if run is not None)
+    return Evaluated(runs=wanted, skipped="" if wanted else UP_TO_DATE)
 
 
 def _reason(found: SensorResult) -> str:

@@ -27,7 +27,14 @@ from servo.sdk.sensors import (
     SensorEvaluationContext,
 )
 from servo.sdk.triggers import find_sensor
-from servo.worker.evaluating.desk import SENSOR_LABEL, Desk, Trigger, told
+from servo.worker.evaluating.desk import (
+    SENSOR_LABEL,
+    UP_TO_DATE,
+    Desk,
+    Trigger,
+    as_they_will_be,
+    told,
+)
 from servo.worker.evaluating.messages import (
     Arrived,
     AskedRun,
@@ -174,11 +181,6 @@ def payload_of(desk: Desk, message: Message) -> Any:
 def _requested(
     desk: Desk, sensor: SensorDefinition, asked: Look | Message, found: SensorResult
 ) -> Evaluated:
-    if found.asset_events:
-        raise Invalid(
-            f"sensor {sensor.name} reports asset events",
-            remedy="use context.instance.report_runless_asset_event(…)",
-        )
     if len(found.run_requests or ()) > MOST_RUNS:
         raise Invalid(
             f"sensor {sensor.name} asks for {len(found.run_requests or ()):,} runs at once",
@@ -188,11 +190,11 @@ def _requested(
     dynamic = _news(
         desk, [_changed(sensor, one) for one in found.dynamic_partitions_requests or ()]
     )
-    runs = [
-        desk.run(trigger, request, key, changing=dynamic)
-        for number, request in enumerate(found.run_requests or ())
-        if (key := _run_key(sensor, asked.eval_id, request, number))
+    made = [
+        desk.run(trigger, request, _run_key(sensor, asked.eval_id, request, n), changing=dynamic)
+        for n, request in enumerate(found.run_requests or ())
     ]
+    runs = [run for run in made if run is not None]
     gone, passed_over = set[str](), ""
     if isinstance(asked, Look):  # a message is answered once, and cannot ask again
         gone, passed_over = _known(desk, sensor, runs, asked.seq)
@@ -200,7 +202,10 @@ def _requested(
     return Evaluated(
         runs=tuple(new),
         dynamic=dynamic,
-        skipped=passed_over or getattr(found.skip_reason, "skip_message", None) or "",
+        reported=tuple(desk.instance().as_event(event) for event in found.asset_events or ()),
+        skipped=passed_over
+        or getattr(found.skip_reason, "skip_message", None)
+        or ("" if len(runs) == len(made) else UP_TO_DATE),
     )
 
 
@@ -264,7 +269,7 @@ def _news(
     """Changes without what is so already: many sensors name all they see, every time."""
     left: list[DynamicPartitionsChanged] = []
     for change in changes:
-        known = frozenset(desk.instance().get_dynamic_partitions(change.set_name))
+        known = as_they_will_be(desk.instance(), left, change.set_name)
         new = msgspec.structs.replace(
             change,
             added=tuple(key for key in change.added if key not in known),

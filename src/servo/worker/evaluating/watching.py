@@ -33,6 +33,9 @@ from servo.worker.instance_records import AssetEvent, Run, made_event
 
 AT_ONCE = 100
 GIVE_UP_AFTER = 5
+FAR_BEHIND = 10_000
+"""Entries of the ledger after which a sensor that nothing happens for moves its cursor."""
+
 NOTHING = SensorResult(skip_reason=SkipReason())
 
 Given = Mapping[str, Any]
@@ -76,7 +79,7 @@ def look_at_asset(desk: Desk, sensor: AssetSensorDefinition, asked: Look, given:
     made = desk.history.made(snapshot, sensor.asset_key.canonical(), place.seq)
     new = [(seq, row) for seq, row in made if row.materialization_id not in place.also]
     if not new:
-        return Found(result=NOTHING)
+        return _nothing(place, Place(snapshot.applied_seq))
     end = Place(new[-1][0])
     if not sensor.each_event or asked.cursor is None:
         new = new[-1:]
@@ -129,7 +132,8 @@ def look_at_runs(desk: Desk, sensor: RunStatusSensorDefinition, asked: Look, giv
         row for row in history.runs(snapshot, sensor.run_status, place) if _monitored(sensor, row)
     ]
     if not new:
-        return Found(result=NOTHING)
+        still_open = history.still_open(snapshot, place.also)
+        return _nothing(place, Place(snapshot.applied_seq, still_open))
     seen = (*place.also, *(row.run_id for row in new))
     end = Place(snapshot.applied_seq, history.still_open(snapshot, seen))
 
@@ -173,6 +177,12 @@ def _run_context(
 
 
 # --- one by one -----------------------------------------------------------------------------------
+
+
+def _nothing(place: Place, end: Place) -> Found:
+    """That there is nothing to tell. Whoever is far behind moves on, and has less to read then."""
+    far = end.seq - place.seq > FAR_BEHIND
+    return Found(result=NOTHING, cursor=end.text() if far else None)
 
 
 def _bound(call: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
@@ -233,4 +243,5 @@ def _joined(results: Sequence[SensorResult], notes: Sequence[str]) -> SensorResu
         run_requests=requests,
         skip_reason=None if requests else SkipReason("; ".join(said) or None),
         dynamic_partitions_requests=changes,
+        asset_events=[event for one in results for event in one.asset_events or ()],
     )

@@ -26,7 +26,7 @@ from servo.errors import Invalid, ServoError
 from servo.worker.chunks import chunk_head, chunk_run, frozen_partitions
 from servo.worker.evaluating.messages import Evaluated, EvaluatedMany, PlanChunks
 from servo.worker.evaluating.records import Records
-from servo.worker.triggers.host import Means
+from servo.worker.triggers.host import MOST_SAID, Means
 
 PLAN_SECONDS = 120.0
 MOST_AT_ONCE = 64
@@ -65,6 +65,7 @@ class Work:
         self.drafts: dict[int, Draft] = {}
         self.sent = 0
         self.not_before: datetime | None = None
+        self.soon = False
         self.strikes = 0
         self.alone = False
 
@@ -76,27 +77,37 @@ class Backfills:
         self._means = means
         self._records = records
         self._works: dict[str, Work] = {}
-        self._now: datetime | None = None
         self._lock = threading.Lock()
 
     def look(self, state: State, now: datetime) -> bool:
         """Commit the chunks whose turn it is, and have more planned."""
-        self._now = now
+        del now  # nothing of a backfill is due at a time
         self._tidy(state)
         with self._lock:
             sent = {name: work.sent for name, work in self._works.items()}
         begun = False
         for found in reconcile(state, sent):
-            begun |= self._commit(found, now)
+            begun |= self._commit(found)
         for name in list(state.index.backfills_open):
             begun |= self._plan_ahead(state.backfills.rows.get(name), sent)
-        return begun or self._in_flight(state)
+        return begun or self._in_flight(state) or self._goes_on_soon()
 
     def next_due(self) -> datetime | None:
         """When what was refused is tried again; for the rest, whatever happens is told."""
+        now = self._means.now()
         with self._lock:
             waits = [work.not_before for work in self._works.values()]
-        return min((at for at in waits if at is not None), default=None)
+        return min((at for at in waits if at is not None and at > now), default=None)
+
+    def again(self) -> None:
+        """A backfill has no interval: whatever happens, it is looked at."""
+
+    def _goes_on_soon(self) -> bool:
+        """Whether something was refused that is worth waiting for."""
+        now = self._means.now()
+        with self._lock:
+            works = list(self._works.values())
+        return any(w.soon and w.not_before is not None and w.not_before > now for w in works)
 
     def _in_flight(self, state: State) -> bool:
         rows = state.backfills.rows
@@ -125,9 +136,9 @@ class Backfills:
 
     # --- committing ---------------------------------------------------------------------------
 
-    def _commit(self, found: NextChunks, now: datetime) -> bool:
+    def _commit(self, found: NextChunks) -> bool:
         """Send the chunks whose turn it is, in order, as far as they are planned."""
-        row = found.backfill
+        row, now = found.backfill, self._means.now()
         with self._lock:
             work = self._work(row)
             if work.not_before is not None and work.not_before > now:
@@ -178,7 +189,7 @@ class Backfills:
         if isinstance(draft.planned, PlanFailed):
             self._wait(row, LATER, reason)
             return
-        failed = PlanFailed(run_id=draft.requested.run_id, error=f"refused: {reason}")
+        failed = PlanFailed(run_id=draft.requested.run_id, error=f"refused: {reason}"[:MOST_SAID])
         with self._lock:
             self._work(row).drafts[index] = msgspec.structs.replace(draft, planned=failed)
         self._wait(row, SOON, "")
@@ -190,8 +201,7 @@ class Backfills:
         with self._lock:
             work = self._work(row)
             work.sent = 0
-            if self._now is not None:
-                work.not_before = self._now + pause
+            work.not_before, work.soon = self._means.now() + pause, pause is SOON
         self._means.on_change()
 
     # --- planning -----------------------------------------------------------------------------
@@ -242,5 +252,5 @@ class Backfills:
         requested, _ = chunk_run(records, row, index, Plan(), keys)
         return Draft(
             requested=requested,
-            planned=PlanFailed(run_id=requested.run_id, error=answer.error),
+            planned=PlanFailed(run_id=requested.run_id, error=answer.error[:MOST_SAID]),
         )

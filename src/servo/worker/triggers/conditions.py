@@ -44,6 +44,10 @@ class Conditions:
         """When time alone makes a condition due, as far as it is known."""
         return min(self._next.values(), default=None)
 
+    def again(self) -> None:
+        """Let the conditions be evaluated without waiting for their interval."""
+        self._earliest.clear()
+
     def _is_at_work(self, state: State, row: SensorDefinitionRow) -> bool:
         if AUTOMATION_LABEL not in row.labels or row.removed_at is not None:
             return False

@@ -35,5 +35,7 @@ def open_triggers(
         sensors = Sensors(means.beside(office(SENSORS_AT_ONCE)))
         # One process, because an evaluation of conditions goes on from the one before.
         conditions = Conditions(means.beside(office(1)))
-        kinds += [Schedules(means), sensors, conditions]
+        # A function may hang: what only clocks and plans decide about does not wait for it.
+        schedules = Schedules(means, deciding=means.beside(office(SIZE)))
+        kinds += [schedules, sensors, conditions]
     return Triggers(service, world.clock, means, kinds)

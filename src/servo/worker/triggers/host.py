@@ -10,14 +10,15 @@ so that a sensor that hangs keeps no schedule waiting.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from servo.core.events.envelope import Answer, Batch, Event
 from servo.core.state.state import State
-from servo.errors import ServoError, Unavailable
+from servo.errors import Invalid, ServoError, Unavailable
 from servo.ports.clock import Clock
 from servo.ports.entropy import Entropy
 from servo.runtime.service import Service
@@ -27,6 +28,10 @@ LONGEST_PAUSE = timedelta(seconds=1)
 THREADS = 8
 AGAIN_AFTER = 5.0
 """Seconds after which something that could not be done is tried again."""
+
+COMMIT_SECONDS = 30
+MOST_SAID = 4_000
+"""Characters of what user code says that are recorded."""
 
 Say = Callable[[str], None]
 
@@ -41,6 +46,36 @@ class Kind(Protocol):
     def next_due(self) -> datetime | None:
         """When to look again at the latest, as far as it is known."""
         ...
+
+    def again(self) -> None:
+        """Let what looks at the workspace itself look once more, whatever its interval."""
+        ...
+
+
+class Sent:
+    """A batch on its way into the ledger, or what is wrong with it if it cannot go there."""
+
+    def __init__(self, answer: "Future[Answer] | Invalid") -> None:
+        self._answer = answer
+
+    @property
+    def applied(self) -> bool:
+        """Whether it has become true; waits for the answer."""
+        answer = self._answer
+        return not isinstance(answer, Invalid) and answer.result(COMMIT_SECONDS).applied
+
+    def refusal(self, lost: tuple[str, ...]) -> str:
+        """Why it was refused, if that is to be recorded; waits for the answer.
+
+        What begins with one of these needs no record: somebody else was first, or nobody wants to
+        know any more.
+        """
+        if isinstance(self._answer, Invalid):
+            return f"refused: {self._answer}"
+        answer = self._answer.result(COMMIT_SECONDS)
+        if answer.applied or answer.reason.startswith(lost):
+            return ""
+        return f"refused: {answer.reason}"
 
 
 class Means:
@@ -67,6 +102,10 @@ class Means:
         made.say = lambda words: self.say(words)  # noqa: PLW0108 - whoever is set later
         self._beside.append(made)
         return made
+
+    def now(self) -> datetime:
+        """The time. What is due is judged by the time of a look, which may stand still."""
+        return self._clock.now()
 
     def token(self) -> str:
         """Something that nobody has made before."""
@@ -108,7 +147,14 @@ class Means:
 
     def commit(self, name: str, events: Iterable[Event]) -> Answer:
         """Commit a batch and wait for its answer."""
-        return self.submit(name, events).result(30)
+        return self.submit(name, events).result(COMMIT_SECONDS)
+
+    def send(self, name: str, events: Iterable[Event]) -> Sent:
+        """Send a batch on its way, whatever is wrong with it."""
+        try:
+            return Sent(self.submit(name, events))
+        except Invalid as error:
+            return Sent(error)
 
     def submit(self, name: str, events: Iterable[Event]) -> "Future[Answer]":
         """Send a batch on its way, unless this is being closed.
@@ -143,11 +189,17 @@ class Triggers:
         self._clock = clock
         self._means = means
         self._kinds = kinds
+        self._left_alone: dict[Kind, float] = {}
+        self._looking = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._main, name="servo-triggers", daemon=True)
         means.on_change = self._wake.set
         service.watch(self._changed)
+
+    def tell(self, say: Say) -> None:
+        """Have somebody told what cannot be done at the moment, and is tried again."""
+        self._means.say = say
 
     def start(self) -> None:
         """Begin to look after them."""
@@ -161,20 +213,45 @@ class Triggers:
             self._thread.join()
         self._means.close()
 
-    def renew(self) -> None:
-        """The code has changed."""
-        self._means.renew()
+    @contextmanager
+    def renewing(self) -> Generator[None]:
+        """The code has changed, and what it declares is deployed here; unless that fails.
+
+        Nothing is looked at meanwhile: a process with the code from before would be asked about
+        what it does not know.
+        """
+        with self._looking:
+            yield
+            self._means.renew()
         self._wake.set()
 
     def look(self, now: datetime | None = None) -> bool:
         """Look once at everything that is due by `now`; whether anything was or is being done."""
+        with self._looking:
+            try:
+                state = self._service.engine.state
+            except ServoError:
+                return not self._means.idle
+            by = self._clock.now() if now is None else now
+            begun = [self._look_at(kind, state, by) for kind in self._kinds]
+            return any(begun) or not self._means.idle
+
+    def again(self) -> None:
+        """Let what looks at the workspace itself look once more if something has happened there."""
+        with self._looking:
+            for kind in self._kinds:
+                kind.again()
+
+    def _look_at(self, kind: Kind, state: State, now: datetime) -> bool:
+        """Let a kind look. A bug in one of them is said, and keeps none of the others waiting."""
+        if self._left_alone.get(kind, 0.0) > self._clock.monotonic():
+            return False
         try:
-            state = self._service.engine.state
-        except ServoError:
-            return not self._means.idle
-        by = self._clock.now() if now is None else now
-        begun = [kind.look(state, by) for kind in self._kinds]
-        return any(begun) or not self._means.idle
+            return kind.look(state, now)
+        except Exception as error:  # noqa: BLE001 - the thread would end, and all triggers with it
+            self._left_alone[kind] = self._clock.monotonic() + AGAIN_AFTER
+            self._means.say(f"triggers: {error!r}")
+            return False
 
     def _changed(self, state: State) -> None:
         del state

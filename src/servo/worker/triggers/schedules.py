@@ -5,11 +5,12 @@ the runs exist. Ticks of one schedule go one after the other, oldest first, and 
 before the one before it is on record: a schedule never goes back, so whatever a later one overtook
 would be passed over in silence. If somebody else has moved a schedule meanwhile, its other ticks
 wait for the next look. Those that no user code decides about are evaluated many at a time, one of
-each schedule.
+each schedule, by processes apart from those that user code may hold.
 """
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -22,10 +23,12 @@ from servo.core.state.state import State
 from servo.errors import Unavailable
 from servo.worker.evaluating.messages import Evaluated, EvaluatedMany, Tick, Ticks
 from servo.worker.evaluating.schedules import tick_id
-from servo.worker.triggers.host import Means
+from servo.worker.triggers.host import MOST_SAID, Means, Sent
 
 EVALUATE_SECONDS = 60.0
 PLAIN_AT_ONCE = 100
+_LOST = ("schedule_paused", "tick_passed", "tick_not_due", "unknown_schedule")
+"""How refusals begin that need no record: of the tick itself, not of a run of it."""
 
 Seen = tuple[ScheduleDefinitionRow, ScheduleStateRow]
 
@@ -52,8 +55,9 @@ class DueTick(msgspec.Struct, frozen=True, kw_only=True):
 class Schedules:
     """The schedules of a workspace."""
 
-    def __init__(self, means: Means) -> None:
+    def __init__(self, means: Means, deciding: Means | None = None) -> None:
         self._means = means
+        self._deciding = means if deciding is None else deciding
         self._timetable = Timetable()
 
     def look(self, state: State, now: datetime) -> bool:
@@ -66,7 +70,7 @@ class Schedules:
                 plain.append(seen)
                 continue
             name = f"schedule {definition.schedule_id}"
-            begun |= self._means.begin(name, lambda seen=seen: self._decide(seen, now))
+            begun |= self._deciding.begin(name, lambda seen=seen: self._decide(seen, now))
         if plain:
             begun |= self._means.begin("schedules", lambda: self._tick(plain, now))
         return begun
@@ -75,8 +79,12 @@ class Schedules:
         """When the first schedule is due."""
         return self._timetable.next_due()
 
+    def again(self) -> None:
+        """A schedule looks at the clock alone."""
+
     def _due(self, state: State, now: datetime) -> list[Seen]:
-        self._timetable.look(state)
+        for name, error in self._timetable.look(state):
+            self._means.say(f"schedule {name}: {error}")
         rows, states = state.schedules.rows, state.schedule_state.rows
         return [(rows[name], states[name]) for name in self._timetable.due(now)]
 
@@ -88,20 +96,31 @@ class Schedules:
         while turn := [ticks[0] for ticks in left if ticks]:
             moved: set[str] = set()
             for start in range(0, len(turn), PLAIN_AT_ONCE):
-                ticks = turn[start : start + PLAIN_AT_ONCE]
-                asked = Ticks(ticks=tuple(tick.question for tick in ticks))
-                answer = self._means.office.ask(asked, EVALUATE_SECONDS)
-                if not isinstance(answer, EvaluatedMany):
-                    raise Unavailable(answer.error, remedy="the ticks stay due and are tried again")
-                moved |= self._commit(list(zip(ticks, answer.answers, strict=True)))
+                moved |= self._take_turn(turn[start : start + PLAIN_AT_ONCE])
             left = [ticks[1:] for ticks in left if ticks and ticks[0].schedule_id not in moved]
+
+    def _take_turn(self, ticks: Sequence[DueTick]) -> set[str]:
+        """A tick each of several schedules; those that somebody else has moved meanwhile."""
+        answer = self._ask(self._means, Ticks(ticks=tuple(tick.question for tick in ticks)))
+        if isinstance(answer, EvaluatedMany):
+            return self._commit(list(zip(ticks, answer.answers, strict=True)))
+        moved: set[str] = set()
+        for tick in ticks:  # nobody knows on which of them there was no answer
+            moved |= self._commit([(tick, self._ask(self._means, tick.question))])
+        return moved
 
     def _decide(self, seen: Seen, now: datetime) -> None:
         """The ticks of a schedule that user code decides about, one after the other."""
         for tick in self._pass_over(seen, now):
-            answer = self._means.office.ask(tick.question, EVALUATE_SECONDS)
-            if self._commit([(tick, answer)]):
+            if self._commit([(tick, self._ask(self._deciding, tick.question))]):
                 return
+
+    def _ask(self, means: Means, question: Tick | Ticks) -> Any:
+        """An answer. While the code cannot be imported there is none, and ticks stay due."""
+        answer = means.office.ask(question, EVALUATE_SECONDS)
+        if isinstance(answer, Evaluated) and answer.unasked:
+            raise Unavailable(answer.error, remedy="the ticks stay due and are tried again")
+        return answer
 
     def _pass_over(self, seen: Seen, now: datetime) -> list[DueTick]:
         """Record what was missed; the ticks that are to be made, none if somebody was first."""
@@ -116,18 +135,18 @@ class Schedules:
     def _commit(self, evaluated: Sequence[tuple[DueTick, Evaluated]]) -> set[str]:
         """Commit ticks of different schedules; those that somebody else has moved meanwhile."""
         sent = [
-            (tick, self._means.submit("tick", ticked(tick, answer))) for tick, answer in evaluated
+            (tick, self._means.send("tick", ticked(tick, answer))) for tick, answer in evaluated
         ]
-        moved: set[str] = set()
-        for tick, future in sent:
-            answer = future.result(30)
-            if not answer.applied:
-                # Either the tick itself is over, and this is refused too; or a run of it cannot
-                # be, and the tick is put on record without.
-                failed = Evaluated(error=f"refused: {answer.reason}")
-                if not self._means.commit("tick-refused", ticked(tick, failed)).applied:
-                    moved.add(tick.schedule_id)
-        return moved
+        return {tick.schedule_id for tick, batch in sent if not self._is_recorded(tick, batch)}
+
+    def _is_recorded(self, tick: DueTick, batch: Sent) -> bool:
+        """Whether a tick is on record, if a run of it cannot be then without; or it is over."""
+        if batch.applied:
+            return True
+        if not (refused := batch.refusal(_LOST)):
+            return False
+        failed = ticked(tick, Evaluated(error=refused))
+        return self._means.commit("tick-refused", failed).applied
 
 
 def ticked(tick: DueTick, answer: Evaluated, *, manual: str = "") -> list[Event]:
@@ -143,7 +162,7 @@ def ticked(tick: DueTick, answer: Evaluated, *, manual: str = "") -> list[Event]
         asset_selection=definition.asset_selection,
         partition_selection=() if first is None else first.partition_selection,
         status=TickStatus.FAILED if answer.error else status,
-        message=answer.error or answer.skipped,
+        message=(answer.error or answer.skipped)[:MOST_SAID],
         run_key=None if first is None else first.run_key,
         request_fingerprint=None if first is None else first.request_fingerprint,
         manual=bool(manual),

@@ -11,7 +11,6 @@ the others wait for the timeouts of those before them, and for no longer.
 """
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 from datetime import datetime, timedelta
 
 import msgspec
@@ -26,7 +25,7 @@ from servo.controllers.sensors import (
 )
 from servo.core.declared import KIND_LABEL
 from servo.core.events.assets import DynamicPartitionsChanged
-from servo.core.events.envelope import Answer, Event
+from servo.core.events.envelope import Event
 from servo.core.events.sensors import (
     PollTrigger,
     PushTrigger,
@@ -40,16 +39,11 @@ from servo.core.state.rows.automation import (
     SensorStateRow,
 )
 from servo.core.state.state import State
-from servo.errors import Invalid
 from servo.worker.evaluating.messages import Arrived, Evaluated, EvaluatedMany, Look, Message
-from servo.worker.triggers.host import Means
+from servo.worker.triggers.host import MOST_SAID, Means
 
 SENSORS_AT_ONCE = 4
 MESSAGES_AT_ONCE = 250
-COMMIT_SECONDS = 30
-MOST_SAID = 4_000
-"""Characters of what a sensor says that are recorded."""
-
 ANSWER_SECONDS = 5.0
 """What an evaluator gets on top of a timeout, to answer about the messages before."""
 
@@ -89,6 +83,8 @@ class Sensors:
         self._said: dict[str, str] = {}
         self._passed: dict[str, tuple[int, datetime]] = {}
         self._next: datetime | None = None
+        self._again: frozenset[str] = frozenset()
+        self._failed_with: dict[str, int] = {}
 
     def look(self, state: State, now: datetime) -> bool:
         """Begin the evaluations that are due."""
@@ -105,6 +101,10 @@ class Sensors:
         """When the first sensor is due."""
         return self._next
 
+    def again(self) -> None:
+        """Let sensors of assets and of runs that have looked do so without their interval."""
+        self._again = frozenset(self._looked)
+
     def _due(self, state: State, now: datetime) -> list[Seen]:
         found: list[Seen] = []
         later: list[datetime] = []
@@ -117,6 +117,7 @@ class Sensors:
                 found.append(Seen(definition=definition, row=row, seq=state.seq, now=now))
             elif at is not None:
                 later.append(at)
+        self._again = frozenset()
         self._next = min(later, default=None)
         return found
 
@@ -129,7 +130,14 @@ class Sensors:
             watches = definition.labels.get(KIND_LABEL) in _WATCHES
             if watches and seq == state.seq and not row.consecutive_failures:
                 return None  # nothing has happened that it could see
-            return next_look(definition, row, looked)
+            at = next_look(definition, row, looked)
+            if row.consecutive_failures:
+                # What failed may have been mended: new code is not made to wait for the old.
+                with_ = self._failed_with.get(row.sensor_id, self._means.office.generation)
+                now = with_ != self._means.office.generation
+            else:
+                now = watches and row.sensor_id in self._again
+            return at if at is None or not now else _EPOCH
         if not is_open(definition, row) or not row.messages_waiting:
             return None
         version, retry_at = self._passed.get(row.sensor_id, (-1, _EPOCH))
@@ -147,29 +155,25 @@ class Sensors:
         row = seen.row
         epoch = epoch_of(seen)
         question = look_of(seen, f"{seen.name}:{epoch}:{self._means.token()}")
+        generation = self._means.office.generation
         answer = self._ask(seen, question)
         said = self._said.get(seen.name)
         said_before = None if said is None else said == answer.skipped
         self._said[seen.name] = answer.skipped
         self._looked[seen.name] = (seen.now, seen.seq)
+        self._failed_with[seen.name] = generation
         moved = answer.cursor not in (None, row.cursor)
-        if not (answer.runs or answer.dynamic or moved) and not is_worth_recording(
+        asks = answer.runs or answer.dynamic or answer.reported
+        if not (asks or moved) and not is_worth_recording(
             row, status_of(answer), seen.now, said_before=said_before
         ):
             return False
         head = PollTrigger(poll_epoch=epoch)
-        sent = self._send("look", evaluated(seen, question.eval_id, head, answer))
-        if refused := _refusal(sent):
+        sent = self._means.send("look", evaluated(seen, question.eval_id, head, answer))
+        if refused := sent.refusal(_LOST):
             failed = evaluated(seen, question.eval_id, head, Evaluated(error=refused))
             _ = self._means.commit("look-refused", failed)
-        return answer.more and not isinstance(sent, Invalid) and sent.result().applied
-
-    def _send(self, name: str, events: list[Event]) -> "Future[Answer] | Invalid":
-        """Send a batch on its way; what is wrong with it, if it cannot go there."""
-        try:
-            return self._means.submit(name, events)
-        except Invalid as error:
-            return error
+        return answer.more and sent.applied
 
     def _ask(self, seen: Seen, question: Look) -> Evaluated:
         row = seen.row
@@ -214,24 +218,16 @@ class Sensors:
         answers: Sequence[Evaluated],
     ) -> None:
         pairs = list(zip(rows, answers, strict=False))
-        sent = [(row, self._send("message", answered(seen, row, answer))) for row, answer in pairs]
+        sent = [
+            (row, self._means.send("message", answered(seen, row, answer))) for row, answer in pairs
+        ]
         for row, batch in sent:
-            if refused := _refusal(batch):
+            if refused := batch.refusal(_LOST):
                 failed = answered(seen, row, Evaluated(error=refused))
                 _ = self._means.commit("message-refused", failed)
 
 
 # --- what is asked, and what is recorded ----------------------------------------------------------
-
-
-def _refusal(sent: "Future[Answer] | Invalid") -> str:
-    """Why a batch was refused, if that is to be recorded."""
-    if isinstance(sent, Invalid):
-        return f"refused: {sent}"
-    answer = sent.result(COMMIT_SECONDS)
-    if answer.applied or answer.reason.startswith(_LOST):
-        return ""
-    return f"refused: {answer.reason}"
 
 
 def epoch_of(seen: Seen) -> int:
@@ -285,7 +281,9 @@ def evaluated(
 ) -> list[Event]:
     """The batch of an evaluation: how it went, then what it changes and the runs it asks for."""
     pushed = isinstance(trigger, PushTrigger)
-    changed = "; ".join(_words(change) for change in answer.dynamic)
+    words = [_words(change) for change in answer.dynamic]
+    words += [f"said of assets: {len(answer.reported)}"] if answer.reported else []
+    changed = "; ".join(words)
     status = status_of(answer)
     head = SensorEvaluated(
         sensor_id=seen.name,
@@ -301,7 +299,7 @@ def evaluated(
         run_keys=tuple(run.requested.run_key for run in answer.runs),
     )
     runs = [event for run in answer.runs for event in (run.requested, run.planned)]
-    return [head, *answer.dynamic, *runs]
+    return [head, *answer.dynamic, *answer.reported, *runs]
 
 
 def _words(change: DynamicPartitionsChanged) -> str:

@@ -1,0 +1,124 @@
+"""What starts runs without a person, told line by line: backfills, and what fails to be evaluated.
+
+A schedule or a sensor that fails is told with its error and where to read more. One that fails in
+the same way again and again is told of now and then, not every time.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from rich.text import Text
+
+from servo.cli.output import number, plural
+from servo.core.events.backfills import BackfillState
+from servo.core.events.schedules import TickStatus
+from servo.core.state.rows.automation import BackfillRow
+from servo.core.state.state import State
+from servo.core.state.states import SensorStatus
+
+AGAIN_AFTER = timedelta(minutes=10)
+"""So long the same failure of a schedule or sensor is not told again."""
+
+MOST_TOLD = 300
+MOST_HEARD = 100
+
+_STYLES = {BackfillState.SUCCEEDED: "green", BackfillState.FAILED: "red"}
+
+
+class TriggerNarrator:
+    """Tells what changed since it looked last."""
+
+    def __init__(self, say: Callable[[Text], None]) -> None:
+        self._say = say
+        self._backfills: dict[str, BackfillState] = {}
+        self._seen: dict[str, str | None] = {}
+        self._told: dict[str, tuple[str, datetime]] = {}
+        self._heard: deque[str] = deque(maxlen=MOST_HEARD)
+        self._now = datetime.min.replace(tzinfo=UTC)
+
+    def begin(self, state: State) -> None:
+        """What was before is not told."""
+        self._now = state.ts
+        for row in list(state.backfills.rows.values()):
+            self._backfills[row.backfill_id] = row.state
+        for name, evaluation, _ in _evaluated(state):
+            self._seen[name] = evaluation
+
+    def look(self, state: State) -> None:
+        """Tell what is new."""
+        self._now = state.ts
+        for row in list(state.backfills.rows.values()):
+            known = self._backfills.get(row.backfill_id)
+            self._backfills[row.backfill_id] = row.state
+            if known is None:
+                count = plural(row.total_partitions, "partition")
+                runs = plural(row.total_chunks, "run")
+                self._say(Text(f"backfill {row.backfill_id} began: {count} in {runs}"))
+            if (known or BackfillState.RUNNING) is not row.state:
+                self._say(_stands(row))
+        for name, evaluation, wrong in _evaluated(state):
+            if self._seen.get(name) != evaluation:
+                self._seen[name] = evaluation
+                if wrong:
+                    self._tell_failure(name, wrong)
+
+    def hear(self, words: str) -> None:
+        """Take down what the triggers have to say themselves.
+
+        Any thread may call this, the leader's too, which must not wait for a terminal.
+        """
+        self._heard.append(words)
+
+    def tell_heard(self) -> None:
+        """Tell what was heard; they try again, and say it again."""
+        while self._heard:
+            words = self._heard.popleft()
+            if self._is_new(words.partition(":")[0], words):
+                self._say(Text(words[:MOST_TOLD], "red"))
+
+    def _is_new(self, name: str, wrong: str) -> bool:
+        known, at = self._told.get(name, ("", self._now))
+        if known == wrong and self._now - at < AGAIN_AFTER:
+            return False
+        self._told[name] = (wrong, self._now)
+        return True
+
+    def _tell_failure(self, name: str, wrong: str) -> None:
+        if not self._is_new(name, wrong):
+            return
+        kind, _, own = name.partition(" ")
+        more = f"servo {kind} {'ticks' if kind == 'schedule' else 'history'} {own}"
+        first = wrong.partition("\n")[0][:MOST_TOLD]
+        self._say(Text.assemble((name, "red"), f" failed: {first} (see `{more}`)"))
+
+
+def _stands(row: BackfillRow) -> Text:
+    name = f"backfill {row.backfill_id}"
+    if row.finished_at is None:
+        word = "goes on" if row.state is BackfillState.RUNNING else row.state.value.lower()
+        left = plural(row.total_chunks - row.planned_chunks, "run")
+        return Text(f"{name} {word}: {left} of {number(row.total_chunks)} to begin")
+    told = [f"{number(row.partitions_succeeded)} succeeded"]
+    told += [f"{number(row.partitions_failed)} failed"] if row.partitions_failed else []
+    rest = f" of {plural(row.total_partitions, 'partition')}"
+    well = row.state is BackfillState.SUCCEEDED
+    more = "" if well else f" (see `servo backfill show {row.backfill_id}`)"
+    state = (row.state.value, _STYLES.get(row.state, "yellow"))
+    return Text.assemble(state, f" {name}: {', '.join(told)}{rest}{more}")
+
+
+def _evaluated(state: State) -> list[tuple[str, str | None, str]]:
+    """Every schedule and sensor, its last evaluation, and what was wrong with it."""
+    found: list[tuple[str, str | None, str]] = []
+    for row in list(state.schedule_state.rows.values()):
+        tick = state.schedule_ticks.rows.get(row.last_tick_id or "")
+        failed = row.last_status is TickStatus.FAILED
+        wrong = (tick.message if tick else "") or "its last tick failed"
+        found.append((f"schedule {row.schedule_id}", row.last_tick_id, wrong if failed else ""))
+    for row in list(state.sensor_state.rows.values()):
+        failed = row.status is SensorStatus.ERROR
+        found.append(
+            (f"sensor {row.sensor_id}", row.last_eval_id, row.last_error if failed else "")
+        )
+    return found

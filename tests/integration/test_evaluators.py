@@ -1,0 +1,165 @@
+"""Evaluator processes: answers in time, nothing left behind, and nobody kept waiting at the end."""
+
+import os
+import threading
+import time
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from servo.worker.evaluating.messages import Evaluated, Look
+from servo.worker.evaluating.office import Office
+from servo.worker.session import setting_for
+
+LIMIT = 30.0
+
+CODE = """
+import os
+import subprocess
+import time
+from pathlib import Path
+from servo import SkipReason, asset, sensor
+
+VERSION = "first"
+
+@asset
+def orders():
+    return 1
+
+def left(name):
+    child = subprocess.Popen(["sleep", "1000"])
+    Path(name).write_text(str(child.pid))
+
+@sensor(target="orders")
+def ends(context):
+    left("child")
+    os._exit(7)
+
+@sensor(target="orders")
+def hangs(context):
+    left("child")
+    time.sleep(1000)
+
+@sensor(target="orders")
+def odd(context):
+    reason = SkipReason()
+    import msgspec
+    msgspec.structs.force_setattr(reason, "skip_message", 5)
+    return reason
+
+@sensor(target="orders")
+def well(context):
+    return SkipReason(VERSION)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "assets.py").write_text(CODE)
+    return tmp_path
+
+
+@pytest.fixture
+def office(folder: Path) -> Generator[Office]:
+    made = Office(setting_for("assets.py", folder, str(folder / ".servo")), lambda: bytes(32))
+    yield made
+    made.close()
+
+
+def look(name: str) -> Look:
+    return Look(sensor_id=name, eval_id="e")
+
+
+def is_gone(folder: Path) -> bool:
+    """Whether what user code started has ended, soon."""
+    pid = int((folder / "child").read_text())
+    until = time.monotonic() + LIMIT
+    while time.monotonic() < until:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.05)
+    os.kill(pid, 9)
+    return False
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("ends", "the process that evaluates ended with 7"),
+        ("hangs", "it took longer than 2 s to answer and was stopped"),
+    ],
+)
+def test_what_user_code_started_ends_with_its_process_and_the_next_is_answered(
+    office: Office, folder: Path, name: str, told: str
+) -> None:
+    assert office.ask(look(name), 2) == Evaluated(error=told)
+    assert is_gone(folder)
+    assert office.ask(look("well"), LIMIT) == Evaluated(skipped="first")
+
+
+def test_whoever_waits_for_an_answer_is_let_go_when_everything_ends(
+    office: Office, folder: Path
+) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        asked = [threads.submit(office.ask, look("hangs"), 1000) for _ in range(4)]
+        until = time.monotonic() + LIMIT
+        while not (folder / "child").exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        office.close()
+        answers = [future.result(LIMIT) for future in asked]
+    assert all(answer.error for answer in answers)
+    assert is_gone(folder)
+
+
+def test_new_code_answers_as_soon_as_it_is_said_to_be_there(office: Office, folder: Path) -> None:
+    assert office.ask(look("well"), LIMIT).skipped == "first"
+    (folder / "assets.py").write_text(CODE.replace('"first"', '"the second"'))
+    assert office.ask(look("well"), LIMIT).skipped == "first"
+    office.renew()
+    assert office.ask(look("well"), LIMIT).skipped == "the second"
+
+
+def test_code_that_cannot_be_imported_is_told_as_such_until_it_can(
+    office: Office, folder: Path
+) -> None:
+    (folder / "assets.py").write_text(CODE + "\nthis is no code\n")
+    answer = office.ask(look("well"), LIMIT)
+    assert answer.unasked
+    assert "assets.py" in answer.error
+    (folder / "assets.py").write_text(CODE)
+    assert office.ask(look("well"), LIMIT).skipped == "first"
+
+
+def test_many_who_ask_at_once_are_all_answered(office: Office) -> None:
+    answers: list[Evaluated] = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(office.ask(look("well"), LIMIT)))
+        for _ in range(12)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT)
+    assert answers == [Evaluated(skipped="first")] * 12
+
+
+def test_an_answer_that_cannot_be_read_is_told_and_leaves_no_process_behind(
+    office: Office, folder: Path
+) -> None:
+    for _ in range(2):
+        assert "its answer cannot be read" in office.ask(look("odd"), LIMIT).error
+    assert office.ask(look("well"), LIMIT).skipped == "first"
+    named = [path for path in Path("/proc").glob("[0-9]*/cwd") if _leads_to(path, folder)]
+    assert len(named) == 1
+
+
+def _leads_to(link: Path, folder: Path) -> bool:
+    try:
+        return link.readlink() == folder
+    except OSError:
+        return False
