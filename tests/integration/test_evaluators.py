@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from servo.worker.evaluating.messages import Evaluated, Look
-from servo.worker.evaluating.office import Office
+from servo.worker.evaluating.office import Office, was_lost
 from servo.worker.session import setting_for
 
 LIMIT = 30.0
@@ -98,6 +98,7 @@ def test_what_user_code_started_ends_with_its_process_and_the_next_is_answered(
     office: Office, folder: Path, name: str, told: str
 ) -> None:
     assert office.ask(look(name), 2) == Evaluated(error=told)
+    assert was_lost(told)
     assert is_gone(folder)
     assert office.ask(look("well"), LIMIT) == Evaluated(skipped="first")
 
@@ -131,6 +132,11 @@ def test_code_that_cannot_be_imported_is_told_as_such_until_it_can(
     answer = office.ask(look("well"), LIMIT)
     assert answer.unasked
     assert "assets.py" in answer.error
+    (folder / "assets.py").write_text("import os\nos._exit(3)\n")
+    answer = office.ask(look("well"), LIMIT)
+    assert answer.unasked
+    assert answer.error.endswith("ended with 3 before it could import the code")
+    assert not was_lost(answer.error)
     (folder / "assets.py").write_text(CODE)
     assert office.ask(look("well"), LIMIT).skipped == "first"
 

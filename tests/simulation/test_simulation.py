@@ -3,6 +3,7 @@
 import pytest
 
 from servo.testing.simulation.bugs import BUGS, planted
+from servo.testing.simulation.kernel import Kernel, Violation
 from servo.testing.simulation.run import run_seed
 from servo.testing.simulation.swarm import draw
 
@@ -27,6 +28,17 @@ def test_a_planted_bug_is_found(name: str) -> None:
     with planted(name):
         outcome = run_seed(BUGS[name].seed, world=BUGS[name].world)
     assert outcome.violation is not None
+
+
+def test_a_world_that_is_busy_without_any_time_passing_breaks_a_rule() -> None:
+    kernel = Kernel(0)
+
+    def spin() -> None:
+        kernel.at(0, spin)
+
+    kernel.at(5, spin)
+    with pytest.raises(Violation, match="busy without end at 5"):
+        kernel.run_until(10)
 
 
 def test_swarms_differ_in_what_they_switch_on() -> None:

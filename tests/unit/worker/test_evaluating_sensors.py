@@ -642,6 +642,27 @@ def test_what_a_sensor_of_runs_fails_on_is_passed_over_in_the_end(instance: Serv
     assert asks.look(cursor=answer.cursor) == Evaluated()
 
 
+def test_after_a_failure_each_run_is_told_alone_and_one_is_passed_over_if_it_must_be(
+    instance: ServoInstance,
+) -> None:
+    seen: list[str] = []
+
+    @run_status_sensor(RunStatus.SUCCESS, name="s")
+    def done(context: Any) -> None:
+        seen.append(context.run.run_id)
+
+    asks = Asks(instance, done)
+    for _ in range(3):
+        make(instance, "orders")
+    first = asks.look(cursor="1", failures=1, alone=True)
+    assert (len(seen), first.more) == (1, True)
+    second = asks.look(cursor=first.cursor, failures=5, alone=True, pass_over=True)
+    assert (len(seen), second.more) == (1, True)
+    assert second.skipped.endswith("after 5 failures: no answer")
+    third = asks.look(cursor=second.cursor)
+    assert (len(seen), third.more) == (2, False)
+
+
 def test_a_place_is_a_cursor_and_back() -> None:
     for place in (Place(7), Place(7, ("a", "b"))):
         assert Place.read(place.text()) == place

@@ -273,6 +273,38 @@ def test_what_a_sensor_says_is_cut_short(host: Host) -> None:
     assert host.evals[0].message == "x" * 4_000
 
 
+class Poisoned:
+    """A sensor of runs whose process is lost over one of them."""
+
+    runs = ("one", "two", "poison", "four")
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self._begin: int | None = None
+
+    def __call__(self, question: Question) -> Evaluated:
+        assert isinstance(question, Look)
+        at = int(question.cursor or 0)
+        self._begin = at if self._begin is None else self._begin
+        left = self.runs[at - self._begin :]
+        here = left[:1] if question.alone else left
+        for name in here if not question.pass_over else ():
+            if name == "poison":
+                return Evaluated(error="the process that evaluates ended with 9")
+            self.told.append(name)
+        return Evaluated(cursor=str(at + len(here)) if here else None, more=len(left) > len(here))
+
+
+def test_what_a_process_is_lost_over_is_found_and_passed_over(host: Host) -> None:
+    host.define(labels={KIND_LABEL: "runs"})
+    host.office.say = poisoned = Poisoned()
+    for _ in range(7):
+        host.look(hours=1)
+        host.tell(QuotaSet(max_daily_runs=7))  # something happens
+    assert poisoned.told == ["one", "two", "one", "two", "four"]
+    assert (host.row.consecutive_failures, host.said) == (0, [])
+
+
 def test_once_more_means_what_looks_at_the_workspace_and_only_if_something_happened(
     host: Host,
 ) -> None:

@@ -31,8 +31,9 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, tag="look"):
     """What does a sensor ask for now?
 
     `seq` is the entry of the ledger up to which it must see everything, `since` the one after which
-    a sensor without a cursor begins, `failures` how often it has failed in a row. `payload` is what
-    a push sensor is tried with.
+    a sensor without a cursor begins, `failures` how often it has failed in a row. One of assets or
+    runs is told of a single one if `alone`, and of the first not at all if it is to `pass_over` it.
+    `payload` is what a push sensor is tried with.
     """
 
     sensor_id: str
@@ -41,6 +42,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, tag="look"):
     seq: int = 0
     since: int = 0
     failures: int = 0
+    alone: bool = False
+    pass_over: bool = False
     payload: str = ""
 
 

@@ -34,6 +34,8 @@ from servo.worker.process import RECEIVE_BYTES, Setting
 
 IMPORT_SECONDS = 120.0
 SIZE = 2
+ANSWER = "answer"
+ENDED = "the process that evaluates ended with"
 
 
 class Silent(Exception):
@@ -155,7 +157,7 @@ class _Evaluator:
             self._socket.sendall(framed(msgspec.msgpack.encode(question)))
         except OSError:
             raise Silent("the process that evaluates ended before it was asked") from None
-        return self._next(seconds, "answer")
+        return self._next(seconds, ANSWER)
 
     def end(self) -> None:
         """Kill it, and all that user code has started there."""
@@ -192,4 +194,11 @@ class _Evaluator:
         except msgspec.MsgspecError as error:
             raise Silent(f"its answer cannot be read: {error}") from None
         code = self._wait()  # its socket is closed by its end alone
-        raise Silent(f"the process that evaluates ended with {code}")
+        early = "" if what == ANSWER else f" before it could {what}"
+        raise Silent(f"{ENDED} {code}{early}")
+
+
+def was_lost(error: str) -> bool:
+    """Whether there was no answer because the process hung, or ended, over the question."""
+    ended = error.startswith(ENDED) and "before" not in error
+    return ended or error.endswith(f"s to {ANSWER} and was stopped")

@@ -2,7 +2,8 @@
 
 They see everything once, in the order of the ledger. Of several things that happened, each is told
 to the function by itself; what was told is done with, even if the next one fails. What fails again
-and again is passed over in the end, and said to be.
+and again is passed over in the end, and said to be. What hangs or ends the process takes with it
+what was told before it in the same evaluation; so after a failure each is told in one of its own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -202,9 +203,12 @@ def _one_by_one(
     notes: list[str] = []
     done = 0
     until = desk.clock.monotonic() + sensor.timeout_seconds / 2
-    for name, what, call in items[:AT_ONCE]:
+    for name, what, call in items[: 1 if asked.alone else AT_ONCE]:
         try:
-            results.append(_one(sensor, call()))
+            if asked.pass_over:
+                notes.append(f"passed over {what} after {asked.failures} failures: no answer")
+            else:
+                results.append(_one(sensor, call()))
         except Exception as error:
             if done:
                 break

@@ -40,10 +40,14 @@ from servo.core.state.rows.automation import (
 )
 from servo.core.state.state import State
 from servo.worker.evaluating.messages import Arrived, Evaluated, EvaluatedMany, Look, Message
+from servo.worker.evaluating.office import was_lost
 from servo.worker.triggers.host import MOST_SAID, Means
 
 SENSORS_AT_ONCE = 4
 MESSAGES_AT_ONCE = 250
+GIVE_UP_AFTER = 5
+"""So often a process may be lost over one thing that a sensor of assets or runs is told of."""
+
 ANSWER_SECONDS = 5.0
 """What an evaluator gets on top of a timeout, to answer about the messages before."""
 
@@ -146,15 +150,16 @@ class Sensors:
     # --- polls, on a thread that may wait -----------------------------------------------------
 
     def _poll(self, state: State, seen: Seen) -> None:
-        while self._look(seen):
+        alone = bool(seen.row.consecutive_failures)
+        while self._look(seen, alone=alone):
             row = state.sensor_state.rows[seen.name]
             seen = msgspec.structs.replace(seen, row=row, seq=state.seq)
 
-    def _look(self, seen: Seen) -> bool:
+    def _look(self, seen: Seen, *, alone: bool) -> bool:
         """Evaluate a sensor once, and record it; whether it has more to say."""
         row = seen.row
         epoch = epoch_of(seen)
-        question = look_of(seen, f"{seen.name}:{epoch}:{self._means.token()}")
+        question = look_of(seen, f"{seen.name}:{epoch}:{self._means.token()}", alone=alone)
         generation = self._means.office.generation
         answer = self._ask(seen, question)
         said = self._said.get(seen.name)
@@ -235,7 +240,7 @@ def epoch_of(seen: Seen) -> int:
     return max((seen.now - _EPOCH) // _MILLISECOND, (seen.row.last_poll_epoch or 0) + 1)
 
 
-def look_of(seen: Seen, eval_id: str) -> Look:
+def look_of(seen: Seen, eval_id: str, *, alone: bool = False) -> Look:
     """What an evaluator is asked."""
     row = seen.row
     return Look(
@@ -245,6 +250,8 @@ def look_of(seen: Seen, eval_id: str) -> Look:
         seq=seen.seq,
         since=row.row_version,
         failures=row.consecutive_failures,
+        alone=alone,
+        pass_over=row.consecutive_failures >= GIVE_UP_AFTER and was_lost(row.last_error),
     )
 
 
