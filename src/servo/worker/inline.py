@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from servo.controllers.dispatch import IdleWorker
+from servo.core.events.envelope import Batch
 from servo.errors import ServoError
 from servo.ports.entropy import Entropy
 from servo.runtime.requests import Beat
 from servo.runtime.service import Service
 from servo.runtime.workers import Assignment
+from servo.worker.endings import interrupted
 from servo.worker.handing_over import as_work
 from servo.worker.messages import Work
 from servo.worker.reporting import report_of
@@ -78,7 +80,13 @@ class InlineWorkers:
 
     def _run(self, assignment: Assignment, work: Work, runner: Runner) -> None:
         self._current = assignment
-        done = runner.run(work)
+        try:
+            done = runner.run(work)
+        except BaseException:  # Ctrl-C: whoever leads next does it again, and at once
+            with suppress(ServoError):
+                told = Batch(id=f"done-{work.exec_id}", events=(interrupted(assignment),))
+                _ = self._service.commit(told)
+            raise
         self._current = None
         self._busy = False
         _ = self._service.commit(report_of(assignment, done, actor=NAME))

@@ -18,7 +18,13 @@ from servo import (
     materialize,
 )
 from servo.core.keys import AssetKey
+from servo.core.state.rows.execution import TaskRow
+from servo.core.state.states import TaskState
 from servo.errors import NotFound
+from servo.ledger.paths import Paths
+from servo.projection.reader import Reader
+from servo.runtime.system import SystemClock
+from servo.storage.from_url import store_from_url
 from servo.worker.materialize import MaterializationFailed
 
 
@@ -157,3 +163,16 @@ def test_a_folder_keeps_what_was_made_for_the_next_run(tmp_path: Path) -> None:
     assert materialize(project(3), store=folder).asset_value("doubled") == 6
     again = materialize(project(5), store=folder, selection=["doubled"])
     assert again.asset_value("doubled") == 6
+
+
+def test_ctrl_c_leaves_a_run_that_whoever_leads_next_goes_on_with_at_once(tmp_path: Path) -> None:
+    @asset
+    def stopped() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        materialize([stopped], store=str(tmp_path))
+    reader = Reader(store_from_url(str(tmp_path), clock=SystemClock()), Paths("default", "default"))
+    (row,) = reader.snapshot().rows("tasks")
+    assert isinstance(row, TaskRow)
+    assert (row.state, row.infra_losses, row.user_failures) == (TaskState.READY, 1, 0)

@@ -604,3 +604,19 @@ def test_the_programs_end_needs_the_standard_library_only(tmp_path: Path) -> Non
     command = [sys.executable, "-I", "-c", check]
     done = subprocess.run(command, cwd=tmp_path, check=False)
     assert done.returncode == 0
+
+
+def test_what_cannot_be_read_does_not_keep_the_rest_from_being_read(
+    context: AssetExecutionContext, log: Log, tmp_path: Path
+) -> None:
+    reader = PipesFileMessageReader(str(tmp_path / "said"))
+    deep = "[" * 100_000 + "]" * 100_000
+    with (
+        open_pipes_session(context, PipesEnvContextInjector(), reader) as session,
+        Path(session.message_reader_params["path"]).open("a") as file,
+    ):
+        kept = message("report_custom_message", payload=7)
+        lines = [json.dumps(message("opened")), deep, json.dumps(kept)]
+        _ = file.write("\n".join([*lines, json.dumps(message("closed"))]))
+    assert session.get_custom_messages() == (7,)
+    assert [line[:40] for line in log.lines] == ["warning pipes: this is no message: [[[[["]

@@ -59,7 +59,7 @@ class PipesMessageHandler:
             self._handle(message)
         except ServoError as error:
             self.wrong = self.wrong or error
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the rest is read too
             told = f"the program sent {_short(message)}: {type(error).__name__}: {error}"
             self.wrong = self.wrong or _wrong(told)
 
@@ -133,7 +133,10 @@ def _wrong(told: str) -> Invalid:
 
 
 def _short(message: object, most: int = 300) -> str:
-    text = repr(message)
+    try:
+        text = repr(message)
+    except RecursionError:
+        text = "something very deep"
     return text if len(text) <= most else f"{text[:most]}…"
 
 

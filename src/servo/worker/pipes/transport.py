@@ -134,7 +134,7 @@ def _hand_over(line: bytes, handler: PipesMessageHandler) -> None:
     if not line.strip():
         return
     message: Any = None
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         message = json.loads(line)
     if isinstance(message, dict):
         handler.handle_message(cast("Params", message))
