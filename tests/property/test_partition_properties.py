@@ -446,10 +446,26 @@ def _listed(data: st.DataObject) -> list[str]:
     return list("abc")[: data.draw(st.integers(1, 3))]
 
 
+@given(st.integers(-40, 40), st.integers(0, 40), st.integers(0, 30), st.data())
+@settings(deadline=None, max_examples=60)
+def test_any_number_of_windows_may_be_looked_back_on(
+    low: int, more: int, later: int, data: st.DataObject
+) -> None:
+    days = TimeWindowPartitionsDefinition(start=MARCH, fmt=DATE, cron_schedule="0 0 * * *")
+    fewer = TimeWindowPartitionsDefinition(
+        start=MARCH + timedelta(days=later), fmt=DATE, cron_schedule="0 0 * * *"
+    )
+    above, below = data.draw(st.permutations([days, fewer]))
+    edge = edge_between(above, below, TimeWindowPartitionMapping(low, low + more), MOMENT)
+    made = _drawn(data, edge)
+    found = newest(edge, pa.array(made, pa.int64())).to_pylist()
+    assert found == [_slowly(edge, made, key) for key in _keys(edge)]
+
+
 def test_ranges_that_overlap_much_are_looked_at_once() -> None:
     days = TimeWindowPartitionsDefinition(start=MARCH, fmt=DATE, cron_schedule="0 0 * * *")
-    mapping = TimeWindowPartitionMapping(start_offset=-1000)
-    edge = edge_between(days, days, mapping, MOMENT)
-    made = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4][: edge.above.count]
+    hours = TimeWindowPartitionsDefinition(start=MARCH, fmt=HOUR, cron_schedule="0 * * * *")
+    edge = edge_between(hours, days, TimeWindowPartitionMapping(start_offset=-10), MOMENT)
+    made = [number * 7_919 % 1_009 for number in range(edge.above.count)]
     found = newest(edge, pa.array(made, pa.int64())).to_pylist()
-    assert found == [max(made[: number + 1]) for number in range(edge.below.count)]
+    assert found == [_slowly(edge, made, key) for key in _keys(edge)]

@@ -21,6 +21,7 @@ from servo.sdk.partition_mapping import (
 )
 from servo.sdk.partition_space import Listing, ListSpace, PartitionSpace
 from servo.sdk.partitions_definition import PartitionsDefinition, StaticPartitionsDefinition
+from servo.sdk.present import is_told, present
 
 WHOLE = ""
 """The one key of an asset that is not partitioned."""
@@ -47,6 +48,10 @@ class Moment(NamedTuple):
 
     now: datetime | None = None
     store: Any = None
+
+    def fixed(self) -> "Moment":
+        """The same, at one time for all who ask: the present one if none was given."""
+        return self._replace(now=present(None)) if self.now is None and is_told() else self
 
     def space(self, definition: PartitionsDefinition | None) -> PartitionSpace:
         """The partitions of a definition at this moment."""
@@ -115,8 +120,9 @@ class Edge(ABC):
         return Mapped(list(map(self.above.key, found.numbers)), list(found.missing))
 
     def downstream_of(self, key: str) -> list[str]:
-        """The partitions that are made from an upstream one."""
-        return list(map(self.below.key, self.downstream(self.above.number(key))))
+        """The partitions that are made from an upstream one; none of one that does not exist."""
+        number = self.above.ordinal(key)
+        return [] if number is None else list(map(self.below.key, self.downstream(number)))
 
     def _found(self, keys: Iterable[str]) -> Found:
         """Upstream keys that somebody wrote down."""

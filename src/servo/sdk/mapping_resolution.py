@@ -56,7 +56,7 @@ def edge_between(
     moment: Moment | None = None,
 ) -> Edge:
     """How two assets belong together; without a mapping, as their definitions suggest."""
-    sides = Sides(above, below, moment or Moment())
+    sides = Sides(above, below, (moment or Moment()).fixed())
     return _edge(sides, mapping or usual_mapping(above, below))
 
 

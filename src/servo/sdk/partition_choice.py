@@ -35,7 +35,7 @@ class Relations:
 
     def __init__(self, project: Project, moment: Moment) -> None:
         self._project = project
-        self.moment = moment
+        self.moment = moment.fixed()
         self._edges: dict[tuple[AssetKey, AssetKey], Edge] = {}
         self._spaces: dict[AssetKey, PartitionSpace] = {}
 

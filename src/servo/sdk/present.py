@@ -17,6 +17,11 @@ def set_now(now: Callable[[], datetime]) -> None:
     _provided[:] = [now]
 
 
+def is_told() -> bool:
+    """Whether anybody says what time it is."""
+    return bool(_provided)
+
+
 def present(given: datetime | None) -> datetime:
     """The time that was given, or else the one it is."""
     if given is None:

@@ -15,7 +15,6 @@ from servo.errors import Invalid
 from servo.sdk.mapping_edges import Edge, Found, Sides, Step
 from servo.sdk.partition_mapping import TimeWindowPartitionMapping
 from servo.sdk.tick_index import Ticks
-from servo.sdk.time_partitions import TimeWindowPartitionsDefinition
 from servo.sdk.time_space import TimeSpace
 
 _SECOND = timedelta(seconds=1)
@@ -29,16 +28,13 @@ class Windows(Edge):
 
     def __init__(self, sides: Sides, mapping: TimeWindowPartitionMapping) -> None:
         super().__init__(sides)
-        above, below = sides.above, sides.below
-        if not isinstance(above, TimeWindowPartitionsDefinition) or not isinstance(
-            below, TimeWindowPartitionsDefinition
-        ):
+        if not isinstance(self.above, TimeSpace) or not isinstance(self.below, TimeSpace):
             raise Invalid(
-                f"TimeWindowPartitionMapping is between {above} and {below}",
+                f"TimeWindowPartitionMapping is between {sides.above} and {sides.below}",
                 remedy="use it between partitions of time",
             )
-        self._above = above.space(sides.moment.now)
-        self._below = below.space(sides.moment.now)
+        self._above, self._below = self.above, self.below
+        above, below = self._above.definition, self._below.definition
         self._up, self._down = above.ticks, below.ticks
         self._mapping = mapping
         self._empty = mapping.start_offset > mapping.end_offset

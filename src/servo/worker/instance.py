@@ -29,14 +29,13 @@ from servo.core.state.rows.assets import (
     AssetRow,
     DynamicPartitionRow,
     MaterializationRow,
-    PartitionStatusRow,
 )
 from servo.core.state.rows.automation import SensorDefinitionRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.rows.row import Row
 from servo.errors import Invalid, NotFound
 from servo.ledger.paths import Paths
-from servo.projection.arrow import pa, pc
+from servo.projection.arrow import ArrowTable, pa, pc
 from servo.projection.time_travel import snapshot_at
 from servo.runtime.deployment import open_world
 from servo.runtime.service import Service, World
@@ -67,7 +66,7 @@ VERSION_TAG = "dagster/data_version"
 NOW = datetime.max.replace(tzinfo=UTC)
 
 R = TypeVar("R", bound=Row)
-_LATEST = ("asset_key", "partition_key", "last_materialization_id", "last_output_uri")
+_LATEST = ("partition_key", "last_materialization_id", "last_output_uri")
 
 
 class ServoInstance:
@@ -173,26 +172,26 @@ class ServoInstance:
 
     def get_materialized_partitions(self, asset_key: Any) -> set[str]:
         """The partitions of an asset that were made."""
-        key = to_key(asset_key).canonical()
-        return {
-            shown_partition(row.partition_key) or ""
-            for row in self._rows("partition_status", PartitionStatusRow)
-            if row.asset_key == key and row.last_materialization_id is not None
-        }
+        rows = self._partitions(asset_key)
+        made = rows.filter(pc.is_valid(rows["last_materialization_id"]))
+        return {shown_partition(key) or "" for key in made["partition_key"].to_pylist()}
 
     def latest_outputs(
         self, asset_key: Any, partitions: Sequence[str]
     ) -> dict[str, tuple[str, str]]:
         """What is stored of an asset's partitions: an output and its place, by typed key."""
-        snapshot = snapshot_at(self.world.store, self.paths, NOW)
-        rows = snapshot.table("partition_status", only=_LATEST)
-        rows = rows.filter(pc.equal(rows["asset_key"], to_key(asset_key).canonical()))
+        rows = self._partitions(asset_key)
         rows = rows.filter(pc.is_in(rows["partition_key"], value_set=pa.array(partitions)))
         return {
             row["partition_key"]: (row["last_materialization_id"], row["last_output_uri"])
             for row in rows.to_pylist()
             if row["last_materialization_id"] is not None
         }
+
+    def _partitions(self, asset_key: Any) -> ArrowTable:
+        """The rows of an asset's partitions, in columns: there may be very many."""
+        snapshot = snapshot_at(self.world.store, self.paths, NOW)
+        return snapshot.partitions(to_key(asset_key).canonical(), only=_LATEST)
 
     def get_asset_keys(self, prefix: Sequence[str] | None = None) -> Sequence[AssetKey]:
         """The assets that the workspace knows, sorted."""

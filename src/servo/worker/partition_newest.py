@@ -16,8 +16,6 @@ from servo.sdk.mapping_edges import UNDIVIDED, All, Edge, Moment, Sides, Step
 from servo.sdk.partition_space import PartitionSpace
 from servo.worker.columns import repeated, stretched, turned
 
-MOST_SHIFTS = 16
-
 
 def newest(edge: Edge, above: ArrowColumn) -> ArrowColumn:
     """The greatest value of what each partition is made from; 0 where that is nothing.
@@ -27,23 +25,32 @@ def newest(edge: Edge, above: ArrowColumn) -> ArrowColumn:
     if edge.constant:
         chosen = edge.upstream_bits(edge.below.everything)
         return repeated(_greatest_of(above, chosen), edge.below.count, above)
-    shift = edge.shift
-    if shift is not None and shift[1] - shift[0] < MOST_SHIFTS:
-        moved = [_moved(above, offset, edge.below.count) for offset in range(*_closed(shift))]
-        return pc.max_element_wise(*moved)
+    if edge.shift is not None:
+        return _shifted(above, *edge.shift, edge.below.count)
     if isinstance(edge, Dimensions) and (axes := _axes(edge)) is not None:
         return _by_axes(axes, above)
     return _by_steps(edge, above)
-
-
-def _closed(shift: tuple[int, int]) -> tuple[int, int]:
-    return shift[0], shift[1] + 1
 
 
 def _greatest_of(above: ArrowColumn, chosen: int) -> int:
     runs = bitmaps.ranges(chosen)
     found = [pc.max(above.slice(low, high + 1 - low)).as_py() for low, high in runs]
     return max(found, default=0)
+
+
+def _shifted(above: ArrowColumn, low: int, high: int, count: int) -> ArrowColumn:
+    """The greatest of those from `low` to `high` places further, however many these are."""
+    low, high = max(low, 1 - count), min(high, len(above) - 1)  # beyond is nothing for anybody
+    if low > high:
+        return repeated(0, count, above)
+    width, span = high - low + 1, 1
+    level = _moved(above, low, count + width - 1)
+    while 2 * span <= width:  # it has the greatest of `span` places from each on
+        rest = len(level) - span
+        level, span = pc.max_element_wise(level.slice(0, rest), level.slice(span)), 2 * span
+    if width == 1:
+        return level
+    return pc.max_element_wise(level.slice(0, count), level.slice(width - span, count))
 
 
 def _moved(above: ArrowColumn, offset: int, count: int) -> ArrowColumn:

@@ -95,3 +95,9 @@ class _Nobody:
     def get_dynamic_partitions(self, partitions_def_name: str) -> list[str]:
         del partitions_def_name
         return []
+
+
+def test_nothing_is_made_from_a_partition_that_does_not_exist() -> None:
+    up, down = StaticPartitionsDefinition(["a", "b"]), StaticPartitionsDefinition(["a", "x"])
+    for mapping in (None, AllPartitionMapping(), SpecificPartitionsPartitionMapping(["a"])):
+        assert edge_between(up, down, mapping).downstream_of("x") == []

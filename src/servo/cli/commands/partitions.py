@@ -1,7 +1,6 @@
 """`servo partitions`: what there is of an asset's partitions, and sets of dynamic ones."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import click
 import msgspec
@@ -77,15 +76,15 @@ def list_(
 ) -> None:
     """List the partitions of ASSET in order, those that stand alike in one line."""
     report = _report(target, asset)
-    found = [one for one in _stretches(report) if wanted is None or _is(one, wanted)]
+    found = _alike(report, wanted)
     outside = [] if wanted else list(report.status.outside)
     if json_:
-        shown = found[:limit]
+        shown = [_stretch(report, *one) for one in found[:limit]]
         emit_json({"asset_key": report.asset_key, "partitions": shown, "outside": outside})
         return
     out = console()
     table = grid("partitions", "number", "status", "stale", whole=1)
-    for one in found[: limit or SHOWN]:
+    for one in (_stretch(report, *one) for one in found[: limit or SHOWN]):
         name = one.first if one.count == 1 else f"{one.first} to {one.last}"
         reason = one.stale.value.lower() if one.stale else ""
         table.add_row(name, number(one.count), one.status.value.lower(), reason)
@@ -147,30 +146,33 @@ def _report(target: Target, asset: str) -> Report:
     return reader.read(lambda snapshot: Workspace(snapshot, now).report(asset))
 
 
-def _stretches(report: Report) -> list[Stretch]:
+Alike = tuple[int, int, DisplayStatus, StaleReason | None]
+"""The numbers of the first and the last of partitions that stand alike, and how."""
+
+
+def _alike(report: Report, wanted: str | None) -> list[Alike]:
     """The partitions in order, those that follow each other and stand alike together."""
-    reasons: dict[StaleReason | None, int] = dict(report.stale.items())
     stale = bitmaps.EMPTY
     for bits in report.stale.values():
         stale |= bits
-    reasons[None] = report.space.everything & ~stale
-    found: list[tuple[int, Stretch]] = []
-    for shown in DisplayStatus:
-        for reason, bits in reasons.items():
-            for low, high in bitmaps.ranges(report.status.shown(shown) & bits):
-                found.append((low, _stretch(report, low, high, (shown, reason))))
-    return [one for _, one in sorted(found, key=lambda pair: pair[0])]
+    reasons = {**report.stale, None: report.space.everything & ~stale}
+    found = [
+        (low, high, shown, reason)
+        for shown in DisplayStatus
+        for reason, bits in reasons.items()
+        if wanted in (None, STALE if reason else None, shown.value.lower())
+        for low, high in bitmaps.ranges(report.status.shown(shown) & bits)
+    ]
+    return sorted(found, key=lambda one: one[0])
 
 
-def _stretch(report: Report, low: int, high: int, stands: tuple[Any, Any]) -> Stretch:
+def _stretch(
+    report: Report, low: int, high: int, shown: DisplayStatus, reason: StaleReason | None
+) -> Stretch:
     return Stretch(
         first=report.space.key(low),
         last=report.space.key(high),
         count=high - low + 1,
-        status=stands[0],
-        stale=stands[1],
+        status=shown,
+        stale=reason,
     )
-
-
-def _is(one: Stretch, wanted: str) -> bool:
-    return one.stale is not None if wanted == STALE else one.status.value.lower() == wanted
