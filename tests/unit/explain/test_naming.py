@@ -62,7 +62,7 @@ def test_a_text_that_can_be_none_is_refused_with_examples() -> None:
         find_partition({DAY}, "a", "soon")
     with pytest.raises(NotFound, match="a has no partition '3'; they are like p:1 and p:2"):
         find_partition({"p:2", "p:1"}, "a", "3")
-    with pytest.raises(NotFound, match="nothing is on record of any partition of a; ask about"):
+    with pytest.raises(NotFound, match="nothing is on record of any partition of a; see"):
         find_partition(set(), "a", "soon")
 
 
