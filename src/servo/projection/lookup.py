@@ -1,10 +1,12 @@
 """The few rows of a table that have certain values, found in Arrow before any becomes a row.
 
 A table is read and merged once, however often it is asked; only what matches is made into rows, so
-a question costs what it finds and not what there is.
+a question costs what it finds and not what there is. Of a question that names the first part of the
+key, such as the run of a task, only the files and groups of rows that can hold it are read.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Generic, TypeVar
 
 import msgspec
@@ -15,7 +17,7 @@ from servo.errors import NotFound
 from servo.projection.arrow import ArrowColumn, ArrowTable, pa, pc
 from servo.projection.parquet import to_rows
 from servo.projection.reader import Snapshot
-from servo.projection.schema import VERSION
+from servo.projection.schema import VERSION, schema
 
 R = TypeVar("R", bound=Row)
 
@@ -41,7 +43,7 @@ class Lookup:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._tables: dict[str, ArrowTable] = {}
+        self._tables: dict[tuple[str, str | None], ArrowTable] = {}
 
     def rows(self, table: str, *, most: int | None = None, **where: str) -> list[Row]:
         """The rows whose columns have these values, or hold them in a list, newest change first."""
@@ -88,12 +90,29 @@ class Lookup:
         return self._matching(table, where).column(column).drop_null().to_pylist()
 
     def _matching(self, table: str, where: Mapping[str, str]) -> ArrowTable:
-        if table not in self._tables:
-            self._tables[table] = self._snapshot.table(table)
-        found = self._tables[table]
+        found = self._read(table, where.get(_first_of(table)))
         for column, value in where.items():
             found = found.filter(_has(found.column(column), value))
         return found
+
+    def _read(self, table: str, first: str | None) -> ArrowTable:
+        """A table, or what it has of keys whose first part is this."""
+        if (table, None) in self._tables:
+            first = None
+        if (table, first) not in self._tables:
+            snapshot = self._snapshot
+            self._tables[table, first] = (
+                snapshot.table(table) if first is None else snapshot.table_of(table, first)
+            )
+        return self._tables[table, first]
+
+
+@cache
+def _first_of(table: str) -> str:
+    """The first column of a key that has several, if it is a text; none otherwise."""
+    spec = TABLES[table]
+    is_text = schema(spec.row, spec.key).field(spec.key[0]).type == pa.string()
+    return spec.key[0] if is_text and len(spec.key) > 1 else ""
 
 
 def _of(kind: type[R], found: ArrowTable) -> list[R]:

@@ -11,6 +11,7 @@ that its files were collected. The remedy is a newer snapshot, and `Reader.read`
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -69,6 +70,12 @@ class Snapshot:
         assets = self.stored("assets", only=(wiping.ASSET, wiping.WIPED))
         told = wiping.without_wiped(held, assets)
         return told if only is None else told.select(list(only))
+
+    def table_of(self, name: str, first: str) -> ArrowTable:
+        """What `table` has of the keys that begin with `first`, read without the others."""
+        columns = schema(_spec(name).row, _spec(name).key).names
+        read = self.partitions if name == wiping.TABLE else partial(self.stored_of, name)
+        return read(first, only=columns)
 
     def partitions(self, asset_key: str, *, only: Sequence[str]) -> ArrowTable:
         """The partitions of one asset: what `table` has of them, read without the others."""
