@@ -15,7 +15,6 @@ from servo import (
     AssetObservation,
     Definitions,
     DynamicPartitionsDefinition,
-    FreshnessPolicy,
     RunRequest,
     RunStatus,
     SensorResult,
@@ -33,7 +32,6 @@ from servo import (
     push_sensor,
     run_failure_sensor,
     run_status_sensor,
-    schedule,
     sensor,
 )
 from servo.checks import freshness, row_count
@@ -46,9 +44,8 @@ from servo.testing.clock import ManualClock
 from servo.worker.evaluating import watching
 from servo.worker.evaluating.desk import Desk, Records, Surroundings
 from servo.worker.evaluating.history import Place
-from servo.worker.evaluating.messages import Arrived, Evaluated, Look, Message, Tick, answers
+from servo.worker.evaluating.messages import Arrived, Evaluated, Look, Message, answers
 from servo.worker.evaluating.process import as_sent
-from servo.worker.evaluating.schedules import evaluate_tick
 from servo.worker.evaluating.sensors import evaluate_messages, evaluate_sensor
 from servo.worker.evaluating.watching import GIVE_UP_AFTER
 from servo.worker.triggers.sensors import status_of
@@ -710,104 +707,3 @@ def test_a_deployment_tells_what_a_sensor_is() -> None:
     )
     with pytest.raises(Invalid, match="timeout_seconds is 0"):
         sensor(name="a", target="*", timeout_seconds=0)(lambda: None)
-
-
-# --- what is stale alone ----------------------------------------------------------------------
-
-
-class TestStaleAssetsOnly:
-    days = StaticPartitionsDefinition(["mon", "tue"])
-
-    def assets(self, version: str = "1") -> list[Any]:
-        @asset
-        def source() -> int:
-            return 1
-
-        @asset(deps=[source], code_version=version)
-        def middle() -> int:
-            return 2
-
-        @asset(deps=[middle])
-        def end() -> int:
-            return 3
-
-        @asset
-        def aside() -> int:
-            return 4
-
-        @asset(partitions_def=self.days)
-        def daily() -> int:
-            return 5
-
-        return [source, middle, end, aside, daily]
-
-    def look(
-        self,
-        instance: ServoInstance,
-        assets: list[Any],
-        partition: str | None = None,
-        later: timedelta = timedelta(),
-    ) -> tuple[list[str], str]:
-        """What is made, and what is said, on a request of what is stale."""
-        target = ["daily"] if partition else ["source", "middle", "end", "aside"]
-
-        @sensor(name="s", target=target)
-        def stale() -> Any:
-            return RunRequest(run_key="again", stale_assets_only=True, partition_key=partition)
-
-        asks = Asks(instance, stale, assets=assets)
-        asks.desk.clock = ManualClock(instance.world.clock.now() + later)
-        answer = asks.look()
-        assert answer.error == ""
-        return [task.asset_key for run in answer.runs for task in run.planned.tasks], answer.skipped
-
-    def test_what_was_never_made_is_made(self, instance: ServoInstance) -> None:
-        assets = self.assets()
-        made, _ = self.look(instance, assets)
-        assert made == ["aside", "source", "middle", "end"]
-
-    def test_what_is_up_to_date_is_not(self, instance: ServoInstance) -> None:
-        assets = self.assets()
-        assert materialize(assets[:4], instance=instance).success
-        assert self.look(instance, assets) == ([], "nothing it asks for is stale")
-
-    def test_what_is_made_from_something_newer_is_made_with_what_is_made_from_it(
-        self, instance: ServoInstance
-    ) -> None:
-        assets = self.assets()
-        assert materialize(assets[:4], instance=instance).success
-        assert materialize(assets[:4], selection=["source"], instance=instance).success
-        assert self.look(instance, assets)[0] == ["middle", "end"]
-
-    def test_what_has_other_code_is_made(self, instance: ServoInstance) -> None:
-        assert materialize(self.assets()[:4], instance=instance).success
-        assets = self.assets(version="2")
-        assert materialize(assets[:4], selection=["aside"], instance=instance).success
-        assert self.look(instance, assets)[0] == ["middle", "end"]
-
-    def test_what_is_older_than_its_policy_allows_is_made(self, instance: ServoInstance) -> None:
-        @asset(freshness_policy=FreshnessPolicy.time_window(fail_window=timedelta(hours=1)))
-        def aside() -> int:
-            return 4
-
-        assets = [*self.assets()[:3], aside]
-        assert materialize(assets, instance=instance).success
-        assert self.look(instance, assets)[0] == []
-        assert self.look(instance, assets, later=timedelta(hours=2))[0] == ["aside"]
-
-    def test_of_a_partition_the_same_holds(self, instance: ServoInstance) -> None:
-        assets = self.assets()
-        assert materialize(assets[4:], partition_key="mon", instance=instance).success
-        assert self.look(instance, assets, "mon")[0] == []
-        assert self.look(instance, assets, "tue")[0] == ["daily"]
-
-    def test_a_schedule_that_finds_nothing_stale_is_skipped(self, instance: ServoInstance) -> None:
-        @schedule(cron_schedule="@daily", target="orders", name="s")
-        def stale() -> Any:
-            return RunRequest(stale_assets_only=True)
-
-        asks = Asks(instance, schedules=[stale])
-        tick = Tick(schedule_id="s", tick_id="s:1", scheduled_for=NOW)
-        assert len(evaluate_tick(asks.desk, tick).runs) == 1
-        assert materialize([orders], instance=instance).success
-        assert evaluate_tick(asks.desk, tick) == Evaluated(skipped="nothing it asks for is stale")
