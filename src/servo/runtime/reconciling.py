@@ -107,11 +107,30 @@ class Controllers:
             return
         idle = self._idle(draft)
         if idle:
-            actions, self._fairness = hand_over(self._state, idle, self._fairness)
-            self._assign(draft, self._propose_all(draft, actions))
+            self._hand_over(draft, idle)
         if self._ports.queue is not None:
             actions, self._fairness = dispatch(self._state, self._fairness)
             _ = self._propose_all(draft, actions)
+
+    def _hand_over(self, draft: Draft, idle: Sequence[IdleWorker]) -> None:
+        """Grant tasks to workers, unless what they are given cannot be read: then later."""
+        actions, fairness = hand_over(self._state, idle, self._fairness)
+        events = [event for action in actions for event in action.events]
+        try:
+            published = self._published_inputs([row for row, _ in self._granted(events)])
+        except (Unavailable, NotFound):
+            return
+        self._fairness = fairness
+        for row, handover in self._granted(self._propose_all(draft, actions)):
+            self._note(draft, row, handover, published)
+
+    def _granted(self, events: Sequence[Event]) -> list[tuple[TaskRow, Handover]]:
+        """The tasks that are granted to workers, who get them once the grants are durable."""
+        return [
+            (self._state.tasks.rows[event.run_id, event.task_key], event.handover)
+            for event in events
+            if isinstance(event, DispatchRequested) and event.handover is not None
+        ]
 
     def _idle(self, draft: Draft) -> list[IdleWorker]:
         """Workers that wait, without those that this entry already gives something."""
@@ -133,17 +152,6 @@ class Controllers:
                 alone = [Propose((event,)) for event in action.events]
                 applied += self._propose_all(draft, alone)
         return applied
-
-    def _assign(self, draft: Draft, events: Sequence[Event]) -> None:
-        """Note granted executions for the workers, who get them once the grants are durable."""
-        granted = [
-            (self._state.tasks.rows[event.run_id, event.task_key], event.handover)
-            for event in events
-            if isinstance(event, DispatchRequested) and event.handover is not None
-        ]
-        published = self._published_inputs([row for row, _ in granted])
-        for row, handover in granted:
-            self._note(draft, row, handover, published)
 
     def _published_inputs(self, tasks: Sequence[TaskRow]) -> Published:
         """The partitions that tasks are given and that have left memory."""

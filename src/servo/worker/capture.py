@@ -12,10 +12,12 @@ once a second, whatever runs. `begin` only notes the execution, so short tasks p
 store under the lock, so that what is stored last is the whole.
 """
 
+import io
 import os
 import sys
 import threading
 from contextlib import suppress
+from typing import cast
 
 from servo.errors import ServoError
 from servo.ledger.paths import Paths
@@ -53,6 +55,7 @@ class Capture:
         found = os.fstat(self._fd)
         self._identity = found.st_dev, found.st_ino
         self._mend()
+        _print_at_once()
         looking = threading.Thread(target=self._look_for_ever, args=(look_every,), daemon=True)
         looking.start()
 
@@ -81,9 +84,7 @@ class Capture:
             stream = getattr(sys, name)
             if stream is None or getattr(stream, "closed", False):
                 setattr(sys, name, open(fd, "w", encoding="utf-8", closefd=False))  # noqa: SIM115 - as long as the process
-            # As in a terminal: what is printed is there even if the process dies of the next line.
-            with suppress(AttributeError, ValueError, OSError):
-                getattr(sys, name).reconfigure(line_buffering=True)
+                _print_at_once()
 
     def _is_ours(self, fd: int) -> bool:
         try:
@@ -134,3 +135,10 @@ def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(ValueError, OSError, AttributeError):
             stream.flush()
+
+
+def _print_at_once() -> None:
+    """As in a terminal: what is printed is there even if the process dies of the next line."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(ValueError, OSError, AttributeError):
+            cast("io.TextIOWrapper", stream).reconfigure(line_buffering=True)

@@ -196,7 +196,7 @@ def serve(pool: socket.socket, runner: Runner, testament: Testament) -> int:
                 pool.sendall(_framed(done))
             if stopped:
                 return STOPPED
-            tidying.tidy()
+            tidying.tidy(thoroughly=done.cost is not None)
     return 0
 
 

@@ -1,12 +1,14 @@
 """The leader's loop, one step at a time, on a store that can be told to fail."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from servo.config import Settings
+from servo.controllers.dispatch import IdleWorker
 from servo.core.definitions import definitions_bytes, definitions_digest
 from servo.core.events.assets import (
     AssetDefinition,
@@ -26,6 +28,7 @@ from servo.core.events.runs import (
 )
 from servo.core.events.tasks import Output, TaskFinished, TaskOutcome, TaskStarted
 from servo.core.freshness import FreshnessState
+from servo.core.keys import place_of
 from servo.core.plan import chunk_bytes, chunk_digest, normalize, split
 from servo.core.state.rows.assets import DynamicPartitionRow, PartitionStatusRow
 from servo.core.state.rows.execution import TaskHeartbeatRow
@@ -37,8 +40,11 @@ from servo.ports.object_store import Blob, ObjectMeta
 from servo.projection.cold import ColdRows
 from servo.projection.reader import Reader
 from servo.projection.rebuild import rebuild
+from servo.runtime.engine import Engine
 from servo.runtime.heartbeats import Verdict
 from servo.runtime.requests import Beat
+from servo.runtime.takeover import take_over
+from servo.runtime.workers import Assignment
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import specs, task_key
 from servo.testing.clock import ManualClock
@@ -614,3 +620,44 @@ def test_a_partition_dropped_while_it_is_published_does_not_come_back() -> None:
     added = DynamicPartitionsChanged(set_name="s", added=("x",))
     assert answered(leader.tell(added)).applied
     assert table.rows["s", "x"].row_version == state.seq
+
+
+class Idle:
+    """A worker that takes whatever it is given."""
+
+    def __init__(self) -> None:
+        self.given: list[Assignment] = []
+
+    def idle(self) -> Sequence[IdleWorker]:
+        return (IdleWorker(worker_id="w", exec_id=f"x{len(self.given)}"),)
+
+    def assign(self, assignment: Assignment) -> None:
+        self.given.append(assignment)
+
+
+def test_a_task_whose_inputs_cannot_be_read_is_granted_later_by_the_same_leader() -> None:
+    store, worker = new_store(), Idle()
+    leader = HandLeader(store)
+    alone = replace(leader.ports, queue=None)
+    term = take_over(alone, leader.paths)
+    leader.engine = Engine(alone, leader.paths, leader.settings, term, workers=worker)
+    assets = (
+        AssetDefinition(asset_key="ns/up", partitions='{"kind":"daily"}'),
+        AssetDefinition(asset_key="ns/a", upstream=("ns/up",), partitions='{"kind":"daily"}'),
+    )
+    leader.tell(DefinitionsDeployed(deployment_id="d", assets=assets))
+    leader.tell(AssetReported(asset_key="ns/up", partition_key=DAY, materialization_id="m"))
+    _publish(leader)
+    leader.engine.maintenance.hydrator.cold = ColdRows(store)  # as after a new start
+    store.unreadable = "partition_status"
+    tasks = specs({"a": ()}, partition=DAY)
+    leader.tell(request(), PlanCreated(run_id="run_1", fingerprint="plan", tasks=tasks))
+    leader.engine.step()
+    assert (leader.engine.state.tasks.rows["run_1", task_key("a")].state, worker.given) == (
+        TaskState.READY,
+        [],
+    )
+    store.unreadable = ""
+    leader.engine.step()
+    (given,) = worker.given
+    assert given.inputs == {place_of("ns/up", DAY): ("m", "")}
