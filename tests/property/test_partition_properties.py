@@ -32,7 +32,7 @@ from servo.sdk.partitions_definition import (
     StaticPartitionsDefinition,
 )
 from servo.sdk.partitions_text import partitions_from_text, partitions_text
-from servo.sdk.tick_index import ticks_of
+from servo.sdk.tick_index import instant_of, ticks_of
 from servo.sdk.time_partitions import DATE, HOUR, TimeWindowPartitionsDefinition
 from servo.worker.partition_newest import newest
 from servo.worker.partition_places import Places
@@ -81,6 +81,10 @@ def test_counted_ticks_are_those_of_the_calendar(cron: str, zone: str, at: datet
     walked = Cron(cron, zone).ticks_between(at, at + timedelta(days=800), 60)
     first = ticks.upto(at)
     assert [ticks.nth(first + n) for n in range(len(walked))] == walked
+    seconds = ticks.seconds(first, first + len(walked))
+    assert [instant_of(one) for one in seconds] == walked
+    around = sorted(one + more for one in seconds for more in (-1, 0, 1, 1800))
+    assert ticks.counts(around) == [ticks.upto(instant_of(one)) for one in around]
     for n, tick in enumerate(walked):
         assert ticks.upto(tick) == first + n + 1
         assert ticks.is_tick(tick)

@@ -137,7 +137,9 @@ class Workspace:
         # What has ended long ago is in the other tier, and may be very much.
         tasks = self._snapshot.table("tasks", only=_TASK_COLUMNS, tiers=(Tier.ACTIVE,))
         over = pa.array([state.value for state in TERMINAL_TASK_STATES])
-        tasks = tasks.filter(pc.invert(pc.is_in(tasks["state"].cast(pa.string()), value_set=over)))
+        tasks = tasks.filter(pc.invert(pc.is_in(tasks["state"], value_set=over)))
+        several = pc.greater(pc.list_value_length(tasks["also_makes"]), 0)
+        tasks = tasks.filter(pc.or_(pc.equal(tasks["asset_key"], asset_key), several))
         found: list[str] = []
         for task in tasks.to_pylist():
             if asset_key in (task["asset_key"], *task["also_makes"]) and task["partition_key"]:
