@@ -19,6 +19,7 @@ from servo.core.events.sensors import (
     SensorPaused,
     SensorUpserted,
 )
+from servo.core.fold.limits import MAX_MESSAGE_ATTEMPTS
 from servo.core.state.rows.automation import SensorEvalRow, SensorStateRow
 from servo.core.state.states import SensorStatus
 from servo.errors import Conflict
@@ -233,6 +234,20 @@ def test_a_quota_that_refuses_the_run_of_a_message_is_recorded_and_the_message_w
         SensorEvalStatus.FAILED,
         "refused: quota: no more runs today",
     )
+    assert host.row.messages_waiting == 1
+    host.tell(QuotaSet(max_daily_runs=1))
+    host.look(minutes=1)
+    assert (host.row.messages_waiting, len(host.service.engine.state.runs)) == (0, 1)
+
+
+def test_a_quota_never_makes_a_message_be_given_up(host: Host) -> None:
+    host.tell(QuotaSet(max_daily_runs=0))
+    host.define(mode=SensorMode.PUSH, labels={KIND_LABEL: "push"})
+    host.tell(SensorMessageReceived(sensor_id="s", message_id="m", payload="1"))
+    host.office.say = lambda _: EvaluatedMany(answers=(Evaluated(runs=(asked_run("a"),)),))
+    for _ in range(2 * MAX_MESSAGE_ATTEMPTS):
+        host.look(minutes=15)
+    assert len(host.evals) == MAX_MESSAGE_ATTEMPTS - 1
     assert host.row.messages_waiting == 1
     host.tell(QuotaSet(max_daily_runs=1))
     host.look(minutes=1)

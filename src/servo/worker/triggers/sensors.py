@@ -51,10 +51,14 @@ GIVE_UP_AFTER = 5
 ANSWER_SECONDS = 5.0
 """What an evaluator gets on top of a timeout, to answer about the messages before."""
 
+FULL_FOR = timedelta(minutes=1)
+"""After so long it is looked again whether a quota has room for the runs of a message."""
+
 _RUNS = "runs"
 _WATCHES = frozenset({"assets", _RUNS})
 _MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+_FULL = "refused: quota: no "
 _LOST = ("stale_state_version", "state_version_", "poll_passed", "sensor_paused", "unknown_sensor")
 """How refusals begin that need no record: somebody else was first, or nobody wants to know."""
 
@@ -228,8 +232,18 @@ class Sensors:
         ]
         for row, batch in sent:
             if refused := batch.refusal(_LOST):
-                failed = answered(seen, row, Evaluated(error=refused))
-                _ = self._means.commit("message-refused", failed)
+                self._refused(seen, row, refused)
+
+    def _refused(self, seen: Seen, row: SensorMessageRow, why: str) -> None:
+        """Record why what a message asks for cannot be.
+
+        A quota never makes a message be given up: the last attempt at it waits until there is room.
+        """
+        if why.startswith(_FULL) and row.attempts + 1 >= MAX_MESSAGE_ATTEMPTS:
+            self._passed[seen.name] = (seen.row.row_version, seen.now + FULL_FOR)
+            return
+        failed = answered(seen, row, Evaluated(error=why))
+        _ = self._means.commit("message-refused", failed)
 
 
 # --- what is asked, and what is recorded ----------------------------------------------------------
