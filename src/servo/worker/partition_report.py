@@ -142,12 +142,12 @@ class Workspace:
     ) -> Table:
         """What is recorded of an asset: all of it, or when its partitions were made."""
         rows = self._rows.filter(pc.equal(self._rows["asset_key"], asset_key))
-        rows = _in_order(rows.combine_chunks(), "partition_key")
+        rows = in_order(rows.combine_chunks(), "partition_key")
         keys = rows["partition_key"]
         like = self._known_like(definition, keys)
         recorded = Recorded(
-            keys=_Texts(keys),
-            seconds=_seconds(keys, definition) if like is None else None,
+            keys=Texts(keys),
+            seconds=seconds_of(keys, definition) if like is None else None,
             made=_filled(rows["last_materialization_seq"], 0),
         )
         if whole:
@@ -176,7 +176,7 @@ class Workspace:
         return found
 
 
-class _Texts(Sequence[str]):
+class Texts(Sequence[str]):
     """A column of texts of which few are looked at."""
 
     def __init__(self, column: Any) -> None:
@@ -203,7 +203,7 @@ def _with_all(recorded: Recorded, rows: ArrowTable) -> Recorded:
     )
 
 
-def _in_order(rows: ArrowTable, column: str) -> ArrowTable:
+def in_order(rows: ArrowTable, column: str) -> ArrowTable:
     """Rows sorted by a column; they often are, and looking is cheaper than sorting."""
     texts = rows[column]
     pairs = pc.less(texts.slice(0, max(len(texts) - 1, 0)), texts.slice(1))
@@ -223,7 +223,7 @@ def _filled(column: Any, nothing: Any) -> list[Any]:
     return pc.fill_null(column, nothing).to_pylist()
 
 
-def _seconds(keys: Any, definition: PartitionsDefinition) -> list[int] | None:
+def seconds_of(keys: Any, definition: PartitionsDefinition) -> list[int] | None:
     """What keys of time stand for, in seconds since 1970; -1 for those of another type."""
     if not isinstance(definition, TimeWindowPartitionsDefinition):
         return None

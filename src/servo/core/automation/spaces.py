@@ -25,6 +25,10 @@ class Space(Protocol):
         """What the ordinals mean: another one if any of them means something else."""
         ...
 
+    def moved(self, fingerprint: str, bits: int) -> int | None:
+        """A set by the numbers it had under a fingerprint, by those of now; None if unknown."""
+        ...
+
     def universe(self, now: datetime) -> int:
         """The partitions that there are."""
         ...
@@ -55,6 +59,10 @@ class Listed(msgspec.Struct, frozen=True):
 
     count: int = 1
     fingerprint: str = ""
+
+    def moved(self, fingerprint: str, bits: int) -> int | None:
+        """The same set, if it is of these partitions."""
+        return bits if fingerprint == self.fingerprint else None
 
     def universe(self, now: datetime) -> int:
         """All of them."""
