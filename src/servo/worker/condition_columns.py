@@ -4,6 +4,7 @@ Rows of a million partitions become no objects: a column is turned into one byte
 are put in the places of the partitions, and read as one number.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property
 from types import SimpleNamespace
@@ -16,6 +17,12 @@ from servo.sdk.partition_status import Recorded, Run, Table
 from servo.sdk.time_space import TimeSpace
 from servo.worker.partition_report import Texts, in_order, seconds_of
 
+_TOLD = (
+    "last_materialization_seq",
+    "last_materialization_run_id",
+    "data_changed_seq",
+    "last_observed_at",
+)
 _FAILED = ("FAILED", "TIMED_OUT")
 _DIGITS = bytes([ord("0")]) + bytes([ord("1")]) * 255
 
@@ -53,11 +60,29 @@ class Rows:
             yield self._set(pc.and_(old, pc.equal(groups, number))), run
 
     def made_after(self, seq: int) -> Iterator[tuple[Any, int]]:
-        """The rows whose data is of a later entry, each with its partition."""
+        """What is of a later entry: a row of each entry and run, with all partitions of it."""
         new = pc.fill_null(pc.greater(self._seqs, seq), False)
-        for row in self._table.filter(new).to_pylist():
-            if bit := self._space.bit_of(row["partition_key"]):
-                yield SimpleNamespace(**row), bit
+        found: dict[tuple[Any, ...], tuple[Any, list[int]]] = {}
+        numbers = self._numbers(new)
+        for row, number in zip(self._table.filter(new).to_pylist(), numbers, strict=True):
+            told = tuple(row[name] for name in _TOLD)
+            if number is not None:
+                found.setdefault(told, (SimpleNamespace(**row), []))[1].append(number)
+        for row, numbers in found.values():
+            yield row, bitmaps.bitmap(numbers)
+
+    def _numbers(self, chosen: Any) -> list[int | None]:
+        """The numbers of the chosen rows; None for one that there is no partition of any more."""
+        rows = pc.indices_nonzero(chosen).to_pylist()
+        if not rows:
+            return []
+        starts = [row for _, row, _ in self._runs]
+        found: list[int | None] = []
+        for row in rows:
+            place = bisect_right(starts, row) - 1
+            start, first, length = self._runs[place] if place >= 0 else (0, 0, 0)
+            found.append(start + row - first if row < first + length else None)
+        return found
 
     def failed(self) -> int:
         """Those whose last attempt failed."""

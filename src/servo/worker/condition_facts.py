@@ -13,8 +13,9 @@ from typing import Any
 
 import msgspec
 
+from servo.core.automation.compiling import Node
+from servo.core.automation.condition import Operand
 from servo.core.automation.evaluating import Evaluator
-from servo.core.automation.facts import Facts as AssetFacts
 from servo.core.automation.facts import has_tags
 from servo.core.state.rows.assets import AssetRow
 from servo.core.state.state import State
@@ -153,10 +154,15 @@ class Facts:
             asset,
             bits,
             found.at,
-            with_assets=self._runs.targets(run) if run and facts.with_root else (),
+            with_assets=self._runs.targets(run) if run and self._asks(asset, found) else (),
             tags=self._runs.tags(run) if run and facts.tagged else {},
             same_data=0 if changed else bits,
         )
+
+    def _asks(self, asset: str, found: Latest) -> bool:
+        """Whether a condition asks with what this data was made."""
+        old = found.at is LONG_AGO and asset not in self._looks_at_old_runs
+        return bool(self._world.facts[asset, ""].with_root) and not old
 
     def _fail(self, asset: str, bits: int) -> None:
         self._world.failed(asset, bits)
@@ -173,8 +179,9 @@ class Facts:
 
     def _tell_rows(self, asset: str, rows: Rows, since: int) -> None:
         facts = self._world.facts[asset, ""]
-        told_apart = self._signature(facts) if facts.with_root or facts.tagged else None
-        for bits, run in rows.made_until(since, told_apart):
+        roots = facts.with_root if asset in self._looks_at_old_runs else ()
+        apart = self._signature(roots, facts.tagged) if roots or facts.tagged else None
+        for bits, run in rows.made_until(since, apart):
             self._make(asset, bits, Latest(seq=0, at=LONG_AGO, run_id=run), changed=False)
         for row, bit in rows.made_after(since):
             found = latest_of(row)
@@ -183,14 +190,26 @@ class Facts:
         if failed := rows.failed():
             self._news.append((self._state.seq, 2, partial(self._fail, asset, failed)))
 
-    def _signature(self, facts: AssetFacts) -> Callable[[str], Hashable]:
+    @cached_property
+    def _looks_at_old_runs(self) -> set[str]:
+        """The assets of which a condition asks with what even old data was made.
+
+        Most ask that only of data that is new: then the tasks of all runs need not be read.
+        """
+        nodes = [node for plan in self._evaluator.plans.values() for node in plan.nodes]
+        asking = [node for node in nodes if node.kind == "executed_with_root_target"]
+        return {node.key[0] for node in asking if not _of_news(node)}
+
+    def _signature(
+        self, roots: Collection[str], tagged: Collection[Operand]
+    ) -> Callable[[str], Hashable]:
         """What conditions can tell of a run: most runs are alike."""
 
         def of(run: str) -> Hashable:
-            made = self._runs.targets(run) if facts.with_root else ()
-            tags = self._runs.tags(run) if facts.tagged else {}
-            known = tuple(root in made for root in facts.with_root)
-            return known, tuple(has_tags(tags, operand) for operand in facts.tagged)
+            made = self._runs.targets(run) if roots else ()
+            tags = self._runs.tags(run) if tagged else {}
+            known = tuple(root in made for root in roots)
+            return known, tuple(has_tags(tags, operand) for operand in tagged)
 
         return of
 
@@ -229,6 +248,15 @@ class Facts:
         passed, failed = (bits, 0) if row["passed"] else (0, bits)
         at: datetime = row["evaluated_at"]
         self._world.checked(row["asset_key"], row["check_name"], at, passed=passed, failed=failed)
+
+
+def _of_news(node: Node) -> bool:
+    """Whether a node, or its opposite, is joined with that its asset was just made."""
+    above = node.parent
+    if above is not None and above.kind == "not":
+        above = above.parent
+    joined = above.children if above is not None and above.kind == "and" else ()
+    return any(one.kind == "newly_updated" and one.key == node.key for one in joined)
 
 
 def whole(row: AssetRow) -> Latest | None:

@@ -81,7 +81,9 @@ def evaluate_automation_conditions(
     chosen = _chosen(project, asset_selection)
     conditions = conditions_of(project, now, store=Sets(snapshot), chosen=chosen)
     evaluator = Evaluator(conditions.graph, states=before.states, last=before.last)
-    Facts(snapshot, conditions.spaces, evaluator).tell(before.seq)
+    Facts(snapshot, conditions.spaces, evaluator).tell(
+        snapshot.applied_seq if cursor is None else before.seq
+    )
     tick = evaluator.tick(now)
     after = AutomationCursor(
         states={**before.states, **tick.states},

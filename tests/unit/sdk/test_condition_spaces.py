@@ -101,7 +101,10 @@ def test_three_dimensions_of_every_kind() -> None:
 def test_what_had_another_number_is_found_again(digits: list[int], more: list[int]) -> None:
     names = ["a", "b", "c"][: len(digits)]
     before = {name: {f"{name}1": digit} for name, digit in zip(names, digits, strict=True)}
-    after = {name: {**before[name], f"{name}2": digit + 90} for name, digit in zip(names, more)}
+    after = {
+        name: {**before[name], f"{name}2": digit + 90}
+        for name, digit in zip(names, more, strict=False)
+    }
     parts = {name: servo.DynamicPartitionsDefinition(name=name) for name in names}
     definition = servo.MultiPartitionsDefinition(parts)
     early, late = [KeySpace(definition, NOW, Store(**sets)) for sets in (before, after)]

@@ -129,7 +129,10 @@ class Room:
             states=self._states(state),
             last=None if row is None else row.ticked_at,
         )
-        Facts(snapshot, conditions.spaces, evaluator).tell(0 if row is None else row.applied_seq)
+        # To conditions that are evaluated for the first time nothing is new.
+        Facts(snapshot, conditions.spaces, evaluator).tell(
+            state.seq if row is None else row.applied_seq
+        )
         changes = [space.next_change(now) for space in conditions.spaces.values()]
         self._until = min((at for at in changes if at is not None), default=None)
         self._news = News(evaluator, conditions.spaces, state)
