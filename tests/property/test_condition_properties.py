@@ -54,6 +54,9 @@ class Growing(msgspec.Struct, frozen=True):
     def moved(self, fingerprint: str, bits: int) -> int | None:
         return bits if fingerprint == self.fingerprint else None
 
+    def shown(self, bits: int) -> str:
+        return bitmaps.to_text(bits)
+
     def universe(self, now: datetime) -> int:
         last = self._last(now)
         return bitmaps.span(max(last - 6, 0), last)

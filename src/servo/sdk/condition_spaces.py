@@ -47,6 +47,7 @@ _LONGEST = 200
 _HASHED = 32
 _ROOMS = "~"
 _LEAST_ROOM = 64
+_MOST_SHOWN = 8
 _WAY = "2"
 """How keys of several dimensions and of dynamic sets are numbered: another way, other numbers."""
 
@@ -186,6 +187,18 @@ class KeySpace:
         """The keys of a set, of what there is."""
         found = (self.key(number) for number in bitmaps.numbers(bits))
         return [key for key in found if key is not None]
+
+    def shown(self, bits: int) -> str:
+        """The first partitions of a set: windows of time as ranges, others by their keys."""
+        found, more = bitmaps.first_ranges(bits, _MOST_SHOWN)
+        if isinstance(self.as_listed, TimeSpace):
+            pairs = ((self.key(low), self.key(high)) for low, high in found)
+            shown = [f"{low}" if low == high else f"{low}…{high}" for low, high in pairs]
+        else:
+            numbers = [number for low, high in found for number in range(low, high + 1)]
+            more = more or len(numbers) > _MOST_SHOWN
+            shown = [str(self.key(number)) for number in numbers[:_MOST_SHOWN]]
+        return ", ".join([*shown, "…"] if more else shown)
 
     def place(self, stored: str) -> int | None:
         """The number of a partition by the text it is stored under; None if there is none."""

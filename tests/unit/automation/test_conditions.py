@@ -32,6 +32,9 @@ class Hours(msgspec.Struct, frozen=True):
     def moved(self, fingerprint: str, bits: int) -> int | None:
         return bits if fingerprint == self.fingerprint else None
 
+    def shown(self, bits: int) -> str:
+        return bitmaps.to_text(bits)
+
     def universe(self, now: datetime) -> int:
         return bitmaps.span(0, self._count(now))
 

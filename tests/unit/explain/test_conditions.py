@@ -47,10 +47,16 @@ MISSING = Tree(
 )
 PARTS = [
     "    - eager of ns/a: false",
-    "      + missing(): true",
-    "      - ~any_deps_missing: false",
+    "      - not any_deps_missing: false",
+    "        + any_deps_missing (raw): true",
+    "    - 2 parts did not decide it; --all shows them",
+]
+ALL_PARTS = [
+    PARTS[0],
+    "      + missing: true",
+    PARTS[1],
     "        + any_deps_missing: true",
-    "          + missing() of raw: true",
+    "          + missing of raw: true",
 ]
 TRUE = Tree(
     label="eager",
@@ -153,6 +159,7 @@ def test_the_newest_evaluation_with_every_part_and_what_is_lacking() -> None:
         f"  - ns/a, evaluation 2 at {AT}: it asked for nothing",
         *PARTS,
     ]
+    assert told(story, whole=True)[3:] == ALL_PARTS
     nobody = "nobody is at work in this workspace: `servo dev` evaluates it"
     assert told(story, led=False)[1] == f"  > {lacking}; {nobody}"
 
@@ -254,7 +261,8 @@ def test_a_run_is_told_with_the_parts_that_were_true() -> None:
         "    + eager: true",
         "      + a: true",
         "        + c: true",
-        "      + ~d: true",
+        "      + not d: true",
+        "    - 2 parts did not decide it; --all shows them",
     ]
 
 

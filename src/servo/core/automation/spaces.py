@@ -41,6 +41,10 @@ class Space(Protocol):
         """When time next changes what there is, if ever."""
         ...
 
+    def shown(self, bits: int) -> str:
+        """The first partitions of a set, as people know them; nothing if they have no keys."""
+        ...
+
 
 class Mapping(Protocol):
     """Which partitions of an asset are made from which of another."""
@@ -77,6 +81,11 @@ class Listed(msgspec.Struct, frozen=True):
     def next_change(self, now: datetime) -> None:
         """Never."""
         del now
+
+    def shown(self, bits: int) -> str:
+        """Nothing: they are but numbers."""
+        del bits
+        return ""
 
 
 class Same(msgspec.Struct, frozen=True):
