@@ -296,9 +296,9 @@ class _Windows(_Part):
             return range(0)
         if lookback is None:
             return range(count - 1, count)
-        window = lambda number: space.definition.window_at(space.tick(number))  # noqa: E731 - short
-        starts = _At(count, lambda number: window(number).start)
-        since = window(count - 1).end - lookback
+        ends = space.definition.window_at(space.tick(count - 1)).end
+        starts = _At(count, lambda number: space.definition.window_at(space.tick(number)).start)
+        since = ends - lookback
         return range(bisect_left(starts, since), count)
 
 

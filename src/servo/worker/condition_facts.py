@@ -62,8 +62,8 @@ def latest_of(row: Any) -> Latest | None:
         return Latest(seq=changed, at=seen, changed_seq=changed)
     if made is None:
         # Observed before it was kept which entry that was: it is there, and no news.
-        old = seen is not None and not changed and not row.latest_floor
-        return Latest(seq=0, at=seen) if old else None
+        gone = seen is None or changed or row.latest_floor
+        return None if gone else Latest(seq=0, at=seen)
     run_id = row.last_materialization_run_id or ""
     return Latest(seq=made, at=row.last_materialization_at, run_id=run_id, changed_seq=changed)
 
@@ -207,7 +207,7 @@ class Facts:
 
         def of(run: str) -> Hashable:
             made = self._runs.targets(run) if roots else ()
-            tags = self._runs.tags(run) if tagged else {}
+            tags = self._runs.tags(run) if tagged else dict[str, str]()
             known = tuple(root in made for root in roots)
             return known, tuple(has_tags(tags, operand) for operand in tagged)
 

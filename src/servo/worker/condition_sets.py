@@ -23,8 +23,9 @@ class Sets:
 
     @cached_property
     def _sets(self) -> dict[str, dict[str, int]]:
-        rows = self._snapshot.table("dynamic_partitions", only=_COLUMNS).to_pylist()
-        rows.sort(key=lambda row: (row["row_version"], row["partition_key"]))
+        table = self._snapshot.table("dynamic_partitions", only=_COLUMNS)
+        order = [("row_version", "ascending"), ("partition_key", "ascending")]
+        rows: list[dict[str, Any]] = table.sort_by(order).to_pylist()
         found: dict[str, dict[str, int]] = {}
         for row in rows:
             found.setdefault(row["set_name"], {})[row["partition_key"]] = row["number"]

@@ -193,6 +193,23 @@ def test_what_one_run_cannot_make_is_asked_for_after_it_was_made() -> None:
         assert bench.tick() == ({} if together else {"b": 1})
 
 
+def test_what_is_allowed_or_ignored_twice_adds_up() -> None:
+    deps = tuple(Dependency(key=key) for key in "abc")
+    some = A.any_deps_match(A.newly_updated())
+    chosen = some.allow(("a",)).allow(("b",)).allow(("b",))
+    quiet = some.ignore(("a",)).ignore(("b",)).ignore(("a",))
+    assert str(chosen) == "any_deps_match(newly_updated()).allow(('a',) | ('b',))"
+    bench = Bench(
+        Asset(key="d", deps=deps, condition=chosen), Asset(key="e", deps=deps, condition=quiet)
+    )
+    _ = bench.tick()
+    found: dict[str, list[str]] = {}
+    for key in "abc":
+        bench.make(key)
+        found[key] = sorted(bench.tick())
+    assert found == {"a": ["d"], "b": ["d"], "c": ["e"]}
+
+
 def test_dependencies_that_are_ignored_do_not_count() -> None:
     deps = (Dependency(key="a"), Dependency(key="b"))
     quiet = Asset(key="c", deps=deps, condition=A.eager().ignore(("a",)))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,12 @@ DAYS = servo.DailyPartitionsDefinition(start_date="2025-01-01")
 COLOURS = servo.StaticPartitionsDefinition(["red", "green"])
 CUSTOMERS = servo.DynamicPartitionsDefinition(name="customers")
 REGIONS = servo.DynamicPartitionsDefinition(name="regions")
+
+
+class Named(msgspec.Struct, frozen=True):
+    """What a definition of somebody else has."""
+
+    name: str
 
 
 class Store:
@@ -163,7 +170,7 @@ def test_what_others_list_is_numbered_for_this_list() -> None:
             del current_time, dynamic_partitions_store
             return ["y", "x"]
 
-    fields = servo.StaticPartitionsDefinition(["k"])._fields
+    fields = Named("mine")
     mine, other = KeySpace(Mine(fields), NOW, None), KeySpace(Other(fields), NOW, None)
     assert mine.everything == 0b11
     assert mine.fingerprint != other.fingerprint

@@ -16,6 +16,7 @@ from servo.core.automation.condition import (
     AutomationCondition,
     Checks,
     Deps,
+    Either,
     NewlyTrue,
     Not,
     Operand,
@@ -209,10 +210,14 @@ class _Compiler:
         return children
 
     def _counts(self, condition: Deps, key: str) -> bool:
-        allowed = condition.allowed is None or self.graph.selects(condition.allowed, key)
+        allowed = condition.allowed is None or self._selects(condition.allowed, key)
         return allowed and not (
-            condition.ignored is not None and self.graph.selects(condition.ignored, key)
+            condition.ignored is not None and self._selects(condition.ignored, key)
         )
+
+    def _selects(self, selection: Any, key: str) -> bool:
+        several = selection.selections if isinstance(selection, Either) else (selection,)
+        return any(self.graph.selects(one, key) for one in several)
 
     def _of_checks(self, node: Node, condition: Checks, above: tuple[str, ...]) -> list[Node]:
         asset, inner = node.key
