@@ -62,8 +62,9 @@ def latest_of(row: Any) -> Latest | None:
         return Latest(seq=changed, at=seen, changed_seq=changed)
     if made is None:
         # Observed before it was kept which entry that was: it is there, and no news.
-        gone = seen is None or changed or row.latest_floor
-        return None if gone else Latest(seq=0, at=seen)
+        if seen is None or changed or row.latest_floor:
+            return None
+        return Latest(seq=0, at=seen)
     run_id = row.last_materialization_run_id or ""
     return Latest(seq=made, at=row.last_materialization_at, run_id=run_id, changed_seq=changed)
 
