@@ -12,7 +12,7 @@ from servo.core.events.automation import AutomationEvaluated, AutomationTicked
 from servo.core.events.runs import AutomationSource
 from servo.core.events.sensors import SensorPaused, SensorRemoved, SensorUpserted
 from servo.core.explain.asked import asked
-from servo.core.explain.conditions import MOST_PARTS
+from servo.core.explain.conditions import MOST_PARTS, told_once
 from servo.core.explain.finding import What
 from servo.core.explain.records import Subject
 from servo.core.explain.starters import starters
@@ -280,3 +280,17 @@ def test_of_very_many_assets_of_a_run_some_are_told() -> None:
         f"  + ns/0, evaluation 1 at {AT}: it asked for 1 partition; why was not kept"
     ]
     assert lines[-1] == "  - and 2 more assets"
+
+
+def test_an_evaluation_is_told_once() -> None:
+    story = deployed()
+    sensor(story)
+    evaluate(story, 1, ("ns/a", TRUE, 1))
+    findings = starters(records_of(story), Subject("ns/a"), "")
+    twice = outline(*told_once([*findings, *findings]))
+    half = len(twice) - 2
+    assert twice[:half] == told(story)
+    assert twice[half:] == [
+        f"- {EAGER}",
+        f"  + ns/a, evaluation 1 at {AT}: it asked for it, as told above",
+    ]

@@ -22,7 +22,7 @@ import msgspec
 from servo.core.automation.assets import Graph, Key
 from servo.core.automation.compiling import TRANSIENT, Node, Plan, compiled
 from servo.core.automation.condition import Operand
-from servo.core.automation.facts import World
+from servo.core.automation.facts import NEWS, World
 from servo.core.automation.operands import OPERANDS, before
 from servo.core.automation.operators import OPERATORS
 from servo.core.automation.states import recall, remembered
@@ -110,7 +110,7 @@ class Evaluator:
         self._mark(again)
         self._work = 0
         evaluated = self._evaluate_queue()
-        durable = self._hand_over(evaluated)
+        durable = self._hand_over(evaluated) or self._passes_by()
         told = tuple(plan.subject for plan in evaluated if plan.moved)
         states = {plan.subject: remembered(plan, self.graph) for plan in evaluated if plan.changed}
         for plan in evaluated:
@@ -181,6 +181,12 @@ class Evaluator:
             else:
                 self._asking.pop(key, None)
         return news
+
+    def _passes_by(self) -> bool:
+        """Whether there is news of partitions that do not exist: none later, when they do."""
+        told = ((key, self.world.facts[key]) for key in self.world.news)
+        early = [key for key, facts in told if facts.updated & ~facts.universe]
+        return any((key, aspect) in self._watching for key in early for aspect in NEWS)
 
     # --- what to look at ----------------------------------------------------------------------
 
