@@ -294,3 +294,17 @@ def test_an_evaluation_is_told_once() -> None:
         f"- {EAGER}",
         f"  + ns/a, evaluation 1 at {AT}: it asked for it, as told above",
     ]
+
+
+def test_the_condition_of_a_check_is_told_with_its_asset() -> None:
+    story = Story()
+    asset = AssetDefinition(asset_key="ns/a", check_conditions={"good": "on_cron(0 6 * * *, UTC)"})
+    story.tell(DefinitionsDeployed(deployment_id="d", location="assets.py", assets=(asset,)))
+    sensor(story, assets=("ns/a:good",))
+    head = (
+        f"the automation condition of its check good: on_cron(0 6 * * *, UTC), evaluated by {NAME}"
+    )
+    assert told(story) == [f"? {head}, which has not come to it yet"]
+    evaluate(story, 1, ("ns/a:good", Tree(label="on_cron", kind="and", of=1), 0))
+    assert told(story)[0] == f"- {head}"
+    assert told(story)[2] == f"  - ns/a:good, evaluation 1 at {AT}: it asked for nothing"

@@ -5,6 +5,7 @@ from shlex import quote
 
 from msgspec.structs import replace
 
+from servo.core.automation.assets import subject as named_key
 from servo.core.automation.telling import count as parts
 from servo.core.automation.telling import deciding, lacking, named, read_tree, truth
 from servo.core.automation.trees import Tree
@@ -21,22 +22,28 @@ MOST_ASSETS = 3
 
 
 def condition(records: Records, subject: Subject) -> list[Finding]:
-    """The condition of an asset, with its newest evaluation."""
+    """The conditions of an asset and its checks, each with its newest evaluation."""
     key = subject.asset_key
     asset = records.asset(key)
-    if asset is None or not asset.automation_condition:
+    if asset is None:
         return []
-    found = Finding(
-        what=What.CONDITION,
-        mood=Mood.NOTE,
-        subject=key,
-        text=f"its automation condition: {asset.automation_condition}",
-    )
+    found: list[Finding] = []
+    if asset.automation_condition:
+        text = f"its automation condition: {asset.automation_condition}"
+        found.append(_condition(records, key, text))
+    for check, told in sorted(asset.check_conditions.items()):
+        text = f"the automation condition of its check {check}: {told}"
+        found.append(_condition(records, named_key((key, check)), text))
+    return found
+
+
+def _condition(records: Records, key: str, text: str) -> Finding:
+    found = Finding(what=What.CONDITION, mood=Mood.NOTE, subject=key, text=text)
     sensor = evaluator_of(key, records.automation_sensors(), records.condition_states(key))
     if sensor is None:
         next_ = "no sensor evaluates it yet: start `servo dev` with the code that defines it"
-        return [replace(found, mood=Mood.WAITS, next=next_)]
-    return [_evaluated(records, found, sensor.sensor_id)]
+        return replace(found, mood=Mood.WAITS, next=next_)
+    return _evaluated(records, found, sensor.sensor_id)
 
 
 def evaluator_of(
