@@ -103,8 +103,6 @@ def test_nothing_happened_so_eager_waits() -> None:
     assert lines(deciding(tree)) == [
         "- eager of mart",
         "  - newly_missing or any_deps_updated, since handled",
-        "    - newly_missing",
-        "    - any_deps_updated",
     ]
     assert count(tree) > 20
 
@@ -134,8 +132,7 @@ def test_which_dependencies_a_cron_waits_for() -> None:
     hourly = A.on_cron("0 * * * *")
     assert lines(deciding(evaluated(hourly))) == [
         "- on_cron(0 * * * *, UTC) of mart",
-        "  - cron_tick_passed(cron_schedule='0 * * * *', cron_timezone='UTC'), since handled",
-        "    - cron_tick_passed(cron_schedule='0 * * * *', cron_timezone='UTC')",
+        "  - cron_tick_passed(0 * * * *, UTC), since handled",
         "  - all_deps_updated_since_cron(0 * * * *, UTC) (rates, raw)",
     ]
 
@@ -164,6 +161,11 @@ def test_a_trigger_that_is_one_thing_is_shown_as_it_is() -> None:
     labelled = node("or", leaf("a"), leaf("b"))
     shown = lines(deciding(node("since", labelled, leaf("reset"))))
     assert shown == ["- since", "  - or", "    - a", "    - b"]
+
+
+def test_a_single_trigger_that_is_true_needs_no_line_of_its_own() -> None:
+    tree = evaluated(A.newly_updated().since(A.missing()), "mart")
+    assert lines(deciding(tree)) == ["+ newly_updated, since missing of mart"]
 
 
 def test_parts_that_are_true_of_different_partitions_are_all_shown() -> None:

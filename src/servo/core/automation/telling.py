@@ -5,6 +5,7 @@ parts that must all be true those that are not, of parts of which one is enough 
 `deciding` leaves the others out.
 """
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -14,6 +15,7 @@ from servo.core.automation.trees import Tree
 
 SAME_PARTITION = "all of it is true of the same partition"
 _MOST_WORDS = 80
+_CRON = re.compile(r"\(cron_schedule='(.*)', cron_timezone='(.*)'\)$")
 _KNOWN = ("any_deps_updated", "any_deps_missing", "any_deps_in_progress", "all_deps_updated_since")
 _JOINED = {"and": "and", "or": "or", "any_downstream_conditions": "or"}
 
@@ -45,7 +47,7 @@ def title(tree: Tree) -> str:
         return told
     if told is not None and tree.kind in _JOINED:
         return "all of" if tree.kind == "and" else "any of"
-    return tree.label.removesuffix("()")
+    return _CRON.sub(r"(\1, \2)", tree.label.removesuffix("()"))
 
 
 def _plain(tree: Tree) -> str | None:
@@ -142,8 +144,12 @@ def _of_false(tree: Tree) -> Sequence[Tree]:
 
 def _says_it_all(tree: Tree) -> bool:
     """Whether a part is called by what it is made of, and that is as the whole of it is."""
-    told, alike = _plain(tree), "and" if tree.true else "or"
-    return tree.kind == alike and told is not None and len(told) <= _MOST_WORDS
+    told = _plain(tree)
+    if told is None or len(told) > _MOST_WORDS:
+        return False
+    if tree.kind == "since":
+        return not tree.true or not tree.children[0].children
+    return tree.kind == ("and" if tree.true else "or")
 
 
 def _waited_for(trigger: Tree) -> Sequence[Tree]:
