@@ -59,6 +59,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "fan_out": executing.fan_out,
     "layers": executing.layers,
     "automation_tick": conditions.automation_tick,
+    "automation_start": conditions.automation_start,
     "backfill": backfilling.backfill,
     "million_partitions": million.million_partitions,
     "start_up": processes.start_up,

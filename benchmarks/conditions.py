@@ -1,13 +1,20 @@
 """Automation conditions: one evaluation with what follows it, from what changed to events.
 
 The floor beside many assets is the same change beside as few as it touches; the floor beside many
-partitions is one pass over as many bits for every node of the condition.
+partitions is one pass over as many bits for every node of the condition. A start reads what is
+current of very many partitions; its floor is a start with none.
 """
 
-from collections.abc import Callable
-from datetime import timedelta
+import logging
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import cast
 
-from benchmarks.measure import Result, Samples
+from benchmarks.history import ROWS_PER_FILE, write_tables
+from benchmarks.leader import PATHS
+from benchmarks.measure import Result, Samples, in_turn
 from benchmarks.scratch import Scratch
 from servo.core import bitmaps
 from servo.core.automation.assets import Asset, Dependency, Graph
@@ -15,9 +22,22 @@ from servo.core.automation.condition import AutomationCondition
 from servo.core.automation.evaluating import Evaluator
 from servo.core.automation.recording import Position, events_of
 from servo.core.automation.spaces import Listed
+from servo.core.events.tasks import TaskOutcome
+from servo.core.state.rows.assets import AssetRow, PartitionStatusRow
+from servo.core.state.rows.row import Row
+from servo.runtime.system import SystemClock
+from servo.sdk.asset import asset
+from servo.sdk.condition_graph import DEFAULT_SENSOR
+from servo.sdk.project import Project
+from servo.sdk.time_partitions import HOUR, TimeWindowPartitionsDefinition
+from servo.storage.local import LocalStore
 from servo.testing.builders import START
+from servo.worker.evaluating.conditions import Room
+from servo.worker.evaluating.desk import Desk, Records, Surroundings
 
 TICK = timedelta(seconds=30)
+MINUTE = timedelta(minutes=1)
+FIRST = datetime(2024, 1, 1, tzinfo=UTC)
 AT = Position(sensor_id="default", tick=1, eval_id="e", applied_seq=0)
 
 
@@ -47,6 +67,56 @@ def automation_tick(scratch: Scratch, *, quick: bool) -> list[Result]:
     rounds = 3 if quick else 15
     assets, partitions = (500, 50_000) if quick else (5_000, 1_000_000)
     return [_many_assets(assets, rounds), _many_partitions(partitions, rounds)]
+
+
+def automation_start(scratch: Scratch, *, quick: bool) -> list[Result]:
+    """A process that begins to evaluate an eager asset beside very many partitions."""
+    count = 10_000 if quick else 1_000_000
+    work: list[Callable[[], object]] = []
+    for held in (0, count):
+        folder = scratch.folder()
+        write_tables(LocalStore(folder), _partitions(held))
+        work.append(_start(folder, count))
+    floor, measured = in_turn(work, 3)
+    return [_result(f"automation_start.{count}", measured, floor, most=3_000)]
+
+
+def _partitions(count: int) -> dict[str, Iterator[list[Row]]]:
+    """The rows of so many minutes that were all made, each thousand by one run."""
+    rows = (
+        PartitionStatusRow(
+            asset_key="raw",
+            partition_key=f"partition=t:{FIRST + number * MINUTE:%Y-%m-%dT%H:%M:%S}.000000Z",
+            last_materialization_id=f"m{number}",
+            last_materialization_run_id=f"run_{number // 1_000}",
+            last_materialization_at=START,
+            last_materialization_seq=1,
+            last_attempt_outcome=TaskOutcome.SUCCEEDED,
+            latest_floor=1,
+            row_version=1,
+        )
+        for number in range(count)
+    )
+    assets: list[Row] = [AssetRow(asset_key=key, row_version=1) for key in ("raw", "mart")]
+    files = iter(lambda: list(islice(rows, ROWS_PER_FILE)), [])
+    return {"assets": iter([assets]), "partition_status": cast("Iterator[list[Row]]", files)}
+
+
+def _start(folder: Path, count: int) -> Callable[[], object]:
+    minutes = TimeWindowPartitionsDefinition(FIRST, HOUR, cron_schedule="* * * * *")
+    raw = asset(name="raw", partitions_def=minutes)(_nothing)
+    eager = AutomationCondition.eager()
+    mart = asset(name="mart", partitions_def=minutes, deps=["raw"], automation_condition=eager)
+    project = Project([raw, mart(_nothing)])
+    around = Surroundings(
+        clock=SystemClock(), log=logging.getLogger("bench"), environ={}, instance=lambda: None
+    )
+    held = Records(store=LocalStore(folder), paths=PATHS, salt=bytes(32))
+    now = FIRST + count * MINUTE
+    return lambda: Room(Desk(project, held, around), DEFAULT_SENSOR).judge(now)
+
+
+def _nothing() -> None: ...
 
 
 def _many_assets(count: int, rounds: int) -> Result:

@@ -4,7 +4,7 @@ Files are built and described by the code that publishes, a few large ones as me
 them, and one manifest names them. There is no ledger behind it: a start reads none.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from msgspec.structs import replace
@@ -44,6 +44,11 @@ def write_history(store: ObjectStore, tasks: int, partitions: int = 0) -> None:
         history["tasks"] = _task_files(tasks)
     if partitions:
         history["partition_status"] = _partition_files(partitions)
+    write_tables(store, history)
+
+
+def write_tables(store: ObjectStore, history: Mapping[str, Files]) -> None:
+    """Publish these rows in an empty store, as a workspace that did everything long ago."""
     tables = {name: _write(store, name, files) for name, files in history.items()}
     first = first_claim(identity="5a" * 32, owner="history", nonce="history", ts=END)
     claim = replace(

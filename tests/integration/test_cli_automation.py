@@ -101,13 +101,20 @@ def _explained(folder: Path) -> None:
     shown = asked(folder, "automation", "show", "total", "--tick", str(request["tick"]))
     assert (shown["tree"]["true"], shown["tree"]["of"], shown["lacking"]) == (1, 1, [])
     newest = servo(folder, "automation", "show", "total").stdout
-    assert "it is asked for when (newly_missing | any_deps_updated) becomes true" in newest
+    assert "it is asked for when newly_missing or any_deps_updated becomes true" in newest
     assert "✘ eager of total  false" in newest
+    assert "parts did not decide it; --all shows them" in newest
+    assert "✘ newly_updated_without_root" not in newest
+    everything = servo(folder, "automation", "show", "total", "--all").stdout
+    assert "did not decide it" not in everything
+    assert "✘ newly_updated_without_root" in everything
     told = asked(folder, "why", "run", request["run_id"])["findings"][0]
     [origin] = [one for one in told["because"] if one["what"] == "asked.by_automation"]
     [evaluation] = origin["because"]
     assert (evaluation["what"], evaluation["subject"]) == ("condition.evaluation", "total")
     assert evaluation["because"][0]["text"] == "eager of total: true"
+    every = asked(folder, "why", "run", request["run_id"], "--all")["findings"][0]
+    assert len(str(every)) > len(str(told))
     never = servo(folder, "automation", "show", "total", "--tick", "1000")
     assert (never.returncode, "servo automation history total" in never.stderr) == (3, True)
 

@@ -2,7 +2,7 @@
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,18 +11,26 @@ import pytest
 
 from servo import (
     AssetCheckResult,
+    AssetSpec,
     AutomationCondition,
     DailyPartitionsDefinition,
     Definitions,
+    DynamicPartitionsDefinition,
     ServoInstance,
     asset,
     asset_check,
     materialize,
 )
-from servo.core.events.assets import AssetWiped
+from servo.core.events.assets import (
+    AssetObserved,
+    AssetReported,
+    AssetWiped,
+    DynamicPartitionsChanged,
+)
 from servo.core.events.automation import AutomationEvaluated
 from servo.core.events.envelope import Batch
 from servo.core.events.runs import RunRequested
+from servo.core.keys import TaskOperation
 from servo.runtime.service import Service
 from servo.sdk.condition_graph import DEFAULT_SENSOR
 from servo.testing.command_line import asked, servo
@@ -72,7 +80,45 @@ def below(daily: int) -> int:
     return daily
 
 
-ASSETS = [raw, mid, top, daily, below]
+customers = DynamicPartitionsDefinition(name="customers")
+
+
+@asset(
+    partitions_def=customers,
+    automation_condition=AutomationCondition.missing().newly_true().since_last_handled(),
+)
+def account() -> int:
+    return 1
+
+
+@asset(
+    deps=["outside"],
+    automation_condition=AutomationCondition.any_deps_match(
+        AutomationCondition.data_version_changed()
+    ),
+)
+def follows() -> int:
+    return 1
+
+
+@asset_check(
+    asset=raw,
+    automation_condition=AutomationCondition.missing().newly_true().since_last_handled(),
+)
+def raw_is_good() -> AssetCheckResult:
+    return AssetCheckResult(passed=True)
+
+
+@asset_check(
+    asset="outside",
+    automation_condition=AutomationCondition.any_deps_updated().since_last_handled(),
+)
+def outside_is_good() -> AssetCheckResult:
+    return AssetCheckResult(passed=True)
+
+
+ASSETS = [raw, mid, top, daily, below, account, follows, AssetSpec("outside")]
+CHECKS = [mid_is_good, raw_is_good, outside_is_good]
 
 
 class Workspace:
@@ -80,7 +126,7 @@ class Workspace:
 
     def __init__(self) -> None:
         self.instance = ServoInstance.ephemeral()
-        self.project = Definitions(ASSETS, asset_checks=[mid_is_good]).project()
+        self.project = Definitions(ASSETS, asset_checks=CHECKS).project()
         self.now = self.instance.world.clock.now() + timedelta(minutes=1)
         self._batches = 0
 
@@ -93,8 +139,36 @@ class Workspace:
             raise_on_error=False,
         )
 
+    def asked(self, room: Room) -> dict[str, str]:
+        """What the next evaluation asks for; it is committed."""
+        self.now += timedelta(minutes=1)
+        found = room.judge(self.now)
+        assert not found.ticked or self.commit(found.ticked)
+        return {name: bits for name, (bits, _) in said(found).items() if bits}
+
     def wipe(self, name: str) -> None:
         self.commit([AssetWiped(asset_key=name)])
+
+    def change(self, *, added: Sequence[str] = (), removed: Sequence[str] = ()) -> None:
+        self.commit(
+            [
+                DynamicPartitionsChanged(
+                    set_name="customers", added=tuple(added), removed=tuple(removed)
+                )
+            ]
+        )
+
+    def report(self, version: str, name: str = "outside", key: str | None = None) -> None:
+        reported = AssetReported(
+            asset_key=name,
+            materialization_id=f"m{self._batches}",
+            data_version=version,
+            partition_key=None if key is None else customers.typed_key(key).canonical(),
+        )
+        self.commit([reported])
+
+    def see(self, version: str) -> None:
+        self.commit([AssetObserved(asset_key="outside", data_version=version)])
 
     def commit(self, events: Any) -> bool:
         self._batches += 1
@@ -138,16 +212,25 @@ STEPS: tuple[Callable[[Workspace], None], ...] = (
     lambda w: w.wipe("mid"),
     lambda w: w.wipe("daily"),
     _turn,
+    lambda w: w.change(added=["acme", "bolt"]),
+    lambda w: w.change(removed=["acme"]),
+    lambda w: w.change(added=["coil"], removed=["bolt"]),
+    lambda w: w.report("v1", "account", "coil"),
+    lambda w: w.report("v1"),
+    lambda w: w.report("v2"),
+    lambda w: w.see("v2"),
+    lambda w: w.see("v3"),
+    lambda w: w.wipe("outside"),
 )
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(16))
 def test_an_evaluation_that_goes_on_is_as_one_that_begins_anew(seed: int) -> None:
     WORDS["fails"] = False
     dice, workspace = random.Random(seed), Workspace()  # noqa: S311 - to be repeatable
     workspace.make(raw)
     goes_on = workspace.room()
-    for _ in range(7):
+    for _ in range(9):
         dice.choice(STEPS)(workspace)
         workspace.now += timedelta(minutes=dice.choice([1, 60]))
         found = goes_on.judge(workspace.now)
@@ -184,6 +267,88 @@ def test_everything_that_is_asked_for_at_once_is_one_run_in_its_order() -> None:
         ("mid", ()),
         ("top", (run.planned.tasks[0].task_key,)),
     ]
+
+
+def test_data_of_the_same_version_asks_for_nothing_in_a_room_that_goes_on() -> None:
+    workspace = Workspace()
+    workspace.report("v1")
+    room = workspace.room()
+    assert "follows" not in workspace.asked(room)
+    workspace.report("v1")
+    assert "follows" not in workspace.asked(room)
+    workspace.see("v1")
+    assert "follows" not in workspace.asked(room)
+    workspace.report("v2")
+    assert "follows" in workspace.asked(room)
+    workspace.see("v3")
+    assert "follows" in workspace.asked(room)
+    assert "follows" not in workspace.asked(room)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_is_remembered_of_dynamic_partitions_stays_with_their_keys(restarts: bool) -> None:
+    workspace = Workspace()
+    workspace.change(added=["acme", "bolt"])
+    room = workspace.room()
+    assert "account" not in workspace.asked(room)
+    workspace.change(added=["coil"])
+    room = workspace.room() if restarts else room
+    assert workspace.asked(room)["account"] == "2"
+    # Numbers 0 and 2 stay where they are when 1 goes, and one that comes back is a new one.
+    workspace.change(removed=["bolt"])
+    room = workspace.room() if restarts else room
+    assert "account" not in workspace.asked(room)
+    workspace.change(added=["bolt"])
+    room = workspace.room() if restarts else room
+    assert workspace.asked(room)["account"] == "3"
+
+
+def test_the_condition_of_a_check_has_the_check_run_alone() -> None:
+    workspace = Workspace()
+    workspace.report("v1")
+    room = workspace.room()
+    _ = workspace.asked(room)
+    workspace.report("v2")
+    workspace.now += timedelta(minutes=1)
+    found = room.judge(workspace.now)
+    assert said(found)["outside:outside_is_good"][0] == "0"
+    [run] = found.runs
+    [task] = [task for task in run.planned.tasks if task.asset_key == "outside"]
+    assert task.operation is TaskOperation.CHECK
+    assert workspace.commit([*found.ticked, run.requested, run.planned])
+    assert "outside:outside_is_good" not in workspace.asked(room)
+
+
+def test_a_check_that_is_asked_for_with_its_asset_is_run_in_its_task() -> None:
+    workspace = Workspace()
+    both = Definitions([source, checked], asset_checks=[checked_is_good])
+    workspace.project = both.project()
+    workspace.make(source)
+    room = workspace.room()
+    _ = workspace.asked(room)
+    workspace.make(source)
+    found = room.judge(workspace.now + timedelta(minutes=1))
+    assert {name for name, (bits, _) in said(found).items() if bits} == {
+        "checked",
+        "checked:checked_is_good",
+    }
+    [run] = found.runs
+    assert [task.operation for task in run.planned.tasks] == [TaskOperation.MATERIALIZE]
+
+
+@asset
+def source() -> int:
+    return 1
+
+
+@asset(automation_condition=AutomationCondition.any_deps_updated().since_last_handled())
+def checked(source: int) -> int:
+    return source
+
+
+@asset_check(asset=checked, automation_condition=AutomationCondition.eager())
+def checked_is_good() -> AssetCheckResult:
+    return AssetCheckResult(passed=True)
 
 
 # --- on real processes --------------------------------------------------------------------------

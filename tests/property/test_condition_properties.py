@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servo.core import bitmaps
-from servo.core.automation.assets import Asset, Check, Dependency, Graph
+from servo.core.automation.assets import Asset, Check, Dependency, Graph, subject
 from servo.core.automation.compiling import Node
 from servo.core.automation.condition import (
     And,
@@ -50,6 +50,12 @@ class Growing(msgspec.Struct, frozen=True):
 
     def _last(self, now: datetime) -> int:
         return (now - START) // WINDOW + 3
+
+    def moved(self, fingerprint: str, bits: int) -> int | None:
+        return bits if fingerprint == self.fingerprint else None
+
+    def shown(self, bits: int) -> str:
+        return bitmaps.to_text(bits)
 
     def universe(self, now: datetime) -> int:
         last = self._last(now)
@@ -103,6 +109,8 @@ class Happened(msgspec.Struct, frozen=True):
                 check, passed = self.rest
                 given = {"passed": self.bits} if passed else {"failed": self.bits}
                 world.checked(self.asset, check, self.at, **given)
+            case "looking":
+                world.running(self.asset, self.bits, check="x")
             case "judged":
                 world.judged(self.asset, self.rest[0])
             case _:
@@ -127,19 +135,26 @@ class Reference:
         self.graph, self.history, self.news, self.now = graph, history, news, now
         self.before, self.asked = self.requested, dict[str, set[int]]()
         self.values: dict[tuple[Any, ...], int] = {}
-        for key in graph.order:
-            condition = graph.assets[key].condition
-            if condition is not None:
-                self.root = key
-                found, _ = self.value(condition, (key, ""), (key,), together=True, above=())
-                self.asked[key] = found
+        for key, condition in self.roots():
+            self.root, self.name = key[0], subject(key)
+            found, _ = self.value(condition, key, (self.name,), together=True, above=())
+            self.asked[self.name] = found
         self.seen |= set(self.asked)
         self.requested, self.last = self.asked, now
         return {key: bitmaps.bitmap(found) for key, found in self.asked.items() if found}
 
+    def roots(self) -> Iterator[tuple[Key, AutomationCondition]]:
+        for name in self.graph.order:
+            asset = self.graph.assets[name]
+            if asset.condition is not None:
+                yield (name, ""), asset.condition
+            for check in asset.checks:
+                if check.condition is not None:
+                    yield (name, check.name), check.condition
+
     @property
     def initial(self) -> bool:
-        return self.root not in self.seen
+        return self.name not in self.seen
 
     def universe(self, key: str) -> set[int]:
         return set(bitmaps.numbers(self.graph.assets[key].space.universe(self.now)))
@@ -227,8 +242,10 @@ class Reference:
             return lambda bits: dep.mapping.upstream(bits, (here, there))
 
         match condition:
-            case Deps() if not key[1]:
-                for dep in sorted(asset.deps, key=lambda dep: dep.key):
+            case Deps():
+                looks = [dep for check in asset.checks for dep in check.deps]
+                deps = [Dependency(key=key[0]), *looks] if key[1] else asset.deps
+                for dep in sorted(deps, key=lambda dep: dep.key):
                     allowed = condition.allowed is None or dep.key in condition.allowed
                     if allowed and dep.key not in (condition.ignored or ()):
                         nodes.append(((dep.key, ""), along(dep), dep.together))
@@ -318,9 +335,9 @@ class Reference:
                 states = self.checks(key) if key[1] else self.last_made(key[0])
                 return there - set(states), {}
             case "in_progress":
-                return self.set_to("running", key[0]) | self.set_to("backfilling", key[0]), {}
+                return self.running(key) | self.set_to("backfilling", key[0]), {}
             case "run_in_progress":
-                return self.set_to("running", key[0]), {}
+                return self.running(key), {}
             case "backfill_in_progress":
                 return self.set_to("backfilling", key[0]), {}
             case "execution_failed":
@@ -337,10 +354,11 @@ class Reference:
                 self.memory[path] = asset.code_version
                 return (there if old not in (None, asset.code_version) else set()), {}
             case "newly_requested":
-                found = self.before.get(key[0], set())
+                found = self.before.get(key[0], set()) | self.before.get(subject(key), set())
                 return found, dict.fromkeys(found, self.last) if self.last else {}
             case "will_be_requested":
-                return (self.asked.get(key[0], set()) if together else set()), {}
+                found = self.asked.get(key[0], set()) | self.asked.get(subject(key), set())
+                return (found if together else set()), {}
             case "initial_evaluation":
                 return (there if self.initial else set()), {}
             case "executed_with_root_target":
@@ -398,10 +416,14 @@ class Reference:
     def failures(self, asset: str) -> set[int]:
         found: set[int] = set()
         for happened in self.history:
-            if happened.asset == asset and happened.what in ("made", "wiped", "failed"):
+            if happened.asset == asset and happened.what in ("made", "failed"):
                 bits = set(bitmaps.numbers(happened.bits))
                 found = found | bits if happened.what == "failed" else found - bits
         return found
+
+    def running(self, key: Key) -> set[int]:
+        alone = self.set_to("looking", key[0]) if key[1] else set[int]()
+        return self.set_to("running", key[0]) | alone
 
     def set_to(self, what: str, asset: str) -> set[int]:
         told = [h.bits for h in self.history if (h.what, h.asset) == (what, asset)]
@@ -500,6 +522,16 @@ CONDITIONS = st.recursive(st.sampled_from(LEAVES), _joined, max_leaves=5)
 
 
 @st.composite
+def checks_of(draw: st.DrawFn, deps: list[Dependency]) -> Check:
+    return Check(
+        name="x",
+        blocking=draw(st.booleans()),
+        condition=draw(st.none() | CONDITIONS),
+        deps=tuple(deps[:1]) if draw(st.booleans()) else (),
+    )
+
+
+@st.composite
 def graphs(draw: st.DrawFn) -> list[Asset]:
     spaces = {name: draw(st.sampled_from(SPACES)) for name in NAMES}
     assets: list[Asset] = []
@@ -514,7 +546,7 @@ def graphs(draw: st.DrawFn) -> list[Asset]:
                 )
         if draw(st.integers(0, 4)) == 0 and isinstance(spaces[name], Growing):
             deps.append(Dependency(key=name, mapping=Shifted(), together=False))
-        checks = [Check(name="x", blocking=draw(st.booleans()))] if draw(st.booleans()) else []
+        checks = [draw(checks_of(deps))] if draw(st.booleans()) else []
         condition = draw(CONDITIONS) if index or draw(st.booleans()) else None
         assets.append(
             Asset(
@@ -533,7 +565,7 @@ def steps() -> st.SearchStrategy[list[tuple[Any, ...]]]:
     made = st.tuples(
         st.just("made"), name, bits, st.frozensets(st.sampled_from(NAMES), max_size=3), flag, flag
     )
-    told = st.sampled_from(["wiped", "failed", "running", "backfilling"])
+    told = st.sampled_from(["wiped", "failed", "running", "backfilling", "looking"])
     return st.lists(
         st.one_of(
             made,
@@ -594,9 +626,9 @@ class Runner:
     def tell(self, what: str, name: str, rest: list[Any]) -> None:
         asset = self.graph.assets[name]
         bits = 0 if what == "judged" else rest.pop(0) & ((1 << 8) - 1)
+        if what in ("checked", "looking") and not asset.checks:
+            return
         if what == "checked":
-            if not asset.checks:
-                return
             rest = ["x", *rest]
         happened = Happened(what, name, bits, self.now, tuple(rest))
         self.history.append(happened)

@@ -287,7 +287,7 @@ class Recorded(NamedTuple):
                 ),
             }
         )
-        return Table(space, rows, Places(rows["partition_key"], definition, space))
+        return Table(space, rows, Places.of(rows["partition_key"], definition, space))
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

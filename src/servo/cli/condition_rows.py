@@ -5,6 +5,7 @@ from datetime import datetime
 
 import msgspec
 
+from servo.core.automation.assets import subject
 from servo.core.declared import AUTOMATION_LABEL
 from servo.core.events.runs import AutomationSource
 from servo.core.explain.conditions import evaluator_of
@@ -21,10 +22,10 @@ from servo.worker.naming import find_asset
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """An asset with a condition, and how that stands.
+    """An asset or a check with a condition, and how that stands.
 
-    `evaluated_at` is when there last was something new about it. `sensor_id` is None while nobody
-    evaluates it.
+    `asset_key` is `asset:check` for a check. `evaluated_at` is when there last was something new
+    about it. `sensor_id` is None while nobody evaluates it.
     """
 
     asset_key: str
@@ -45,34 +46,43 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def all_conditions(snapshot: Snapshot) -> list[Listed]:
-    """Every asset that has a condition, by its key."""
+    """Every asset and check that has a condition, by its key."""
     sensors, statuses = sensors_of_conditions(snapshot), _statuses(snapshot)
     states: dict[str, list[AutomationStateRow]] = {}
     for row in snapshot.rows("automation_state"):
         if isinstance(row, AutomationStateRow):
             states.setdefault(row.asset_key, []).append(row)
+    assets = [row for row in snapshot.rows("assets") if isinstance(row, AssetRow) and row.defined]
     found = [
-        _listed(row, sensors, states.get(row.asset_key, []), statuses)
-        for row in snapshot.rows("assets")
-        if isinstance(row, AssetRow) and row.defined and row.automation_condition
+        _listed((name, condition), sensors, states.get(name, []), statuses)
+        for row in assets
+        for name, condition in _conditions(row)
     ]
     return sorted(found, key=lambda row: row.asset_key)
 
 
+def _conditions(row: AssetRow) -> list[tuple[str, str]]:
+    """The condition of an asset and those of its checks, under the names they are recorded by."""
+    own = [(row.asset_key, row.automation_condition)] if row.automation_condition else []
+    of_checks = sorted(row.check_conditions.items())
+    return [*own, *((subject((row.asset_key, check)), text) for check, text in of_checks)]
+
+
 def _listed(
-    asset: AssetRow,
+    told: tuple[str, str],
     sensors: Sequence[SensorDefinitionRow],
     states: list[AutomationStateRow],
     statuses: dict[str, SensorStatus],
 ) -> Listed:
     states.sort(key=lambda row: row.row_version, reverse=True)
-    listed = Listed(asset_key=asset.asset_key, condition=asset.automation_condition)
-    sensor = evaluator_of(asset.asset_key, sensors, states)
+    name, condition = told
+    listed = Listed(asset_key=name, condition=condition)
+    sensor = evaluator_of(name, sensors, states)
     if sensor is None:
         return listed
-    name = sensor.sensor_id
-    listed = msgspec.structs.replace(listed, sensor_id=name, sensor_status=statuses.get(name))
-    state = next((row for row in states if row.sensor_id == name), None)
+    by = sensor.sensor_id
+    listed = msgspec.structs.replace(listed, sensor_id=by, sensor_status=statuses.get(by))
+    state = next((row for row in states if row.sensor_id == by), None)
     if state is None:
         return listed
     return msgspec.structs.replace(
@@ -85,9 +95,11 @@ def _listed(
 
 
 def condition_of(snapshot: Snapshot, name: str) -> Listed:
-    """The condition of the asset that is called this."""
+    """The condition of the asset that is called this, or of a check: `asset:check`."""
     rows = snapshot.rows("assets")
-    key = find_asset([row.asset_key for row in rows if isinstance(row, AssetRow)], name)
+    asset, colon, check = name.partition(":")
+    key = find_asset([row.asset_key for row in rows if isinstance(row, AssetRow)], asset)
+    key = f"{key}{colon}{check}"
     found = {row.asset_key: row for row in all_conditions(snapshot)}
     if key not in found:
         raise NotFound(

@@ -1,23 +1,26 @@
-"""The tree of an automation condition, drawn for people: every part, and whether it is true."""
+"""The tree of an automation condition, drawn for people: parts, and whether each is true."""
 
 from rich.text import Text
 from rich.tree import Tree as Drawing
 
 from servo.cli.output import console, plural
-from servo.core.automation.telling import named, truth
+from servo.core.automation.telling import count, deciding, named, truth
 from servo.core.automation.trees import Tree
 
 _MARKS = {True: "✔", False: "✘"}
 _PLAIN_MARKS = {True: "+", False: "-"}
 
 
-def draw(tree: Tree) -> None:
-    """Print a tree."""
+def draw(tree: Tree, *, whole: bool = False) -> None:
+    """Print a tree: all of it, or what decided it."""
     out = console()
+    every, tree = tree, tree if whole else deciding(tree)
     marks = _PLAIN_MARKS if out.options.ascii_only else _MARKS
     drawing = Drawing(_label(tree, marks), guide_style="dim")
     _grow(drawing, tree, marks)
     out.print(drawing)
+    if hidden := count(every) - count(tree):
+        out.print(f"{plural(hidden, 'part')} did not decide it; --all shows them", style="dim")
 
 
 def _grow(drawing: Drawing, tree: Tree, marks: dict[bool, str]) -> None:

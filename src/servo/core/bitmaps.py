@@ -15,6 +15,8 @@ from servo.errors import Corrupt
 
 EMPTY = 0
 _BYTE = 8
+_WIDTH = 4_096
+_WINDOW = (1 << _WIDTH) - 1
 _SOME = re.compile(rb"[^\0]", re.DOTALL)
 
 
@@ -58,6 +60,24 @@ def ranges(bits: int) -> list[tuple[int, int]]:
     starts = bits & ~(bits << 1)
     ends = bits & ~(bits >> 1)
     return list(zip(numbers(starts), numbers(ends), strict=True))
+
+
+def first_ranges(bits: int, most: int) -> tuple[list[tuple[int, int]], bool]:
+    """The first pairs of a set, and whether there are more; without looking at all of it."""
+    found: list[tuple[int, int]] = []
+    start, rest = 0, bits
+    while rest and len(found) <= most:
+        gap = (rest & -rest).bit_length() - 1
+        start, rest = start + gap, rest >> gap
+        pairs = ranges(rest & _WINDOW)
+        if pairs[0][1] == _WIDTH - 1:  # it goes on behind the window: find where it ends
+            pairs = [(0, (~rest & (rest + 1)).bit_length() - 2)]
+        elif pairs[-1][1] == _WIDTH - 1:
+            pairs.pop()
+        found += [(start + low, start + high) for low, high in pairs]
+        behind = pairs[-1][1] + 1
+        start, rest = start + behind, rest >> behind
+    return found[:most], len(found) > most
 
 
 def from_ranges(pairs: Iterable[tuple[int, int]]) -> int:

@@ -84,5 +84,7 @@ class Follower:
             if not table.dirty:
                 continue
             changed[name] = dict(table.dirty)
+            # What was dropped is still in what this began from, and must not be fetched from there.
+            table.publishing.update((key, None) for key, row in table.dirty.items() if row is None)
             table.dirty.clear()
         return changed

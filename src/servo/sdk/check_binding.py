@@ -104,6 +104,15 @@ class Checkbook:
         known = (*self.after.get(host, ()), *first)
         self.after[host] = tuple(dict.fromkeys(known))
 
+    def conditions(self) -> dict[AssetKey, dict[str, str]]:
+        """The automation conditions of checks, as texts, by asset and name."""
+        bound = [one.definition.specs for held in self.hosted.values() for one in held]
+        found: dict[AssetKey, dict[str, str]] = {}
+        for spec in (spec for specs in (*self.declared.values(), *bound) for spec in specs):
+            if spec.automation_condition is not None:
+                found.setdefault(spec.asset, {})[spec.name] = str(spec.automation_condition)
+        return found
+
     def needs_of(self, keys: Iterable[AssetKey]) -> list[AssetKey]:
         """The other assets that the checks of these look at."""
         own = list(keys)

@@ -22,7 +22,7 @@ import msgspec
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.signature import Signature, read_signature
-from servo.sdk.specs import AssetDep, AssetIn, to_deps, to_key
+from servo.sdk.specs import AssetDep, AssetIn, checked_condition, to_deps, to_key
 
 Fn = Callable[..., Any]
 
@@ -78,6 +78,8 @@ class AssetCheckSpec(msgspec.Struct, frozen=True):
             )
         set_field(self, "additional_deps", tuple(AssetDep(key) for key in deps))
         set_field(self, "metadata", dict(self.metadata or {}))
+        condition = checked_condition(self.automation_condition, what=what)
+        set_field(self, "automation_condition", condition)
 
     @property
     def asset_key(self) -> AssetKey:

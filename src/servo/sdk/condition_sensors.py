@@ -1,15 +1,15 @@
-"""Which sensor evaluates the condition of which asset.
+"""Which sensor evaluates the condition of which asset or check.
 
-A project whose assets have conditions has a sensor that evaluates them, without being told to. An
-`AutomationConditionSensorDefinition` takes those of its target over; two cannot have the same.
+A project whose assets or checks have conditions has a sensor that evaluates them, without being
+told to. An `AutomationConditionSensorDefinition` takes those of its target over; two cannot have
+the same.
 """
 
 from typing import Any
 
 from servo.core.declared import AUTOMATION_LABEL
 from servo.core.events.sensors import SensorUpserted
-from servo.core.keys import AssetKey
-from servo.sdk.condition_graph import DEFAULT_SENSOR, divided
+from servo.sdk.condition_graph import DEFAULT_SENSOR, Subject, divided, text_of
 from servo.sdk.project import Project
 from servo.sdk.run_requests import DefaultSensorStatus
 from servo.sdk.sensors import AutomationConditionSensorDefinition
@@ -17,16 +17,16 @@ from servo.sdk.sensors import AutomationConditionSensorDefinition
 INTERVAL_S = 1.0
 
 
-def sensors_of_conditions(project: Project) -> dict[str, list[AssetKey]]:
-    """The sensors that evaluate conditions, and the assets of each."""
+def sensors_of_conditions(project: Project) -> dict[str, list[Subject]]:
+    """The sensors that evaluate conditions, and the assets and checks of each."""
     given = project.sensors.values()
     return divided(
         project, [one for one in given if isinstance(one, AutomationConditionSensorDefinition)]
     )
 
 
-def assets_of_sensor(project: Project, sensor_id: str) -> frozenset[AssetKey]:
-    """The assets whose conditions a sensor evaluates."""
+def subjects_of_sensor(project: Project, sensor_id: str) -> frozenset[Subject]:
+    """The assets and checks whose conditions a sensor evaluates."""
     return frozenset(sensors_of_conditions(project).get(sensor_id, ()))
 
 
@@ -38,19 +38,19 @@ def run_tags_of(project: Project, sensor_id: str) -> dict[str, str]:
 def declared_sensors(project: Project) -> tuple[SensorUpserted, ...]:
     """What a deployment tells of the sensors that evaluate conditions."""
     found = sensors_of_conditions(project)
-    return tuple(_declared(project, name, keys) for name, keys in found.items())
+    return tuple(_declared(project, name, of) for name, of in found.items())
 
 
-def _declared(project: Project, name: str, keys: list[AssetKey]) -> SensorUpserted:
+def _declared(project: Project, name: str, of: list[Subject]) -> SensorUpserted:
     sensor = _definition(project, name)
     seconds = sensor.minimum_interval_seconds
     return SensorUpserted(
         sensor_id=name,
-        asset_selection=tuple(key.canonical() for key in keys[:100]),
+        asset_selection=tuple(text_of(one) for one in of[:100]),
         min_interval_ms=round((INTERVAL_S if seconds is None else seconds) * 1000),
         enabled=sensor.default_status is DefaultSensorStatus.RUNNING,
         labels={AUTOMATION_LABEL: "conditions"},
-        target="the assets that have a condition" if name == DEFAULT_SENSOR else str(sensor.target),
+        target="everything that has a condition" if name == DEFAULT_SENSOR else str(sensor.target),
     )
 
 

@@ -177,9 +177,10 @@ class Project:
 
     def definitions(self) -> tuple[AssetDefinition, ...]:
         """What a deployment tells the workspace, in the order of the graph."""
-        return tuple(self._definition(key) for key in self.order)
+        checks = self.checkbook.conditions()
+        return tuple(self._definition(key, checks.get(key, {})) for key in self.order)
 
-    def _definition(self, key: AssetKey) -> AssetDefinition:
+    def _definition(self, key: AssetKey, checks: Mapping[str, str]) -> AssetDefinition:
         spec = self.specs[key]
         return AssetDefinition(
             asset_key=key.canonical(),
@@ -193,6 +194,7 @@ class Project:
             kinds=tuple(spec.kinds),
             freshness_policy=stored_policy(spec.freshness_policy),
             automation_condition=str(spec.automation_condition or ""),
+            check_conditions=dict(checks),
             retention_versions=spec.retention.versions if spec.retention else None,
             retention_age_ms=spec.retention.age_ms if spec.retention else None,
             partition_mappings={

@@ -117,6 +117,18 @@ class AssetSpec(msgspec.Struct, frozen=True, dict=True):
         )
 
 
+def checked_condition(condition: Any, *, what: str) -> AutomationCondition | None:
+    """The automation condition that was given, if it is one."""
+    if hasattr(condition, "to_automation_condition"):  # an older spelling of one
+        condition = condition.to_automation_condition()
+    if condition is not None and not isinstance(condition, AutomationCondition):
+        raise Invalid(
+            f"{what}: automation_condition is {condition!r}",
+            remedy="use AutomationCondition.eager() or another",
+        )
+    return condition
+
+
 def _check_values(spec: AssetSpec) -> None:
     what = f"asset {spec.key}"
     if spec.partitions_def is not None and not isinstance(
@@ -126,15 +138,8 @@ def _check_values(spec: AssetSpec) -> None:
             f"{what}: partitions_def is {spec.partitions_def!r}",
             remedy="use a definition such as DailyPartitionsDefinition(start_date=…)",
         )
-    condition = spec.automation_condition
-    if hasattr(condition, "to_automation_condition"):  # an older spelling of one
-        condition = condition.to_automation_condition()
-        msgspec.structs.force_setattr(spec, "automation_condition", condition)
-    if condition is not None and not isinstance(condition, AutomationCondition):
-        raise Invalid(
-            f"{what}: automation_condition is {condition!r}",
-            remedy="use AutomationCondition.eager() or another",
-        )
+    condition = checked_condition(spec.automation_condition, what=what)
+    msgspec.structs.force_setattr(spec, "automation_condition", condition)
     _ = checked_policy(spec.freshness_policy, what=what)
 
 

@@ -33,9 +33,9 @@ def _has(held: Any, value: str) -> bool:
     return (str(held) if isinstance(held, int) else held) == value
 
 
-def records_of(story: Story, *, led: bool | None = None) -> Records:
+def records_of(story: Story, *, led: bool | None = None, whole: bool = False) -> Records:
     """What is on record at this moment of a story."""
-    return Records(StateTables(story.state), story.now, led=led)
+    return Records(StateTables(story.state), story.now, led=led, whole=whole)
 
 
 def outline(*findings: Finding) -> list[str]:

@@ -17,15 +17,22 @@ import msgspec
 
 from servo.core.automation.evaluating import Evaluator
 from servo.core.automation.trees import Tree
-from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.projection.time_travel import snapshot_at
-from servo.sdk.condition_graph import Conditions, conditions_of
+from servo.sdk.checks import AssetCheckKey
+from servo.sdk.condition_graph import (
+    Conditions,
+    Subject,
+    all_subjects,
+    conditions_of,
+    targeted,
+    text_of,
+)
 from servo.sdk.definitions import Definitions
 from servo.sdk.project import Project
-from servo.sdk.selection import AssetSelection
 from servo.sdk.specs import to_key
 from servo.worker.condition_facts import Facts
+from servo.worker.condition_sets import Sets
 from servo.worker.instance import NOW, ServoInstance
 
 
@@ -33,7 +40,6 @@ class AutomationCursor(msgspec.Struct, frozen=True, kw_only=True):
     """Where an evaluation stopped. Pass it to the next."""
 
     states: dict[str, str] = {}
-    known: dict[str, tuple[str, ...]] = {}
     last: datetime | None = None
     seq: int = 0
 
@@ -42,20 +48,21 @@ class EvaluateAutomationConditionsResult(msgspec.Struct, frozen=True, kw_only=Tr
     """What an evaluation of conditions asked for, and why."""
 
     cursor: AutomationCursor
-    requested: dict[AssetKey, tuple[str | None, ...]]
-    trees: dict[AssetKey, Tree]
+    requested: dict[Subject, tuple[str | None, ...]]
+    trees: dict[Subject, Tree]
 
     @property
     def total_requested(self) -> int:
-        """How many assets and partitions were asked for."""
+        """How many assets, checks and partitions were asked for."""
         return sum(len(keys) for keys in self.requested.values())
 
     def get_requested_partitions(self, asset_key: Any) -> set[str | None]:
-        """The partitions of an asset that were asked for; None is one that has none."""
-        return set(self.requested.get(to_key(asset_key), ()))
+        """The partitions of an asset or a check that were asked for; None is one without any."""
+        of = asset_key if isinstance(asset_key, AssetCheckKey) else to_key(asset_key)
+        return set(self.requested.get(of, ()))
 
     def get_num_requested(self, asset_key: Any) -> int:
-        """How many partitions of an asset were asked for."""
+        """How many partitions of an asset or a check were asked for."""
         return len(self.get_requested_partitions(asset_key))
 
 
@@ -72,20 +79,25 @@ def evaluate_automation_conditions(
     before = cursor or AutomationCursor()
     snapshot = snapshot_at(instance.world.store, instance.paths, NOW)
     chosen = _chosen(project, asset_selection)
-    conditions = conditions_of(project, now, store=instance, known=before.known, chosen=chosen)
+    conditions = conditions_of(project, now, store=Sets(snapshot), chosen=chosen)
     evaluator = Evaluator(conditions.graph, states=before.states, last=before.last)
-    Facts(snapshot, conditions.spaces).tell(evaluator, before.seq, before.last)
+    Facts(snapshot, conditions.spaces, evaluator).tell(
+        snapshot.applied_seq if cursor is None else before.seq
+    )
     tick = evaluator.tick(now)
     after = AutomationCursor(
         states={**before.states, **tick.states},
-        known={name: space.keys for name, space in conditions.spaces.items()},
         last=tick.at,
         seq=snapshot.applied_seq,
     )
     return EvaluateAutomationConditionsResult(
         cursor=after,
         requested=_requested(project, conditions, tick.requested),
-        trees={key: evaluator.tree(key.canonical()) for key in _roots(project, evaluator)},
+        trees={
+            of: evaluator.tree(name)
+            for of in all_subjects(project)
+            if (name := text_of(of)) in evaluator.plans
+        },
     )
 
 
@@ -105,21 +117,17 @@ def _instant(value: datetime | None) -> datetime | None:
     return value
 
 
-def _chosen(project: Project, selection: Any) -> set[AssetKey]:
+def _chosen(project: Project, selection: Any) -> set[Subject]:
     if selection is None:
-        return set(project.specs)
-    return set(AssetSelection.from_coercible(selection).resolve(project))
+        return set(all_subjects(project))
+    return targeted(project, selection)
 
 
 def _requested(
     project: Project, conditions: Conditions, requested: dict[str, int]
-) -> dict[AssetKey, tuple[str | None, ...]]:
+) -> dict[Subject, tuple[str | None, ...]]:
     return {
-        key: tuple(conditions.keys(key.canonical(), bits))
-        for key in project.order
-        if (bits := requested.get(key.canonical(), 0))
+        of: tuple(conditions.keys(text_of(of).partition(":")[0], bits))
+        for of in all_subjects(project)
+        if (bits := requested.get(text_of(of), 0))
     }
-
-
-def _roots(project: Project, evaluator: Evaluator) -> list[AssetKey]:
-    return [key for key in project.order if key.canonical() in evaluator.plans]

@@ -24,21 +24,26 @@ _TIME_LENGTH = len("2024-01-31T12:30:00.000000")
 
 
 class Places:
-    """Where rows are among the partitions of an asset."""
+    """Where rows are among the partitions of an asset: `numbers` of `count`, null for nowhere."""
 
-    def __init__(
-        self, keys: ArrowColumn, definition: PartitionsDefinition, space: PartitionSpace
-    ) -> None:
-        self.count = space.count
+    def __init__(self, keys: ArrowColumn, numbers: ArrowColumn, count: int) -> None:
+        self.count = count
+        self.numbers = flat(numbers)
         self._keys = keys
-        self._numbers = flat(_numbered(keys, DEFAULT_DIMENSION, definition, space))
-        self._in_a_row = is_counting(self._numbers)
+        self._in_a_row = is_counting(self.numbers)
+
+    @classmethod
+    def of(
+        cls, keys: ArrowColumn, definition: PartitionsDefinition, space: PartitionSpace
+    ) -> "Places":
+        """Those of the stored keys of an asset that is divided like this."""
+        return cls(keys, _numbered(keys, DEFAULT_DIMENSION, definition, space), space.count)
 
     def outside(self) -> list[str]:
         """The keys of rows that are about no partition there is, sorted."""
-        if not self._numbers.null_count:
+        if not self.numbers.null_count:
             return []
-        return sorted(self._keys.filter(pc.is_null(self._numbers)).to_pylist())
+        return sorted(self._keys.filter(pc.is_null(self.numbers)).to_pylist())
 
     def spread(self, column: ArrowColumn, nothing: object) -> ArrowColumn:
         """A column of rows by the numbers of the partitions, `nothing` where there is no row."""
@@ -48,7 +53,7 @@ class Places:
         if not len(column):
             return repeated(nothing, self.count, column)
         if self._in_a_row:
-            first = self._numbers[0].as_py()
+            first = self.numbers[0].as_py()
             before = repeated(nothing, first, column)
             after = repeated(nothing, self.count - first - len(column), column)
             return pa.concat_arrays([before, column, after])
@@ -57,7 +62,7 @@ class Places:
     @cached_property
     def _rows(self) -> ArrowColumn:
         """The row of every partition, null if there is none."""
-        return pc.index_in(counting(self.count), value_set=self._numbers, skip_nulls=True)
+        return pc.index_in(counting(self.count), value_set=self.numbers, skip_nulls=True)
 
 
 def _numbered(

@@ -121,7 +121,7 @@ class Workspace:
         space = self.moment.space(definition)
         places = self._known_places(definition, rows[KEY])
         if places is None:
-            places = Places(rows[KEY], definition, space)
+            places = Places.of(rows[KEY], definition, space)
             self._known.append((definition, rows[KEY], places))
         return Table(space, rows, places)
 

@@ -29,6 +29,12 @@ class Hours(msgspec.Struct, frozen=True):
     def _count(self, now: datetime) -> int:
         return (now - START.replace(minute=0)) // HOUR
 
+    def moved(self, fingerprint: str, bits: int) -> int | None:
+        return bits if fingerprint == self.fingerprint else None
+
+    def shown(self, bits: int) -> str:
+        return bitmaps.to_text(bits)
+
     def universe(self, now: datetime) -> int:
         return bitmaps.span(0, self._count(now))
 
@@ -187,6 +193,23 @@ def test_what_one_run_cannot_make_is_asked_for_after_it_was_made() -> None:
         assert bench.tick() == ({} if together else {"b": 1})
 
 
+def test_what_is_allowed_or_ignored_twice_adds_up() -> None:
+    deps = tuple(Dependency(key=key) for key in "abc")
+    some = A.any_deps_match(A.newly_updated())
+    chosen = some.allow(("a",)).allow(("b",)).allow(("b",))
+    quiet = some.ignore(("a",)).ignore(("b",)).ignore(("a",))
+    assert str(chosen) == "any_deps_match(newly_updated()).allow(('a',) | ('b',))"
+    bench = Bench(
+        Asset(key="d", deps=deps, condition=chosen), Asset(key="e", deps=deps, condition=quiet)
+    )
+    _ = bench.tick()
+    found: dict[str, list[str]] = {}
+    for key in "abc":
+        bench.make(key)
+        found[key] = sorted(bench.tick())
+    assert found == {"a": ["d"], "b": ["d"], "c": ["e"]}
+
+
 def test_dependencies_that_are_ignored_do_not_count() -> None:
     deps = (Dependency(key="a"), Dependency(key="b"))
     quiet = Asset(key="c", deps=deps, condition=A.eager().ignore(("a",)))
@@ -249,7 +272,6 @@ def test_on_missing_asks_for_what_goes_missing_and_not_for_what_was() -> None:
         (A.run_in_progress(), ("running", 1), ("running", 0)),
         (A.in_progress(), ("backfilling", 1), ("backfilling", 0)),
         (A.backfill_in_progress(), ("backfilling", 1), ("backfilling", 0)),
-        (A.execution_failed(), ("failed", 1), ("wiped", 1)),
         (A.freshness_passed(), ("judged", "PASS"), ("judged", "WARN")),
         (A.freshness_warned(), ("judged", "WARN"), ("judged", "FAIL")),
         (A.freshness_failed(), ("judged", "FAIL"), ("judged", "UNKNOWN")),
@@ -264,6 +286,17 @@ def test_a_fact_is_true_for_as_long_as_it_is_so(
     getattr(bench.world, tell[0])("a", tell[1])
     assert [bench.tick(), bench.tick()] == [{"a": 1}, {"a": 1}]
     getattr(bench.world, untell[0])("a", untell[1])
+    assert [bench.tick(), bench.tick()] == [{}, {}]
+
+
+def test_an_attempt_that_failed_is_over_when_one_succeeded_and_not_when_data_is_wiped() -> None:
+    bench = alone(A.execution_failed())
+    assert bench.tick() == {}
+    bench.world.failed("a", 1)
+    assert [bench.tick(), bench.tick()] == [{"a": 1}, {"a": 1}]
+    bench.world.wiped("a", 1)
+    assert bench.tick() == {"a": 1}
+    bench.world.made("a", 1, bench.now)
     assert [bench.tick(), bench.tick()] == [{}, {}]
 
 
@@ -372,12 +405,21 @@ def test_facts_of_checks_are_those_of_their_asset() -> None:
     assert bench.tick() == {}
     bench.world.running("a", 1)
     assert bench.tick() == {"a": 1}
-    deps = alone(
-        A.any_checks_match(A.any_deps_match(A.missing()) | A.any_checks_match(A.missing())),
-        checks=(Check(name="x"),),
-        deps=(Dependency(key="z"),),
+
+
+def test_a_check_depends_on_its_asset_and_on_what_it_looks_at_besides() -> None:
+    own = A.any_checks_match(A.any_deps_match(A.missing()))
+    bench = alone(own, checks=(Check(name="x"),), deps=(Dependency(key="z"),))
+    assert bench.tick() == {"a": 1}
+    bench.make("a")
+    assert bench.tick() == {}
+    besides = Check(name="x", deps=(Dependency(key="z"),))
+    bench = alone(own, checks=(besides,))
+    bench.make("a")
+    assert bench.tick() == {"a": 1}
+    assert (
+        alone(A.any_checks_match(A.any_checks_match(A.missing())), checks=(besides,)).tick() == {}
     )
-    assert deps.tick() == {}
 
 
 # --- what is around -------------------------------------------------------------------------------

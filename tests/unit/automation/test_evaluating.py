@@ -7,12 +7,12 @@ import pytest
 
 from servo.core import bitmaps
 from servo.core.automation import recording
-from servo.core.automation.assets import Asset, Dependency, Graph
+from servo.core.automation.assets import Asset, Check, Dependency, Graph
 from servo.core.automation.condition import AutomationCondition
 from servo.core.automation.evaluating import Evaluator, Tick
 from servo.core.automation.recording import Position, events_of
 from servo.core.automation.requests import Request, grouped
-from servo.core.automation.spaces import Listed
+from servo.core.automation.spaces import EVERYTHING, Listed
 from servo.core.automation.states import packed, read, unpacked
 from servo.core.automation.trees import Tree
 from servo.core.events.automation import AutomationEvaluated, AutomationTicked
@@ -269,3 +269,51 @@ def test_a_set_that_cannot_be_read_is_corrupt(text: str) -> None:
 def test_a_state_that_cannot_be_read_is_corrupt() -> None:
     with pytest.raises(Corrupt, match="cannot be read"):
         _ = read("{")
+
+
+def test_news_of_a_partition_that_does_not_exist_yet_is_none_when_it_does() -> None:
+    few = Listed(2, "growing")
+    watching = Asset(key="m", space=few, condition=A.newly_updated())
+    blind = Asset(key="n", space=few, condition=A.missing().newly_true())
+    found = evaluator(watching, blind)
+    assert [found.tick(START).durable for _ in range(3)] == [True, True, False]
+    found.world.made("n", 0b100, START)
+    assert not found.tick(START).durable
+    found.world.made("m", 0b100, START)
+    assert found.tick(START).durable
+
+
+def test_what_is_remembered_of_partitions_that_mean_something_else_is_not_read() -> None:
+    condition = A.any_deps_match(A.missing().newly_true().since(A.newly_updated()))
+
+    def graph(above: Listed) -> Graph:
+        dep = Dependency(key="r", mapping=EVERYTHING)
+        raw = Asset(key="r", space=above)
+        return Graph([raw, Asset(key="m", deps=(dep,), condition=condition)], lambda _, __: True)
+
+    before = Evaluator(graph(Listed(2, "two")))
+    states = before.tick(START).states
+    assert before.tick(START).requested == {"m": 1}
+    same = Evaluator(graph(Listed(2, "two")), states=states, last=START)
+    assert same.tick(START).requested == {"m": 1}
+    other = Evaluator(graph(Listed(2, "other")), states=states, last=START)
+    assert other.tick(START).requested == {}
+
+
+def test_the_condition_of_a_check_is_evaluated_after_that_of_its_asset() -> None:
+    check = Check(name="good", condition=A.any_deps_match(A.will_be_requested()))
+    found = evaluator(Asset(key="m", condition=A.missing(), checks=(check, Check(name="plain"))))
+    assert found.tick(START).requested == {"m": 1, "m:good": 1}
+    assert list(found.plans) == ["m", "m:good"]
+
+
+def test_a_check_that_runs_alone_is_in_progress_and_its_asset_is_not() -> None:
+    check = Check(name="good", condition=A.in_progress())
+    found = evaluator(Asset(key="m", condition=A.in_progress(), checks=(check,)))
+    _ = found.tick(START)
+    found.world.running("m", 1, check="good")
+    assert found.tick(START).requested == {"m:good": 1}
+    found.world.running("m", 0, check="good")
+    assert found.tick(START).requested == {}
+    found.world.running("m", 1)
+    assert found.tick(START).requested == {"m": 1, "m:good": 1}

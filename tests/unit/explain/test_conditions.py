@@ -12,7 +12,7 @@ from servo.core.events.automation import AutomationEvaluated, AutomationTicked
 from servo.core.events.runs import AutomationSource
 from servo.core.events.sensors import SensorPaused, SensorRemoved, SensorUpserted
 from servo.core.explain.asked import asked
-from servo.core.explain.conditions import MOST_PARTS
+from servo.core.explain.conditions import MOST_PARTS, told_once
 from servo.core.explain.finding import What
 from servo.core.explain.records import Subject
 from servo.core.explain.starters import starters
@@ -47,10 +47,16 @@ MISSING = Tree(
 )
 PARTS = [
     "    - eager of ns/a: false",
-    "      + missing(): true",
-    "      - ~any_deps_missing: false",
+    "      - not any_deps_missing: false",
+    "        + any_deps_missing (raw): true",
+    "    - 2 parts did not decide it; --all shows them",
+]
+ALL_PARTS = [
+    PARTS[0],
+    "      + missing: true",
+    PARTS[1],
     "        + any_deps_missing: true",
-    "          + missing() of raw: true",
+    "          + missing of raw: true",
 ]
 TRUE = Tree(
     label="eager",
@@ -153,6 +159,7 @@ def test_the_newest_evaluation_with_every_part_and_what_is_lacking() -> None:
         f"  - ns/a, evaluation 2 at {AT}: it asked for nothing",
         *PARTS,
     ]
+    assert told(story, whole=True)[3:] == ALL_PARTS
     nobody = "nobody is at work in this workspace: `servo dev` evaluates it"
     assert told(story, led=False)[1] == f"  > {lacking}; {nobody}"
 
@@ -254,7 +261,8 @@ def test_a_run_is_told_with_the_parts_that_were_true() -> None:
         "    + eager: true",
         "      + a: true",
         "        + c: true",
-        "      + ~d: true",
+        "      + not d: true",
+        "    - 2 parts did not decide it; --all shows them",
     ]
 
 
@@ -272,3 +280,31 @@ def test_of_very_many_assets_of_a_run_some_are_told() -> None:
         f"  + ns/0, evaluation 1 at {AT}: it asked for 1 partition; why was not kept"
     ]
     assert lines[-1] == "  - and 2 more assets"
+
+
+def test_an_evaluation_is_told_once() -> None:
+    story = deployed()
+    sensor(story)
+    evaluate(story, 1, ("ns/a", TRUE, 1))
+    findings = starters(records_of(story), Subject("ns/a"), "")
+    twice = outline(*told_once([*findings, *findings]))
+    half = len(twice) - 2
+    assert twice[:half] == told(story)
+    assert twice[half:] == [
+        f"- {EAGER}",
+        f"  + ns/a, evaluation 1 at {AT}: it asked for it, as told above",
+    ]
+
+
+def test_the_condition_of_a_check_is_told_with_its_asset() -> None:
+    story = Story()
+    asset = AssetDefinition(asset_key="ns/a", check_conditions={"good": "on_cron(0 6 * * *, UTC)"})
+    story.tell(DefinitionsDeployed(deployment_id="d", location="assets.py", assets=(asset,)))
+    sensor(story, assets=("ns/a:good",))
+    head = (
+        f"the automation condition of its check good: on_cron(0 6 * * *, UTC), evaluated by {NAME}"
+    )
+    assert told(story) == [f"? {head}, which has not come to it yet"]
+    evaluate(story, 1, ("ns/a:good", Tree(label="on_cron", kind="and", of=1), 0))
+    assert told(story)[0] == f"- {head}"
+    assert told(story)[2] == f"  - ns/a:good, evaluation 1 at {AT}: it asked for nothing"

@@ -133,6 +133,7 @@ def test_a_success_makes_its_output_the_latest() -> None:
         last_success_at=story.state.ts,
         last_gating_decision=Gate.PROMOTED,
         latest_floor=7,
+        data_changed_seq=7,
         row_version=7,
     )
     assert len(story.state.partitions) == 0
@@ -157,6 +158,7 @@ def test_a_success_of_a_partition_makes_it_the_latest_of_the_partition_too() -> 
         last_attempt_outcome=OK,
         partition_values={"day": "2025-01-15"},
         latest_floor=7,
+        data_changed_seq=7,
         row_version=7,
     )
     assert asset(story).last_partition_key == DAY
@@ -336,6 +338,7 @@ def test_an_approved_output_becomes_the_latest_of_its_partition() -> None:
         last_output_uri="mem://x",
         last_data_version="d1",
         latest_floor=8,
+        data_changed_seq=9,
         row_version=9,
     )
 
@@ -403,6 +406,7 @@ def test_a_wiped_asset_has_no_latest_output_and_old_ones_do_not_return() -> None
         last_gating_decision=Gate.QUARANTINED,
         latest_floor=8,
         wiped_seq=8,
+        data_changed_seq=6,
         row_version=8,
     )
     assert partition(story) == PartitionStatusRow(
@@ -412,6 +416,7 @@ def test_a_wiped_asset_has_no_latest_output_and_old_ones_do_not_return() -> None
         last_attempt_at=START + timedelta(minutes=7),
         last_attempt_outcome=OK,
         partition_values={"day": "2025-01-15"},
+        data_changed_seq=6,
         latest_floor=8,
         row_version=8,
     )
@@ -607,7 +612,7 @@ def test_dynamic_partitions_come_and_go() -> None:
     story = Story()
     story.tell(DynamicPartitionsChanged(set_name="s", added=("a", "b", "a")))
     assert story.state.dynamic_partitions.rows["s", "a"] == DynamicPartitionRow(
-        set_name="s", partition_key="a", added_at=START, row_version=1
+        set_name="s", partition_key="a", added_at=START, number=1, row_version=1
     )
     story.tell(DynamicPartitionsChanged(set_name="s", added=("a",), removed=("b", "x")))
     assert list(story.state.dynamic_partitions.rows) == [("s", "a")]
@@ -638,6 +643,7 @@ def test_an_observation_is_kept_with_its_version() -> None:
         asset_key="ns/a",
         last_observed_at=START - timedelta(hours=1),
         last_data_version="v1",
+        data_changed_seq=1,
         row_version=1,
     )
 

@@ -321,6 +321,7 @@ def test_l2_inv_08_partition_status_atomic() -> None:
             last_attempt_at=story.state.ts,
             last_attempt_outcome=TaskOutcome.SUCCEEDED,
             partition_values={"day": "2025-01-01"},
+            data_changed_seq=story.state.seq,
             latest_floor=story.state.seq,
             row_version=story.state.seq,
         )

@@ -3,8 +3,9 @@
 from datetime import timedelta
 
 from servo.config import Settings
-from servo.core.events.assets import AssetObserved
+from servo.core.events.assets import AssetObserved, DynamicPartitionsChanged
 from servo.core.events.runs import PlanCreated, RunRequested
+from servo.core.state.rows.assets import DynamicPartitionRow
 from servo.core.state.states import RunState
 from servo.projection.follower import Follower
 from servo.storage.memory import MemoryStore
@@ -77,3 +78,18 @@ def test_it_begins_anew_when_it_holds_much_that_is_published() -> None:
     assert follower.catch_up() is not None
     assert follower.seq == leader.engine.state.seq
     assert set(follower.state.runs.rows) == {f"run_{n}" for n in range(10)}
+
+
+def test_what_was_dropped_does_not_come_back_from_what_is_published() -> None:
+    leader, store = led(Settings(publish_every=timedelta(seconds=1)))
+    _ = leader.tell(DynamicPartitionsChanged(set_name="s", added=("a",)))
+    leader.run_for(timedelta(seconds=5))
+    follower = Follower(store, leader.paths)
+    assert follower.snapshot.table("dynamic_partitions").num_rows == 1
+    _ = leader.tell(DynamicPartitionsChanged(set_name="s", removed=("a",)))
+    assert follower.catch_up() is not None
+    _ = leader.tell(DynamicPartitionsChanged(set_name="s", added=("a",)))
+    changed = follower.catch_up()
+    assert changed is not None
+    rows = changed["dynamic_partitions"].values()
+    assert [row.number for row in rows if isinstance(row, DynamicPartitionRow)] == [2]

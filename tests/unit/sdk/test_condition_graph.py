@@ -30,8 +30,8 @@ def sensor(name: str, target: str) -> servo.AutomationConditionSensorDefinition:
     return servo.AutomationConditionSensorDefinition(name, target=target)
 
 
-def space(definition: servo.PartitionsDefinition, *known: str) -> KeySpace:
-    return KeySpace(definition, NOW, None, known)
+def space(definition: servo.PartitionsDefinition, store: object = None) -> KeySpace:
+    return KeySpace(definition, NOW, store)
 
 
 def test_what_no_sensor_names_is_for_the_default_one() -> None:
@@ -56,14 +56,14 @@ def test_a_sensor_of_conditions_is_a_sensor_of_a_project() -> None:
     assert servo.Definitions([servo.AssetSpec("a")], sensors=[mine]).sensors == (mine,)
 
 
-def test_partitions_keep_their_numbers_and_gaps_stay() -> None:
-    found = space(COLOURS, "yellow", "red")
-    assert found.keys == ("yellow", "red", "green", "blue")
-    assert found.universe(NOW) == 0b1110
+def test_listed_partitions_are_numbered_by_their_place() -> None:
+    found = space(COLOURS)
+    assert found.universe(NOW) == 0b111
     assert found.next_change(NOW) is None
-    assert found.latest(NOW, None) == 0b1110
+    assert found.latest(NOW, None) == 0b111
     stored = COLOURS.typed_key("green").canonical()
-    assert (found.bit_of(stored), found.bit_of("nothing")) == (0b100, 0)
+    assert (found.bit_of(stored), found.bit_of("nothing")) == (0b010, 0)
+    assert (found.key(2), found.key(3), found.number("mauve")) == ("blue", None, None)
 
 
 def test_time_brings_the_next_window_and_the_latest() -> None:
@@ -71,14 +71,14 @@ def test_time_brings_the_next_window_and_the_latest() -> None:
     assert found.next_change(NOW) == datetime(2025, 1, 5, tzinfo=UTC)
     assert found.latest(NOW, None) == 0b100
     assert found.latest(NOW, timedelta(days=2)) == 0b110
-    early = KeySpace(DAYS, datetime(2025, 1, 1, 1, tzinfo=UTC), None, ())
+    early = KeySpace(DAYS, datetime(2025, 1, 1, 1, tzinfo=UTC), None)
     assert early.latest(datetime(2025, 1, 1, 1, tzinfo=UTC), None) == 0
 
 
 def test_of_several_dimensions_time_counts() -> None:
     both = servo.MultiPartitionsDefinition({"day": DAYS, "colour": COLOURS})
     found = space(both)
-    latest = [key for key in found.keys if found.latest(NOW, None) >> found.numbers[key] & 1]
+    latest = found.named(found.latest(NOW, None))
     assert len(latest) == 3
     assert all("2025-01-03" in key for key in latest)
     assert found.next_change(NOW) == datetime(2025, 1, 5, tzinfo=UTC)
@@ -107,7 +107,7 @@ def test_mappings_go_both_ways(mapping: servo.PartitionMapping, above: str, belo
 
 
 def test_windows_that_overlap_belong_together() -> None:
-    days, weeks = space(DAYS), KeySpace(WEEKS, datetime(2025, 1, 6, tzinfo=UTC), None, ())
+    days, weeks = space(DAYS), KeySpace(WEEKS, datetime(2025, 1, 6, tzinfo=UTC), None)
     found = mapping_between(days, weeks, None)
     whole = (days.universe(NOW), weeks.universe(NOW))
     assert found.upstream(0b1, whole) == 0b111

@@ -31,22 +31,23 @@ from servo.cli.workspace import Target, Where, at_a_workspace, of_a_workspace
 from servo.core.automation.telling import lacking, read_tree
 from servo.core.automation.trees import Tree
 from servo.core.events.sensors import SensorPaused, SensorResumed
-from servo.core.keys import AssetKey
+from servo.core.explain.conditions import asked_for
 from servo.core.state.rows.conditions import AutomationEvaluationRow
 from servo.core.state.states import SensorStatus
 from servo.errors import NotFound
 from servo.projection.arrow import without_pandas
 from servo.projection.lookup import Page
 from servo.projection.reader import Reader, Snapshot
+from servo.sdk.condition_graph import all_subjects, targeted, text_of
 from servo.sdk.condition_sensors import sensors_of_conditions
 from servo.sdk.project import Project
-from servo.sdk.selection import AssetSelection
 from servo.worker.evaluating.conditions import Room
 from servo.worker.evaluating.desk import Desk
 
 MOST_NAMED = 10
 
 _asset = click.argument("asset", shell_complete=asset_keys)
+_all = click.option("--all", "whole", is_flag=True, help="Show every part of the condition.")
 
 
 class Foreseen(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +68,7 @@ def automation() -> None:
 @json_option
 @of_a_workspace
 def list_(*, target: Target, json_: bool) -> None:
-    """List the assets that have an automation condition, with who evaluates it and what came of it.
+    """List the assets and checks that have an automation condition, and what came of it.
 
     An evaluation in which nothing is new about an asset leaves no record of it.
     """
@@ -91,10 +92,14 @@ def list_(*, target: Target, json_: bool) -> None:
 @automation.command("show", short_help="Why a condition is true or not.")
 @_asset
 @click.option("--tick", type=click.IntRange(1), help="An older evaluation, by its number.")
+@_all
 @json_option
 @of_a_workspace
-def show(*, target: Target, asset: str, tick: int | None, json_: bool) -> None:
-    """Draw the newest recorded evaluation of the condition of ASSET: each part, and its value."""
+def show(*, target: Target, asset: str, tick: int | None, whole: bool, json_: bool) -> None:
+    """Draw the newest recorded evaluation of the condition of ASSET, and what decided it.
+
+    The condition of a check is named with its asset: orders:has_rows.
+    """
 
     def read(snapshot: Snapshot) -> tuple[Listed, AutomationEvaluationRow | None]:
         listed = condition_of(snapshot, asset)
@@ -115,7 +120,7 @@ def show(*, target: Target, asset: str, tick: int | None, json_: bool) -> None:
     out.print(_standing(listed, row))
     if tree is not None:
         out.print()
-        draw(tree)
+        draw(tree, whole=whole)
     if missing:
         out.print()
         out.print(f"it is asked for when {' and '.join(missing)}")
@@ -140,7 +145,7 @@ def history(*, target: Target, asset: str, page: Page, json_: bool) -> None:
     table = grid("tick", "evaluated", "asked for", "run", "sensor", whole=2)
     for row in rows:
         one = row.evaluation
-        asked = _asked_for(one.requested_count, read_tree(one.tree))
+        asked = asked_for(one.requested_count, read_tree(one.tree))
         table.add_row(
             str(one.tick), instant(one.evaluated_at), asked, row.run_id or "", one.sensor_id
         )
@@ -177,6 +182,7 @@ def resume(*, target: Target, sensor: str | None) -> None:
 @click.argument("code", required=False)
 @click.argument("select", nargs=-1)
 @as_dagster_option
+@_all
 @json_option
 @at_a_workspace
 def evaluate(
@@ -185,6 +191,7 @@ def evaluate(
     select: Sequence[str],
     where: Where,
     as_dagster: bool,
+    whole: bool,
     json_: bool,
 ) -> None:
     """Say what the conditions of CODE, or of the assets SELECTed, would ask for now, and why.
@@ -208,17 +215,15 @@ def evaluate(
         return
     for one in found:
         console().print(Text(f"{one.asset_key}: {_would(one)}", "bold"))
-        draw(one.tree)
+        draw(one.tree, whole=whole)
 
 
 # --- a dry run ------------------------------------------------------------------------------------
 
 
 def _chosen(project: Project, select: Sequence[str]) -> set[str]:
-    keys: Sequence[AssetKey] = project.order
-    if select:
-        keys = AssetSelection.from_coercible(list(select)).resolve(project)
-    return {key.canonical() for key in keys}
+    chosen = targeted(project, list(select)) if select else all_subjects(project)
+    return {text_of(one) for one in chosen}
 
 
 def _foreseen(project: Project, target: Target, where: Where) -> list[Foreseen]:
@@ -230,7 +235,7 @@ def _foreseen(project: Project, target: Target, where: Where) -> list[Foreseen]:
         for key, tree in preview.trees.items():
             asked = preview.requested.get(key, ())
             found[key] = Foreseen(asset_key=key, sensor_id=name, requested=asked, tree=tree)
-    return [found[text] for key in project.order if (text := key.canonical()) in found]
+    return [found[text] for one in all_subjects(project) if (text := text_of(one)) in found]
 
 
 def _room(desk: Desk, name: str) -> Room:
@@ -266,7 +271,7 @@ def _standing(listed: Listed, row: AutomationEvaluationRow | None) -> object:
         return table
     table.add_row("evaluated", _when(row.evaluated_at, row.tick))
     tree = read_tree(row.tree)
-    table.add_row("asked for", _asked_for(row.requested_count, tree))
+    table.add_row("asked for", asked_for(row.requested_count, tree))
     if tree is None:
         table.add_row("why", "was too large to be kept")
     return table
@@ -274,12 +279,6 @@ def _standing(listed: Listed, row: AutomationEvaluationRow | None) -> object:
 
 def _when(at: datetime, tick: int) -> str:
     return f"{instant(at)} (#{tick})"
-
-
-def _asked_for(count: int, tree: Tree | None) -> str:
-    if not count:
-        return "nothing"
-    return "it" if tree is not None and tree.of == 1 else plural(count, "partition")
 
 
 def _sensor(listed: Listed) -> Text:

@@ -168,7 +168,10 @@ def resume(*, target: Target, name: str, catchup: bool) -> None:
     refuse_active(name, active=row.state.status is not ScheduleStatus.PAUSED)
     missed = missed_while_paused(row.definition, row.state, target.clock.now())
     event = ScheduleResumed(schedule_id=name, catchup=catchup, changed_by="servo schedule resume")
-    leave(target, "schedule", *([] if missed is None or catchup else [missed]), event)
+    if missed is not None and not catchup:
+        # Apart: if somebody else has moved the schedule, this is refused and the rest is not.
+        leave(target, "schedule", missed)
+    leave(target, "schedule", event)
     tell_left(name, "resumed")
 
 

@@ -31,6 +31,9 @@ USAGE = "servo why ASSET[:PARTITION], servo why run RUN_ID, or servo why task RU
 
 Question = Callable[[Snapshot, Records], list[Finding]]
 
+_all = click.option(
+    "--all", "whole", is_flag=True, help="Show every part of a condition, not what decided it."
+)
 _partition = click.option("--partition", help="The partition, if its key is hard to write after :.")
 
 
@@ -47,10 +50,17 @@ def _complete(context: click.Context, param: click.Parameter, typed: str) -> lis
 @click.argument("about", nargs=-1, required=True, shell_complete=_complete)
 @_partition
 @as_of_option
+@_all
 @json_option
 @of_a_workspace
 def why(
-    *, target: Target, about: Sequence[str], partition: str | None, as_of: str | None, json_: bool
+    *,
+    target: Target,
+    about: Sequence[str],
+    partition: str | None,
+    as_of: str | None,
+    whole: bool,
+    json_: bool,
 ) -> None:
     """Explain why something is as it is, and what would have to happen next.
 
@@ -61,17 +71,24 @@ def why(
 
     The beginning of RUN_ID is enough. An asset is named as in `servo asset show`.
     """
-    _answer(target, _question(about, partition), as_of, json_=json_)
+    _answer(target, _question(about, partition), as_of, whole=whole, json_=json_)
 
 
 @click.command("why-not", short_help="Explain why an asset was not made.")
 @click.argument("asset", shell_complete=asset_keys, metavar="ASSET[:PARTITION]")
 @_partition
 @as_of_option
+@_all
 @json_option
 @of_a_workspace
 def why_not(
-    *, target: Target, asset: str, partition: str | None, as_of: str | None, json_: bool
+    *,
+    target: Target,
+    asset: str,
+    partition: str | None,
+    as_of: str | None,
+    whole: bool,
+    json_: bool,
 ) -> None:
     """Explain why nothing newer was made of an asset: what was tried, what could have started it.
 
@@ -82,7 +99,7 @@ def why_not(
     def ask(snapshot: Snapshot, records: Records) -> list[Finding]:
         return assets.why_not(records, asset_in(snapshot, asset, partition, records.now))
 
-    _answer(target, ask, as_of, json_=json_)
+    _answer(target, ask, as_of, whole=whole, json_=json_)
 
 
 def _question(about: Sequence[str], partition: str | None) -> Question:
@@ -124,11 +141,14 @@ def _about_run(snapshot: Snapshot, records: Records, run_id: str) -> list[Findin
     return [found]
 
 
-def _answer(target: Target, question: Question, as_of: str | None, *, json_: bool) -> None:
+def _answer(
+    target: Target, question: Question, as_of: str | None, *, whole: bool, json_: bool
+) -> None:
     def ask(snapshot: Snapshot) -> tuple[Snapshot, list[Finding]]:
         now = _now(target, snapshot, as_of)
         led = None if as_of is not None else _led(target)
-        return snapshot, question(snapshot, Records(Lookup(snapshot), now, led=led))
+        records = Records(Lookup(snapshot), now, led=led, whole=whole)
+        return snapshot, question(snapshot, records)
 
     snapshot, findings = look(target, as_of, ask)
     if json_:

@@ -4,7 +4,7 @@ Assets are named by their canonical key. `Selects` says whether a selection, as 
 `allow` or `ignore`, includes an asset: what a selection is, only the SDK knows.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -20,6 +20,14 @@ Key = tuple[str, str]
 """An asset, or a check of it: its key, and the name of the check or an empty text."""
 
 
+def subject(key: Key) -> str:
+    """The text under which the condition of an asset or a check is stored and told.
+
+    No key of an asset has a colon in it.
+    """
+    return f"{key[0]}:{key[1]}" if key[1] else key[0]
+
+
 class Dependency(msgspec.Struct, frozen=True, kw_only=True):
     """An asset that another is made from. `together` says that one run can make both."""
 
@@ -29,10 +37,12 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """A check of an asset."""
+    """A check of an asset. It depends on that asset, and on others that it looks at besides."""
 
     name: str
     blocking: bool = False
+    condition: AutomationCondition | None = None
+    deps: tuple[Dependency, ...] = ()
 
 
 class Asset(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +63,7 @@ class Graph:
         self.assets = {asset.key: asset for asset in assets}
         self.selects = selects
         for asset in tuple(self.assets.values()):
-            for dep in asset.deps:
+            for dep in (*asset.deps, *(dep for check in asset.checks for dep in check.deps)):
                 _ = self.assets.setdefault(dep.key, Asset(key=dep.key))
         upstream = {
             asset.key: [dep.key for dep in asset.deps if dep.key != asset.key]
@@ -62,9 +72,24 @@ class Graph:
         self.order = topological_order(upstream, upstream, key=str)
         self._downstream = downstream_of(upstream)
 
-    def deps(self, key: str) -> tuple[Dependency, ...]:
-        """What an asset is made from, in the order of the keys."""
-        return tuple(sorted(self.assets[key].deps, key=lambda dep: dep.key))
+    def roots(self) -> Iterator[tuple[Key, AutomationCondition]]:
+        """Every condition and what it is of: of an asset first, and then of its checks."""
+        for key in self.order:
+            asset = self.assets[key]
+            if asset.condition is not None:
+                yield (key, ""), asset.condition
+            for check in sorted(asset.checks, key=lambda check: check.name):
+                if check.condition is not None:
+                    yield (key, check.name), check.condition
+
+    def deps(self, key: Key) -> tuple[Dependency, ...]:
+        """What an asset is made from, or a check looks at, in the order of the keys."""
+        asset = self.assets[key[0]]
+        deps = asset.deps
+        if key[1]:
+            check = next(check for check in asset.checks if check.name == key[1])
+            deps = (Dependency(key=key[0]), *check.deps)
+        return tuple(sorted(deps, key=lambda dep: dep.key))
 
     def edge(self, upstream: str, downstream: str) -> Dependency | None:
         """How one asset is made from another, if it is."""

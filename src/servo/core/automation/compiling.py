@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from servo.core.automation.assets import Asset, Check, Graph, Key
+from servo.core.automation.assets import Asset, Check, Graph, Key, subject
 from servo.core.automation.condition import (
     And,
     AssetMatches,
     AutomationCondition,
     Checks,
     Deps,
+    Either,
     NewlyTrue,
     Not,
     Operand,
@@ -123,10 +124,12 @@ class Node:
 
 
 class Plan:
-    """The condition of one asset, ready to be evaluated."""
+    """The condition of one asset or check, ready to be evaluated."""
 
-    def __init__(self, asset: Asset, rank: int) -> None:
+    def __init__(self, asset: Asset, key: Key, rank: int) -> None:
         self.asset = asset
+        self.key = key
+        self.subject = subject(key)
         self.rank = rank
         self.nodes: list[Node] = []
         self.dirty: list[int] = []
@@ -143,12 +146,14 @@ class Plan:
         return self.nodes[-1]
 
 
-def compiled(graph: Graph, asset: Asset, rank: int) -> Plan:
-    """The plan of an asset that has a condition."""
-    plan = Plan(asset, rank)
-    if asset.condition is not None:
-        _ = _Compiler(graph, plan).node(asset.condition, (asset.key, ""), ())
-    return plan
+def compiled(graph: Graph) -> list[Plan]:
+    """The plans of everything that has a condition, in the order in which they are evaluated."""
+    plans: list[Plan] = []
+    for rank, (key, condition) in enumerate(graph.roots()):
+        plan = Plan(graph.assets[key[0]], key, rank)
+        _ = _Compiler(graph, plan).node(condition, key, ())
+        plans.append(plan)
+    return plans
 
 
 class _Compiler:
@@ -195,8 +200,8 @@ class _Compiler:
     def _of_deps(self, node: Node, condition: Deps, above: tuple[str, ...]) -> list[Node]:
         children: list[Node] = []
         before = self.together
-        for dep in self.graph.deps(node.key[0]):
-            if node.key[1] or not self._counts(condition, dep.key):
+        for dep in self.graph.deps(node.key):
+            if not self._counts(condition, dep.key):
                 continue
             self.together = before and dep.together
             node.steps.append(Step((dep.key, ""), dep.mapping))
@@ -205,10 +210,14 @@ class _Compiler:
         return children
 
     def _counts(self, condition: Deps, key: str) -> bool:
-        allowed = condition.allowed is None or self.graph.selects(condition.allowed, key)
+        allowed = condition.allowed is None or self._selects(condition.allowed, key)
         return allowed and not (
-            condition.ignored is not None and self.graph.selects(condition.ignored, key)
+            condition.ignored is not None and self._selects(condition.ignored, key)
         )
+
+    def _selects(self, selection: Any, key: str) -> bool:
+        several = selection.selections if isinstance(selection, Either) else (selection,)
+        return any(self.graph.selects(one, key) for one in several)
 
     def _of_checks(self, node: Node, condition: Checks, above: tuple[str, ...]) -> list[Node]:
         asset, inner = node.key
@@ -225,7 +234,7 @@ class _Compiler:
         here, there = node.key[0], condition.key.canonical()
         if there not in self.graph.assets:
             raise Invalid(
-                f"the automation condition of {self.plan.asset.key} asks for {there}, "
+                f"the automation condition of {self.plan.subject} asks for {there}, "
                 "which is no asset",
                 remedy="correct the key in asset_matches, or define the asset",
             )

@@ -60,21 +60,24 @@ class AutomationCondition(msgspec.Struct, frozen=True, kw_only=True):
         return self.since(handled)
 
     def allow(self, selection: Any) -> "AutomationCondition":
-        """The same condition, in which only these dependencies count."""
-        return self._selected(lambda node: msgspec.structs.replace(node, allowed=selection))
+        """The same condition, in which only these dependencies count, and those allowed before."""
+        return self._selected(
+            lambda node: msgspec.structs.replace(node, allowed=_either(node.allowed, selection))
+        )
 
     def ignore(self, selection: Any) -> "AutomationCondition":
-        """The same condition, in which these dependencies do not count."""
-        return self._selected(lambda node: msgspec.structs.replace(node, ignored=selection))
+        """The same condition, in which these do not count, nor those that were ignored before."""
+        return self._selected(
+            lambda node: msgspec.structs.replace(node, ignored=_either(node.ignored, selection))
+        )
 
     def _selected(self, change: "Callable[[Deps], Deps]") -> "AutomationCondition":
-        changed = self._mapped(lambda node: change(node) if isinstance(node, Deps) else node)
-        if changed == self:
+        if not _looks_at_dependencies(self):
             raise Invalid(
                 f"{self} does not look at dependencies",
                 remedy="use allow and ignore on any_deps_…, all_deps_…, eager, on_cron, on_missing",
             )
-        return changed
+        return self._mapped(lambda node: change(node) if isinstance(node, Deps) else node)
 
     def without(self, condition: "AutomationCondition") -> "AutomationCondition":
         """The same condition without one of those that it joins with `&`."""
@@ -426,6 +429,15 @@ class Deps(_One, frozen=True, kw_only=True):
         return f"{'all' if self.every else 'any'}_deps_match({self.operand}){chosen}"
 
 
+class Either(msgspec.Struct, frozen=True):
+    """What any of several selections includes."""
+
+    selections: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return " | ".join(map(str, self.selections))
+
+
 class Checks(_One, frozen=True, kw_only=True):
     """A condition of the checks of an asset: of any of them, or of every one."""
 
@@ -455,6 +467,19 @@ class Since(AutomationCondition, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"{self.trigger}.since({self.reset})"
+
+
+def _looks_at_dependencies(condition: AutomationCondition) -> bool:
+    below = any(_looks_at_dependencies(child) for child in condition.children())
+    return below or isinstance(condition, Deps)
+
+
+def _either(before: Any, selection: Any) -> Any:
+    """A selection, and what was selected before it."""
+    held = before.selections if isinstance(before, Either) else (before,)
+    if before is None or held == (selection,):
+        return selection
+    return before if selection in held else Either((*held, selection))
 
 
 def _is(node: AutomationCondition, old: AutomationCondition | str) -> bool:

@@ -22,8 +22,8 @@ import msgspec
 from servo.core.automation.assets import Graph, Key
 from servo.core.automation.compiling import TRANSIENT, Node, Plan, compiled
 from servo.core.automation.condition import Operand
-from servo.core.automation.facts import World
-from servo.core.automation.operands import OPERANDS
+from servo.core.automation.facts import NEWS, World
+from servo.core.automation.operands import OPERANDS, before
 from servo.core.automation.operators import OPERATORS
 from servo.core.automation.states import recall, remembered
 from servo.core.automation.trees import Tree, tree_of
@@ -37,9 +37,9 @@ _ONCE = frozenset({"newly_true", "code_version_changed", "cron_tick_passed", "in
 class Tick(msgspec.Struct, frozen=True, kw_only=True):
     """What an evaluation found.
 
-    `requested` are the partitions to make by asset. `states` is what to remember of the assets for
-    which that changed, and `told` are those of which there is something new to tell. One that is
-    not `durable` need not be written down: to evaluate from the state before it gives the same.
+    `requested` are the partitions to make, by asset or check. `states` is what to remember of those
+    for which that changed, and `told` are those of which there is something new to tell. One that
+    is not `durable` need not be written down: to evaluate from the state before it gives the same.
     `assets` and `nodes` count what was evaluated.
     """
 
@@ -66,9 +66,7 @@ class Evaluator:
         self.world = World(graph)
         self.plans: dict[str, Plan] = {}
         self._view = View(self.world, self.plans, last)
-        self._ranked = [
-            compiled(graph, graph.assets[key], rank) for rank, key in enumerate(graph.order)
-        ]
+        self._ranked = compiled(graph)
         self._watching: dict[tuple[Key, str], list[Node]] = {}
         self._of_asset: dict[str, list[Node]] = {}
         self._of_cron: dict[CronKey, list[Node]] = {}
@@ -79,9 +77,9 @@ class Evaluator:
         self._again: list[Node] = []
         self._asking: dict[str, None] = {}
         self._work = 0
+        self.plans.update((plan.subject, plan) for plan in self._ranked)
         for plan in self._ranked:
-            if plan.nodes:
-                self._add(plan, (states or {}).get(plan.asset.key))
+            self._add(plan, (states or {}).get(plan.subject))
 
     def begin(self) -> None:
         """What was told so far is no news."""
@@ -112,9 +110,9 @@ class Evaluator:
         self._mark(again)
         self._work = 0
         evaluated = self._evaluate_queue()
-        durable = self._hand_over(evaluated)
-        told = tuple(plan.asset.key for plan in evaluated if plan.moved)
-        states = {plan.asset.key: remembered(plan) for plan in evaluated if plan.changed}
+        durable = self._hand_over(evaluated) or self._passes_by()
+        told = tuple(plan.subject for plan in evaluated if plan.moved)
+        states = {plan.subject: remembered(plan, self.graph) for plan in evaluated if plan.changed}
         for plan in evaluated:
             plan.initial = plan.changed = plan.moved = plan.news = False
             plan.settled = True
@@ -142,7 +140,7 @@ class Evaluator:
             self._evaluate(plan)
             evaluated.append(plan)
             if plan.root.value != before:
-                self._mark(self._watching.get(((plan.asset.key, ""), "will_be_requested"), ()))
+                self._mark(self._watching.get((plan.key, "will_be_requested"), ()))
         return evaluated
 
     def _evaluate(self, plan: Plan) -> None:
@@ -174,15 +172,21 @@ class Evaluator:
         news = False
         for plan in evaluated:
             news = news or plan.news
-            key, value = plan.asset.key, plan.root.value
+            key, value = plan.subject, plan.root.value
             if value != plan.previous:
                 plan.previous = value
-                self.world.touched[(key, ""), "newly_requested"] = None
+                self.world.touched[plan.key, "newly_requested"] = None
             if value:
                 self._asking[key] = None
             else:
                 self._asking.pop(key, None)
         return news
+
+    def _passes_by(self) -> bool:
+        """Whether there is news of partitions that do not exist: none later, when they do."""
+        told = ((key, self.world.facts[key]) for key in self.world.news)
+        early = [key for key, facts in told if facts.updated & ~facts.universe]
+        return any((key, aspect) in self._watching for key in early for aspect in NEWS)
 
     # --- what to look at ----------------------------------------------------------------------
 
@@ -228,12 +232,11 @@ class Evaluator:
     # --- setting up ---------------------------------------------------------------------------
 
     def _add(self, plan: Plan, state: str | None) -> None:
-        self.plans[plan.asset.key] = plan
         if state is not None:
-            recall(plan, state)
+            recall(plan, state, self.graph)
         plan.settled = plan.initial
         if plan.root.value:
-            self._asking[plan.asset.key] = None
+            self._asking[plan.subject] = None
         for node in plan.nodes:
             self._watch(node)
         self._mark(plan.nodes)
@@ -243,8 +246,7 @@ class Evaluator:
         asset = node.key[0]
         for key in {asset: None, **{step.key[0]: None for step in node.steps}}:
             self._of_asset.setdefault(key, []).append(node)
-        if node.kind in OPERANDS and not self._is_never(node):
-            about = (asset, "") if node.kind in _OF_ASSETS else node.key
+        for about in self._looked_at(node):
             self._watching.setdefault((about, node.kind), []).append(node)
         facts = self.world.facts[asset, ""]
         if node.kind == "cron_tick_passed":
@@ -257,21 +259,22 @@ class Evaluator:
         elif isinstance(node.condition, Operand) and node.kind == "executed_with_tags":
             _ = facts.tagged.setdefault(node.condition, 0)
 
-    def _is_never(self, node: Node) -> bool:
-        """Whether a node asks for what will be requested of an asset that comes later, or never."""
-        if node.kind != "will_be_requested":
-            return False
-        plan = self.plans.get(node.key[0])
-        return plan is None or plan.rank >= node.plan.rank
+    def _looked_at(self, node: Node) -> Iterable[Key]:
+        """The assets and checks whose facts a node is about."""
+        whole = (node.key[0], "")
+        if node.kind not in OPERANDS:
+            return ()
+        if node.kind in _OF_ASSETS:
+            return (whole,)
+        if node.kind == "newly_requested":
+            return {whole: None, node.key: None}
+        if node.kind == "will_be_requested":
+            return [plan.key for plan in before(node, self.plans)]
+        return (node.key,)
 
 
 _OF_ASSETS = frozenset(
     {
-        "in_progress",
-        "run_in_progress",
-        "backfill_in_progress",
-        "newly_requested",
-        "will_be_requested",
         "executed_with_root_target",
         "executed_with_tags",
         "freshness_passed",

@@ -106,19 +106,18 @@ class World:
         for root, held in facts.with_root.items():
             facts.with_root[root] = held | bits if root in with_assets else held & ~bits
         for operand, held in facts.tagged.items():
-            facts.tagged[operand] = held | bits if _has(tags or {}, operand) else held & ~bits
+            facts.tagged[operand] = held | bits if has_tags(tags or {}, operand) else held & ~bits
         self._touch((asset, ""), MADE, news=True)
         for check in self.graph.assets[asset].checks:
             self._forget_results((asset, check.name), bits)
 
     def wiped(self, asset: str, bits: int) -> None:
-        """Partitions are as if they had never been made."""
+        """Partitions are as if they had never been made; how the last attempt went stays so."""
         facts = self.facts[asset, ""]
         facts.made &= ~bits
-        facts.failed &= ~bits
         facts.with_root = {root: held & ~bits for root, held in facts.with_root.items()}
         facts.tagged = {operand: held & ~bits for operand, held in facts.tagged.items()}
-        self._touch((asset, ""), MADE - NEWS)
+        self._touch((asset, ""), MADE - NEWS - {"execution_failed"})
         for check in self.graph.assets[asset].checks:
             self._forget_results((asset, check.name), bits)
 
@@ -127,12 +126,15 @@ class World:
         self.facts[asset, ""].failed |= bits
         self._touch((asset, ""), ("execution_failed",))
 
-    def running(self, asset: str, bits: int) -> None:
-        """These partitions, and no others, are being made by runs."""
-        facts = self.facts[asset, ""]
+    def running(self, asset: str, bits: int, *, check: str = "") -> None:
+        """These partitions, and no others, are being made by runs, or only looked at by a check."""
+        facts = self.facts[asset, check]
         if facts.running != bits:
             facts.running = bits
-            self._touch_all(asset, RUNNING)
+            if check:
+                self._touch((asset, check), RUNNING)
+            else:
+                self._touch_all(asset, RUNNING)
 
     def backfilling(self, asset: str, bits: int) -> None:
         """These partitions, and no others, are being made by backfills."""
@@ -187,7 +189,7 @@ class World:
             self.news[key] = None
 
 
-def _has(tags: Mapping[str, str], operand: Operand) -> bool:
+def has_tags(tags: Mapping[str, str], operand: Operand) -> bool:
     """Whether a run with these tags is one that `executed_with_tags` asks for."""
     asked = dict(operand.arguments)
     named = all(key in tags for key in asked["tag_keys"])

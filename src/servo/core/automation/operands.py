@@ -7,7 +7,8 @@ new to it, whatever happened before, so that a new condition does not ask for ev
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from servo.core.automation.compiling import Node
+from servo.core.automation.assets import subject
+from servo.core.automation.compiling import Node, Plan
 from servo.core.automation.view import View, cron_of
 
 
@@ -18,13 +19,13 @@ def _missing(node: Node, view: View) -> int:
 
 
 def _in_progress(node: Node, view: View) -> int:
-    facts = view.asset(node)
-    return facts.universe & (facts.running | facts.backfilling)
+    return _run_in_progress(node, view) | _backfill_in_progress(node, view)
 
 
 def _run_in_progress(node: Node, view: View) -> int:
+    """A check is run with its asset, or alone."""
     facts = view.asset(node)
-    return facts.universe & facts.running
+    return facts.universe & (facts.running | view.facts(node).running)
 
 
 def _backfill_in_progress(node: Node, view: View) -> int:
@@ -58,17 +59,30 @@ def _code_version_changed(node: Node, view: View) -> int:
     return 0 if before is None else view.asset(node).universe
 
 
+def asked_by(node: Node, plans: Mapping[str, Plan]) -> list[Plan]:
+    """The conditions that ask for what a node is about: a check is run whenever its asset is."""
+    names = dict.fromkeys((node.key[0], subject(node.key)))
+    return [plans[name] for name in names if name in plans]
+
+
+def before(node: Node, plans: Mapping[str, Plan]) -> list[Plan]:
+    """Those of them that are evaluated before the condition that the node is a part of."""
+    return [plan for plan in asked_by(node, plans) if plan.rank < node.plan.rank]
+
+
 def _newly_requested(node: Node, view: View) -> int:
-    plan = view.plans.get(node.key[0])
-    return 0 if plan is None else plan.previous & view.asset(node).universe
+    value = 0
+    for plan in asked_by(node, view.plans):
+        value |= plan.previous
+    return value & view.asset(node).universe
 
 
 def _will_be_requested(node: Node, view: View) -> int:
-    """What was asked for of an asset that comes before, if it can be made in the same run."""
-    plan = view.plans.get(node.key[0])
-    if plan is None or not node.together or plan.rank >= node.plan.rank:
-        return 0
-    return plan.root.value
+    """What was asked for of what comes before, if it can be made in the same run."""
+    value = 0
+    for plan in before(node, view.plans) if node.together else ():
+        value |= plan.root.value
+    return value
 
 
 def _initial_evaluation(node: Node, view: View) -> int:

@@ -25,6 +25,10 @@ class Space(Protocol):
         """What the ordinals mean: another one if any of them means something else."""
         ...
 
+    def moved(self, fingerprint: str, bits: int) -> int | None:
+        """A set by the numbers it had under a fingerprint, by those of now; None if unknown."""
+        ...
+
     def universe(self, now: datetime) -> int:
         """The partitions that there are."""
         ...
@@ -35,6 +39,10 @@ class Space(Protocol):
 
     def next_change(self, now: datetime) -> datetime | None:
         """When time next changes what there is, if ever."""
+        ...
+
+    def shown(self, bits: int) -> str:
+        """The first partitions of a set, as people know them; nothing if they have no keys."""
         ...
 
 
@@ -56,6 +64,10 @@ class Listed(msgspec.Struct, frozen=True):
     count: int = 1
     fingerprint: str = ""
 
+    def moved(self, fingerprint: str, bits: int) -> int | None:
+        """The same set, if it is of these partitions."""
+        return bits if fingerprint == self.fingerprint else None
+
     def universe(self, now: datetime) -> int:
         """All of them."""
         del now
@@ -69,6 +81,11 @@ class Listed(msgspec.Struct, frozen=True):
     def next_change(self, now: datetime) -> None:
         """Never."""
         del now
+
+    def shown(self, bits: int) -> str:
+        """Nothing: they are but numbers."""
+        del bits
+        return ""
 
 
 class Same(msgspec.Struct, frozen=True):

@@ -1,10 +1,11 @@
 """What has to be remembered of a condition between two evaluations, as a text.
 
-    {"space":"daily:2024-01-01","requested":"364","nodes":{"6c1f0a…":"0-363"}}
+    {"space":"daily:2024-01-01","requested":"364","nodes":{"6c1f0a…":"0-363"},"spaces":{…}}
 
 Bitmaps are stored as ranges; one that is torn into very many is packed instead. What is remembered
 for a condition that is no longer there is dropped; for a new one there is nothing yet. If the
-partitions mean something else than they did, nothing that was remembered of them holds.
+partitions mean something else than they did, nothing that was remembered of them holds: of the
+asset itself, then its condition begins anew; of another that a part is about, then that part does.
 """
 
 import zlib
@@ -13,6 +14,7 @@ from base64 import b85decode, b85encode
 import msgspec
 
 from servo.core import bitmaps
+from servo.core.automation.assets import Graph
 from servo.core.automation.compiling import Node, Plan
 from servo.errors import Corrupt
 
@@ -27,37 +29,47 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     space: str = ""
     requested: str = ""
     nodes: dict[str, str] = {}
+    spaces: dict[str, str] = {}
 
 
-def remembered(plan: Plan) -> str:
+def remembered(plan: Plan, graph: Graph) -> str:
     """The state of a plan as it is stored."""
-    nodes = {node.name: text for node in plan.nodes if (text := _text(node)) is not None}
+    kept = [(node, text) for node in plan.nodes if (text := _text(node)) is not None]
+    about = sorted({node.key[0] for node, _ in kept} - {plan.asset.key})
+    told = {key: graph.assets[key].space.fingerprint for key in about}
     stored = Stored(
         space=plan.asset.space.fingerprint,
         requested=packed(plan.root.value),
-        nodes=dict(sorted(nodes.items())),
+        nodes=dict(sorted((node.name, text) for node, text in kept)),
+        spaces={key: fingerprint for key, fingerprint in told.items() if fingerprint},
     )
     return msgspec.json.encode(stored).decode()
 
 
-def recall(plan: Plan, text: str) -> None:
+def recall(plan: Plan, text: str, graph: Graph) -> None:
     """Go on from a stored state; if it is of other partitions, begin anew."""
     stored = read(text)
-    if stored.space != plan.asset.space.fingerprint:
+    asked = plan.asset.space.moved(stored.space, unpacked(stored.requested))
+    if asked is None:
         return
     plan.initial = plan.changed = plan.moved = False
-    plan.previous = plan.root.value = unpacked(stored.requested)
+    plan.previous = plan.root.value = asked
     for node in plan.nodes:
         found = stored.nodes.get(node.name)
         if found is None:
             continue
         if node.kind == "code_version_changed":
-            node.memory = found[1:]
-        elif node.kind == "newly_true":
-            node.memory = unpacked(found)
+            node.memory, node.text = found[1:], found
+            continue
+        of = node.key[0]
+        was = stored.space if of == plan.asset.key else stored.spaces.get(of, "")
+        held = graph.assets[of].space.moved(was, unpacked(found))
+        if held is None:
+            continue
+        if node.kind == "newly_true":
+            node.memory = held
         else:
-            node.value = unpacked(found)
-        node.text = found
+            node.value = held
 
 
 def read(text: str) -> Stored:

@@ -12,15 +12,14 @@ from servo.core.automation.facts import World
 
 MOST_NODES = 150
 _MOST_RANGES = 8
-_WIDTH = 4_096
-_WINDOW = (1 << _WIDTH) - 1
 
 
 class Tree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A condition, of how many of how many partitions it is true, and what it is made of.
 
-    `asset` is told where it is another than above, `partitions` if it is true of some and not of
-    all, as ordinals; `more` counts what is not shown.
+    `asset` is told where it is another than above. If it is true of some partitions and not of all,
+    `keys` are the first of those, or `partitions` their ordinals where they have no keys; `more`
+    counts what is not shown.
     """
 
     label: str
@@ -30,6 +29,7 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     asset: str = ""
     check: str = ""
     partitions: str = ""
+    keys: str = ""
     children: tuple["Tree", ...] = ()
     more: int = 0
 
@@ -54,6 +54,8 @@ class _Drawing:
             children.append(self.tree(child, node.key))
         true = (node.value & universe).bit_count()
         whole = universe.bit_count()
+        some = node.value & universe if 0 < true < whole else 0
+        keys = self.world.graph.assets[node.key[0]].space.shown(some) if some else ""
         return Tree(
             label=str(node.condition),
             kind=node.kind,
@@ -61,30 +63,14 @@ class _Drawing:
             of=whole,
             asset=node.key[0] if node.key != above else "",
             check=node.key[1] if node.key != above else "",
-            partitions=_shown(node.value) if 0 < true < whole else "",
+            partitions="" if keys else _shown(some),
+            keys=keys,
             children=tuple(children),
             more=len(node.children) - len(children),
         )
 
 
 def _shown(bits: int) -> str:
-    """The first ranges of a set, found without looking at all of it more often than needed."""
-    shown: list[str] = []
-    start, rest = 0, bits
-    while rest and len(shown) < _MOST_RANGES:
-        gap = (rest & -rest).bit_length() - 1
-        start, rest = start + gap, rest >> gap
-        found = bitmaps.ranges(rest & _WINDOW)
-        if found[0][1] == _WIDTH - 1:  # it goes on behind the window: find where it ends
-            found = [(0, (~rest & (rest + 1)).bit_length() - 2)]
-        elif found[-1][1] == _WIDTH - 1:
-            found.pop()
-        shown += [_range(start + low, start + high) for low, high in found]
-        behind = found[-1][1] + 1
-        start, rest = start + behind, rest >> behind
-    more = bool(rest) or len(shown) > _MOST_RANGES
-    return ",".join(shown[:_MOST_RANGES]) + (",…" if more else "")
-
-
-def _range(low: int, high: int) -> str:
-    return str(low) if low == high else f"{low}-{high}"
+    found, more = bitmaps.first_ranges(bits, _MOST_RANGES)
+    shown = [str(low) if low == high else f"{low}-{high}" for low, high in found]
+    return ",".join([*shown, "…"] if more else shown)

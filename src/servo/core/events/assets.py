@@ -23,6 +23,7 @@ class AssetDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     Its data is kept if it is one of the last `retention_versions` of its partition or younger than
     `retention_age_ms`; all of it, if neither is said. `partition_mappings` say how its partitions
     belong to those of an asset it is made from, by its key, where that is not the usual way.
+    `check_conditions` are the automation conditions of its checks, by their names.
     """
 
     asset_key: MaybeId
@@ -39,6 +40,7 @@ class AssetDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     retention_versions: Int64 | None = None
     retention_age_ms: Int64 | None = None
     partition_mappings: dict[str, str] = {}
+    check_conditions: dict[str, str] = {}
 
 
 class DefinitionsDeployed(Event, frozen=True, kw_only=True, tag="DefinitionsDeployed"):

@@ -145,7 +145,7 @@ def _by_condition(records: Records, run: RunRow, source: AutomationSource) -> Fi
     rows = records.conditions_at(source.sensor_id, source.tick)
     told = f"evaluation {source.tick} of {source.sensor_id}{since}"
     text = f"an automation condition was true: {told}"
-    return _note(run, What.BY_AUTOMATION, text, *evaluations(rows))
+    return _note(run, What.BY_AUTOMATION, text, *evaluations(rows, whole=records.whole))
 
 
 def _by_backfill(records: Records, run: RunRow, source: BackfillSource) -> Finding:

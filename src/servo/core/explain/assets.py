@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from servo.core.explain.asked import asked
 from servo.core.explain.causes import first_causes
+from servo.core.explain.conditions import told_once
 from servo.core.explain.finding import Finding, Mood, What
 from servo.core.explain.limits import runs_of_the_day
 from servo.core.explain.outputs import judged
@@ -39,7 +40,7 @@ _GOING = frozenset(
 def why(records: Records, subject: Subject) -> list[Finding]:
     """What made an asset what it is, what was tried since, and what would make it again."""
     found = [_standing(records, subject, whole=True), *_open_questions(records, subject)]
-    return [*found, *starters(records, subject, _then(found))]
+    return told_once([*found, *starters(records, subject, _then(found))])
 
 
 def why_not(records: Records, subject: Subject) -> list[Finding]:
@@ -50,7 +51,7 @@ def why_not(records: Records, subject: Subject) -> list[Finding]:
         *_above(records, subject),
         *runs_of_the_day(records),
     ]
-    return [*found, *starters(records, subject, _then(found))]
+    return told_once([*found, *starters(records, subject, _then(found))])
 
 
 def _open_questions(records: Records, subject: Subject) -> list[Finding]:

@@ -1,11 +1,13 @@
 """The condition of an asset: who evaluates it, what it was when it was evaluated, what it lacks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from shlex import quote
 
 from msgspec.structs import replace
 
-from servo.core.automation.telling import lacking, named, read_tree, truth
+from servo.core.automation.assets import subject as named_key
+from servo.core.automation.telling import count as parts
+from servo.core.automation.telling import deciding, lacking, named, read_tree, truth
 from servo.core.automation.trees import Tree
 from servo.core.explain.finding import Finding, Mood, What
 from servo.core.explain.limits import NOBODY
@@ -15,27 +17,33 @@ from servo.core.state.rows.automation import SensorDefinitionRow
 from servo.core.state.rows.conditions import AutomationEvaluationRow, AutomationStateRow
 from servo.core.state.states import SensorStatus
 
-MOST_PARTS = 60
+MOST_PARTS = 150
 MOST_ASSETS = 3
 
 
 def condition(records: Records, subject: Subject) -> list[Finding]:
-    """The condition of an asset, with its newest evaluation."""
+    """The conditions of an asset and its checks, each with its newest evaluation."""
     key = subject.asset_key
     asset = records.asset(key)
-    if asset is None or not asset.automation_condition:
+    if asset is None:
         return []
-    found = Finding(
-        what=What.CONDITION,
-        mood=Mood.NOTE,
-        subject=key,
-        text=f"its automation condition: {asset.automation_condition}",
-    )
+    found: list[Finding] = []
+    if asset.automation_condition:
+        text = f"its automation condition: {asset.automation_condition}"
+        found.append(_condition(records, key, text))
+    for check, told in sorted(asset.check_conditions.items()):
+        text = f"the automation condition of its check {check}: {told}"
+        found.append(_condition(records, named_key((key, check)), text))
+    return found
+
+
+def _condition(records: Records, key: str, text: str) -> Finding:
+    found = Finding(what=What.CONDITION, mood=Mood.NOTE, subject=key, text=text)
     sensor = evaluator_of(key, records.automation_sensors(), records.condition_states(key))
     if sensor is None:
         next_ = "no sensor evaluates it yet: start `servo dev` with the code that defines it"
-        return [replace(found, mood=Mood.WAITS, next=next_)]
-    return [_evaluated(records, found, sensor.sensor_id)]
+        return replace(found, mood=Mood.WAITS, next=next_)
+    return _evaluated(records, found, sensor.sensor_id)
 
 
 def evaluator_of(
@@ -61,7 +69,9 @@ def _evaluated(records: Records, found: Finding, sensor_id: str) -> Finding:
     if row is None:
         found = replace(found, text=f"{told}, which has not come to it yet", mood=Mood.WAITS)
     else:
-        found = replace(found, text=told, next=_next(row), because=(evaluation(row),))
+        found = replace(
+            found, text=told, next=_next(row), because=(evaluation(row, whole=records.whole),)
+        )
     state = records.sensor_state(sensor_id)
     if state is not None and state.status is SensorStatus.PAUSED:
         return replace(
@@ -83,13 +93,11 @@ def _next(row: AutomationEvaluationRow) -> str:
     return f"it is asked for when {listed(parts)}" if parts else ""
 
 
-def evaluation(row: AutomationEvaluationRow, *, brief: bool = False) -> Finding:
-    """An evaluation of the condition of an asset; `brief`: only with the parts that are true."""
+def evaluation(row: AutomationEvaluationRow, *, whole: bool = False) -> Finding:
+    """An evaluation of the condition of an asset; `whole`: also with what did not decide it."""
     count = row.requested_count
-    asked = f"it asked for {plural(count, 'partition')}" if count else "it asked for nothing"
     tree = read_tree(row.tree)
-    if tree is not None and tree.of <= 1 and count:
-        asked = "it asked for it"
+    asked = f"it asked for {asked_for(count, tree)}"
     kept = "" if tree is not None else "; why was not kept"
     head = f"{row.asset_key}, evaluation {row.tick} at {instant(row.evaluated_at)}"
     found = Finding(
@@ -102,15 +110,30 @@ def evaluation(row: AutomationEvaluationRow, *, brief: bool = False) -> Finding:
     )
     if tree is None:
         return found
-    return replace(found, because=(_Parts(brief=brief).part(tree),))
+    shown = tree if whole else deciding(tree)
+    because = [_Parts(MOST_PARTS).part(shown)]
+    hidden = parts(tree) - parts(shown)
+    if hidden:
+        text = f"{plural(hidden, 'part')} did not decide it; --all shows them"
+        because.append(Finding(what=What.MORE, mood=Mood.NOTE, subject="", text=text))
+    return replace(found, because=tuple(because))
+
+
+def asked_for(count: int, tree: Tree | None) -> str:
+    """What an evaluation asked for, in a few words."""
+    if not count:
+        return "nothing"
+    if tree is not None and tree.of <= 1:
+        return "it"
+    keys = f": {tree.keys}" if tree is not None and tree.keys else ""
+    return f"{plural(count, 'partition')}{keys}"
 
 
 class _Parts:
     """The parts of a condition as findings, not more than people read."""
 
-    def __init__(self, *, brief: bool) -> None:
-        self._brief = brief
-        self._left = MOST_PARTS
+    def __init__(self, most: int) -> None:
+        self._left = most
 
     def part(self, tree: Tree) -> Finding:
         self._left -= 1
@@ -123,25 +146,42 @@ class _Parts:
         )
 
     def _below(self, tree: Tree) -> tuple[Finding, ...]:
-        parts = tree.children
-        if self._brief:
-            parts = () if tree.kind == "not" else tuple(part for part in parts if part.true)
         found: list[Finding] = []
-        for part in parts:
+        for part in tree.children:
             if self._left <= 0:
                 break
             found.append(self.part(part))
-        more = tree.more + len(parts) - len(found)
+        more = tree.more + len(tree.children) - len(found)
         if more:
             text = f"and {plural(more, 'more part')}"
             found.append(Finding(what=What.MORE, mood=Mood.NOTE, subject="", text=text))
         return tuple(found)
 
 
-def evaluations(rows: Sequence[AutomationEvaluationRow]) -> tuple[Finding, ...]:
+def told_once(findings: Sequence[Finding]) -> list[Finding]:
+    """The same findings, with the parts of an evaluation where it is told of first."""
+    return list(_told_once(findings, set()))
+
+
+def _told_once(
+    findings: Iterable[Finding], known: set[tuple[str, int | None]]
+) -> Iterator[Finding]:
+    for found in findings:
+        name = (found.subject, found.seq)
+        if found.what is What.EVALUATION and name in known:
+            yield replace(found, text=f"{found.text}, as told above", because=())
+            continue
+        if found.what is What.EVALUATION:
+            known.add(name)
+        yield replace(found, because=tuple(_told_once(found.because, known)))
+
+
+def evaluations(
+    rows: Sequence[AutomationEvaluationRow], *, whole: bool = False
+) -> tuple[Finding, ...]:
     """What an evaluation asked for, of a few assets, with why; and how many there are beyond."""
     asking = [row for row in rows if row.requested_count]
-    found = [evaluation(row, brief=True) for row in asking[:MOST_ASSETS]]
+    found = [evaluation(row, whole=whole) for row in asking[:MOST_ASSETS]]
     left = len(asking) - len(found)
     if left:
         text = f"and {plural(left, 'more asset')}"

@@ -71,14 +71,18 @@ class Tables(Protocol):
 class Records:
     """What is on record, and when it is looked at.
 
-    `led` says whether somebody leads the workspace: None if that cannot be known.
+    `led` says whether somebody leads the workspace: None if that cannot be known. `whole` asks for
+    every part of a condition, and not only for those that decided it.
     """
 
-    def __init__(self, tables: Tables, now: datetime, *, led: bool | None = None) -> None:
+    def __init__(
+        self, tables: Tables, now: datetime, *, led: bool | None = None, whole: bool = False
+    ) -> None:
         self._tables = tables
         self._known: dict[tuple[str, ...], Any] = {}
         self.now = now
         self.led = led
+        self.whole = whole
 
     def _rows(self, table: str, *, most: int | None = None, **where: str) -> list[Any]:
         key = (table, str(most), *(part for item in sorted(where.items()) for part in item))

@@ -37,7 +37,12 @@ from servo.core.fold.latest import (
     wipe,
 )
 from servo.core.retention import MOST_AGE_MS
-from servo.core.state.rows.assets import CheckResultRow, DynamicPartitionRow, MaterializationRow
+from servo.core.state.rows.assets import (
+    CheckResultRow,
+    DynamicPartitionRow,
+    MaterializationRow,
+    PartitionSetRow,
+)
 from servo.core.state.state import State
 
 __all__ = ["NEEDS", "RULES", "promote", "record_attempt", "record_cost"]
@@ -78,6 +83,7 @@ def _define(state: State, event: DefinitionsDeployed, definition: AssetDefinitio
         kinds=definition.kinds,
         freshness_policy=definition.freshness_policy,
         automation_condition=definition.automation_condition,
+        check_conditions=definition.check_conditions,
         retention_versions=_at_least_one(definition.retention_versions, "retention_versions"),
         retention_age_ms=_at_least_one(definition.retention_age_ms, "retention_age_ms"),
         partition_mappings=definition.partition_mappings,
@@ -100,15 +106,26 @@ def _on_partitions_changed(state: State, event: DynamicPartitionsChanged, ctx: C
         if key in added:
             raise Rejected("invalid_partitions: a key is both added and removed")
         state.dynamic_partitions.drop((event.set_name, key))
-    for key in added:
-        if (event.set_name, key) not in state.dynamic_partitions:
-            row = DynamicPartitionRow(
-                set_name=event.set_name,
-                partition_key=key,
-                added_at=state.ts,
-                row_version=state.seq,
-            )
-            state.dynamic_partitions.put((event.set_name, key), row)
+    new = [key for key in added if (event.set_name, key) not in state.dynamic_partitions]
+    for place, key in enumerate(new, _take_numbers(state, event.set_name, len(new))):
+        row = DynamicPartitionRow(
+            set_name=event.set_name,
+            partition_key=key,
+            added_at=state.ts,
+            number=place,
+            row_version=state.seq,
+        )
+        state.dynamic_partitions.put((event.set_name, key), row)
+
+
+def _take_numbers(state: State, set_name: str, count: int) -> int:
+    """The first of so many numbers that no key of a set has had."""
+    row = state.partition_sets.rows.get(set_name)
+    before = 0 if row is None else row.numbered
+    if count:
+        after = PartitionSetRow(set_name=set_name, numbered=before + count, row_version=state.seq)
+        state.partition_sets.put(set_name, after)
+    return before + 1
 
 
 # --- checks, decisions, observations --------------------------------------------------------------

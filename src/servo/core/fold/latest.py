@@ -268,17 +268,31 @@ def observe(
     state: State, asset_key: str, partition_key: str | None, version: str, seen: datetime
 ) -> None:
     """Note that an asset was seen at a version."""
+    asset = asset_of(state, asset_key)
     asset = replace(
-        asset_of(state, asset_key),
+        asset,
         last_observed_at=seen,
         last_data_version=version,
+        data_changed_seq=_changed(state, asset, version),
         row_version=state.seq,
     )
     state.assets.put(asset_key, asset)
     if partition_key is not None:
         row = partition_of(state, asset_key, partition_key)
-        row = replace(row, last_data_version=version, row_version=state.seq)
+        row = replace(
+            row,
+            last_data_version=version,
+            last_observed_at=seen,
+            data_changed_seq=_changed(state, row, version),
+            row_version=state.seq,
+        )
         state.partitions.put((asset_key, partition_key), row)
+
+
+def _changed(state: State, row: AssetRow | PartitionStatusRow, version: str) -> int:
+    """The entry that last brought data of another version, after one that brought this one."""
+    same = version != "" and version == row.last_data_version
+    return row.data_changed_seq if same else state.seq
 
 
 def _with_latest(state: State, asset: AssetRow, made: MaterializationRow) -> AssetRow:
@@ -292,6 +306,7 @@ def _with_latest(state: State, asset: AssetRow, made: MaterializationRow) -> Ass
         last_partition_key=made.partition_key,
         last_output_uri=made.output_uri,
         last_data_version=made.data_version,
+        data_changed_seq=_changed(state, asset, made.data_version),
         latest_floor=made.created_seq,
         last_success_at=state.ts,
         consecutive_failures=0,
@@ -324,6 +339,7 @@ def _with_latest_partition(
         last_materialization_code_version=made.code_version,
         last_output_uri=made.output_uri,
         last_data_version=made.data_version,
+        data_changed_seq=_changed(state, row, made.data_version),
         last_attempt_run_id=made.run_id,
         last_attempt_at=state.ts,
         last_attempt_outcome=_SUCCEEDED,

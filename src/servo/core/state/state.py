@@ -18,6 +18,7 @@ from servo.core.state.rows.assets import (
     CheckResultRow,
     DynamicPartitionRow,
     MaterializationRow,
+    PartitionSetRow,
     PartitionStatusRow,
 )
 from servo.core.state.rows.automation import (
@@ -105,6 +106,7 @@ class State:
         )
         self.partitions: Table[PartitionStatusRow] = self._table("partition_status")
         self.dynamic_partitions: Table[DynamicPartitionRow] = self._table("dynamic_partitions")
+        self.partition_sets: Table[PartitionSetRow] = self._table("partition_sets")
         self.run_keys: Table[RunKeyRow] = self._table("run_key_index")
         self.run_key_conflicts: Table[RunKeyConflictRow] = self._table("run_key_conflicts")
         self.assets: Table[AssetRow] = self._table("assets", index.on_asset)

@@ -19,6 +19,7 @@ from servo.core.state.rows.assets import (
     CheckResultRow,
     DynamicPartitionRow,
     MaterializationRow,
+    PartitionSetRow,
     PartitionStatusRow,
 )
 from servo.core.state.rows.automation import (
@@ -128,6 +129,7 @@ _SPECS = (
         _HISTORY,
         indexed=True,
     ),
+    TableSpec("partition_sets", PartitionSetRow, ("set_name",), _LIVE),
     TableSpec("run_key_index", RunKeyRow, ("run_key",), _HISTORY, indexed=True),
     TableSpec(
         "run_key_conflicts",

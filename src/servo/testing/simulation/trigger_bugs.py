@@ -17,6 +17,7 @@ from servo.core.fold.context import Rejected
 from servo.core.state.state import State
 from servo.core.state.states import ScheduleStatus
 from servo.testing.simulation.planting import Bug, swap
+from servo.worker.condition_facts import Latest
 from servo.worker.condition_news import News
 from servo.worker.evaluating.history import Place
 from servo.worker.evaluating.messages import Ticks
@@ -131,14 +132,15 @@ def _evaluated_again(state: State, event: Any, ctx: Any) -> None:
 _evaluated = automation.RULES[AutomationEvaluated]
 
 
-def _first_of_run(self: News, row: Any) -> None:
+def _first_of_run(self: News, key: str, bits: int, found: Latest) -> None:
     """Of what a run has made only one thing is news."""
-    if row.run_id not in self._made:
-        self._made.add(row.run_id)
-        _tell_made(self, row)
+    told: set[str] = self.__dict__.setdefault("_told_of", set())
+    if found.run_id not in told:
+        told.add(found.run_id)
+        _make(self, key, bits, found)
 
 
-_tell_made = News._tell_made
+_make = News._make
 
 
 def _no_hint(index: Any, key: str, due: Any) -> None:
@@ -224,7 +226,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         ),
         "news_lost": Bug(
             what="an evaluation of conditions that goes on hears of one asset of a run only",
-            plant=swap((News, "_tell_made", _first_of_run)),
+            plant=swap((News, "_make", _first_of_run)),
             seed=5,
             world=WORLD,
         ),

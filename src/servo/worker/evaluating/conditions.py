@@ -7,15 +7,18 @@ That is also done when partitions came or went, and when an evaluation was refus
 was first.
 
 What is asked for in one evaluation is one run: its plan has the order that the graph demands, and
-a failure concerns what depends on it.
+a failure concerns what depends on it. Checks that are asked for run in the tasks of the assets that
+are made, and where those are not, in tasks of their own; a second run has those of partitions of an
+asset of which others are made.
 """
 
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
 
 from servo.core.automation.evaluating import Evaluator, Tick
-from servo.core.automation.recording import Position, events_of
+from servo.core.automation.recording import Position, Recording
 from servo.core.automation.trees import Tree
 from servo.core.declared import AUTOMATION_LABEL
 from servo.core.events.runs import AutomationSource
@@ -25,12 +28,15 @@ from servo.core.state.state import State
 from servo.errors import NotFound
 from servo.projection.follower import Follower
 from servo.projection.time_travel import snapshot_at
-from servo.sdk.condition_graph import Conditions, conditions_of
-from servo.sdk.condition_sensors import assets_of_sensor, run_tags_of
-from servo.sdk.mapping_resolution import WHOLE
+from servo.sdk.check_planning import checks_of_assets
+from servo.sdk.checks import AssetCheckKey
+from servo.sdk.condition_graph import Conditions, conditions_of, host_of, text_of
+from servo.sdk.condition_sensors import run_tags_of, subjects_of_sensor
+from servo.sdk.mapping_resolution import WHOLE, Moment
 from servo.worker.condition_facts import Facts
 from servo.worker.condition_news import News
-from servo.worker.evaluating.desk import Desk, told
+from servo.worker.condition_sets import Sets
+from servo.worker.evaluating.desk import Checked, Desk, told
 from servo.worker.evaluating.messages import AskedRun, Judge, Judged
 
 
@@ -51,11 +57,12 @@ class Room:
     def __init__(self, desk: Desk, sensor_id: str) -> None:
         self._desk = desk
         self._sensor_id = sensor_id
-        self._chosen = assets_of_sensor(desk.project, sensor_id)
+        self._chosen = subjects_of_sensor(desk.project, sensor_id)
         records = desk.records
         self._follower = Follower(records.store, records.paths)
         self._evaluator: Evaluator | None = None
         self._conditions: Conditions
+        self._moment: Moment
         self._news: News
         self._until: datetime | None = None
 
@@ -74,12 +81,14 @@ class Room:
             tick=number,
             eval_id=eval_id,
             applied_seq=self._follower.seq,
+            before=None if row is None else (row.applied_seq, row.ticked_at),
         )
-        run = self._run(tick, position, now)
-        keys = () if run is None else (run.requested.run_key,)
+        recording = Recording(evaluator, tick, position)
+        runs = tuple(self._runs(tick, recording.position))
         return Judged(
-            ticked=events_of(evaluator, tick, position, keys),
-            runs=() if run is None else (run,),
+            first=tuple(recording.first()),
+            ticked=recording.last([run.requested.run_key for run in runs]),
+            runs=runs,
             next_due=due,
             seq=self._follower.seq,
         )
@@ -88,9 +97,8 @@ class Room:
         """What an evaluation would ask for, and why; nothing is stored, and nobody is told."""
         evaluator = self._up_to_date(now)
         tick = evaluator.tick(now)
-        wanted = self._wanted(tick)
         return Preview(
-            requested={key.canonical(): tuple(names) for key, names in wanted.items()},
+            requested={name: tuple(keys) for name, keys in self._asked(tick).items()},
             trees={key: evaluator.tree(key) for key in evaluator.plans},
             next_due=evaluator.next_due(),
         )
@@ -112,15 +120,19 @@ class Room:
 
     def _begin(self, now: datetime) -> Evaluator:
         state, desk, row = self._follower.state, self._desk, self._row()
-        conditions = conditions_of(desk.project, now, store=desk.instance(), chosen=self._chosen)
+        held = desk.records
+        snapshot = snapshot_at(held.store, held.paths, state.seq)
+        self._moment = Moment(now, Sets(snapshot))
+        conditions = conditions_of(desk.project, now, store=self._moment.store, chosen=self._chosen)
         evaluator = Evaluator(
             conditions.graph,
             states=self._states(state),
             last=None if row is None else row.ticked_at,
         )
-        held = desk.records
-        facts = Facts(snapshot_at(held.store, held.paths, state.seq), conditions.spaces)
-        facts.tell(evaluator, 0 if row is None else row.applied_seq)
+        # To conditions that are evaluated for the first time nothing is new.
+        Facts(snapshot, conditions.spaces, evaluator).tell(
+            state.seq if row is None else row.applied_seq
+        )
         changes = [space.next_change(now) for space in conditions.spaces.values()]
         self._until = min((at for at in changes if at is not None), default=None)
         self._news = News(evaluator, conditions.spaces, state)
@@ -137,25 +149,77 @@ class Room:
 
     # --- what is asked for ----------------------------------------------------------------------
 
-    def _run(self, tick: Tick, position: Position, now: datetime) -> AskedRun | None:
-        if not tick.requested:
-            return None
-        wanted = self._wanted(tick)
+    def _runs(self, tick: Tick, position: Position) -> Iterator[AskedRun]:
+        made, checked = self._wanted(tick)
+        over: dict[AssetKey, list[str]] = {}
+        for host in [host for host in checked.partitions if host in made]:
+            names = checked.partitions.pop(host)
+            left = [name for name in names if name not in made[host]]
+            if left:
+                over[host] = left
+        chosen = frozenset({*checks_of_assets(self._desk.project, made), *checked.checks})
+        if made or checked.partitions:
+            together = Checked(checks=chosen, alone=tuple(checked.partitions))
+            yield self._run({**made, **checked.partitions}, position, together)
+        if over:
+            alone = Checked(checks=frozenset(checked.checks), alone=tuple(over))
+            yield self._run(over, position, alone, suffix=":checks")
+
+    def _run(
+        self,
+        wanted: Mapping[AssetKey, Sequence[str]],
+        position: Position,
+        checked: Checked,
+        *,
+        suffix: str = "",
+    ) -> AskedRun:
         labels = {**run_tags_of(self._desk.project, self._sensor_id)}
         labels[AUTOMATION_LABEL] = self._sensor_id
         source = AutomationSource(
             evaluation_id=position.eval_id, sensor_id=self._sensor_id, tick=position.tick
         )
-        run_key = f"auto:{position.eval_id}"
-        return self._desk.run_of(wanted, run_key, labels, source=source, now=now)
+        run_key = f"auto:{position.eval_id}{suffix}"
+        return self._desk.run_of(
+            wanted, run_key, labels, source=source, moment=self._moment, checked=checked
+        )
 
-    def _wanted(self, tick: Tick) -> dict[AssetKey, list[str]]:
-        """The partitions that an evaluation asks for, in the order of the graph."""
+    def _wanted(self, tick: Tick) -> "tuple[dict[AssetKey, list[str]], _Checks]":
+        """The partitions to be made, and those to be checked, in the order of the graph."""
+        asked, project = self._asked(tick), self._desk.project
+        made = {key: asked[name] for key in project.order if (name := key.canonical()) in asked}
+        checks = _Checks()
+        for check in sorted(self._chosen_checks(), key=text_of):
+            for name in asked.get(text_of(check), ()):
+                checks.add(host_of(project, check), check, name)
+        return made, checks
+
+    def _chosen_checks(self) -> list[AssetCheckKey]:
+        return [one for one in self._chosen if isinstance(one, AssetCheckKey)]
+
+    def _asked(self, tick: Tick) -> dict[str, list[str]]:
+        """The partitions that an evaluation asks for, by asset or check."""
         return {
-            key: [WHOLE if name is None else name for name in self._conditions.keys(found, bits)]
-            for key in self._desk.project.order
-            if (found := key.canonical()) and (bits := tick.requested.get(found, 0))
+            name: [WHOLE if key is None else key for key in self._keys(name, bits)]
+            for name, bits in tick.requested.items()
         }
+
+    def _keys(self, name: str, bits: int) -> list[str | None]:
+        return self._conditions.keys(name.partition(":")[0], bits)
+
+
+class _Checks:
+    """Checks that are asked for, and the partitions that they look at by host."""
+
+    def __init__(self) -> None:
+        self.checks: set[AssetCheckKey] = set()
+        self.partitions: dict[AssetKey, list[str]] = {}
+
+    def add(self, host: AssetKey, check: AssetCheckKey, partition: str) -> None:
+        """Note a partition that a check is to look at."""
+        self.checks.add(check)
+        names = self.partitions.setdefault(host, [])
+        if partition not in names:
+            names.append(partition)
 
 
 def judge(desk: Desk, asked: Judge) -> Judged:

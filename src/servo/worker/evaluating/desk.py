@@ -28,8 +28,10 @@ from servo.projection.cold import ColdRows
 from servo.projection.reader import Reader
 from servo.projection.time_travel import snapshot_at
 from servo.runtime.system import SystemEntropy
+from servo.sdk.checks import AssetCheckKey
 from servo.sdk.context import Logger
 from servo.sdk.jobs import AssetJob
+from servo.sdk.mapping_resolution import Moment
 from servo.sdk.planning import plan_assets, plan_partitions
 from servo.sdk.project import Project
 from servo.sdk.redaction import hidden
@@ -67,6 +69,13 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     log: Logger
     environ: Mapping[str, str]
     instance: Callable[[], Any]
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """The checks that a run is to run, and the assets that are looked at and not made."""
+
+    checks: frozenset[AssetCheckKey]
+    alone: tuple[AssetKey, ...] = ()
 
 
 class Desk:
@@ -136,10 +145,21 @@ class Desk:
         labels: Mapping[str, str],
         *,
         source: SourceRef,
-        now: datetime,
+        moment: Moment,
+        checked: Checked | None = None,
     ) -> AskedRun:
-        """The run that makes these partitions of these assets, under this key."""
-        plan = plan_partitions(self.project, wanted, now=now, dynamic_partitions=self.instance())
+        """The run that makes these partitions of these assets, under this key.
+
+        `checked` are checks to be run besides, and the assets of them that are not made.
+        """
+        plan = plan_partitions(
+            self.project,
+            wanted,
+            checks=None if checked is None else checked.checks,
+            only_checked=() if checked is None else checked.alone,
+            now=moment.now,
+            dynamic_partitions=moment.store,
+        )
         held = self.records
         asked = Wanted(plan=plan, run_key=run_key, tags=labels, source=source)
         requested, planned = run_events(held.store, held.paths, held.salt, asked)

@@ -112,9 +112,10 @@ class EvaluatedMany(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated-ma
 class Judged(msgspec.Struct, frozen=True, kw_only=True, tag="judged", omit_defaults=True):
     """What an evaluation of conditions came to: what to commit, and when to look again.
 
-    It knew the ledger up to `seq`.
+    It knew the ledger up to `seq`. What is larger than a batch has batches that come `first`.
     """
 
+    first: tuple[tuple[AutomationTicked | AutomationEvaluated, ...], ...] = ()
     ticked: tuple[AutomationTicked | AutomationEvaluated, ...] = ()
     runs: tuple[AskedRun, ...] = ()
     next_due: datetime | None = None

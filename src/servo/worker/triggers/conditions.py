@@ -77,9 +77,12 @@ class Conditions:
         _ = self._next.pop(name, None)
         if found.next_due is not None:
             self._next[name] = found.next_due
-        if found.ticked:
-            runs = [event for run in found.runs for event in (run.requested, run.planned)]
-            answer = self._means.commit("automation", (*found.ticked, *runs))
-            if not answer.applied:
-                self._refused.add(name)
-                _ = self._seen.pop(name, None)
+        if found.ticked and not self._commit(found):
+            self._refused.add(name)
+            _ = self._seen.pop(name, None)
+
+    def _commit(self, found: Judged) -> bool:
+        """Commit an evaluation, the runs with what asks for them; whether it was accepted."""
+        runs = [event for run in found.runs for event in (run.requested, run.planned)]
+        batches = (*found.first, (*found.ticked, *runs))
+        return all(self._means.commit("automation", batch).applied for batch in batches)

@@ -15,6 +15,9 @@ class AssetRow(Row, frozen=True, kw_only=True):
 
     `wiped_seq` is the seq that last wiped the whole asset. The rows of its partitions stay as they
     are, however many: each that was last changed before counts as wiped (`state.derived`).
+
+    `data_changed_seq` is the seq that last made or observed data of another version than before, or
+    of none. For an asset with partitions each has its own.
     """
 
     asset_key: str
@@ -31,6 +34,7 @@ class AssetRow(Row, frozen=True, kw_only=True):
     kinds: tuple[str, ...] = ()
     freshness_policy: str = ""
     automation_condition: str = ""
+    check_conditions: dict[str, str] = {}
     retention_versions: int | None = None
     retention_age_ms: int | None = None
     partition_mappings: dict[str, str] = {}
@@ -49,6 +53,7 @@ class AssetRow(Row, frozen=True, kw_only=True):
     last_gating_decision: Gate | None = None
     latest_floor: int = 0
     wiped_seq: int = 0
+    data_changed_seq: int = 0
 
 
 class PartitionStatusRow(Row, frozen=True, kw_only=True):
@@ -70,12 +75,28 @@ class PartitionStatusRow(Row, frozen=True, kw_only=True):
     stale_reason_code: str | None = None
     partition_values: dict[str, str] = {}
     latest_floor: int = 0
+    last_observed_at: datetime | None = None
+    data_changed_seq: int = 0
 
 
 class DynamicPartitionRow(Row, frozen=True, kw_only=True):
+    """A key of a set. `number` is its own for ever: no other key of the set has it, had it or will.
+
+    A key that is removed and added again is another partition, with another number. 0 is one that
+    was published before keys had numbers.
+    """
+
     set_name: str
     partition_key: str
     added_at: datetime
+    number: int = 0
+
+
+class PartitionSetRow(Row, frozen=True, kw_only=True):
+    """A dynamic set of partitions; `numbered` is the last number that one of its keys was given."""
+
+    set_name: str
+    numbered: int = 0
 
 
 class MaterializationRow(Row, frozen=True, kw_only=True):
