@@ -182,13 +182,18 @@ def _groups_with(metadata: Any, column: str, value: str) -> tuple[list[int], boo
     alone = True
     for group in range(metadata.num_row_groups):
         known: Any = metadata.row_group(group).column(place).statistics
-        if known is None or not known.has_min_max:
+        low, high = _ends_of(known)
+        if low is None or high is None or low <= value <= high:
             found.append(group)
-            alone = False
-        elif known.min <= value <= known.max:
-            found.append(group)
-            alone = alone and known.min == value == known.max
+            alone = alone and low == value == high
     return found, alone
+
+
+def _ends_of(statistics: Any) -> tuple[str | None, str | None]:
+    """The least and the greatest value of a group; small files do not say."""
+    if statistics is None or not statistics.has_min_max:
+        return None, None
+    return statistics.min, statistics.max
 
 
 @contextmanager
