@@ -235,9 +235,12 @@ class Simulation:
         bound = self.kernel.ms + QUIET_BOUND_MS
         quiet = 0
         while self.kernel.ms < bound and quiet < QUIET_FOR_S:
+            known = len(self.oracle.slots)
             self.kernel.run_until(self.kernel.ms + 1000)
             busy = self.oracle.unfinished() or self._missing() or self._at_work()
-            quiet = 0 if busy else quiet + 1
+            # What triggers have just caused may be the cause of more.
+            caused = self.swarm.triggers is not None and len(self.oracle.slots) > known
+            quiet = 0 if busy or caused else quiet + 1
 
     def _at_work(self) -> list[str]:
         """Scripts that have not come to their end."""

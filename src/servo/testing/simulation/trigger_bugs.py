@@ -22,8 +22,8 @@ from servo.worker.condition_news import News
 from servo.worker.evaluating.history import Place
 from servo.worker.evaluating.messages import Ticks
 from servo.worker.triggers import schedules as schedule_host
+from servo.worker.triggers.host import Means
 from servo.worker.triggers.schedules import Schedules, ticked
-from servo.worker.triggers.sensors import Sensors
 
 WORLD = "triggers"
 
@@ -84,12 +84,16 @@ _due = schedule_host.due
 # --- sensors --------------------------------------------------------------------------------------
 
 
-def _cursor_then_runs(self: Sensors, name: str, events: Any) -> Any:
+def _cursor_then_runs(self: Means, name: str, events: Any) -> Any:
     """An evaluation moves the cursor, and then its runs are asked for."""
-    sent = self._means.submit(name, events[:1])
-    if events[1:] and sent.result(30).applied:
-        return self._means.submit(name, events[1:])
-    return sent
+    if name != "look":
+        return _send(self, name, events)
+    head, *rest = events
+    sent = _send(self, name, [head])
+    return _send(self, name, rest) if rest and sent.applied else sent
+
+
+_send = Means.send
 
 
 def _any_version(event: Any, row: Any, ctx: Any) -> None:
@@ -187,7 +191,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         ),
         "cursor_then_runs": Bug(
             what="a cursor is moved before the runs for what it has passed are durable",
-            plant=swap((Sensors, "_send", _cursor_then_runs)),
+            plant=swap((Means, "send", _cursor_then_runs)),
             seed=0,
             world=WORLD,
         ),

@@ -16,7 +16,9 @@ from servo.worker.evaluating.messages import Evaluated, Judge, Judged
 from servo.worker.triggers.host import Means
 
 JUDGE_SECONDS = 300.0
-AGAIN_AFTER_ERROR = timedelta(seconds=30)
+AGAIN_AFTER = timedelta(seconds=1)
+"""So long after an error it is tried again, and twice as long after every further one."""
+LONGEST_PAUSE = timedelta(seconds=30)
 
 
 class Conditions:
@@ -28,6 +30,7 @@ class Conditions:
         self._next: dict[str, datetime] = {}
         self._earliest: dict[str, datetime] = {}
         self._refused: set[str] = set()
+        self._errors: dict[str, int] = {}
 
     def look(self, state: State, now: datetime) -> bool:
         """Begin the evaluations that are due."""
@@ -70,8 +73,10 @@ class Conditions:
         if not isinstance(found, Judged) or found.error:
             error = found.error if isinstance(found, Judged | Evaluated) else "no answer"
             self._means.say(f"conditions of {name}: {error}")
-            self._earliest[name] = now + AGAIN_AFTER_ERROR
+            errors = self._errors[name] = self._errors.get(name, 0) + 1
+            self._earliest[name] = now + min(AGAIN_AFTER * 2 ** min(errors - 1, 8), LONGEST_PAUSE)
             return
+        _ = self._errors.pop(name, None)
         self._refused.discard(name)
         self._seen[name] = seq
         _ = self._next.pop(name, None)
