@@ -153,7 +153,7 @@ def preview(*, target: Target, name: str, count: int, json_: bool) -> None:
 def pause(*, target: Target, name: str) -> None:
     """Pause the schedule NAME. What it misses meanwhile is recorded, and not made up for."""
     row = Reader(target.store, target.paths).read(lambda found: _one(found, target, name))
-    refuse_paused(name, paused=row.state.status is ScheduleStatus.PAUSED)
+    refuse_paused(f"schedule {name}", paused=row.state.status is ScheduleStatus.PAUSED)
     leave(target, "schedule", SchedulePaused(schedule_id=name, changed_by="servo schedule pause"))
     tell_left(name, "paused")
 
@@ -165,7 +165,7 @@ def pause(*, target: Target, name: str) -> None:
 def resume(*, target: Target, name: str, catchup: bool) -> None:
     """Resume the schedule NAME. What was missed while it was paused is recorded as skipped."""
     row = Reader(target.store, target.paths).read(lambda found: _one(found, target, name))
-    refuse_active(name, active=row.state.status is not ScheduleStatus.PAUSED)
+    refuse_active(f"schedule {name}", active=row.state.status is not ScheduleStatus.PAUSED)
     missed = missed_while_paused(row.definition, row.state, target.clock.now())
     event = ScheduleResumed(schedule_id=name, catchup=catchup, changed_by="servo schedule resume")
     if missed is not None and not catchup:

@@ -147,7 +147,7 @@ def history(*, target: Target, name: str, page: Page, json_: bool) -> None:
 def pause(*, target: Target, name: str) -> None:
     """Pause the sensor NAME. Messages for it wait until it is resumed."""
     row = _read(target, name)
-    refuse_paused(name, paused=row.state.status is SensorStatus.PAUSED)
+    refuse_paused(f"sensor {name}", paused=row.state.status is SensorStatus.PAUSED)
     leave(target, "sensor", SensorPaused(sensor_id=name, changed_by="servo sensor pause"))
     tell_left(name, "paused")
 
@@ -158,7 +158,7 @@ def pause(*, target: Target, name: str) -> None:
 def resume(*, target: Target, name: str) -> None:
     """Resume the sensor NAME: it goes on from its cursor, and its failures are forgiven."""
     row = _read(target, name)
-    refuse_active(name, active=row.state.status is SensorStatus.ACTIVE)
+    refuse_active(f"sensor {name}", active=row.state.status is SensorStatus.ACTIVE)
     leave(target, "sensor", SensorResumed(sensor_id=name, changed_by="servo sensor resume"))
     tell_left(name, "resumed")
 
