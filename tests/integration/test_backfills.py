@@ -390,3 +390,10 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
     assert "is not over" in early.stderr
     shown = json.loads(servo(tmp_path, "backfill", "list", "--json").stdout)
     assert [row["state"] for row in shown] == ["RUNNING"]
+
+
+def test_a_preview_writes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "code.py").write_text(TWO)
+    done = servo(tmp_path, "backfill", "preview", "code.py", "--all")
+    assert (done.returncode, done.stdout != "") == (0, True), done.stderr
+    assert not (tmp_path / ".servo").exists()

@@ -1,7 +1,7 @@
 """Backfills, their chunks and what is known of partitions, as published."""
 
 from servo.cli.output import plural
-from servo.cli.workspace import Target
+from servo.cli.workspace import Where
 from servo.core.partitions import PartitionKey
 from servo.core.state.rows.automation import BackfillRow
 from servo.errors import Conflict, Invalid, NotFound
@@ -44,9 +44,10 @@ def shown_key(typed: str) -> str:
         return typed
 
 
-def now_in(target: Target) -> Snapshot | None:
+def now_in(where: Where) -> Snapshot | None:
     """How a workspace stands to the last entry; None if nothing was ever written there."""
     try:
+        target = where.open()
         return snapshot_at(target.store, target.paths, NOW)
     except NotFound:
         return None

@@ -7,37 +7,40 @@ from typing import Any
 import click
 
 from servo.cli.backfill_display import (
-    exit_code_of,
-    follow,
-    tell_backfill,
     tell_details,
     tell_list,
     tell_outline,
 )
 from servo.cli.backfill_rows import (
-    backfill_named,
     find_backfill,
     newest_backfills,
     now_in,
     shown_key,
 )
+from servo.cli.backfill_steps import (
+    begin,
+    by_whom,
+    change,
+    follow_here,
+    present,
+    target_of,
+    tell_end,
+    watch,
+)
 from servo.cli.code import as_dagster_option, code_or_selection
 from servo.cli.commands.materialize import CODE_LABEL, read_tags, with_workers
 from servo.cli.completing import backfill_ids
-from servo.cli.hosts import Code, Host, open_host, read_code, who_works_in
+from servo.cli.hosts import Code, open_host, read_code, who_works_in
 from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, plural
 from servo.cli.partitions import Dynamic
-from servo.cli.telling import deploy_now, tell_workspace
+from servo.cli.telling import deploy_now
 from servo.cli.workspace import Command, Target, Where, at_a_workspace, of_a_workspace
-from servo.core.events.backfills import BackfillCreated, BackfillState, BackfillStateChanged
+from servo.core.events.backfills import BackfillState
 from servo.core.keys import AssetKey
-from servo.core.state.rows.automation import BackfillRow
-from servo.errors import Conflict, NotFound, Unavailable
-from servo.ledger.paths import Paths
+from servo.errors import Conflict, NotFound
 from servo.projection.lookup import Page
 from servo.projection.reader import Reader, Snapshot
-from servo.runtime.deployment import open_world
 from servo.runtime.system import SystemClock, SystemEntropy
 from servo.sdk.backfills import Backfilled
 from servo.sdk.mapping_resolution import Moment
@@ -56,7 +59,6 @@ from servo.worker.backfilling import (
     standing,
 )
 from servo.worker.chunks import frozen_partitions
-from servo.worker.guest import Guest
 
 _wait = click.option("--wait", "wait_", is_flag=True, help="Wait until it is over.")
 _id = click.argument("backfill_id", shell_complete=backfill_ids)
@@ -135,9 +137,9 @@ def create(  # noqa: PLR0913 - the options of the command
     if not outlined.typed:
         emit_json(None) if json_ else console().print(f"nothing is {asked.choice.which}")
         return 0
-    target = _target(where)
+    target = target_of(where)
     event = created(target.store, target.paths, asked, outlined)
-    return _begin(event, found, where, workers, wait_=wait_, json_=json_)
+    return begin(event, found, where, workers, wait_=wait_, json_=json_)
 
 
 @backfill.command("preview", short_help="What a backfill would do.")
@@ -209,7 +211,7 @@ def show(*, target: Target, backfill_id: str, partitions: bool, json_: bool) -> 
 @at_a_workspace
 def pause(*, where: Where, backfill_id: str) -> None:
     """Begin no more runs of a backfill; those under way end, with all of their partitions."""
-    row = _change(where, backfill_id, BackfillState.PAUSED)
+    row = change(where, backfill_id, BackfillState.PAUSED)
     under_way = ""
     if row.active_chunks:
         most = min(row.active_chunks * row.chunk_size, row.total_partitions)
@@ -223,8 +225,8 @@ def pause(*, where: Where, backfill_id: str) -> None:
 @at_a_workspace
 def resume(*, where: Where, backfill_id: str) -> None:
     """Go on with a backfill that was paused."""
-    row = _change(where, backfill_id, BackfillState.RUNNING)
-    console().print(f"{row.backfill_id} goes on{_by_whom(where, row.backfill_id)}")
+    row = change(where, backfill_id, BackfillState.RUNNING)
+    console().print(f"{row.backfill_id} goes on{by_whom(where, row.backfill_id)}")
 
 
 @backfill.command("cancel", short_help="Stop it.")
@@ -232,7 +234,7 @@ def resume(*, where: Where, backfill_id: str) -> None:
 @at_a_workspace
 def cancel(*, where: Where, backfill_id: str) -> None:
     """Stop a backfill: nothing of it starts any more, and its runs are cancelled."""
-    row = _change(where, backfill_id, BackfillState.CANCELLING)
+    row = change(where, backfill_id, BackfillState.CANCELLING)
     console().print(f"{row.backfill_id} is {row.state.value.lower()}")
 
 
@@ -258,7 +260,7 @@ def retry_failed(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Make the partitions of a backfill that failed in a new backfill, and no others."""
     target = where.open()
-    found = find_backfill(_now(target), backfill_id)
+    found = find_backfill(present(where), backfill_id)
     if found.row.finished_at is None:
         raise Conflict(
             f"{found.row.backfill_id} is not over", remedy="wait for it, or cancel it first"
@@ -266,7 +268,7 @@ def retry_failed(  # noqa: PLR0913 - the options of the command
     named = request_id or SystemEntropy().token_bytes(12).hex()
     event = again(target.store, target.paths, found.row, found.failed(), named)
     code_found = _code(code or found.row.labels.get(CODE_LABEL), as_dagster) if wait_ else None
-    return _begin(event, code_found, where, workers, wait_=wait_, json_=json_)
+    return begin(event, code_found, where, workers, wait_=wait_, json_=json_)
 
 
 @backfill.command("wait", short_help="Wait until it is over.")
@@ -287,12 +289,12 @@ def wait(
 ) -> int:
     """Wait until a backfill is over. If nobody leads the workspace, this process does the work."""
     target = where.open()
-    row = find_backfill(_now(target), backfill_id).row
+    row = find_backfill(present(where), backfill_id).row
     if row.finished_at is None and who_works_in(target) is None:
         found = _code(code or row.labels.get(CODE_LABEL), as_dagster)
         with open_host(found, where, workers, backfills=True) as host:
-            return _tell(_follow(host, row.backfill_id, json_=json_), json_=json_)
-    return _tell(_watch(target, row.backfill_id, json_=json_), json_=json_)
+            return tell_end(follow_here(host, row.backfill_id, json_=json_), json_=json_)
+    return tell_end(watch(where, row.backfill_id, json_=json_), json_=json_)
 
 
 # --- what was asked for ---------------------------------------------------------------------------
@@ -332,7 +334,7 @@ def _chosen(project: Project, select: Sequence[str]) -> list[AssetKey]:
 
 
 def _outline(project: Project, keys: list[AssetKey], asked: Asked, where: Where) -> Outline:
-    snapshot = now_in(_target(where))
+    snapshot = now_in(where)
     now = SystemClock().now()
     backfilled = Backfilled(project, keys, Moment(now, Dynamic(where)))
     return outline(backfilled, asked, standing(snapshot, now, backfilled))
@@ -345,140 +347,3 @@ def _code(given: str | None, as_dagster: bool) -> Code:
 
 def _builtins(value: Outline) -> dict[str, Any]:
     return {name: getattr(value, name) for name in value.__struct_fields__}
-
-
-# --- having it done -------------------------------------------------------------------------------
-
-
-def _begin(
-    event: BackfillCreated,
-    code: Code | None,
-    where: Where,
-    workers: int,
-    *,
-    wait_: bool,
-    json_: bool,
-) -> int:
-    """Have a backfill begin, and perhaps wait for its end."""
-    name = event.backfill_id
-    if not wait_ or code is None:
-        _refuse_other(where, event)
-        tell_workspace(where, "backfill", event, lambda found: _there(found, name))
-        if json_:
-            emit_json({"backfill_id": name, "partitions": event.total_partitions})
-        else:
-            chunks = plural(-(-event.total_partitions // event.chunk_size), "run")
-            told = f"{name}: {plural(event.total_partitions, 'partition')} in {chunks}"
-            console().print(f"{told}{_by_whom(where, name)}")
-        return 0
-    with open_host(code, where, workers, backfills=True) as host:
-        _refuse_other(where, event)
-        if isinstance(host, Guest):
-            tell_workspace(where, "backfill", event, lambda found: _there(found, name))
-        else:
-            host.tell(event)
-        return _tell(_follow(host, name, json_=json_), json_=json_)
-
-
-def _refuse_other(where: Where, event: BackfillCreated) -> None:
-    """`Conflict` if the id of the request was used for something else."""
-    snapshot = now_in(_target(where))
-    row = None if snapshot is None else backfill_named(snapshot, event.backfill_id)
-    if row is not None and row.request_fingerprint != event.request_fingerprint:
-        raise Conflict(
-            f"the request {event.client_request_id!r} has made {row.backfill_id}, "
-            "and asked for something else",
-            remedy="use another --request-id, or none",
-        )
-
-
-def _there(snapshot: Snapshot, name: str) -> bool:
-    return backfill_named(snapshot, name) is not None
-
-
-def _by_whom(where: Where, name: str) -> str:
-    target = where.open()
-    if who_works_in(target) is not None:
-        return f"; follow it with `servo backfill wait {name}`"
-    return f"; nobody is at work here: `servo backfill wait {name}` or `servo dev` does it"
-
-
-def _follow(host: Host, name: str, *, json_: bool) -> Backfill:
-    try:
-        return follow(lambda: host.backfill(name), host.check, shown=not json_)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"{host.interrupt()}, or `servo backfill wait {name}` for this backfill alone"
-        ) from None
-
-
-def _watch(target: Target, name: str, *, json_: bool) -> Backfill:
-    """Follow a backfill that another process works at."""
-    reader = Reader(target.store, target.paths)
-
-    def check() -> None:
-        if who_works_in(target) is None:
-            row = find_backfill(_now(target), name).row
-            if row.finished_at is None:
-                raise Unavailable(
-                    "the process that did the work has ended",
-                    remedy=f"`servo backfill wait {name}` goes on with it",
-                )
-
-    try:
-        return follow(lambda: reader.read(lambda s: find_backfill(s, name)), check, shown=not json_)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"interrupted; {name} goes on: `servo backfill pause {name}` or `cancel` stops it"
-        ) from None
-
-
-def _tell(found: Backfill, *, json_: bool) -> int:
-    if json_:
-        failed = [shown_key(key) for key in found.failed()]
-        emit_json({"backfill": found.row, "failed": failed})
-    else:
-        tell_backfill(found)
-    return exit_code_of(found.row)
-
-
-def _change(where: Where, name: str, to: BackfillState) -> BackfillRow:
-    """Have a backfill paused, resumed or cancelled; how it stands then."""
-    target = where.open()
-    row = find_backfill(_now(target), name).row
-    _check_change(row, to)
-    event = BackfillStateChanged(
-        backfill_id=row.backfill_id,
-        to_state=to,
-        expected_state_version=row.state_version,
-        changed_by="servo backfill",
-    )
-
-    def done(snapshot: Snapshot) -> bool:
-        return find_backfill(snapshot, row.backfill_id).row.state_version > row.state_version
-
-    tell_workspace(where, "backfill", event, done)
-    return find_backfill(_now(target), row.backfill_id).row
-
-
-def _check_change(row: BackfillRow, to: BackfillState) -> None:
-    wrong = {
-        BackfillState.PAUSED: row.state is not BackfillState.RUNNING,
-        BackfillState.RUNNING: row.state is not BackfillState.PAUSED,
-        BackfillState.CANCELLING: row.state not in (BackfillState.RUNNING, BackfillState.PAUSED),
-    }
-    if wrong[to]:
-        raise Conflict(f"{row.backfill_id} is {row.state.value}", remedy="leave it as it is")
-
-
-def _target(where: Where) -> Target:
-    """The workspace, which need not exist yet."""
-    world, paths = open_world(where.url), Paths(where.tenant, where.workspace)
-    return Target(url=where.url, store=world.store, paths=paths, clock=world.clock)
-
-
-def _now(target: Target) -> Snapshot:
-    snapshot = now_in(target)
-    if snapshot is None:
-        raise NotFound("nothing was ever made here", remedy="name the workspace with --store")
-    return snapshot
