@@ -23,7 +23,7 @@ from servo import (
 from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Batch
 from servo.core.events.runs import ScheduleSource
-from servo.errors import Invalid, NotFound
+from servo.errors import Invalid, NotFound, Unavailable
 from servo.ledger.paths import Paths
 from servo.sdk.project import Project
 from servo.sdk.triggers import declared
@@ -241,3 +241,24 @@ def test_a_target_that_is_not_there_is_refused() -> None:
 def test_what_is_no_schedule_is_refused() -> None:
     with pytest.raises(Invalid, match="is no schedule"):
         _ = Definitions([orders], schedules=["nightly"]).project()
+
+
+def test_a_store_that_cannot_be_reached_is_no_failure_of_the_schedule(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def away(*_: Any) -> None:
+        raise Unavailable("the plan was not stored", remedy="retry", may_have_applied=False)
+
+    monkeypatch.setattr(Desk, "run", away)
+    found = evaluated(plain())
+    assert (found.unasked, found.error) == (True, "the plan was not stored; retry")
+
+
+def test_what_user_code_cannot_reach_is_its_own_failure() -> None:
+    @schedule(cron_schedule="0 6 * * *", target="*", name="s")
+    def asks_elsewhere(context: Any) -> None:
+        del context
+        raise Unavailable("nobody answers", remedy="retry", may_have_applied=False)
+
+    found = evaluated(asks_elsewhere)
+    assert (found.unasked, found.error) == (False, "nobody answers; retry")

@@ -202,6 +202,23 @@ def test_one_tick_that_is_not_answered_keeps_no_other_waiting(host: Host) -> Non
     assert message == "it took longer than 60 s to answer and was stopped"
 
 
+def test_a_store_that_cannot_be_reached_fails_no_tick(host: Host) -> None:
+    reached = False
+
+    def not_for_b(tick: Tick) -> Evaluated:
+        if tick.schedule_id == "b" and not reached:
+            return Evaluated(error="the store cannot be reached", unasked=True)
+        return Evaluated(skipped="nothing to do")
+
+    host.define("a", "b", "c")
+    host.office.say = not_for_b
+    host.look(minutes=1)
+    assert [len(host.ticks(name)) for name in "abc"] == [1, 0, 1]
+    reached = True
+    host.look(seconds=AGAIN_AFTER + 1)
+    assert [len(host.ticks(name)) for name in "abc"] == [1, 1, 1]
+
+
 def test_a_schedule_of_a_zone_that_is_not_known_here_keeps_no_other_waiting(host: Host) -> None:
     host.define("a", "lost")
     state = host.service.engine.state  # written where the zone was known

@@ -90,7 +90,8 @@ class Evaluated(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated", omit
 
     `dynamic` are partitions that come and go, `reported` what the sensor says of assets.
     `more` is set by a sensor that has seen more than it was told of, and is to be asked at once.
-    `unasked` is set if there was nobody to ask: the code cannot be imported.
+    `unasked` is set if there was nobody to ask, because the code cannot be imported, or if the
+    store could not be reached: it is no failure of what was to be evaluated.
     """
 
     runs: tuple[AskedRun, ...] = ()

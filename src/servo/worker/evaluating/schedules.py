@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from servo.core.events.runs import ScheduleSource
+from servo.errors import Unavailable
 from servo.sdk.run_requests import RunRequest, SensorResult
 from servo.sdk.schedules import ScheduleDefinition, ScheduleEvaluationContext
 from servo.sdk.triggers import find_schedule
@@ -28,8 +29,14 @@ def evaluate_tick(desk: Desk, asked: Tick) -> Evaluated:
     """The runs of a tick, why there are none, or what went wrong."""
     try:
         schedule = find_schedule(desk.project, asked.schedule_id)
-        return _requested(desk, schedule, asked, _answer(desk, schedule, asked))
+        found = _answer(desk, schedule, asked)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - user code has run
+        return Evaluated(error=told(error))
+    try:
+        return _requested(desk, schedule, asked, found)
+    except Unavailable as error:
+        return Evaluated(error=told(error), unasked=True)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - mappings of users have run
         return Evaluated(error=told(error))
 
 

@@ -8,7 +8,7 @@ wait for the next look. Those that no user code decides about are evaluated many
 each schedule, by processes apart from those that user code may hold.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -118,8 +118,8 @@ class Schedules:
     def _ask(self, means: Means, question: Tick | Ticks) -> Any:
         """An answer. While the code cannot be imported there is none, and ticks stay due."""
         answer = means.office.ask(question, EVALUATE_SECONDS)
-        if isinstance(answer, Evaluated) and answer.unasked:
-            raise Unavailable(answer.error, remedy="the ticks stay due and are tried again")
+        if isinstance(answer, Evaluated):
+            _check_asked([answer])
         return answer
 
     def _pass_over(self, seen: Seen, now: datetime) -> list[DueTick]:
@@ -135,9 +135,13 @@ class Schedules:
     def _commit(self, evaluated: Sequence[tuple[DueTick, Evaluated]]) -> set[str]:
         """Commit ticks of different schedules; those that somebody else has moved meanwhile."""
         sent = [
-            (tick, self._means.send("tick", ticked(tick, answer))) for tick, answer in evaluated
+            (tick, self._means.send("tick", ticked(tick, answer)))
+            for tick, answer in evaluated
+            if not answer.unasked
         ]
-        return {tick.schedule_id for tick, batch in sent if not self._is_recorded(tick, batch)}
+        moved = {tick.schedule_id for tick, batch in sent if not self._is_recorded(tick, batch)}
+        _check_asked([answer for _, answer in evaluated])
+        return moved
 
     def _is_recorded(self, tick: DueTick, batch: Sent) -> bool:
         """Whether a tick is on record, if a run of it cannot be then without; or it is over."""
@@ -147,6 +151,13 @@ class Schedules:
             return False
         failed = ticked(tick, Evaluated(error=refused))
         return self._means.commit("tick-refused", failed).applied
+
+
+def _check_asked(answers: Iterable[Evaluated]) -> None:
+    """`Unavailable` if one is none: nothing is recorded of its tick."""
+    for answer in answers:
+        if answer.unasked:
+            raise Unavailable(answer.error, remedy="the ticks stay due and are tried again")
 
 
 def ticked(tick: DueTick, answer: Evaluated, *, manual: str = "") -> list[Event]:
