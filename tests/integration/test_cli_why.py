@@ -4,12 +4,11 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from textwrap import dedent
-from threading import Event
 from typing import Any, NamedTuple
 
 import pytest
@@ -34,6 +33,7 @@ from servo.sdk.triggers import declared
 from servo.storage.from_url import store_from_url
 from servo.testing.builders import task_key
 from servo.testing.command_line import servo
+from servo.testing.eventually import eventually
 from servo.testing.workspaces import StoredStory
 from servo.worker.loader import load_project
 from servo.worker.session import Session, setting_for
@@ -112,16 +112,6 @@ def found(folder: Path, *arguments: str) -> dict[str, Any]:
     said = told(folder, *arguments, "--json")
     assert said.code == 0, said.err
     return json.loads(said.out)
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    pause, clock = Event(), SystemClock()
-    until = clock.monotonic() + LIMIT
-    while clock.monotonic() < until:
-        if holds():
-            return
-        pause.wait(0.05)
-    raise AssertionError("it never came to hold")
 
 
 # --- what ran -------------------------------------------------------------------------------------

@@ -1,20 +1,19 @@
 """Priorities, pools and quotas, from what people type to what runs."""
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
-from threading import Event
 
 import pytest
 
 from servo.cli.main import run as servo
 from servo.core.keys import AssetKey
 from servo.core.state.rows.execution import RunRow
-from servo.runtime.system import SystemClock
 from servo.sdk.planning import plan_assets
 from servo.sdk.triggers import declared
+from servo.testing.eventually import eventually
 from servo.worker.loader import load_project
 from servo.worker.session import Session, setting_for
 
@@ -54,16 +53,6 @@ class Project:
     def told(self, name: str) -> list[int]:
         path = self.folder / name
         return [int(line) for line in path.read_text().split()] if path.exists() else []
-
-
-def eventually(holds: Callable[[], object], seconds: float = 20) -> None:
-    pause, clock = Event(), SystemClock()
-    until = clock.monotonic() + seconds
-    while clock.monotonic() < until:
-        if holds():
-            return
-        pause.wait(0.02)
-    raise AssertionError("it never came to hold")
 
 
 POOLED = """

@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -25,6 +25,7 @@ from servo.runtime.service import World
 from servo.runtime.system import SystemClock
 from servo.sdk.planning import plan_assets
 from servo.sdk.triggers import declared
+from servo.testing.eventually import eventually
 from servo.worker.loader import load_project
 from servo.worker.registry import at_work, registry_folder
 from servo.worker.session import Session, setting_for
@@ -81,16 +82,6 @@ class Project:
 
 def task(session: Session, run: str, name: str) -> TaskRow:
     return session.service.engine.state.tasks.rows[run, f"{name}:materialize"]
-
-
-def eventually(holds: Callable[[], object], seconds: float = 20) -> None:
-    pause, clock = Event(), SystemClock()
-    until = clock.monotonic() + seconds
-    while clock.monotonic() < until:
-        if holds():
-            return
-        pause.wait(0.02)
-    raise AssertionError("it never came to hold")
 
 
 def lives(pid: int) -> bool:

@@ -2,20 +2,19 @@
 
 import os
 import signal
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
-from threading import Event
 
 import pytest
 
 from servo.core.keys import AssetKey
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TaskState
-from servo.runtime.system import SystemClock
 from servo.sdk.planning import plan_assets
 from servo.sdk.triggers import declared
+from servo.testing.eventually import eventually
 from servo.worker.loader import load_project
 from servo.worker.outputs import OutputStore
 from servo.worker.session import Session, setting_for
@@ -81,16 +80,6 @@ class Project:
     def value(self, session: Session, name: str) -> object:
         row = session.service.engine.state.assets.rows[name]
         return OutputStore(session.store, session.paths).load(row.last_output_uri)
-
-
-def eventually(holds: Callable[[], object], seconds: float = 20) -> None:
-    pause, clock = Event(), SystemClock()
-    until = clock.monotonic() + seconds
-    while clock.monotonic() < until:
-        if holds():
-            return
-        pause.wait(0.02)
-    raise AssertionError("it never came to hold")
 
 
 ROUGH = """

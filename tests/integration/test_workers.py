@@ -4,7 +4,6 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
-from threading import Event
 
 import pytest
 
@@ -13,6 +12,7 @@ from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.errors import Conflict, Invalid
 from servo.sdk.planning import plan_assets
 from servo.sdk.triggers import declared
+from servo.testing.eventually import eventually
 from servo.worker.loader import load_project
 from servo.worker.session import Session, setting_for
 
@@ -177,15 +177,6 @@ SLEEPER = """
     def beside():
         return 1
 """
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    pause = Event()
-    for _ in range(1000):
-        if holds():
-            return
-        pause.wait(0.02)
-    raise AssertionError("it never came to hold")
 
 
 def test_a_cancelled_run_interrupts_what_runs_and_it_can_clean_up(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ CRONS = (
 MARCH = datetime(2024, 3, 20, tzinfo=UTC)
 INSTANTS = st.datetimes(
     datetime(1970, 1, 1),  # noqa: DTZ001 - the strategy asks for it without a zone
-    datetime(2040, 1, 1),  # noqa: DTZ001
+    datetime(2040, 1, 1),  # noqa: DTZ001 - local to its zone
     timezones=st.just(UTC),
 ).map(lambda at: at.replace(microsecond=0))
 

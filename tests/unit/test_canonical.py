@@ -205,5 +205,5 @@ def test_msgspec_still_omits_by_identity_which_is_why_interning_exists() -> None
 
 
 def test_interning_leaves_alone_what_only_python_calls_equal() -> None:
-    value = Sparse(flag=1)  # pyright: ignore[reportArgumentType]
+    value = Sparse(flag=1)  # pyright: ignore[reportArgumentType] - it is wrong
     assert canonical_str(value) == '{"flag":1}'

@@ -74,7 +74,7 @@ class ScriptedServer:
             secret_access_key=SECRET,
             timeout=timedelta(seconds=5),
         )
-        given.update(options)  # pyright: ignore[reportCallIssue, reportArgumentType]
+        given.update(options)  # pyright: ignore[reportCallIssue, reportArgumentType] - options by name
         return S3Store("bucket", "pre", clock=FixedClock(), **given)
 
     def close(self) -> None:

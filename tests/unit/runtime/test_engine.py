@@ -84,7 +84,7 @@ def new_store() -> MoodyStore:
 
 def request(run_id: str = "run_1", **fields: object) -> RunRequested:
     values = {"run_key": f"key-{run_id}", "request_fingerprint": "fp", **fields}
-    return RunRequested(run_id=run_id, **values)  # pyright: ignore[reportArgumentType]
+    return RunRequested(run_id=run_id, **values)  # pyright: ignore[reportArgumentType] - fields by name
 
 
 def plan(run_id: str = "run_1", **dag: tuple[str, ...]) -> PlanCreated:
@@ -512,7 +512,7 @@ def test_ids_inside_other_values_are_checked_too() -> None:
             run_id="r", fingerprint="f", segments=(PlanSegment(digest="no such", count=1),)
         ),
         TaskFinished(
-            **row,  # pyright: ignore[reportArgumentType]
+            **row,  # pyright: ignore[reportArgumentType] - fields by name
             outcome=TaskOutcome.SUCCEEDED,
             output=Output(materialization_id="..\\x"),
         ),

@@ -361,7 +361,7 @@ def test_a_changed_copy_is_what_gets_resolved() -> None:
 
 def test_a_variable_is_a_text_of_its_name_and_survives_copies() -> None:
     for variable in (EnvVar("A"), EnvVar.int("A")):
-        for other in (copy.deepcopy(variable), pickle.loads(pickle.dumps(variable))):  # noqa: S301
+        for other in (copy.deepcopy(variable), pickle.loads(pickle.dumps(variable))):  # noqa: S301 - our own
             assert (repr(other), str(other), f"{other}") == (repr(variable),) * 3
             assert other.env_var_name == "A"
 

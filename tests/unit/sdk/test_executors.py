@@ -61,7 +61,7 @@ def test_a_limit_that_is_none_is_refused(most: Any) -> None:
 
 def test_a_configuration_that_is_none_is_refused() -> None:
     with pytest.raises(Invalid, match=r"configured with 4; use configured\(\{"):
-        multiprocess_executor.configured(4)  # pyright: ignore[reportArgumentType]
+        multiprocess_executor.configured(4)  # pyright: ignore[reportArgumentType] - it is wrong
 
 
 def test_other_executors_are_refused_by_name() -> None:

@@ -170,7 +170,7 @@ def test_a_selection_is_a_value() -> None:
     assert built != A.groups("in") | A.assets("a").upstream(3)
     assert repr(A.groups("in")) == "AssetSelection(query=Group(name='in', include_sources=False))"
     with pytest.raises(AttributeError):
-        built.query = A.all().query  # pyright: ignore[reportAttributeAccessIssue]
+        built.query = A.all().query  # pyright: ignore[reportAttributeAccessIssue] - it is frozen
 
 
 def test_chains_of_one_operator_are_flat_whatever_their_parentheses() -> None:

@@ -23,7 +23,7 @@ def elsewhere(call: Callable[[], Any]) -> Any:
     def work() -> None:
         try:
             kept.append(call())
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:  # noqa: BLE001 - whatever it is
             kept.append(error)
 
     thread = threading.Thread(target=work)

@@ -177,7 +177,7 @@ def test_categories_and_times_have_types_too() -> None:
 
 @pytest.mark.parametrize("name", ["orders", "asset"])
 def test_a_query_says_whether_it_is_good(table: Callable[..., Any], name: str) -> None:
-    check = checks.sql("orders", f"select count(*) = 0 from {name} where amount < 0")  # noqa: S608
+    check = checks.sql("orders", f"select count(*) = 0 from {name} where amount < 0")  # noqa: S608 - our own words
     assert judged(check, table(amount=[1, 2])).passed
     assert not judged(check, table(amount=[1, -2])).passed
 

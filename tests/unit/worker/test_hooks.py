@@ -223,7 +223,7 @@ def test_the_hooks_of_a_job_are_called_for_its_runs() -> None:
         raise AssertionError("not called here")
 
     project = Project([made])
-    project.jobs = {"nightly": Job()}  # pyright: ignore[reportAttributeAccessIssue]
+    project.jobs = {"nightly": Job()}  # pyright: ignore[reportAttributeAccessIssue] - all that is used of it
     hooks = Hooks(project, logging.getLogger("test"), {}, load=str)
     work = Work(
         exec_id="x", run_id="r", task_key="t", asset_key="made", attempt=1, attempt_id="a",
@@ -266,7 +266,7 @@ def test_a_hook_that_is_called_wrongly_says_so() -> None:
     with pytest.raises(Invalid, match=r"needs the resource 'slack'; use build_hook_context"):
         post(build_hook_context())
     with pytest.raises(Invalid, match=r"was called with 3; call it with build_hook_context"):
-        post(3)  # pyright: ignore[reportArgumentType]
+        post(3)  # pyright: ignore[reportArgumentType] - it is wrong
 
 
 def test_what_is_no_hook_is_refused() -> None:

@@ -189,7 +189,7 @@ def test_definitions_that_make_no_sense_are_refused() -> None:
         ({"outs": {"a": AssetOut(key="x", key_prefix="y")}}, "has a key and a key_prefix"),
     ):
         with pytest.raises(Invalid, match=why):
-            multi_asset(**options)(lambda: None)  # pyright: ignore[reportArgumentType]
+            multi_asset(**options)(lambda: None)  # pyright: ignore[reportArgumentType] - it is wrong
 
 
 def test_an_output_may_come_from_a_spec() -> None:

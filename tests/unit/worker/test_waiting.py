@@ -1,7 +1,6 @@
 """Whoever resumes runs hears how they ended, also of those that end before anybody asks."""
 
-from collections.abc import Callable, Sequence
-from threading import Event
+from collections.abc import Sequence
 
 from servo.controllers.dispatch import IdleWorker
 from servo.core.events.envelope import Batch
@@ -15,6 +14,7 @@ from servo.runtime.service import Service, World
 from servo.runtime.system import SystemClock, SystemEntropy
 from servo.runtime.workers import Assignment
 from servo.storage.memory import MemoryStore
+from servo.testing.eventually import eventually
 from servo.worker.waiting import Waiting
 
 PATHS = Paths("acme", "prod")
@@ -57,15 +57,6 @@ def ask(service: Service, run: str) -> None:
         ),
     )
     assert service.commit(Batch(id=f"ask-{run}", events=events)).applied
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    pause = Event()
-    for _ in range(1_000):
-        if holds():
-            return
-        pause.wait(0.01)
-    raise AssertionError("it never came to hold")
 
 
 def test_runs_that_end_before_anybody_asks_were_begun_and_are_told() -> None:

@@ -14,9 +14,8 @@ from servo.core.events.runs import AutomationSource, RunRequested
 from servo.core.events.sensors import SensorResumed
 from servo.core.freshness import FreshnessState, judge, read_policy
 from servo.core.state.state import State
-from servo.core.state.states import SensorStatus
 from servo.testing.simulation.kernel import Violation
-from servo.testing.simulation.laws import all_events, events, in_effect
+from servo.testing.simulation.laws import all_events, events, in_effect, paused_sensors
 
 ABOVE = {"mid": "raw", "top": "mid", "below": "parts"}
 """The assets that are made whenever the one above was."""
@@ -41,11 +40,7 @@ class ConditionLaw:
                 if head.sensor_id in self._paused - awake and events(batch, RunRequested):
                     raise Violation(f"sensor {head.sensor_id} is paused and made a run")
                 self._check_requests(head, batch, state)
-        self._paused = {
-            row.sensor_id
-            for row in state.sensor_state.rows.values()
-            if row.status is SensorStatus.PAUSED
-        }
+        self._paused = paused_sensors(state)
 
     def _check_runs(self, batch: Batch) -> None:
         made = {head.eval_id for head in events(batch, AutomationTicked)}

@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 from servo.core.events.envelope import Answer, Batch, Entry, Event
 from servo.core.events.runs import RunRequested
 from servo.core.state.state import State
+from servo.core.state.states import SensorStatus
 from servo.testing.simulation.kernel import Violation
 
 E = TypeVar("E", bound=Event)
@@ -43,6 +44,12 @@ def events(batch: Batch, kind: type[E]) -> list[E]:
 def all_events(batches: Sequence[Batch], kind: type[E]) -> list[E]:
     """The events of a kind in some batches."""
     return [event for batch in batches for event in events(batch, kind)]
+
+
+def paused_sensors(state: State) -> set[str]:
+    """The sensors that nobody may hear from."""
+    rows = state.sensor_state.rows.values()
+    return {row.sensor_id for row in rows if row.status is SensorStatus.PAUSED}
 
 
 class RunKeyLaw:

@@ -74,7 +74,7 @@ def _catch_up_unchecked(ports: Any, paths: Any, manifests: Any, claim: Any, stat
         def latest() -> Any:
             return claim
 
-    return _catch_up(ports, paths, Trusting(), claim, state)  # pyright: ignore[reportArgumentType]
+    return _catch_up(ports, paths, Trusting(), claim, state)  # pyright: ignore[reportArgumentType] - all that is used of it
 
 
 def _never_confirm(self: Ownership, issued: float, trust_for: Any) -> None:

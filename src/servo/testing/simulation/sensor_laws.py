@@ -14,9 +14,9 @@ from servo.core.events.sensors import (
 )
 from servo.core.fold.limits import MAX_MESSAGE_ATTEMPTS
 from servo.core.state.state import State
-from servo.core.state.states import RunState, SensorStatus
+from servo.core.state.states import RunState
 from servo.testing.simulation.kernel import Violation
-from servo.testing.simulation.laws import all_events, events, in_effect
+from servo.testing.simulation.laws import all_events, events, in_effect, paused_sensors
 from servo.testing.simulation.trigger_project import ECHO, ECHOED, ITEMS
 
 _FAILED = SensorEvalStatus.FAILED
@@ -42,11 +42,7 @@ class SensorLaw:
                 if event.sensor_id in self._paused - awake and events(batch, RunRequested):
                     raise Violation(f"sensor {event.sensor_id} is paused and made a run")
         self._check_cursors(state)
-        self._paused = {
-            row.sensor_id
-            for row in state.sensor_state.rows.values()
-            if row.status is SensorStatus.PAUSED
-        }
+        self._paused = paused_sensors(state)
 
     def _check_runs(self, batch: Batch) -> None:
         evaluations = {event.eval_id for event in events(batch, SensorEvaluated)}
