@@ -180,6 +180,8 @@ def test_each_part_of_an_attempt_changes_its_id() -> None:
     made = [
         attempt_id(RUN, TASK, 1),
         attempt_id(RUN, TASK, 2),
+        attempt_id(RUN, TASK, 1, 7),
+        attempt_id(RUN, TASK, 1, 8),
         attempt_id(RUN, TaskKeyStr("raw/events:check"), 1),
         attempt_id(RunId("run_y"), TASK, 1),
     ]

@@ -142,13 +142,17 @@ def run_id(salt: bytes, tenant: TenantId, workspace: WorkspaceId, run_key: RunKe
     return RunId(_base32("run_", hmac.digest(salt, text.encode(), "sha256")))
 
 
-def attempt_id(run: str, task: str, attempt: int) -> AttemptId:
+def attempt_id(run: str, task: str, attempt: int, given_back: int = 0) -> AttemptId:
     """The id of one attempt at one task of one run (the run's id holds tenant and workspace).
+
+    `given_back` is the fencing token of a grant of this attempt that was given back, if one was:
+    what was granted to one execution is granted to no other.
 
     In hexadecimal, unlike the others: the fold derives one per dispatch, and base32 takes longer
     than the hash.
     """
-    digest = sha256(_encode(("attempt", run, task, attempt))).hexdigest()
+    parts = (run, task, attempt, given_back) if given_back else (run, task, attempt)
+    digest = sha256(_encode(("attempt", *parts))).hexdigest()
     return AttemptId(f"att_{digest[:32]}")
 
 

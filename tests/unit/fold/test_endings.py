@@ -5,10 +5,11 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from servo.core.events.dispatch import CancelGraceExpired, LeaseExpired
+from servo.controllers import timers
+from servo.core.events.dispatch import CancelGraceExpired, Handover, LeaseExpired
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import RunAdmitted, RunCancelRequested, RunDeadlineExceeded
-from servo.core.events.tasks import TaskCost, TaskOutcome
+from servo.core.events.tasks import TaskCost, TaskFinished, TaskOutcome
 from servo.core.fold.limits import CANCEL_GRACE
 from servo.core.retry import RetryPolicy
 from servo.core.state.states import RunState, TaskState, TransitionReason
@@ -139,3 +140,87 @@ def test_a_stall_gives_its_grace_again_to_what_was_told_to_stop_and_to_nothing_e
     assert story.task("b", "run_2").cancel_deadline is None
     for row in (story.task("a"), story.task("b", "run_2")):
         assert row.lease_expires_at == story.now + timedelta(minutes=5)
+
+
+# --- given back -----------------------------------------------------------------------------------
+
+
+def handed_over(story: Story, exec_id: str) -> None:
+    """Task `a` runs, granted and handed over in one."""
+    assert story.dispatch("a", handover=Handover(exec_id=exec_id, worker_id="pool")).applied
+
+
+def unbegun(story: Story) -> TaskFinished:
+    return story.finished("a", TaskOutcome.INTERRUPTED, began=False, retry_after_ms=0)
+
+
+def test_what_never_began_is_ready_again_as_if_it_had_not_been_granted() -> None:
+    story = Story()
+    story.plan({"a": ()}, retry=ONCE)
+    before = story.task("a")
+    ids: list[str] = []
+    for number in range(20):  # far more than any budget
+        handed_over(story, f"x{number}")
+        ids.append(story.task("a").attempt_id)
+        assert story.tell(unbegun(story)).data["task_state"] == "READY"
+    row = story.task("a")
+    told = (row.state, row.reason, row.attempt, row.user_failures, row.infra_losses)
+    assert told == (TaskState.READY, TransitionReason.GIVEN_BACK, 0, 0, 0)
+    changed = {"reason", "transitioned_at", "row_version", "fencing_token"}
+    fields = [name for name in row.__struct_fields__ if getattr(row, name) != getattr(before, name)]
+    assert set(fields) == changed
+    assert len(set(ids)) == 20  # what was granted to one is granted to no other
+    assert story.state.index.ready_count == 1
+    assert not story.state.index.running
+    handed_over(story, "last")
+    story.finish("a")
+    assert story.task("a").attempt == 1
+    assert story.run().state is RunState.SUCCEEDED
+
+
+def test_what_is_given_back_after_a_failure_has_failed_as_often_as_before() -> None:
+    story = Story()
+    story.plan({"a": ()})
+    story.execute("a", TaskOutcome.FAILED)
+    story.wait(hours=1)
+    for action in timers.reconcile(story.state, story.now):
+        story.tell(*action.events)
+    handed_over(story, "x")
+    story.tell(unbegun(story))
+    row = story.task("a")
+    assert (row.state, row.attempt, row.user_failures) == (TaskState.READY, 1, 1)
+
+
+def test_what_was_given_back_can_no_longer_report() -> None:
+    story = Story()
+    story.plan({"a": ()})
+    handed_over(story, "mine")
+    report, late = unbegun(story), story.finished("a")
+    story.tell(report)
+    for told in (report, late):
+        assert story.tell(told).reason == "stale: not the current execution"
+    handed_over(story, "theirs")
+    for told in (report, late):
+        assert story.tell(told).reason == "stale: not the current execution"
+    assert story.task("a").exec_id == "theirs"
+
+
+def test_what_is_given_back_goes_through_a_queue_under_another_name() -> None:
+    story = Story()
+    story.plan({"a": ()})
+    for number in range(3):
+        story.start("a", exec_id=f"x{number}")
+        assert story.task("a").attempt == 1
+        story.tell(unbegun(story))
+    sent = list(story.state.outbox.rows.values())
+    assert len({row.cloud_task_id for row in sent}) == len({row.attempt_id for row in sent}) == 3
+
+
+def test_what_is_given_back_after_a_cancel_is_cancelled() -> None:
+    story = Story()
+    story.plan({"a": ()})
+    handed_over(story, "x")
+    story.tell(CANCEL)
+    story.tell(unbegun(story))
+    assert story.task("a").state is TaskState.CANCELLED
+    assert story.run().state is RunState.CANCELLED

@@ -90,6 +90,8 @@ class TaskFinished(Event, frozen=True, kw_only=True, tag="TaskFinished"):
 
     A task that makes several assets says in `outputs` which of them it produced, and only those
     count. `started_at` and `completed_at` are the worker's clock: information, never order.
+    One that was `INTERRUPTED` before it `began` counts for nothing: the task is ready again, as if
+    it had not been granted.
     """
 
     v: Literal[1] = 1
@@ -104,5 +106,6 @@ class TaskFinished(Event, frozen=True, kw_only=True, tag="TaskFinished"):
     cost: TaskCost | None = None
     retry_after_ms: Int64 | None = None
     code_version: str = ""
+    began: bool = True
     started_at: Instant | None = None
     completed_at: Instant | None = None

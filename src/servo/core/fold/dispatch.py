@@ -50,6 +50,7 @@ from servo.core.state.states import (
 # Named once: finding a member in its enumeration takes longer than replacing a small row.
 _DISPATCHED_TO_WORKER = TransitionReason.DISPATCHED_TO_WORKER
 _EXECUTION_STARTED = TransitionReason.EXECUTION_STARTED
+_GIVEN_BACK = TransitionReason.GIVEN_BACK
 _PENDING = OutboxStatus.PENDING
 _CREATED = OutboxStatus.CREATED
 
@@ -101,6 +102,12 @@ def _on_requested(state: State, event: DispatchRequested, ctx: Ctx) -> None:
     ctx.data["attempt_id"] = new.attempt_id
 
 
+def _id_of(row: TaskRow, attempt: int) -> AttemptId:
+    """The id of the next attempt at a task."""
+    given_back = row.fencing_token if row.reason is _GIVEN_BACK else 0
+    return attempt_id(row.run_id, row.task_key, attempt, given_back)
+
+
 def _dispatched(state: State, row: TaskRow, attempt: int) -> TaskRow:
     """The row of a task with a new attempt that waits for a worker to claim it."""
     now = state.ts
@@ -110,7 +117,7 @@ def _dispatched(state: State, row: TaskRow, attempt: int) -> TaskRow:
         reason=_DISPATCHED_TO_WORKER,
         transitioned_at=now,
         attempt=attempt,
-        attempt_id=attempt_id(row.run_id, row.task_key, attempt),
+        attempt_id=_id_of(row, attempt),
         exec_id="",
         worker_id="",
         delivery=1,
@@ -134,7 +141,7 @@ def _handed_over(state: State, row: TaskRow, attempt: int, to: Handover) -> Task
         reason=_EXECUTION_STARTED,
         transitioned_at=now,
         attempt=attempt,
-        attempt_id=attempt_id(row.run_id, row.task_key, attempt),
+        attempt_id=_id_of(row, attempt),
         exec_id=to.exec_id,
         worker_id=to.worker_id,
         delivery=1,

@@ -26,6 +26,7 @@ from servo.core.state.state import State
 from servo.core.state.states import (
     CANCELLED,
     DISPATCHED,
+    READY,
     RUNNING,
     SKIPPED,
     SUCCEEDED,
@@ -142,9 +143,32 @@ def _on_finished(state: State, event: TaskFinished, ctx: Ctx) -> None:
         record_attempt(state, row, event.outcome)
         skipped = ended(state, row, SKIPPED, TransitionReason.EXECUTION_SKIPPED)
         end_tasks(state, run, [_told_why(skipped, event)], ctx)
+    elif event.outcome is TaskOutcome.INTERRUPTED and not event.began:
+        _give_back(state, row)
     else:
         attempt_lost(state, run, row, ctx, kind=FAILURES[event.outcome], report=event)
     ctx.data["task_state"] = state.tasks.rows[row.run_id, row.task_key].state
+
+
+def _give_back(state: State, row: TaskRow) -> None:
+    """Take back a grant: no attempt was made, and the next one has another id."""
+    ready = replace(
+        row,
+        state=READY,
+        reason=TransitionReason.GIVEN_BACK,
+        transitioned_at=state.ts,
+        attempt=row.attempt - 1,
+        attempt_id="",
+        exec_id="",
+        worker_id="",
+        delivery=0,
+        dispatched_at=None,
+        started_at=None,
+        lease_expires_at=None,
+        execution_deadline=None,
+        row_version=state.seq,
+    )
+    state.tasks.put((row.run_id, row.task_key), ready)
 
 
 def _told_why(row: TaskRow, event: TaskFinished) -> TaskRow:

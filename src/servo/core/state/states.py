@@ -6,6 +6,8 @@
                                         └────────> RETRY_WAIT  └─> CANCELLED
                                                        └─> READY
 
+A task that runs can also be given back before it began, and is READY again.
+
 The four on the right are terminal and stay. Every other state has something that leaves it: an
 upstream that ends, a slot that frees, or a deadline kept in the row.
 """
@@ -64,6 +66,7 @@ class TransitionReason(StrEnum):
     DEPENDENCIES_SATISFIED = "dependencies_satisfied"
     DISPATCHED_TO_WORKER = "dispatched_to_worker"
     EXECUTION_STARTED = "execution_started"
+    GIVEN_BACK = "given_back"
     EXECUTION_SUCCEEDED = "execution_succeeded"
     EXECUTION_FAILED = "execution_failed"
     EXECUTION_SKIPPED = "execution_skipped"

@@ -37,7 +37,11 @@ def claim(world: World, process: Process, delivery: Delivery, exec_id: str) -> b
 def execute(
     world: World, process: Process, link: Link, task: Delivery | Assignment, exec_id: str
 ) -> None:
-    """Run user code for a while, beating, and report how it ended."""
+    """Run user code for a while, beating, and report how it ended; or give it back unbegun."""
+    if world.swarm.given_back and world.kernel.random.random() < world.swarm.given_back:
+        world.oracle.given_back(task.attempt_id, exec_id)
+        link.insist(process, world.batch(_unbegun(task, exec_id)), tries=40)
+        return
     world.oracle.started(task.attempt_id, exec_id, task.run_id, task.task_key)
     longest = 12_000 if world.kernel.random.random() < 0.25 else 2_500
     longest = world.swarm.longest_task_ms or longest
@@ -62,6 +66,17 @@ def _beat(task: Delivery | Assignment, exec_id: str, worker_id: str) -> Beat:
         attempt_id=task.attempt_id,
         exec_id=exec_id,
         worker_id=worker_id,
+    )
+
+
+def _unbegun(task: Delivery | Assignment, exec_id: str) -> TaskFinished:
+    return TaskFinished(
+        run_id=task.run_id,
+        task_key=task.task_key,
+        attempt_id=task.attempt_id,
+        exec_id=exec_id,
+        outcome=TaskOutcome.INTERRUPTED,
+        began=False,
     )
 
 

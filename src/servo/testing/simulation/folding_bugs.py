@@ -57,6 +57,12 @@ def _one_name_per_attempt(tenant: Any, workspace: Any, attempt: Any, delivery: i
 
 
 _message_name = dispatch.queue_message_name
+
+
+def _one_id_per_attempt(row: Any, attempt: int) -> Any:
+    return dispatch.attempt_id(row.run_id, row.task_key, attempt)
+
+
 _started = tasks.RULES[tasks.TaskStarted]
 
 
@@ -134,6 +140,11 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
             what="a delivery is sent again under the same name",
             plant=swap((dispatch, "queue_message_name", _one_name_per_attempt)),
             seed=0,
+        ),
+        "same_attempt_after_giving_back": Bug(
+            what="what was given back is granted to another under the same id",
+            plant=swap((dispatch, "_id_of", _one_id_per_attempt)),
+            seed=6,
         ),
         "no_refresh_on_takeover": Bug(
             what="leases are not renewed when a new leader takes over",

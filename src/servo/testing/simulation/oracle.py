@@ -186,13 +186,21 @@ class Oracle:
         found = self.slots.get(seq)
         return found is not None and any(kept.id == batch.id for kept in found[0].batches)
 
+    def given_back(self, attempt_id: str, exec_id: str) -> None:
+        """An execution was granted, and does not begin."""
+        self.kernel.note("given back", attempt_id, exec_id)
+        self._granted(attempt_id, exec_id)
+
+    def _granted(self, attempt_id: str, exec_id: str) -> None:
+        other = self.granted.setdefault(attempt_id, exec_id)
+        if other != exec_id:
+            raise Violation(f"two executions of {attempt_id}: {other} and {exec_id}")
+
     def started(self, attempt_id: str, exec_id: str, run_id: str, task_key: str) -> None:
         """User code of an attempt begins to run."""
         self.kernel.note("run", attempt_id, exec_id)
         self.beat_acknowledged(attempt_id, exec_id)
-        other = self.granted.setdefault(attempt_id, exec_id)
-        if other != exec_id:
-            raise Violation(f"two executions of {attempt_id}: {other} and {exec_id}")
+        self._granted(attempt_id, exec_id)
         state = self.live.state
         for edge in state.edges.values():
             if edge.run_id == run_id and edge.downstream_task_key == task_key:

@@ -71,17 +71,21 @@ class Swarm(msgspec.Struct, frozen=True, kw_only=True):
     cancel_rate: float
     workload: str = ""
     longest_task_ms: int = 0
+    given_back: float = 0.0
     hosts: int = 0
     owners: int = 0
     triggers: Triggering | None = None
 
 
 STORM_EVERY = 4
+GIVING_BACK_EVERY = 8
 
 
 def draw(seed: int) -> Swarm:
     """The world of a seed."""
     world = _any_world(seed)
+    if seed % GIVING_BACK_EVERY == GIVING_BACK_EVERY - 2:
+        world = replace(world, given_back=0.3)
     return _storm(world, seed) if seed % STORM_EVERY == STORM_EVERY - 1 else world
 
 
