@@ -437,6 +437,96 @@ def test_a_grant_that_was_never_handed_over_is_given_back_and_its_name_not_used_
     assert sorted(project.told("made")) == list(range(1, 9))
 
 
+# --- who waits for whom ---------------------------------------------------------------------------
+
+SHORT = """
+    def make(name, fn, **options):
+        def made():
+            fn()
+        made.__name__ = name
+        globals()[name] = asset(**options)(made)
+
+    for n in range(60):
+        make(f"warm{n}", lambda: None)
+"""
+WARM = [f"warm{n}" for n in range(60)]
+
+
+@pytest.mark.parametrize("size", [0, 20_000])
+def test_nothing_waits_behind_an_execution_that_takes_long(tmp_path: Path, size: int) -> None:
+    project = Project(
+        tmp_path,
+        SHORT
+        + """
+    def touch():
+        with Path("made").open("a") as file:
+            print(1, file=file)
+
+    for n in range(40):
+        make(f"short{n}", touch)
+
+    @asset(op_tags={"servo/priority": "1"})
+    def first():
+        until = time.monotonic() + 30  # it ends when all that were granted with it have
+        while Path("made").read_text().count("1") < 40 if Path("made").exists() else True:
+            if time.monotonic() > until:
+                raise TimeoutError("others wait for this one")
+            time.sleep(0.01)
+    """,
+    )
+    with project.session(workers=2) as session:
+        assert project.run(session, *WARM, key="warm").state.value == "SUCCEEDED"
+        keys = [AssetKey(name) for name in ["first", *[f"short{n}" for n in range(40)]]]
+        plan = plan_assets(project.definitions, keys)
+        tags = {"note": "x" * size}  # what lies ready has to fit into a socket that nobody reads
+        run = session.wait(session.request(plan, "mixed", tags=tags), LIMIT)
+        assert run is not None
+        assert run.state.value == "SUCCEEDED"
+
+
+def test_what_has_to_wait_is_given_back_and_its_time_does_not_run(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path,
+        SHORT
+        + """
+    for n in range(8):
+        make(f"long{n}", lambda: time.sleep(0.5), timeout=1.4)
+    """,
+    )
+    with project.session(workers=2) as session:
+        assert project.run(session, *WARM, key="warm").state.value == "SUCCEEDED"
+        names = [f"long{n}" for n in range(8)]
+        run = project.run(session, *names, key="long")
+        rows = [task(session, run.run_id, name) for name in names]
+        told = [(row.state.value, row.attempt, row.infra_losses) for row in rows]
+        assert told == [("SUCCEEDED", 1, 0)] * 8
+
+
+def test_what_no_process_has_begun_when_the_pool_drains_has_cost_nothing(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path,
+        SHORT
+        + """
+    def begin():
+        with Path("begun").open("a") as file:
+            print(1, file=file)
+        time.sleep(600)
+
+    for n in range(30):
+        make(f"long{n}", begin)
+    """,
+    )
+    with project.session(workers=2) as session:
+        assert project.run(session, *WARM, key="warm").state.value == "SUCCEEDED"
+        run = project.request(session, *[f"long{n}" for n in range(30)], key="long")
+        eventually(lambda: len(project.told("begun")) == 2)
+        session.pool.drain(timedelta(seconds=20))
+        eventually(lambda: not session.service.engine.state.index.running)
+        rows = [row for row in session.tasks(run) if row.asset_key.startswith("long")]
+        assert sum(row.infra_losses for row in rows) == 2
+        assert sorted({row.state.value for row in rows}) == ["READY"]
+
+
 # --- replaced and alone ---------------------------------------------------------------------------
 
 MANY = """

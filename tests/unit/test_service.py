@@ -254,8 +254,9 @@ class OneWorker:
             return ()
         return (IdleWorker(worker_id="w", exec_id=f"x{self._count}"),)
 
-    def assign(self, assignment: Assignment) -> None:
+    def assign(self, assignments: Sequence[Assignment]) -> None:
         self._idle = False
+        (assignment,) = assignments
         self._count += 1
         self.work.put(assignment)
 

@@ -272,8 +272,8 @@ class Engine:
         state.last_hash = digest
         for reply, answer in draft.replies:
             reply(answer)
-        for assignment in draft.assignments:
-            self._workers.assign(assignment)
+        if draft.assignments:
+            self._workers.assign(draft.assignments)
 
     def _restore(self, before: _Position) -> None:
         self.state.seq, self.state.epoch, self.state.ts = before.seq, before.epoch, before.ts

@@ -173,6 +173,7 @@ class Controllers:
                 attempt=row.attempt,
                 attempt_id=row.attempt_id,
                 fencing_token=row.fencing_token,
+                failures=row.user_failures,
                 asset_key=row.asset_key,
                 also_makes=row.also_makes,
                 partition_key=row.partition_key,

@@ -27,7 +27,7 @@ from servo.runtime.heartbeats import Verdict
 from servo.runtime.lease import LeaderLease
 from servo.runtime.memory import look_for_cycles_less_often
 from servo.runtime.ports import Ports
-from servo.runtime.requests import Beat, BeatRequest, request
+from servo.runtime.requests import Beat, BeatRequest, Reply, request
 from servo.runtime.takeover import take_over
 from servo.runtime.workers import Workers
 
@@ -106,9 +106,16 @@ class Service:
             else:
                 future.set_exception(value)
 
+        self.send(batch, reply)
+        return future
+
+    def send(self, batch: Batch, reply: Reply) -> None:
+        """Send a batch into the ledger; `reply` is called with its answer by the leader's thread.
+
+        `Invalid` at once if it cannot go there. It must be quick, and is a fraction of a future.
+        """
         self._current().inbox.put(request(batch, reply))
         self._wake.set()
-        return future
 
     def commit(self, batch: Batch, timeout: float | None = 30) -> Answer:
         """Send a batch and wait for its answer."""

@@ -15,7 +15,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
     `inputs` are the latest outputs of what the asset is made from, as they were at the grant: by
     asset, or by `place_of` for its partitions, the materialization and where it is stored. `labels`
-    are the run's, `tags` the task's.
+    are the run's, `tags` the task's. `failures` are the attempts before that user code has ended.
     With `isolated` it runs in a process of its own.
     """
 
@@ -26,6 +26,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     attempt_id: str
     fencing_token: int
+    failures: int = 0
     asset_key: str = ""
     also_makes: tuple[str, ...] = ()
     partition_key: str | None = None
@@ -44,8 +45,8 @@ class Workers(Protocol):
         """Workers that wait for a task, each with the execution id it would run it under."""
         ...
 
-    def assign(self, assignment: Assignment) -> None:
-        """Start a granted attempt; called once its grant is durable."""
+    def assign(self, assignments: Sequence[Assignment]) -> None:
+        """Start granted attempts, at least one; called once their grants are durable."""
         ...
 
 
@@ -55,5 +56,6 @@ class NoWorkers:
     def idle(self) -> Sequence[IdleWorker]:
         return ()
 
-    def assign(self, assignment: Assignment) -> None:
-        raise Internal(f"{assignment.task_key} was handed to nobody", remedy="report this as a bug")
+    def assign(self, assignments: Sequence[Assignment]) -> None:
+        lost = assignments[0].task_key
+        raise Internal(f"{lost} was handed to nobody", remedy="report this as a bug")

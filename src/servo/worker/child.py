@@ -23,12 +23,15 @@ from servo.runtime.workers import Assignment
 from servo.worker.capture import MAX_BYTES
 from servo.worker.messages import Frames, from_worker
 from servo.worker.offspring import MARK, kill_marked
+from servo.worker.permits import Permits, new_permits
 from servo.worker.process import Setting, framed_setting
 from servo.worker.testament import Testament, new_testament
 
 LEAVE_SECONDS = 2.0
 CHECK_GRACE_SECONDS = 5.0
 LOOK_SECONDS = 0.005
+BEHIND_SECONDS = 0.05
+MOST_UNREAD = 64 * 1024
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -51,13 +54,17 @@ class Child:
         self.frames = Frames(from_worker)
         self.ready = False
         self.running: dict[str, Assignment] = {}
-        self.sent = self.done = 0
+        self.sent = self.done = self._permitted = 0
         self.once = self.worn = self.leaving = False
         self.interrupted = False
         self.target: str | None = None
         self.report: TaskFinished | None = None
-        self._since = 0.0
+        self.since = 0.0
         self._unsent: list[bytes] = []
+        draw, put = new_permits()
+        self._permits = Permits(draw, put)
+        self._ends: dict[str, int] = {}
+        self._sent_bytes = self._read_bytes = 0
         self._kill_at: float | None = None
         self._mark = mark
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
@@ -65,7 +72,8 @@ class Child:
         self._testament = Testament(left)
         try:
             with theirs, without_ctrl_c():
-                self.process = self._start(setting, (theirs.fileno(), left, self._output.fileno()))
+                inherited = (theirs.fileno(), left, self._output.fileno(), draw)
+                self.process = self._start(setting, inherited)
         except BaseException:
             ours.close()
             self.forget()
@@ -101,30 +109,49 @@ class Child:
         """Whether it was never given anything."""
         return not self.sent and self.stays
 
-    def takes(self, depth: int) -> bool:
+    def takes(self, depth: int, now: float) -> bool:
         """Whether it can be given another execution, up to `depth` of them."""
-        return self.ready and len(self.running) < depth and self.stays
+        room = self.ready and len(self.running) < depth and self.stays
+        return room and (not self.running or self.lets_lie(now))
+
+    def lets_lie(self, now: float) -> bool:
+        """Whether others may lie behind what it runs: not for long, nor more than is soon read."""
+        unread = self._sent_bytes - self._read_bytes
+        return now - self.since < BEHIND_SECONDS and unread < MOST_UNREAD
 
     def give(self, data: bytes, assignment: Assignment, now: float) -> None:
         """Give it an execution, which it gets with the next `flush`."""
         if not self.running:
-            self._since = now
+            self.since = now
         self.sent += 1
         self.running[assignment.exec_id] = assignment
+        self._sent_bytes += len(data)
+        self._ends[assignment.exec_id] = self._sent_bytes
         self._unsent.append(data)
 
     def flush(self) -> None:
         """Send what it was given, at once. If it is gone, that is noticed by reading its socket."""
         if self._unsent:
             data, self._unsent = b"".join(self._unsent), []
+            self._permits.put(range(self._permitted + 1, self.sent + 1))
+            self._permitted = self.sent
             with suppress(OSError):
                 self.socket.sendall(data)
 
+    def take_back(self) -> list[Assignment]:
+        """What it was given and has not begun: it never will, and another may have it."""
+        count = self._permits.take_back()
+        taken = [self.running.popitem()[1] for _ in range(count)]
+        for assignment in taken:
+            del self._ends[assignment.exec_id]
+        return taken[::-1]
+
     def finished(self, exec_id: str, now: float) -> tuple[Assignment, float]:
         """The execution it just ended, and how long that took."""
-        took, self._since = now - self._since, now
+        took, self.since = now - self.since, now
         self.done += 1
         ended = self.running.pop(exec_id)
+        self._read_bytes = self._ends.pop(exec_id)
         if not self.running and not self.stays:
             self._hang_up()
         return ended, took
@@ -201,6 +228,7 @@ class Child:
         """Let go of what it left."""
         self._testament.close()
         self._output.close()
+        self._permits.close()
 
     def _hang_up(self) -> None:
         with suppress(OSError):

@@ -2,6 +2,8 @@
 
 import signal
 
+from msgspec.structs import replace
+
 from servo.core.events.tasks import TaskError, TaskFinished, TaskOutcome
 from servo.core.state.rows.execution import TaskRow
 from servo.runtime.workers import Assignment
@@ -35,35 +37,28 @@ def stopped(child: Child, assignment: Assignment) -> TaskFinished | None:
 
 
 def finished(
-    assignment: Assignment, outcome: TaskOutcome, error: TaskError | None = None
+    granted: Assignment | TaskRow, outcome: TaskOutcome, error: TaskError | None = None
 ) -> TaskFinished:
     """An execution ended otherwise than by its own report."""
     return TaskFinished(
-        run_id=assignment.run_id,
-        task_key=assignment.task_key,
-        attempt_id=assignment.attempt_id,
-        exec_id=assignment.exec_id,
+        run_id=granted.run_id,
+        task_key=granted.task_key,
+        attempt_id=granted.attempt_id,
+        exec_id=granted.exec_id,
         outcome=outcome,
         error=error,
         retry_after_ms=0 if outcome is TaskOutcome.INTERRUPTED else None,
     )
 
 
-def interrupted(assignment: Assignment) -> TaskFinished:
-    """An execution was stopped, or never began, and is to be done again."""
-    return finished(assignment, TaskOutcome.INTERRUPTED)
+def interrupted(granted: Assignment | TaskRow) -> TaskFinished:
+    """An execution that was stopped, or that nobody runs any more, and is to be done again."""
+    return finished(granted, TaskOutcome.INTERRUPTED)
 
 
-def lost(row: TaskRow) -> TaskFinished:
-    """An execution that was granted and that nobody runs."""
-    return TaskFinished(
-        run_id=row.run_id,
-        task_key=row.task_key,
-        attempt_id=row.attempt_id,
-        exec_id=row.exec_id,
-        outcome=TaskOutcome.INTERRUPTED,
-        retry_after_ms=0,
-    )
+def given_back(granted: Assignment | TaskRow) -> TaskFinished:
+    """An execution that never began: it counts for nothing."""
+    return replace(interrupted(granted), began=False)
 
 
 def died(assignment: Assignment, code: int, place: str = "") -> TaskFinished:

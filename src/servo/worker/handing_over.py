@@ -26,6 +26,7 @@ def as_work(assignment: Assignment) -> Work:
         attempt=assignment.attempt,
         attempt_id=assignment.attempt_id,
         fencing_token=assignment.fencing_token,
+        failures=assignment.failures,
         inputs={key: Input(*pinned) for key, pinned in assignment.inputs.items()},
         tags=assignment.labels,
         run_config=assignment.labels.get(CONFIG_LABEL, ""),

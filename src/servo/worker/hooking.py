@@ -88,7 +88,7 @@ class Hooks:
             retry_after=None if wait is None else timedelta(milliseconds=wait),
             max_attempts=error.max_attempts,
         )
-        decided = decide(policy, failure, Spent(user_failures=work.attempt), jitter=0)
+        decided = decide(policy, failure, Spent(user_failures=work.failures + 1), jitter=0)
         return isinstance(decided, GiveUp)
 
     def _call(

@@ -44,10 +44,11 @@ class InlineWorkers:
         exec_id = f"x{self._entropy.token_bytes(10).hex()}"
         return (IdleWorker(worker_id=NAME, exec_id=exec_id),)
 
-    def assign(self, assignment: Assignment) -> None:
+    def assign(self, assignments: Sequence[Assignment]) -> None:
         """Leave an execution for the caller."""
         self._busy = True
-        self._given.put(assignment)
+        for assignment in assignments:
+            self._given.put(assignment)
 
     def work_until(self, over: Callable[[], bool], runner: Runner) -> None:
         """Run what is given until it is over."""

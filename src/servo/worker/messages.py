@@ -42,6 +42,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, tag="work"):
     attempt: int
     attempt_id: str
     fencing_token: int
+    failures: int = 0
     inputs: dict[str, Input] = {}
     tags: dict[str, str] = {}
     run_config: str = ""

@@ -1,14 +1,19 @@
 """How many executions a pool takes, and the ids it offers for them.
 
-Short tasks would spend their time waiting for the leader's next commit, so a pool takes a few more
-than it has processes when they have been short lately: never so many that one could wait long
-behind another. The caller holds the pool's lock.
+Short tasks would spend their time waiting for the leader's next commit, so a pool takes more than
+it has processes when they have been short lately: as many as it would run in a moment. If they turn
+out long after all, it takes no more of them and gives back what has to wait. The caller holds the
+pool's lock.
 """
+
+from collections.abc import Iterable
 
 from servo.ports.entropy import Entropy
 
 BACKLOG_SECONDS = 0.02
-MAX_BACKLOG = 64
+MAX_BACKLOG = 256
+DEEPEST = 32
+LONG_SECONDS = 0.25
 ID_BYTES = 10
 WEIGHT = 0.2
 
@@ -27,9 +32,23 @@ class Places:
         """Whether executions have been short lately."""
         return self._usual_seconds < BACKLOG_SECONDS
 
+    @property
+    def depth(self) -> int:
+        """How many executions a process may be given, one behind another."""
+        return DEEPEST if self.short else 1
+
     def took(self, seconds: float) -> None:
         """An execution took so long."""
-        self._usual_seconds += WEIGHT * (seconds - self._usual_seconds)
+        # However long it was: that says no more of the next ones.
+        self._usual_seconds += WEIGHT * (min(seconds, LONG_SECONDS) - self._usual_seconds)
+
+    def take_long(self) -> None:
+        """Executions take long, though none has ended that says so."""
+        self._usual_seconds = LONG_SECONDS
+
+    def too_many(self, held: int) -> int:
+        """How many of those that are held could as well wait with the leader."""
+        return 0 if self.short else max(held - self._size, 0)
 
     def free(self, held: int) -> list[str]:
         """An execution id for every place that is free while so many are held."""
@@ -44,9 +63,10 @@ class Places:
         drawn = self._entropy.token_bytes(count * ID_BYTES)
         return [f"x{drawn[n : n + ID_BYTES].hex()}" for n in range(0, len(drawn), ID_BYTES)]
 
-    def take(self, exec_id: str) -> None:
-        """An id is used."""
-        self._spare.remove(exec_id)
+    def take(self, exec_ids: Iterable[str]) -> None:
+        """These ids are used."""
+        used = set(exec_ids)
+        self._spare = [exec_id for exec_id in self._spare if exec_id not in used]
 
     def forget(self) -> None:
         """Offer no id again that was offered: a grant that nobody knows of may have it."""

@@ -6,6 +6,10 @@ free, in the order they came.
 **Who may race.** The leader's thread calls `idle`, `assign` and `look`; the pool's own thread reads
 what processes say, and alone starts new ones. Both hold the lock while they look at who does what.
 
+**Who waits.** While tasks are short, some lie ready in the processes, and are taken back when
+others have nothing to do or what they lie behind takes long (see `servo.worker.line`). What would
+have to wait for long is given back to the leader: the time that it may take runs since its grant.
+
 **What dies.** A process that ends takes the execution it has begun with it and nothing else: that
 one is reported, what lay behind it goes to another process, and a new one takes its place. An
 execution that is cancelled, timed out or no longer ours is interrupted in its process, which gets
@@ -22,7 +26,7 @@ import os
 import selectors
 import socket
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -41,9 +45,9 @@ from servo.runtime.requests import Beat
 from servo.runtime.service import Service
 from servo.runtime.workers import Assignment
 from servo.worker.child import Child
-from servo.worker.endings import died, ended_within, finished, how, hung, interrupted, lost, stopped
-from servo.worker.handing_over import as_work
-from servo.worker.messages import Broken, Done, FromWorker, Ready, frame
+from servo.worker.endings import died, ended_within, finished, given_back, how, hung, stopped
+from servo.worker.line import Line
+from servo.worker.messages import Broken, Done, FromWorker, Ready
 from servo.worker.places import Places
 from servo.worker.pool_reports import Reports
 from servo.worker.process import Setting
@@ -56,9 +60,9 @@ BEAT_EVERY = timedelta(seconds=1)
 GRACE = timedelta(seconds=10)
 RESERVE = timedelta(seconds=2)
 LOOK_EVERY = 0.25
+LOOK_SOON = 0.05
 MAX_STILLBORN = 3
 MAX_PASSED_ON = 3
-SMALL = 32 * 1024
 
 
 class Pool:
@@ -83,10 +87,10 @@ class Pool:
         self._staff = Staff(size, limits or WorkerSettings())
         self._numbers = count(1)
         self._restaff = False
-        self._queue: deque[Assignment] = deque()
         self._held: dict[str, Assignment] = {}
         self._passed_on: Counter[str] = Counter()
         self._places = Places(size, entropy)
+        self._line = Line(self._staff, self._places, clock)
         self._state: State | None = None
         self._next_beat = 0.0
         self._draining = self._stopping = False
@@ -132,6 +136,7 @@ class Pool:
         """
         with self._lock:
             self._broken, self._stillborn = None, 0
+            self._line.take_back(self._staff.children)
             for child in self._staff.children:
                 child.leave()
         self._look_at_staff()
@@ -146,11 +151,12 @@ class Pool:
         kill_at = until - min(RESERVE, limit / 4).total_seconds()
         with self._lock:
             self._draining = True
-            waiting, self._queue = list(self._queue), deque()
+            self._line.take_back(self._staff.children)
             for child in self._staff.children:
                 child.interrupt(None, None, kill_at)
+            waiting = self._line.clear()
         for assignment in waiting:
-            self._report(assignment, interrupted(assignment))
+            self._report(assignment, given_back(assignment))
         pause = threading.Event()
         while self._held and (now := self._clock.monotonic()) < until:
             with self._lock:
@@ -190,31 +196,20 @@ class Pool:
             IdleWorker(worker_id=self.name, exec_id=exec_id, one_of_many=True) for exec_id in places
         ]
 
-    def assign(self, assignment: Assignment) -> None:
-        """Take a granted execution; it runs as soon as a process is free."""
+    def assign(self, assignments: Sequence[Assignment]) -> None:
+        """Take granted executions; each runs as soon as a process is free."""
         with self._lock:
-            self._places.take(assignment.exec_id)
+            self._places.take(assignment.exec_id for assignment in assignments)
             if self._draining:
-                self._reports.tell(interrupted(assignment))
+                for assignment in assignments:
+                    self._reports.tell(given_back(assignment))
                 return
-            self._held[assignment.exec_id] = assignment
-            self._queue.append(assignment)
+            self._held.update({assignment.exec_id: assignment for assignment in assignments})
+            self._line.waiting.extend(assignments)
             self._feed()
 
     def _feed(self) -> None:
-        """Give what waits to processes that do not; the next one lies ready while one runs."""
-        # A second one only while tasks are short, and if the socket takes it without waiting.
-        for depth in (1, 2) if self._places.short else (1,):
-            while self._queue and (found := self._staff.match(self._queue, depth)):
-                assignment, child = found
-                data = frame(as_work(assignment))
-                if depth == 2 and len(data) > SMALL:
-                    break
-                self._queue.remove(assignment)
-                child.give(data, assignment, self._clock.monotonic())
-        for child in self._staff.children:
-            child.flush()
-        if self._staff.isolating and any(map(self._staff.wants_own, self._queue)):
+        if self._line.feed():
             self._look_at_staff()
 
     def at_work(self) -> list[str]:
@@ -244,12 +239,12 @@ class Pool:
             row = state.tasks.rows[key]
             known = row.exec_id in self._held or self._reports.about(row.exec_id)
             if row.worker_id == self.name and not known:
-                self._reports.tell(lost(row))
+                self._reports.tell(given_back(row))
 
     def _let_go(self, assignment: Assignment, outcome: TaskOutcome | None) -> None:
         """Stop an execution; with an outcome it is still reported."""
-        if assignment in self._queue:
-            self._queue.remove(assignment)
+        if assignment in self._line.waiting:
+            self._line.waiting.remove(assignment)
             del self._held[assignment.exec_id]
             if outcome is not None:
                 self._report(assignment, finished(assignment, outcome))
@@ -285,7 +280,8 @@ class Pool:
 
     def _turn(self) -> None:
         reports: list[Batch] = []
-        for key, _ in self._selector.select(timeout=LOOK_EVERY):
+        wait = LOOK_SOON if len(self._held) > self._staff.size else LOOK_EVERY
+        for key, _ in self._selector.select(timeout=wait):
             if key.data is not None:
                 self._read(key.data, reports)
             else:
@@ -301,7 +297,7 @@ class Pool:
             self._restaff = False
             if self._broken is not None or self._stopping or self._draining:
                 return
-            missing = self._staff.rearrange(self._queue)
+            missing = self._staff.rearrange(self._line.waiting)
         for _ in range(missing):
             self._add_child()
 
@@ -383,9 +379,9 @@ class Pool:
             self._passed_on[assignment.exec_id] += 1
             goes_on = not self._draining and self._passed_on[assignment.exec_id] <= MAX_PASSED_ON
             if goes_on:
-                self._queue.appendleft(assignment)
+                self._line.waiting.appendleft(assignment)
         if not goes_on:
-            how_told = interrupted(assignment) if self._draining else died(assignment, code)
+            how_told = given_back(assignment) if self._draining else died(assignment, code)
             self._report(assignment, how_told)
 
     def _ended_within(self, child: Child, assignment: Assignment, code: int) -> None:
@@ -407,6 +403,10 @@ class Pool:
         now = self._clock.monotonic()
         with self._lock:
             self._kill_overdue(now)
+            if len(self._held) > self._staff.size:
+                for assignment in self._line.shorten(len(self._held), now):
+                    self._report(assignment, given_back(assignment))
+                self._feed()
             if now < self._next_beat:
                 return
             self._next_beat = now + BEAT_EVERY.total_seconds()

@@ -5,7 +5,6 @@ reported: nobody may conclude from its absence in the pool that it was lost.
 """
 
 from collections import deque
-from concurrent.futures import Future
 
 from servo.core.events.envelope import Answer, Batch
 from servo.core.events.tasks import TaskError, TaskFinished, TaskOutcome
@@ -45,14 +44,14 @@ class Reports:
         exec_id = _execution(batch)
         self._open[exec_id] = None
 
-        def answered(future: Future[Answer]) -> None:
-            if not future.cancelled() and isinstance(future.exception(), Unavailable):
+        def answered(answer: Answer | ServoError) -> None:
+            if isinstance(answer, Unavailable):
                 self._unsent.append(batch)
             else:
                 self._open.pop(exec_id, None)
 
         try:
-            self._service.submit(batch).add_done_callback(answered)
+            self._service.send(batch, answered)
         except Invalid as error:
             if not batch.id.startswith(REFUSED):
                 self.send(_refused(batch, error))

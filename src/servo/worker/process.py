@@ -1,11 +1,12 @@
 """A warm worker process: imports the user's code once and runs executions until it is told to go.
 
-    python -m servo.worker.process SOCKET TESTAMENT OUTPUT
+    python -m servo.worker.process SOCKET TESTAMENT OUTPUT PERMITS
 
 Started by a pool and connected to it by a socket, over which it is told where everything is; when
 the pool is gone, so is the worker, with everything that user code has started. The pool has the
-other two files as well, and learns from them what the worker can no longer say if it dies (see
-`servo.worker.testament`).
+other files as well: it learns from two what the worker can no longer say if it dies (see
+`servo.worker.testament`), and by the last takes back what the worker has not begun (see
+`servo.worker.permits`).
 """
 
 import faulthandler
@@ -41,6 +42,7 @@ from servo.worker.loader import load_project
 from servo.worker.messages import Broken, Done, Frames, Ready, frame, framed, sendable, to_worker
 from servo.worker.offspring import MARK, kill_marked
 from servo.worker.outputs import OutputStore
+from servo.worker.permits import Drawing
 from servo.worker.run_task import Runner, failed, message_of, print_error
 from servo.worker.stopping import STOPPED, Interrupted, is_from_outside
 from servo.worker.testament import Testament
@@ -82,14 +84,16 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     pool = socket.socket(fileno=int(sys.argv[1]))
     pool.set_inheritable(False)
-    testament, output = (_inherited(number) for number in sys.argv[2:4])
+    testament, output, permits = (_inherited(number) for number in sys.argv[2:5])
     faulthandler.enable(testament, all_threads=False)
     os.register_at_fork(after_in_child=pool.close)
     ends = (pool.fileno(), os.environ.get(MARK, ""))
     threading.Thread(target=die_with, args=ends, daemon=True).start()
     try:
         setting = _told(pool)
-        return 0 if setting is None else _work_for(pool, setting, Testament(testament), output)
+        if setting is None:
+            return 0
+        return _work_for(pool, setting, output, Testament(testament), Drawing(permits))
     except Interrupted:
         return STOPPED
     except (BrokenPipeError, ConnectionResetError):
@@ -117,7 +121,9 @@ def _inherited(number: str) -> int:
     return int(number)
 
 
-def _work_for(pool: socket.socket, setting: Setting, testament: Testament, output: int) -> int:
+def _work_for(
+    pool: socket.socket, setting: Setting, output: int, testament: Testament, drawing: Drawing
+) -> int:
     hidden().before_first(testament.has_secrets)
     tell_limits(testament.limit)
     try:
@@ -131,7 +137,7 @@ def _work_for(pool: socket.socket, setting: Setting, testament: Testament, outpu
         pool.sendall(frame(Broken(message=message_of(error))))
         return 1
     pool.sendall(frame(Ready(pid=os.getpid())))
-    return serve(pool, runner, testament)
+    return serve(pool, runner, testament, drawing)
 
 
 _asked_to_stop = threading.Event()
@@ -184,11 +190,13 @@ def open_instance(setting: Setting) -> Any:
     return made.of_store(setting.store, tenant=tenant, workspace=workspace)
 
 
-def serve(pool: socket.socket, runner: Runner, testament: Testament) -> int:
+def serve(pool: socket.socket, runner: Runner, testament: Testament, drawing: Drawing) -> int:
     """Run what the pool sends, one after the other, until the pool hangs up; the exit code."""
     frames, tidying = Frames(to_worker), Tidying()
     while data := pool.recv(RECEIVE_BYTES):
         for work in frames.feed(data):
+            if not drawing.may_begin():
+                continue
             testament.one_more()
             done = runner.run(work)
             stopped = _asked_to_stop.is_set()  # and user code made something else of it

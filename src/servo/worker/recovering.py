@@ -2,8 +2,10 @@
 
 from servo.core.events.envelope import Batch
 from servo.runtime.service import Service
-from servo.worker.endings import lost
+from servo.worker.endings import interrupted
 from servo.worker.registry import forget, is_dead, registry_folder
+
+LIMIT_SECONDS = 30.0
 
 
 def give_back(service: Service, actor: str) -> None:
@@ -14,9 +16,9 @@ def give_back(service: Service, actor: str) -> None:
     state, folder = service.engine.state, registry_folder()
     rows = [state.tasks.rows[key] for key in list(state.index.running)]
     dead = {name for name in {row.worker_id for row in rows} if name and is_dead(folder, name)}
-    for row in rows:
-        if row.worker_id in dead:
-            batch = Batch(id=f"done-{row.exec_id}", events=(lost(row),), actor=actor)
-            _ = service.commit(batch)
+    told = [interrupted(row) for row in rows if row.worker_id in dead]
+    batches = [Batch(id=f"done-{end.exec_id}", events=(end,), actor=actor) for end in told]
+    for answer in [service.submit(batch) for batch in batches]:
+        _ = answer.result(LIMIT_SECONDS)
     for name in dead:
         forget(folder, name)

@@ -30,13 +30,24 @@ class Staff:
         """Whether any process can be given anything."""
         return any(child.ready and child.stays for child in self.children)
 
+    def idle(self, now: float) -> bool:
+        """Whether a process has nothing to do and could be given something."""
+        return bool(self._free(1, now))
+
+    def fewest(self, depth: int, now: float) -> int:
+        """The fewest executions of a process that can be given more; `depth` if none can."""
+        had = [len(child.running) for child in self.children if child.takes(depth, now)]
+        return min(had, default=depth)
+
     def wants_own(self, assignment: Assignment) -> bool:
         """Whether an execution wants a process of its own."""
         return assignment.isolated or self._limits.isolate
 
-    def match(self, waiting: Sequence[Assignment], depth: int) -> tuple[Assignment, Child] | None:
+    def match(
+        self, waiting: Sequence[Assignment], depth: int, now: float
+    ) -> tuple[Assignment, Child] | None:
         """An execution that waits, and a process that can take it now."""
-        free = self._free(depth)
+        free = self._free(depth, now)
         if not free:
             return None
         for assignment in waiting:
@@ -49,9 +60,9 @@ class Staff:
             self.isolating = True
         return None
 
-    def _free(self, depth: int) -> list[Child]:
+    def _free(self, depth: int, now: float) -> list[Child]:
         """Those that can be given something, and nobody idle while enough are busy."""
-        free = [child for child in self.children if child.takes(depth)]
+        free = [child for child in self.children if child.takes(depth, now)]
         if len(self.children) > self.size and self._busy() >= self.size:
             return [child for child in free if child.running]
         return free
@@ -61,6 +72,11 @@ class Staff:
             return next((child for child in free if child.fresh and depth == 1), None)
         # Those that were never used are worth more to those that need one.
         return min(free, key=lambda child: child.fresh) if self.isolating else free[0]
+
+    def busy_since(self, instant: float) -> bool:
+        """Whether all that may run at once have run since an instant."""
+        long = [c for c in self.children if c.running and not c.interrupted and c.since < instant]
+        return len(long) >= self.size
 
     def _busy(self) -> int:
         """How many run something that is not about to end."""

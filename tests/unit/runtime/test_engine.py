@@ -631,8 +631,8 @@ class Idle:
     def idle(self) -> Sequence[IdleWorker]:
         return (IdleWorker(worker_id="w", exec_id=f"x{len(self.given)}"),)
 
-    def assign(self, assignment: Assignment) -> None:
-        self.given.append(assignment)
+    def assign(self, assignments: Sequence[Assignment]) -> None:
+        self.given += assignments
 
 
 def test_a_task_whose_inputs_cannot_be_read_is_granted_later_by_the_same_leader() -> None:

@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from servo import (
     AssetOut,
@@ -101,6 +102,22 @@ def test_a_failure_is_told_when_no_retry_follows() -> None:
         ("failure", "at_once", repr(Failure("no"))),
         ("failure", "twice", "ValueError(3)"),
     ]
+
+
+def test_attempts_that_were_lost_are_none_of_the_retries() -> None:
+    @asset(hooks=BOTH, retry_policy=RetryPolicy(max_retries=1))
+    def made() -> None: ...
+
+    hooks = Hooks(Project([made]), logging.getLogger("test"), {}, load=str)
+    error = ValueError("no")
+    work = Work(
+        exec_id="x", run_id="r", task_key="t", asset_key="made", attempt=2, attempt_id="a",
+        fencing_token=1,
+    )  # fmt: skip
+    hooks.after(work, AssetKey("made"), failed("x", error), error)
+    assert SEEN == []  # the attempt before was lost with its worker: a retry follows
+    hooks.after(replace(work, attempt=3, failures=1), AssetKey("made"), failed("x", error), error)
+    assert SEEN == [("failure", "made", "ValueError('no')")]
 
 
 class Slack(ConfigurableResource[Any]):

@@ -31,15 +31,16 @@ class Quick:
         self._number += 1
         return (IdleWorker(worker_id="quick", exec_id=f"x{self._number}"),)
 
-    def assign(self, assignment: Assignment) -> None:
-        done = TaskFinished(
-            run_id=assignment.run_id,
-            task_key=assignment.task_key,
-            attempt_id=assignment.attempt_id,
-            exec_id=assignment.exec_id,
-            outcome=TaskOutcome.SUCCEEDED,
-        )
-        _ = self._service.submit(Batch(id=f"done-{assignment.exec_id}", events=(done,)))
+    def assign(self, assignments: Sequence[Assignment]) -> None:
+        for assignment in assignments:
+            done = TaskFinished(
+                run_id=assignment.run_id,
+                task_key=assignment.task_key,
+                attempt_id=assignment.attempt_id,
+                exec_id=assignment.exec_id,
+                outcome=TaskOutcome.SUCCEEDED,
+            )
+            _ = self._service.submit(Batch(id=f"done-{assignment.exec_id}", events=(done,)))
 
 
 def a_world() -> World:

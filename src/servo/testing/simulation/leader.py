@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from servo.controllers.dispatch import IdleWorker
@@ -74,9 +75,10 @@ class LocalPool:
             IdleWorker(worker_id=name, exec_id=f"x-{self._world.nonce()}") for name in self._free
         ]
 
-    def assign(self, assignment: Assignment) -> None:
-        self._free.remove(assignment.worker_id)
-        self._process.spawn(lambda: self._work(assignment))
+    def assign(self, assignments: Sequence[Assignment]) -> None:
+        for assignment in assignments:
+            self._free.remove(assignment.worker_id)
+            self._process.spawn(partial(self._work, assignment))
 
     def _work(self, assignment: Assignment) -> None:
         if self.link is not None:

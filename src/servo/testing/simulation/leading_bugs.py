@@ -105,8 +105,7 @@ def _answer_first(self: Engine, before: Any, draft: Any, *, stalled: bool) -> No
     replies, draft.replies = draft.replies, []
     for reply, answer in replies:
         reply(answer)
-    for assignment in draft.assignments:
-        self._workers.assign(assignment)
+    self._workers.assign(draft.assignments)
     draft.assignments = []
     draft.waiting = []
     _commit(self, before, draft, stalled=stalled)
