@@ -32,6 +32,8 @@ CHECK_GRACE_SECONDS = 5.0
 LOOK_SECONDS = 0.005
 BEHIND_SECONDS = 0.05
 MOST_UNREAD = 64 * 1024
+OVERHEAD_BYTES = 1024
+"""What the system keeps with a message that was not read yet, however small that is."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -100,6 +102,14 @@ class Child:
         return next(iter(self.running), None)
 
     @property
+    def last(self) -> str | None:
+        """The last it was given: what it really runs, if all that it has not begun is taken back.
+
+        Of those before it we have not read yet that they ended.
+        """
+        return next(reversed(self.running), None)
+
+    @property
     def stays(self) -> bool:
         """Whether it goes on after what it was given."""
         return not (self.leaving or self.interrupted or (self.once and self.sent))
@@ -125,7 +135,7 @@ class Child:
             self.since = now
         self.sent += 1
         self.running[assignment.exec_id] = assignment
-        self._sent_bytes += len(data)
+        self._sent_bytes += len(data) + OVERHEAD_BYTES
         self._ends[assignment.exec_id] = self._sent_bytes
         self._unsent.append(data)
 
@@ -144,6 +154,7 @@ class Child:
         taken = [self.running.popitem()[1] for _ in range(count)]
         for assignment in taken:
             del self._ends[assignment.exec_id]
+        self._hang_up_if_over()
         return taken[::-1]
 
     def finished(self, exec_id: str, now: float) -> tuple[Assignment, float]:
@@ -152,8 +163,7 @@ class Child:
         self.done += 1
         ended = self.running.pop(exec_id)
         self._read_bytes = self._ends.pop(exec_id)
-        if not self.running and not self.stays:
-            self._hang_up()
+        self._hang_up_if_over()
         return ended, took
 
     def began(self) -> int:
@@ -229,6 +239,10 @@ class Child:
         self._testament.close()
         self._output.close()
         self._permits.close()
+
+    def _hang_up_if_over(self) -> None:
+        if not self.running and not self.stays:
+            self._hang_up()
 
     def _hang_up(self) -> None:
         with suppress(OSError):

@@ -62,13 +62,34 @@ class Line:
             if len(child.running) > 1:
                 self.waiting.extendleft(reversed(child.take_back()))
 
+    def withdraw(self, assignment: Assignment) -> bool:
+        """Have nobody begin an execution; False if a process has.
+
+        What lies behind it waits with the rest: it must not end with that process.
+        """
+        for child in self._staff.children:
+            if assignment.exec_id in child.running:
+                self.waiting.extendleft(reversed(child.take_back()))
+        if assignment not in self.waiting:
+            return False
+        self.waiting.remove(assignment)
+        return True
+
+    def who_runs(self, assignment: Assignment) -> Child | None:
+        """The process that runs what could not be withdrawn; None if it has ended since.
+
+        Then the process has begun another, which is nobody's to stop.
+        """
+        children = self._staff.children
+        return next((child for child in children if child.last == assignment.exec_id), None)
+
     def shorten(self, held: int, now: float) -> list[Assignment]:
         """Those that had better wait with the leader, where their time does not run."""
         self.take_back(child for child in self._staff.children if not child.lets_lie(now))
-        if self._staff.busy_since(now - LONG_SECONDS):
+        if not self._staff.ready or self._staff.busy_since(now - LONG_SECONDS):
             self._places.take_long()
         count = min(self._places.too_many(held), len(self.waiting))
-        return [self.waiting.pop() for _ in range(count)]
+        return [self.waiting.pop() for _ in range(count)][::-1]
 
     def clear(self) -> list[Assignment]:
         """All of them; nobody waits any more."""

@@ -2,8 +2,10 @@
 
 Short tasks would spend their time waiting for the leader's next commit, so a pool takes more than
 it has processes when they have been short lately: as many as it would run in a moment. If they turn
-out long after all, it takes no more of them and gives back what has to wait. The caller holds the
-pool's lock.
+out long after all, it takes no more of them and gives back what would have to wait for long.
+
+A long one now and then is no reason for that, and giving back costs the leader as much as granting:
+it takes several in a row. The caller holds the pool's lock.
 """
 
 from collections.abc import Iterable
@@ -16,6 +18,8 @@ DEEPEST = 32
 LONG_SECONDS = 0.25
 ID_BYTES = 10
 WEIGHT = 0.2
+MOST_GROWTH = 2
+LEAST_GROWTH_SECONDS = 0.001
 
 
 class Places:
@@ -39,21 +43,27 @@ class Places:
 
     def took(self, seconds: float) -> None:
         """An execution took so long."""
-        # However long it was: that says no more of the next ones.
-        self._usual_seconds += WEIGHT * (min(seconds, LONG_SECONDS) - self._usual_seconds)
+        # However long it was, that says no more of the next ones, and one of many says little.
+        usual = self._usual_seconds
+        moved = usual + WEIGHT * (min(seconds, LONG_SECONDS) - usual)
+        self._usual_seconds = min(moved, MOST_GROWTH * usual + LEAST_GROWTH_SECONDS)
 
     def take_long(self) -> None:
         """Executions take long, though none has ended that says so."""
         self._usual_seconds = LONG_SECONDS
 
     def too_many(self, held: int) -> int:
-        """How many of those that are held could as well wait with the leader."""
-        return 0 if self.short else max(held - self._size, 0)
+        """How many of those that are held would wait for long, and better do with the leader."""
+        return max(held - max(self._within(LONG_SECONDS), self._size), 0)
+
+    def _within(self, seconds: float) -> int:
+        """How many executions all processes together end in a time."""
+        return int(self._size * seconds / max(self._usual_seconds, 1e-6))
 
     def free(self, held: int) -> list[str]:
         """An execution id for every place that is free while so many are held."""
-        backlog = int(self._size * BACKLOG_SECONDS / max(self._usual_seconds, 1e-6))
-        free = max(self._size + min(backlog, MAX_BACKLOG) - held, 0)
+        backlog = min(self._within(BACKLOG_SECONDS), MAX_BACKLOG)
+        free = max(self._size + backlog - held, 0)
         if free > len(self._spare):
             self._spare += self._new_ids(free - len(self._spare))
         return self._spare[:free]

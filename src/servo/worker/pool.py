@@ -170,7 +170,9 @@ class Pool:
         self._waker.close()
         with suppress(RuntimeError):  # never started
             self._thread.join()
-        for child in self._staff.children:
+        with self._lock:  # the leader goes on for a while, and looks at what is there
+            children, self._staff.children = self._staff.children, []
+        for child in children:
             child.close()
         self._selector.close()
         self._woken.close()
@@ -224,12 +226,18 @@ class Pool:
         with self._lock:
             if state is not self._state:
                 self._meet(state)
+            let_go = False
             for assignment in list(self._held.values()):
                 row = state.tasks.rows.get((assignment.run_id, assignment.task_key))
                 if row is None or row.state is not RUNNING or row.exec_id != assignment.exec_id:
                     self._let_go(assignment, None)
                 elif state.runs.rows[assignment.run_id].cancel_requested_at is not None:
                     self._let_go(assignment, TaskOutcome.CANCELLED)
+                else:
+                    continue
+                let_go = True
+            if let_go and not self._draining:  # what lay behind it was taken back
+                self._feed()
 
     def _meet(self, state: State) -> None:
         """A new leader: give back what the last one granted and could not hand over."""
@@ -243,19 +251,16 @@ class Pool:
 
     def _let_go(self, assignment: Assignment, outcome: TaskOutcome | None) -> None:
         """Stop an execution; with an outcome it is still reported."""
-        if assignment in self._line.waiting:
-            self._line.waiting.remove(assignment)
-            del self._held[assignment.exec_id]
-            if outcome is not None:
-                self._report(assignment, finished(assignment, outcome))
+        told = None if outcome is None else finished(assignment, outcome)
+        if self._line.withdraw(assignment):
+            if told is not None:
+                self._report(assignment, told)
+            self._held.pop(assignment.exec_id, None)
             return
-        kill_at = self._clock.monotonic() + GRACE.total_seconds()
-        for child in self._staff.children:
-            # One that lies behind another is let go when its turn comes, at a later look.
-            if assignment.exec_id == child.current:
-                told = None if outcome is None else finished(assignment, outcome)
-                child.interrupt(assignment.exec_id, told, kill_at)
-                self._look_at_staff()
+        if (child := self._line.who_runs(assignment)) is not None:
+            kill_at = self._clock.monotonic() + GRACE.total_seconds()
+            child.interrupt(assignment.exec_id, told, kill_at)
+            self._look_at_staff()
 
     # --- from the processes -------------------------------------------------------------------
 

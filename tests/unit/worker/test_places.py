@@ -1,5 +1,7 @@
 """How many executions a pool takes: a moment's worth, and no more than it runs if they are long."""
 
+import pytest
+
 from servo.runtime.system import SystemEntropy
 from servo.worker.places import DEEPEST, LONG_SECONDS, MAX_BACKLOG, Places
 
@@ -15,7 +17,7 @@ def test_at_first_as_many_as_there_are_processes() -> None:
     places = Places(2, SystemEntropy())
     assert len(places.free(0)) == 2
     assert places.depth == 1
-    assert places.too_many(5) == 3
+    assert places.too_many(2) == 0
 
 
 def test_more_while_they_are_short() -> None:
@@ -26,14 +28,34 @@ def test_more_while_they_are_short() -> None:
     assert places.too_many(2 + MAX_BACKLOG) == 0
 
 
-def test_no_more_than_there_are_processes_once_one_was_long_or_seems_to_be() -> None:
-    ended, running = short_places(), short_places()
-    ended.took(3600)
-    running.take_long()
-    for places in (ended, running):
-        assert len(places.free(0)) == 2
-        assert places.depth == 1
-        assert places.too_many(66) == 64
+def test_no_more_than_there_are_processes_once_all_of_them_seem_to_be_long() -> None:
+    places = short_places()
+    places.take_long()
+    assert len(places.free(0)) == 2
+    assert places.depth == 1
+    assert places.too_many(66) == 64
+
+
+def test_one_long_one_among_many_gives_nothing_back() -> None:
+    places = short_places()
+    for _ in range(10):
+        for _ in range(99):
+            places.took(0.000_1)
+        held = len(places.free(0))
+        assert held == 2 + MAX_BACKLOG
+        places.took(3600)
+        assert places.too_many(held) == 0
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.2])
+def test_those_that_would_wait_for_long_are_given_back_when_they_turn_out_long(
+    seconds: float,
+) -> None:
+    places = short_places()
+    for _ in range(10):
+        places.took(seconds)
+    assert places.too_many(258) > 240
+    assert places.too_many(2) == 0
 
 
 def test_one_that_took_an_hour_is_soon_forgotten() -> None:
