@@ -112,7 +112,8 @@ class Service:
     def send(self, batch: Batch, reply: Reply) -> None:
         """Send a batch into the ledger; `reply` is called with its answer by the leader's thread.
 
-        `Invalid` at once if it cannot go there. It must be quick, and is a fraction of a future.
+        `Invalid` at once if it cannot go there. `reply` must be quick and may not raise. This costs
+        a fraction of `submit`.
         """
         self._current().inbox.put(request(batch, reply))
         self._wake.set()
