@@ -532,6 +532,15 @@ def test_what_nobody_foresaw_is_called_a_bug(servo: Run, monkeypatch: pytest.Mon
         _ = servo("sql", "-")
 
 
+def test_what_is_left_for_a_leader_says_so_if_there_is_none(servo: Run) -> None:
+    code, out, _ = servo("run", "cancel", "big")
+    assert code == 0
+    told = (
+        "big will be stopped by whoever leads the workspace; nobody does now: `servo dev` does it"
+    )
+    assert out == f"{told}, or `servo resume`\n"
+
+
 def test_an_interrupted_command_says_so(servo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", _Failing(KeyboardInterrupt()))
     assert servo("sql", "-") == (130, "", "error: interrupted\n")

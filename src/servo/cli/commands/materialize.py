@@ -28,6 +28,7 @@ from servo.projection.reader import Reader
 from servo.runtime.system import SystemEntropy
 from servo.sdk.check_planning import checks_of_assets, chosen_checks
 from servo.sdk.jobs import AssetJob
+from servo.sdk.needs import check_config
 from servo.sdk.planning import plan_assets, plan_partitions
 from servo.sdk.project import Project
 from servo.sdk.run_config import RunConfig
@@ -102,6 +103,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
         labels = {**its.tags, **its.run_tags, JOB_LABEL: job, **labels}
         if its.executor_def is not None:
             found = replace(found, executor=its.executor_def)
+    check_config(project, given)
     asked = named(where, partitions, ranges)
     labels = {**asked.labels, **labels}
     plan = _plan(project, chosen or _chosen(project, select), asked, checks_only=checks_only)
