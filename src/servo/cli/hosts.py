@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -27,9 +27,10 @@ from servo.worker.session import Session, setting_for
 Host = Session | Guest
 
 AT_ONCE = (
-    "interrupted at once: what was running is stopped and will be done again, what was finished "
-    "is kept; `servo resume` goes on from here"
+    "stopped at once; what was finished is kept, what was running will be done again: "
+    "`servo resume` goes on from here"
 )
+EARLY = "interrupted before anything was asked for; ask again"
 
 
 class Code(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,18 +77,18 @@ def open_host(
         workspace=where.workspace,
         as_dagster=code.as_dagster,
     )
-    with (
-        telling_interrupted(AT_ONCE),
-        stopped_by_sigterm(),
-        _host(setting, code, workers, backfills) as host,
-    ):
-        host.deploy(code.name, code.declared)
-        if isinstance(host, Session) and host.triggers is not None:
-            host.triggers.start()
-        try:
-            yield host
-        except KeyboardInterrupt as stopped:
-            raise KeyboardInterrupt(str(stopped) or interrupt(host)) from None
+    with ExitStack() as opened:
+        with telling_interrupted(EARLY):
+            opened.enter_context(stopped_by_sigterm())
+            host: Host = opened.enter_context(_host(setting, code, workers, backfills))
+            host.deploy(code.name, code.declared)
+            if isinstance(host, Session) and host.triggers is not None:
+                host.triggers.start()
+        with telling_interrupted(AT_ONCE), opened.pop_all():
+            try:
+                yield host
+            except KeyboardInterrupt as stopped:
+                raise KeyboardInterrupt(str(stopped) or interrupt(host)) from None
 
 
 @contextmanager
