@@ -45,3 +45,12 @@ def test_configuration_for_what_is_not_there_begins_no_run(
     told = "the configuration is for 'order', which is no asset or check of the project"
     assert capsys.readouterr().err == f"error: {told}; did you mean 'orders'?\n"
     assert not (folder / ".servo").exists()
+
+
+def test_a_selection_of_nothing_begins_no_run(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["materialize", "needs_a_warehouse.py", "tag:nobody"]) == 3
+    told = "no asset is selected by tag:nobody; see `servo list` for what there is"
+    assert capsys.readouterr().err == f"error: {told}\n"
+    assert not (folder / ".servo").exists()

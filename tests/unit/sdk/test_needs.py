@@ -106,3 +106,11 @@ def test_a_class_is_no_asset() -> None:
 
         @asset
         class Orders: ...
+
+
+def test_no_asset_is_offered_to_itself_for_a_parameter_that_is_none() -> None:
+    @asset
+    def d(db: Any) -> None: ...
+
+    with pytest.raises(Invalid, match="takes 'db', which is no asset; define it, rename"):
+        project(d)

@@ -214,7 +214,13 @@ def read_tags(given: Sequence[str]) -> dict[str, str]:
 def _chosen(project: Project, select: Sequence[str]) -> list[AssetKey]:
     if not select:
         return project.order
-    return AssetSelection.from_coercible(list(select)).resolve(project)
+    found = AssetSelection.from_coercible(list(select)).resolve(project)
+    if not found:
+        raise NotFound(
+            f"no asset is selected by {' '.join(select)}",
+            remedy="see `servo list` for what there is",
+        )
+    return found
 
 
 def _job(project: Project, name: str, select: Sequence[str]) -> AssetJob:
