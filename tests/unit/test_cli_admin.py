@@ -105,6 +105,9 @@ def test_no_command_prints_help_and_an_unknown_one_is_refused(
     assert "Make assets:" in capsys.readouterr().err
     assert run(["nonsense"]) == 2
     assert "No such command 'nonsense'" in capsys.readouterr().err
+    assert run(["materialise"]) == 2
+    told = "No such command 'materialise'. Did you mean 'materialize'?"
+    assert told in capsys.readouterr().err
 
 
 def test_every_kind_of_error_has_an_exit_code() -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rich.text import Text
 
 from servo.cli.code import as_dagster_option, code_or_selection
-from servo.cli.completing import run_ids
+from servo.cli.completing import asset_keys, run_ids
 from servo.cli.hosts import Host, open_host, read_code
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, plural
@@ -50,7 +50,7 @@ def with_workers(command: Command) -> Command:
 
 @click.command("materialize")
 @click.argument("code", required=False)
-@click.argument("select", nargs=-1)
+@click.argument("select", nargs=-1, shell_complete=asset_keys)
 @click.option("--config", "config", help="Configuration: a file of JSON, or JSON itself.")
 @click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag of the run.")
 @click.option("--job", help="Make what this job selects, as it says.")
