@@ -13,6 +13,7 @@ from random import Random
 
 import pytest
 
+from servo.cli.main import run
 from servo.core.events.backfills import BackfillState
 from servo.core.state.state import State
 from servo.core.state.states import TaskState
@@ -174,6 +175,14 @@ def test_this_process_does_the_work_if_nobody_else_does(thirty: Path) -> None:
     (thirty / "code.py").write_text(later)
     stale = servo(thirty, "backfill", "create", "code.py", "--stale", "--to", "2024-01-09")
     assert "9 partitions in 1 run" in stale.stdout, stale.stderr
+
+
+def test_a_backfill_of_what_is_stale_that_is_refused_leaves_nothing_behind(
+    thirty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(thirty)
+    assert run(["backfill", "create", "code.py", "--stale", "--from", "2031-01-01"]) != 0
+    assert not (thirty / ".servo").exists()
 
 
 @pytest.mark.slow

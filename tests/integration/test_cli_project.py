@@ -9,6 +9,7 @@ from textwrap import dedent
 
 import pytest
 
+from servo.cli.hosts import AT_ONCE
 from servo.testing.command_line import asked, servo
 
 LIMIT = 60
@@ -243,6 +244,38 @@ def test_an_interrupted_run_says_so_once_and_is_resumed(
         _, told = running.communicate(timeout=LIMIT)
     assert running.returncode == 130
     assert told == "error: interrupted; `servo resume` goes on from here\n"
+    (tmp_path / "go").touch()
+    (resumed,) = asked(tmp_path, "resume")
+    assert resumed["run"]["state"] == "SUCCEEDED"
+
+
+def test_a_second_ctrl_c_says_what_became_of_the_run_and_how_to_go_on(tmp_path: Path) -> None:
+    code = """
+        import time
+        from pathlib import Path
+        from servo import asset
+
+        @asset
+        def stubborn():
+            Path("began").touch()
+            while not Path("go").exists():
+                try:
+                    time.sleep(0.05)
+                except BaseException:
+                    Path("asked").touch()
+        """
+    (tmp_path / "assets.py").write_text(dedent(code))
+    command = [sys.executable, "-m", "servo", "materialize"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
+        for seen in ("began", "asked"):
+            until = time.monotonic() + LIMIT
+            while not (tmp_path / seen).exists():
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            running.send_signal(signal.SIGINT)
+        _, told = running.communicate(timeout=LIMIT)
+    assert running.returncode == 130
+    assert told == f"error: {AT_ONCE}\n"
     (tmp_path / "go").touch()
     (resumed,) = asked(tmp_path, "resume")
     assert resumed["run"]["state"] == "SUCCEEDED"

@@ -28,14 +28,19 @@ VERSION = "first"
 def orders():
     return 1
 
-def left(name):
-    child = subprocess.Popen(["sleep", "1000"])
+def left(name, **how):
+    child = subprocess.Popen(["sleep", "1000"], **how)
     Path(name).write_text(str(child.pid))
 
 @sensor(target="orders")
 def ends(context):
     left("child")
     os._exit(7)
+
+@sensor(target="orders")
+def leaves_a_daemon(context):
+    left("child", start_new_session=True)
+    return SkipReason("left")
 
 @sensor(target="orders")
 def hangs(context):
@@ -103,6 +108,14 @@ def test_what_user_code_started_ends_with_its_process_and_the_next_is_answered(
     assert office.ask(look("well"), LIMIT) == Evaluated(skipped="first")
 
 
+def test_a_daemon_that_user_code_started_ends_with_its_process(
+    office: Office, folder: Path
+) -> None:
+    assert office.ask(look("leaves_a_daemon"), LIMIT) == Evaluated(skipped="left")
+    office.close()
+    assert is_gone(folder)
+
+
 def test_whoever_waits_for_an_answer_is_let_go_when_everything_ends(
     office: Office, folder: Path
 ) -> None:
@@ -132,10 +145,10 @@ def test_code_that_cannot_be_imported_is_told_as_such_until_it_can(
     answer = office.ask(look("well"), LIMIT)
     assert answer.unasked
     assert "assets.py" in answer.error
-    (folder / "assets.py").write_text("import os\nos._exit(3)\n")
+    (folder / "assets.py").write_text("import os\nos.kill(os.getpid(), 9)\n")
     answer = office.ask(look("well"), LIMIT)
     assert answer.unasked
-    assert answer.error.endswith("ended with 3 before it could import the code")
+    assert answer.error.endswith("ended with -9 before it could import the code")
     assert not was_lost(answer.error)
     (folder / "assets.py").write_text(CODE)
     assert office.ask(look("well"), LIMIT).skipped == "first"

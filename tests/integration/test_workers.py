@@ -278,8 +278,8 @@ def test_a_second_session_in_a_workspace_is_told_that_somebody_is_at_work(tmp_pa
 
 def test_code_that_ends_its_process_when_it_is_imported_is_told(tmp_path: Path) -> None:
     project = Project(tmp_path, "@asset\ndef a(): ...\n")
-    (tmp_path / "assets.py").write_text("import os\nos._exit(7)\n")
-    told = "while they import the code, with exit code 7"
+    (tmp_path / "assets.py").write_text("import os\nos.kill(os.getpid(), 9)\n")
+    told = "while they import the code, with SIGKILL"
     with pytest.raises(Invalid, match=told), project.session():
         pass
 

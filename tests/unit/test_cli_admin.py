@@ -105,6 +105,9 @@ def test_no_command_prints_help_and_an_unknown_one_is_refused(
     assert "Make assets:" in capsys.readouterr().err
     assert run(["nonsense"]) == 2
     assert "No such command 'nonsense'" in capsys.readouterr().err
+    assert run(["materialise"]) == 2
+    told = "No such command 'materialise'. Did you mean 'materialize'?"
+    assert told in capsys.readouterr().err
 
 
 def test_every_kind_of_error_has_an_exit_code() -> None:
@@ -530,6 +533,15 @@ def test_what_nobody_foresaw_is_called_a_bug(servo: Run, monkeypatch: pytest.Mon
     monkeypatch.setenv("SERVO_DEBUG", "1")
     with pytest.raises(RuntimeError, match=r"what\?"):
         _ = servo("sql", "-")
+
+
+def test_what_is_left_for_a_leader_says_so_if_there_is_none(servo: Run) -> None:
+    code, out, _ = servo("run", "cancel", "big")
+    assert code == 0
+    told = (
+        "big will be stopped by whoever leads the workspace; nobody does now: `servo dev` does it"
+    )
+    assert out == f"{told}, or `servo resume`\n"
 
 
 def test_an_interrupted_command_says_so(servo: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,7 @@ def test_commands_keys_and_runs_are_completed(tmp_path: Path) -> None:
     made = servo.materialize([orders], store=str(tmp_path / ".servo"))
     assert completed(tmp_path, "compl") == ["completion"]
     assert completed(tmp_path, "asset", "show", "sh") == ["shop/orders"]
+    assert completed(tmp_path, "materialize", "assets.py", "sh") == ["shop/orders"]
     assert completed(tmp_path, "run", "show", "run_") == [made.run_id]
     assert completed(tmp_path, "run", "show", "--store", "nowhere", "run_") == []
     assert completed(tmp_path, "why", "sh") == ["shop/orders"]

@@ -2,7 +2,7 @@
 
 from servo.cli.backfill_display import exit_code_of, follow, tell_backfill
 from servo.cli.backfill_rows import backfill_named, find_backfill, now_in, shown_key
-from servo.cli.hosts import Code, Host, open_host, who_works_in
+from servo.cli.hosts import Code, Host, interrupt, open_host, who_works_in
 from servo.cli.output import console, emit_json, plural
 from servo.cli.telling import tell_workspace
 from servo.cli.workspace import Target, Where
@@ -76,7 +76,7 @@ def follow_here(host: Host, name: str, *, json_: bool) -> Backfill:
         return follow(lambda: host.backfill(name), host.check, shown=not json_)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
-            f"{host.interrupt()}, or `servo backfill wait {name}` for this backfill alone"
+            f"{interrupt(host)}, or `servo backfill wait {name}` for this backfill alone"
         ) from None
 
 

@@ -2,12 +2,14 @@
 
 import signal
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
+from rich.text import Text
 
 from servo.cli.code import find_code
+from servo.cli.output import console, plural
 from servo.cli.workspace import Target, Where
 from servo.core.declared import Declared
 from servo.projection.arrow import without_pandas
@@ -17,11 +19,18 @@ from servo.sdk.triggers import declared
 from servo.worker.examine import fingerprint, watched_files
 from servo.worker.guest import Guest
 from servo.worker.loader import load_project
+from servo.worker.pool import GRACE
 from servo.worker.process import Setting
 from servo.worker.registry import Member, at_work, registry_folder
 from servo.worker.session import Session, setting_for
 
 Host = Session | Guest
+
+AT_ONCE = (
+    "stopped at once; what was finished is kept, what was running will be done again: "
+    "`servo resume` goes on from here"
+)
+EARLY = "interrupted before anything was asked for; ask again"
 
 
 class Code(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,14 +77,44 @@ def open_host(
         workspace=where.workspace,
         as_dagster=code.as_dagster,
     )
-    with stopped_by_sigterm(), _host(setting, code, workers, backfills) as host:
-        host.deploy(code.name, code.declared)
-        if isinstance(host, Session) and host.triggers is not None:
-            host.triggers.start()
-        try:
-            yield host
-        except KeyboardInterrupt as stopped:
-            raise KeyboardInterrupt(str(stopped) or host.interrupt()) from None
+    with ExitStack() as opened:
+        with telling_interrupted(EARLY):
+            opened.enter_context(stopped_by_sigterm())
+            host: Host = opened.enter_context(_host(setting, code, workers, backfills))
+            host.deploy(code.name, code.declared)
+            if isinstance(host, Session) and host.triggers is not None:
+                host.triggers.start()
+        with telling_interrupted(AT_ONCE), opened.pop_all():
+            try:
+                yield host
+            except KeyboardInterrupt as stopped:
+                raise KeyboardInterrupt(str(stopped) or interrupt(host)) from None
+
+
+@contextmanager
+def telling_interrupted(what: str) -> Generator[None]:
+    """Say this of an interruption that nobody has said anything of, such as a second Ctrl-C."""
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        raise KeyboardInterrupt(str(stopped) or what) from None
+
+
+def interrupt(host: Host) -> str:
+    """Stop what a host does, after Ctrl-C; how to go on with it.
+
+    User code may clean up for a while, so whoever is looking is told what is waited for.
+    """
+    tell_stopping(host)
+    return host.interrupt()
+
+
+def tell_stopping(host: Host) -> None:
+    """Say what is waited for, where somebody is looking and something runs here."""
+    stderr = console(stderr=True)
+    if stderr.is_terminal and isinstance(host, Session) and (running := len(host.running())):
+        left = f"{plural(running, 'task')} may clean up for up to {GRACE.total_seconds():.0f} s"
+        stderr.print(Text(f"stopping: {left}; Ctrl-C again stops at once", "yellow"))
 
 
 def _host(setting: Setting, code: Code, workers: int, backfills: bool) -> Host:

@@ -1,5 +1,6 @@
 """Requests left in the store for whoever leads the workspace."""
 
+from servo.cli.hosts import who_works_in
 from servo.cli.output import console
 from servo.cli.workspace import Target
 from servo.core.events.codec import encode_batch
@@ -17,9 +18,13 @@ def leave(target: Target, kind: str, *events: Event) -> None:
     target.store.create(target.paths.inbox_item(name), encode_batch(batch))
 
 
-def tell_left(what: str, done: str) -> None:
-    """Say what will become of something, and by whom."""
-    console().print(f"{what} will be {done} by whoever leads the workspace")
+def tell_left(target: Target, what: str, done: str) -> None:
+    """Say what will become of something, and by whom; what to do if that is nobody."""
+    # Of a store that others reach nobody here knows who leads.
+    local = "://" not in target.url.removeprefix("file://")
+    nobody = local and who_works_in(target) is None
+    then = "; nobody does now: `servo dev` does it, or `servo resume`" if nobody else ""
+    console().print(f"{what} will be {done} by whoever leads the workspace{then}")
 
 
 def refuse_paused(name: str, *, paused: bool) -> None:

@@ -51,6 +51,16 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     check_specs: tuple[AssetCheckSpec, ...] = ()
     check_policy: CheckPolicy = CheckPolicy.AS_DECLARED
 
+    def __post_init__(self) -> None:
+        # People pass what they please, and would hear of it first when a run is planned.
+        for option, kind, example in (
+            ("retry_policy", RetryPolicy, "RetryPolicy(max_retries=3)"),
+            ("backfill_policy", BackfillPolicy, "BackfillPolicy.multi_run(10)"),
+        ):
+            given: object = getattr(self, option)
+            if given is not None and not isinstance(given, kind):
+                raise Invalid(f"{option} is {given!r}", remedy=f"use {example}, or leave it out")
+
 
 # A project has thousands of assets that say nothing of all this: they share what says so.
 _USUAL = Behaviour()

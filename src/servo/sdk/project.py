@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from servo.sdk.jobs import AssetJob
     from servo.sdk.schedules import ScheduleDefinition
 
+RENAME = "define it, rename the parameter, or annotate it with the class of a resource"
+
 
 class Project:
     """What a file, a module or a `Definitions` defines."""
@@ -139,11 +141,12 @@ class Project:
         ]
         if len(wanted.parts) == 1 and len(same_group) == 1:
             return same_group[0]
-        known = [str(other) for other in self.specs] + [other.name for other in self.specs]
+        others = [other for other in self.specs if other != key]
+        known = [str(other) for other in others] + [other.name for other in others]
         close = get_close_matches(str(wanted), known, n=1)
         raise Invalid(
             f"asset {key} ({self.makers[key].where}) takes {name!r}, which is no asset",
-            remedy=f"did you mean {close[0]!r}?" if close else "define it, or rename the parameter",
+            remedy=f"did you mean {close[0]!r}?" if close else RENAME,
         )
 
     def _upstream(self, key: AssetKey) -> tuple[AssetKey, ...]:

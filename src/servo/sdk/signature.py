@@ -31,6 +31,8 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_signature(fn: Callable[..., Any]) -> Signature:
     """What `fn` asks for; `Invalid` if it takes anything that nothing could fill."""
+    if inspect.isclass(fn):
+        raise Invalid(f"{fn.__name__} is a class, and not a function", remedy="decorate a function")
     try:
         parameters = inspect.signature(fn).parameters
     except (TypeError, ValueError) as error:

@@ -18,6 +18,7 @@ from servo.sdk.definitions import Definitions
 from servo.sdk.gathering import assets_of, checks_of, jobs_of, schedules_of, sensors_of
 from servo.sdk.project import Project
 from servo.sdk.triggers import add_triggers
+from servo.worker.exits import exits_raised
 from servo.worker.fresh_source import FreshSource, import_fresh
 from servo.worker.stopping import is_from_outside
 
@@ -42,7 +43,8 @@ def load_module(target: str, folder: Path) -> ModuleType:
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     try:
-        return importlib.import_module(target)
+        with exits_raised():
+            return importlib.import_module(target)
     except ModuleNotFoundError as error:
         if error.name is not None and target.startswith(error.name):
             raise NotFound(
@@ -74,10 +76,11 @@ def _import_file(path: Path, target: str) -> ModuleType:
         raise Invalid(f"{target} cannot be imported", remedy="name a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     try:
-        if package := name.rpartition(".")[0]:
-            _ = importlib.import_module(package)
-        sys.modules[name] = module
-        loader.exec_module(module)
+        with exits_raised():
+            if package := name.rpartition(".")[0]:
+                _ = importlib.import_module(package)
+            sys.modules[name] = module
+            loader.exec_module(module)
     except BaseException as error:
         _ = sys.modules.pop(name, None)
         if is_from_outside(error):

@@ -45,7 +45,10 @@ class Storing:
             named = maker.io_manager_key(key)
         else:
             named = str(self._project.specs[key].metadata.get(IO_MANAGER_KEY, ""))
-        return named or (DEFAULT_IO if DEFAULT_IO in self._project.resources else "")
+        if named not in ("", DEFAULT_IO):
+            return named
+        # The usual name means what is usual, also where somebody writes it down.
+        return DEFAULT_IO if DEFAULT_IO in self._project.resources else ""
 
     # --- loading ------------------------------------------------------------------------------
 

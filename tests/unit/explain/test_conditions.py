@@ -12,7 +12,7 @@ from servo.core.events.automation import AutomationEvaluated, AutomationTicked
 from servo.core.events.runs import AutomationSource
 from servo.core.events.sensors import SensorPaused, SensorRemoved, SensorUpserted
 from servo.core.explain.asked import asked
-from servo.core.explain.conditions import MOST_PARTS, told_once
+from servo.core.explain.conditions import MOST_PARTS, NO_NEWS, told_once
 from servo.core.explain.finding import What
 from servo.core.explain.records import Subject
 from servo.core.explain.starters import starters
@@ -162,6 +162,18 @@ def test_the_newest_evaluation_with_every_part_and_what_is_lacking() -> None:
     assert told(story, whole=True)[3:] == ALL_PARTS
     nobody = "nobody is at work in this workspace: `servo dev` evaluates it"
     assert told(story, led=False)[1] == f"  > {lacking}; {nobody}"
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_first_evaluation_says_that_what_came_before_is_no_news(first: int) -> None:
+    story = deployed()
+    sensor(story)
+    news = Tree(label="any_deps_updated", kind="deps", of=1)
+    handled = Tree(label="initial_evaluation()", kind="initial_evaluation", true=first, of=1)
+    since = Tree(label="since", kind="since", of=1, children=(news, handled))
+    evaluate(story, 1, ("ns/a", Tree(label="eager", kind="and", of=1, children=(since,)), 0))
+    when = "  > it is asked for when any_deps_updated becomes true"
+    assert told(story)[1] == (f"{when}; {NO_NEWS}" if first else when)
 
 
 def test_an_evaluation_that_asked_for_it() -> None:

@@ -1,8 +1,10 @@
 """Finding the assets in a file or a module, and saying what is wrong there."""
 
+import os
 import re
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -15,6 +17,7 @@ from servo.worker.loader import load_module
     [
         ("raise ValueError('no')", "ValueError: no"),
         ("raise SystemExit(2)", "SystemExit: 2"),
+        ("import os; os._exit(3)", r"SystemExit: it calls os._exit\(3\)"),
         ("raise type('Own', (BaseException,), {})('not an Exception')", "Own: not an Exception"),
         ("import nothing_of_this_name", "ModuleNotFoundError: "),
     ],
@@ -43,3 +46,26 @@ def test_ctrl_c_while_a_file_is_imported_is_ctrl_c(tmp_path: Path) -> None:
             load_module("slow.py", tmp_path)
     finally:
         sys.path.remove(str(tmp_path))
+
+
+def test_only_who_imports_is_kept_from_ending_without_a_word(tmp_path: Path) -> None:
+    code = """
+        import os
+        child = os.fork()
+        if child == 0:
+            os._exit(5)
+        CODE = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        end = os._exit
+        """
+    (tmp_path / "forks.py").write_text(dedent(code))
+    before = os._exit
+    try:
+        module = load_module("forks.py", tmp_path)
+    finally:
+        sys.path.remove(str(tmp_path))
+    assert module.CODE == 5
+    assert os._exit is before
+    child = os.fork()
+    if child == 0:
+        module.end(6)  # kept by the code, and called when nothing is imported any more
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 6

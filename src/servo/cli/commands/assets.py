@@ -140,7 +140,7 @@ def wipe(*, target: Target, key: str, yes: bool, json_: bool) -> None:
     if json_:
         emit_json({"asset_key": found, "requested": "wipe"})
     else:
-        tell_left(found, "wiped")
+        tell_left(target, found, "wiped")
 
 
 def _tell_freshness(row: AssetRow, changes: Paged[FreshnessChangeRow], *, json_: bool) -> None:

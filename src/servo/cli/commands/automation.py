@@ -164,7 +164,7 @@ def pause(*, target: Target, sensor: str | None) -> None:
     name, status = Reader(target.store, target.paths).read(lambda found: find_sensor(found, sensor))
     refuse_paused(name, paused=status is SensorStatus.PAUSED)
     leave(target, "sensor", SensorPaused(sensor_id=name, changed_by="servo automation pause"))
-    tell_left(name, "paused")
+    tell_left(target, name, "paused")
 
 
 @automation.command("resume", short_help="Let a sensor evaluate again.")
@@ -175,7 +175,7 @@ def resume(*, target: Target, sensor: str | None) -> None:
     name, status = Reader(target.store, target.paths).read(lambda found: find_sensor(found, sensor))
     refuse_active(name, active=status is not SensorStatus.PAUSED)
     leave(target, "sensor", SensorResumed(sensor_id=name, changed_by="servo automation resume"))
-    tell_left(name, "resumed")
+    tell_left(target, name, "resumed")
 
 
 @automation.command("evaluate", short_help="What conditions would ask for now.")

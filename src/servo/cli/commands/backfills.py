@@ -130,9 +130,11 @@ def create(  # noqa: PLR0913 - the options of the command
     code, select = code_or_selection(code, select, Path.cwd())
     found, project = read_code(code, as_dagster=as_dagster)
     asked = _asked(found, options)
+    keys = _chosen(project, select)
+    outlined = _outline(project, keys, asked, where)  # which refuses what cannot be
     if asked.choice.which == "stale":
-        deploy_now(where, found)
-    outlined = _outline(project, _chosen(project, select), asked, where)
+        deploy_now(where, found)  # what is stale depends on the code, not on what it was
+        outlined = _outline(project, keys, asked, where)
     del project
     if not outlined.typed:
         emit_json(None) if json_ else console().print(f"nothing is {asked.choice.which}")

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from servo.cli.code import as_dagster_option, find_code
 from servo.cli.commands.materialize import with_workers
-from servo.cli.hosts import stopped_by_sigterm
+from servo.cli.hosts import AT_ONCE, stopped_by_sigterm, tell_stopping, telling_interrupted
 from servo.cli.narrator import Narrator
 from servo.cli.output import console, plural
 from servo.cli.workspace import Where, at_a_workspace
@@ -65,6 +65,7 @@ def dev(*, code: str | None, where: Where, workers: int, as_dagster: bool) -> No
     bucket = "://" in where.url and not where.url.startswith("file://")
     settings = Settings(inbox_every=INBOX_OF_A_BUCKET if bucket else INBOX_OF_A_FOLDER)
     with (
+        telling_interrupted(AT_ONCE),
         stopped_by_sigterm(),
         Session(setting, workers=workers, settings=settings, triggers=True) as session,
     ):
@@ -120,6 +121,7 @@ class Development:
         if self._looking is not None:
             self._looking.kill()
             _ = self._looking.communicate()
+        tell_stopping(self._session)
         self._session.pool.drain()
         left = len(self._session.open_runs())
         rest = (

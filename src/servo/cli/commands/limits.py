@@ -33,7 +33,7 @@ def pool() -> None:
 def set_(*, target: Target, name: str, limit: int) -> None:
     """Let at most LIMIT tasks of the pool NAME run at once; 0 holds all of them back."""
     leave(target, "pool", PoolLimitSet(pool=name, limit=limit))
-    tell_left(f"the pool {name}", f"limited to {limit}")
+    tell_left(target, f"the pool {name}", f"limited to {limit}")
 
 
 @pool.command("remove", short_help="Lift the limit of a pool.")
@@ -42,7 +42,7 @@ def set_(*, target: Target, name: str, limit: int) -> None:
 def remove(*, target: Target, name: str) -> None:
     """Lift the limit of the pool NAME."""
     leave(target, "pool", PoolLimitSet(pool=name, limit=None))
-    tell_left(f"the limit of the pool {name}", "lifted")
+    tell_left(target, f"the limit of the pool {name}", "lifted")
 
 
 @pool.command("list", short_help="The limits there are.")
@@ -77,7 +77,7 @@ def quota(*, target: Target, max_parallel: int | None, max_runs: int | None, jso
         raise Invalid("--json shows limits and sets none", remedy="leave it out, or the others")
     event = QuotaSet(max_concurrent_tasks=max_parallel, max_concurrent_runs=max_runs)
     leave(target, "quota", event)
-    tell_left("the limits", "set")
+    tell_left(target, "the limits", "set")
 
 
 def _show(target: Target, *, json_: bool) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rich.text import Text
 
 from servo.cli.code import as_dagster_option, code_or_selection
-from servo.cli.completing import run_ids
+from servo.cli.completing import asset_keys, run_ids
 from servo.cli.hosts import Host, open_host, read_code
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, plural
@@ -28,6 +28,7 @@ from servo.projection.reader import Reader
 from servo.runtime.system import SystemEntropy
 from servo.sdk.check_planning import checks_of_assets, chosen_checks
 from servo.sdk.jobs import AssetJob
+from servo.sdk.needs import check_config
 from servo.sdk.planning import plan_assets, plan_partitions
 from servo.sdk.project import Project
 from servo.sdk.run_config import RunConfig
@@ -49,7 +50,7 @@ def with_workers(command: Command) -> Command:
 
 @click.command("materialize")
 @click.argument("code", required=False)
-@click.argument("select", nargs=-1)
+@click.argument("select", nargs=-1, shell_complete=asset_keys)
 @click.option("--config", "config", help="Configuration: a file of JSON, or JSON itself.")
 @click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag of the run.")
 @click.option("--job", help="Make what this job selects, as it says.")
@@ -102,6 +103,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
         labels = {**its.tags, **its.run_tags, JOB_LABEL: job, **labels}
         if its.executor_def is not None:
             found = replace(found, executor=its.executor_def)
+    check_config(project, given)
     asked = named(where, partitions, ranges)
     labels = {**asked.labels, **labels}
     plan = _plan(project, chosen or _chosen(project, select), asked, checks_only=checks_only)
@@ -212,7 +214,13 @@ def read_tags(given: Sequence[str]) -> dict[str, str]:
 def _chosen(project: Project, select: Sequence[str]) -> list[AssetKey]:
     if not select:
         return project.order
-    return AssetSelection.from_coercible(list(select)).resolve(project)
+    found = AssetSelection.from_coercible(list(select)).resolve(project)
+    if not found:
+        raise NotFound(
+            f"no asset is selected by {' '.join(select)}",
+            remedy="see `servo list` for what there is",
+        )
+    return found
 
 
 def _job(project: Project, name: str, select: Sequence[str]) -> AssetJob:

@@ -9,6 +9,7 @@ from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, plural
 from servo.cli.tables import grid
 from servo.errors import Conflict
+from servo.sdk.needs import check_resources
 from servo.worker.loader import load_project
 
 _FIRST = '''"""A first project: `servo materialize` makes everything in it."""
@@ -55,6 +56,7 @@ def check(*, code: str | None, as_dagster: bool) -> None:
     folder = Path.cwd()
     name = find_code(code, folder)
     project = load_project(name, folder, as_dagster=as_dagster)
+    check_resources(project)
     console().print(f"{name}: {plural(len(project.specs), 'asset')}, nothing wrong")
 
 

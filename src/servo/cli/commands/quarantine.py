@@ -74,4 +74,4 @@ def _decide(target: Target, output: str, *, approved: bool, reason: str) -> None
     )
     leave(target, "quarantine", event)
     done = "let through" if approved else "kept back for good"
-    tell_left(event.materialization_id, done)
+    tell_left(target, event.materialization_id, done)

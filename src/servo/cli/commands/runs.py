@@ -92,7 +92,7 @@ def cancel(*, target: Target, run_id: str, reason: str) -> None:
         raise Conflict(f"{row.run_id} has ended: {row.state.value}", remedy="leave it as it is")
     event = RunCancelRequested(run_id=row.run_id, requested_by="servo run cancel", reason=reason)
     leave(target, "cancel", event)
-    tell_left(row.run_id, "stopped")
+    tell_left(target, row.run_id, "stopped")
 
 
 run.add_command(retry)

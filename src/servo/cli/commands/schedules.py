@@ -155,7 +155,7 @@ def pause(*, target: Target, name: str) -> None:
     row = Reader(target.store, target.paths).read(lambda found: _one(found, target, name))
     refuse_paused(f"schedule {name}", paused=row.state.status is ScheduleStatus.PAUSED)
     leave(target, "schedule", SchedulePaused(schedule_id=name, changed_by="servo schedule pause"))
-    tell_left(name, "paused")
+    tell_left(target, name, "paused")
 
 
 @schedule.command("resume", short_help="Let it tick again.")
@@ -172,7 +172,7 @@ def resume(*, target: Target, name: str, catchup: bool) -> None:
         # Apart: if somebody else has moved the schedule, this is refused and the rest is not.
         leave(target, "schedule", missed)
     leave(target, "schedule", event)
-    tell_left(name, "resumed")
+    tell_left(target, name, "resumed")
 
 
 @schedule.command("trigger", short_help="Have it tick now.")

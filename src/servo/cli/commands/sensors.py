@@ -149,7 +149,7 @@ def pause(*, target: Target, name: str) -> None:
     row = _read(target, name)
     refuse_paused(f"sensor {name}", paused=row.state.status is SensorStatus.PAUSED)
     leave(target, "sensor", SensorPaused(sensor_id=name, changed_by="servo sensor pause"))
-    tell_left(name, "paused")
+    tell_left(target, name, "paused")
 
 
 @sensor.command("resume", short_help="Let it look again.")
@@ -160,7 +160,7 @@ def resume(*, target: Target, name: str) -> None:
     row = _read(target, name)
     refuse_active(f"sensor {name}", active=row.state.status is SensorStatus.ACTIVE)
     leave(target, "sensor", SensorResumed(sensor_id=name, changed_by="servo sensor resume"))
-    tell_left(name, "resumed")
+    tell_left(target, name, "resumed")
 
 
 @sensor.command("cursor", short_help="See or move its cursor.")
@@ -192,7 +192,7 @@ def cursor(*, target: Target, name: str, set_: str | None, reset: bool, json_: b
     if json_:
         emit_json({"cursor": set_, "state_version": row.state.state_version + 1})
         return
-    tell_left(f"the cursor of {name}", "moved")
+    tell_left(target, f"the cursor of {name}", "moved")
 
 
 @sensor.command("push", short_help="Send it a message.")

@@ -9,7 +9,14 @@ from rich.text import Text
 from servo.cli.code import as_dagster_option
 from servo.cli.commands.materialize import FAILED, with_workers
 from servo.cli.desks import desk_for
-from servo.cli.hosts import Code, read_code, stopped_by_sigterm
+from servo.cli.hosts import (
+    AT_ONCE,
+    Code,
+    interrupt,
+    read_code,
+    stopped_by_sigterm,
+    telling_interrupted,
+)
 from servo.cli.narrator import Narrator
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, instant, plural
@@ -73,6 +80,7 @@ def _pass(code: Code, setting: Setting, workers: int, began: datetime) -> list[R
     out = console(stderr=True)
     size = at_most(workers, code.executor)
     with (
+        telling_interrupted(AT_ONCE),
         stopped_by_sigterm(),
         Session(setting, workers=size, settings=Settings(), triggers=True) as session,
     ):
@@ -84,7 +92,7 @@ def _pass(code: Code, setting: Setting, workers: int, began: datetime) -> list[R
             session.deploy(code.name, code.declared)
             make_pass(session, SystemClock().now())
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(session.interrupt()) from None
+            raise KeyboardInterrupt(interrupt(session)) from None
         state = session.service.engine.state
         narrator.look(state)
         rows = list(state.runs.rows.values())

@@ -191,6 +191,13 @@ def lacking(tree: Tree) -> list[str]:
     return _lacking(tree, wanted=True) or [SAME_PARTITION]
 
 
+def was_first(tree: Tree) -> bool:
+    """Whether a condition says that it was evaluated for the first time."""
+    if tree.kind == "initial_evaluation":
+        return tree.true > 0
+    return any(was_first(part) for part in tree.children)
+
+
 def _lacking(tree: Tree, *, wanted: bool) -> list[str]:
     """Parts that are not as they are wanted for any partition."""
     if (tree.true > 0) if wanted else (tree.true < tree.of):

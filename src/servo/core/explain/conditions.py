@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from servo.core.automation.assets import subject as named_key
 from servo.core.automation.telling import count as parts
-from servo.core.automation.telling import deciding, lacking, named, read_tree, truth
+from servo.core.automation.telling import deciding, lacking, named, read_tree, truth, was_first
 from servo.core.automation.trees import Tree
 from servo.core.explain.finding import Finding, Mood, What
 from servo.core.explain.limits import NOBODY
@@ -19,6 +19,10 @@ from servo.core.state.states import SensorStatus
 
 MOST_PARTS = 150
 MOST_ASSETS = 3
+NO_NEWS = (
+    "what changed before this first evaluation is no news to it: make it by hand if it is to "
+    "follow that too"
+)
 
 
 def condition(records: Records, subject: Subject) -> list[Finding]:
@@ -90,7 +94,10 @@ def _evaluated(records: Records, found: Finding, sensor_id: str) -> Finding:
 def _next(row: AutomationEvaluationRow) -> str:
     tree = read_tree(row.tree)
     parts = lacking(tree) if tree is not None and not row.requested_count else []
-    return f"it is asked for when {listed(parts)}" if parts else ""
+    if tree is None or not parts:
+        return ""
+    said = f"it is asked for when {listed(parts)}"
+    return f"{said}; {NO_NEWS}" if was_first(tree) else said
 
 
 def evaluation(row: AutomationEvaluationRow, *, whole: bool = False) -> Finding:

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from servo.runtime.system import SystemClock
+from servo.runtime.system import SystemClock, SystemEntropy
 from servo.worker.child import without_ctrl_c
 from servo.worker.evaluating.messages import (
     Answer,
@@ -30,6 +30,7 @@ from servo.worker.evaluating.messages import (
 )
 from servo.worker.evaluating.process import Place
 from servo.worker.messages import Frames, framed
+from servo.worker.offspring import MARK, kill_marked
 from servo.worker.process import RECEIVE_BYTES, Setting
 
 IMPORT_SECONDS = 120.0
@@ -133,12 +134,14 @@ class _Evaluator:
         self._ending = threading.Lock()
         self._socket, theirs = socket.socketpair()
         self._frames = Frames(answers)
+        self._mark = SystemEntropy().token_bytes(16).hex()
         command = [sys.executable, "-m", "servo.worker.evaluating.process"]
         with theirs, without_ctrl_c():
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 [*command, str(theirs.fileno())],
                 pass_fds=(theirs.fileno(),),
                 cwd=place.setting.folder,
+                env={**os.environ, MARK: self._mark},
                 start_new_session=True,
             )
         with suppress(OSError):  # gone already, which is noticed when it is asked
@@ -165,7 +168,8 @@ class _Evaluator:
         self._socket.close()
 
     def _wait(self) -> int:
-        """Its exit code. What is left of its group goes first, while the number is its own.
+        """Its exit code. What is left of its group goes first, while the number is its own, and
+        what has left the group is found by its mark.
 
         One that is ending already keeps the code it ends with.
         """
@@ -173,6 +177,8 @@ class _Evaluator:
             if self._process.returncode is None:
                 with suppress(OSError):
                     os.killpg(self._process.pid, signal.SIGKILL)
+                _ = self._process.wait()
+                kill_marked(self._mark)
             return self._process.wait()
 
     def _next(self, seconds: float, what: str) -> Answer:

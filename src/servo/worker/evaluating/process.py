@@ -47,6 +47,7 @@ from servo.worker.evaluating.schedules import evaluate_tick, evaluate_ticks
 from servo.worker.evaluating.sensors import evaluate_messages, evaluate_sensor
 from servo.worker.loader import load_project
 from servo.worker.messages import Frames, framed
+from servo.worker.offspring import MARK
 from servo.worker.process import LOG_FORMAT, RECEIVE_BYTES, Setting, die_with, open_instance
 
 HANDLERS: Mapping[type[Any], Callable[[Desk, Any], Answer]] = {
@@ -73,7 +74,8 @@ def main() -> int:
     asker = socket.socket(fileno=int(sys.argv[1]))
     asker.set_inheritable(False)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # standard output is whoever asks's
-    threading.Thread(target=die_with, args=(asker.fileno(),), daemon=True).start()
+    ends = (asker.fileno(), os.environ.get(MARK, ""))
+    threading.Thread(target=die_with, args=ends, daemon=True).start()
     try:
         for place in received(asker, msgspec.msgpack.Decoder(Place)):
             return _serve(asker, place)

@@ -1,0 +1,116 @@
+"""What the code of a project asks for by name, held against what there is."""
+
+from typing import Any
+
+import pytest
+
+from servo import (
+    AssetCheckResult,
+    ConfigurableResource,
+    Definitions,
+    asset,
+    asset_check,
+    materialize,
+)
+from servo.errors import Invalid
+from servo.sdk.needs import check_config, check_resources
+from servo.sdk.project import Project
+from servo.sdk.resources import UnknownResource
+
+
+class Warehouse(ConfigurableResource[Any]):
+    url: str = "here"
+
+
+@asset
+def plain() -> None: ...
+
+
+@asset
+def annotated(warehouse: Warehouse) -> None: ...
+
+
+@asset(required_resource_keys={"warehouse"})
+def named(context: Any) -> None: ...
+
+
+@asset(io_manager_key="warehouse")
+def stored() -> int:
+    return 1
+
+
+@asset_check(asset="plain")
+def full(warehouse: Warehouse) -> AssetCheckResult:
+    return AssetCheckResult(passed=bool(warehouse.url))
+
+
+def project(*assets: Any, **more: Any) -> Project:
+    return Definitions(assets=list(assets), **more).project()
+
+
+@pytest.mark.parametrize("one", [annotated, named, stored])
+def test_a_resource_that_nobody_defines_is_told_with_the_asset_and_its_line(one: Any) -> None:
+    (key,) = one.keys
+    told = rf"no resource 'warehouse', which asset {key} \(.*test_needs.py:\d+\) needs"
+    with pytest.raises(UnknownResource, match=told):
+        check_resources(project(one))
+    check_resources(project(one, resources={"warehouse": Warehouse()}))
+
+
+def test_so_is_one_that_a_check_asks_for() -> None:
+    with pytest.raises(UnknownResource, match="which the check full of asset plain needs"):
+        check_resources(project(plain, asset_checks=[full]))
+
+
+def test_the_usual_io_manager_needs_no_resource() -> None:
+    @asset(io_manager_key="io_manager")
+    def usual() -> int:
+        return 1
+
+    check_resources(project(plain, usual))
+    assert materialize([usual]).output_for_node("usual") == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"ops": {"plan": {}}}, "'plan', which is no asset or check of the project; did you mean"),
+        ({"ops": {"zebra": {}}}, "name the asset or check that it is for"),
+        ({"resources": {"other": {}}}, "'other', which is no resource of the project"),
+    ],
+)
+def test_configuration_for_what_is_not_there_is_refused(config: Any, told: str) -> None:
+    with pytest.raises(Invalid, match=told):
+        check_config(project(plain, asset_checks=[full]), config)
+
+
+def test_configuration_by_every_name_that_is_looked_for_is_taken() -> None:
+    @asset(key=["shop", "orders"])
+    def made() -> None: ...
+
+    there = project(made, plain, asset_checks=[full], resources={"warehouse": Warehouse()})
+    names = ["shop/orders", "shop__orders", "full", "plain_full", "plain"]
+    check_config(there, {"ops": {name: {} for name in names}, "resources": {"warehouse": {}}})
+    check_config(there, {})
+
+
+@pytest.mark.parametrize("option", ["retry_policy", "backfill_policy"])
+def test_a_policy_that_is_none_is_refused_where_it_is_written(option: str) -> None:
+    given: dict[str, Any] = {option: 3}
+    with pytest.raises(Invalid, match=f"{option} is 3; use "):
+        asset(**given)(lambda: None)
+
+
+def test_a_class_is_no_asset() -> None:
+    with pytest.raises(Invalid, match="Orders is a class, and not a function"):
+
+        @asset
+        class Orders: ...
+
+
+def test_no_asset_is_offered_to_itself_for_a_parameter_that_is_none() -> None:
+    @asset
+    def d(db: Any) -> None: ...
+
+    with pytest.raises(Invalid, match="takes 'db', which is no asset; define it, rename"):
+        project(d)

@@ -1,0 +1,65 @@
+"""What is said of a command that is interrupted while it starts, works and ends."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servo.cli import hosts
+from servo.cli.hosts import AT_ONCE, EARLY, Code, open_host
+from servo.cli.workspace import Where
+from servo.core.declared import Declared
+
+WORKS = "interrupted; it goes on elsewhere"
+
+
+class Interrupted:
+    """A host that Ctrl-C reaches at one moment."""
+
+    def __init__(self, moment: str) -> None:
+        self._moment = moment
+
+    @contextmanager
+    def opened(self, *_: Any) -> Generator["Interrupted"]:
+        self.reach("start")
+        yield self
+        self.reach("end")
+
+    def reach(self, moment: str) -> None:
+        if moment == self._moment:
+            raise KeyboardInterrupt
+
+    def deploy(self, *_: Any) -> None:
+        self.reach("deploy")
+
+    def work(self) -> None:
+        if self._moment in ("work", "drain"):
+            raise KeyboardInterrupt
+
+    def interrupt(self) -> str:
+        self.reach("drain")
+        return WORKS
+
+
+@pytest.mark.parametrize(
+    ("moment", "told"),
+    [
+        ("start", EARLY),
+        ("deploy", EARLY),
+        ("work", WORKS),
+        ("drain", AT_ONCE),
+        ("end", AT_ONCE),
+    ],
+)
+def test_ctrl_c_says_what_became_of_it_at_any_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str, told: str
+) -> None:
+    host = Interrupted(moment)
+    monkeypatch.setattr(hosts, "_host", host.opened)
+    code = Code(name="assets.py", folder=tmp_path, declared=Declared(), executor=None)
+    where = Where(store=str(tmp_path / ".servo"), tenant="default", workspace="default")
+    with pytest.raises(KeyboardInterrupt) as stopped, open_host(code, where, 1):
+        host.work()
+    assert str(stopped.value) == told
