@@ -93,6 +93,91 @@ class AssetsDefinition:
         return {spec.key for spec in self.specs}
 
     @property
+    def specs_by_key(self) -> Mapping[AssetKey, AssetSpec]:
+        """What is said of each asset that is made here."""
+        return {spec.key: spec for spec in self.specs}
+
+    def get_asset_spec(self, key: AssetKey | None = None) -> AssetSpec:
+        """What is said of an asset that is made here, or of the only one."""
+        wanted = self.key if key is None else key
+        if wanted not in self.keys:
+            raise Invalid(
+                f"{self.name} does not make {wanted}",
+                remedy=f"it makes {', '.join(str(spec.key) for spec in self.specs)}",
+            )
+        return self.specs_by_key[wanted]
+
+    @property
+    def asset_deps(self) -> Mapping[AssetKey, set[AssetKey]]:
+        """What each asset that is made here depends on."""
+        return {spec.key: {dep.asset_key for dep in spec.deps} for spec in self.specs}
+
+    @property
+    def dependency_keys(self) -> set[AssetKey]:
+        """What the assets that are made here depend on, without those that are made here."""
+        return {key for deps in self.asset_deps.values() for key in deps} - self.keys
+
+    @property
+    def keys_by_input_name(self) -> Mapping[str, AssetKey]:
+        """The assets that fill the parameters of the function."""
+        return dict(self.input_keys)
+
+    @property
+    def group_names_by_key(self) -> Mapping[AssetKey, str]:
+        """The groups of the assets that say theirs."""
+        return {spec.key: spec.group_name for spec in self.specs if spec.group_name is not None}
+
+    @property
+    def descriptions_by_key(self) -> Mapping[AssetKey, str]:
+        """The descriptions of the assets that have one."""
+        return {spec.key: spec.description for spec in self.specs if spec.description is not None}
+
+    @property
+    def metadata_by_key(self) -> Mapping[AssetKey, Mapping[str, Any]]:
+        """The metadata of each asset."""
+        return {spec.key: spec.metadata for spec in self.specs}
+
+    @property
+    def tags_by_key(self) -> Mapping[AssetKey, Mapping[str, str]]:
+        """The tags of each asset."""
+        return {spec.key: spec.tags for spec in self.specs}
+
+    @property
+    def owners_by_key(self) -> Mapping[AssetKey, tuple[str, ...]]:
+        """The owners of each asset."""
+        return {spec.key: tuple(spec.owners) for spec in self.specs}
+
+    @property
+    def code_versions_by_key(self) -> Mapping[AssetKey, str | None]:
+        """The code version of each asset, if it has one."""
+        return {spec.key: spec.code_version for spec in self.specs}
+
+    @property
+    def check_specs(self) -> tuple[AssetCheckSpec, ...]:
+        """The checks whose results the code itself tells."""
+        return self.behaviour.check_specs
+
+    @property
+    def required_resource_keys(self) -> set[str]:
+        """The resources that the code asks for, by a parameter or by name."""
+        return {*self.signature.resources, *self.behaviour.required_resource_keys}
+
+    @property
+    def backfill_policy(self) -> BackfillPolicy | None:
+        """How many partitions one run makes, if it was said."""
+        return self.behaviour.backfill_policy
+
+    @property
+    def is_executable(self) -> bool:
+        """Whether there is code: there always is."""
+        return True
+
+    @property
+    def is_materializable(self) -> bool:
+        """Whether the code makes its assets, and does not only look at them."""
+        return not self.observes
+
+    @property
     def keys_by_output_name(self) -> Mapping[str, AssetKey]:
         """The assets by the names of the outputs they come from."""
         keys: list[AssetKey] = [spec.key for spec in self.specs]

@@ -97,6 +97,11 @@ class AssetSpec(msgspec.Struct, frozen=True, dict=True):
         """The same spec with some fields set anew."""
         return msgspec.structs.replace(self, **changes)
 
+    def with_io_manager_key(self, io_manager_key: str) -> "AssetSpec":
+        """The same spec, of an asset whose value this IO manager loads."""
+        metadata = {**self.metadata, IO_MANAGER_KEY: io_manager_key}
+        return msgspec.structs.replace(self, metadata=metadata)
+
     def merge_attributes(
         self,
         *,
