@@ -13,6 +13,7 @@ from servo.core.keys import AssetKey, TaskOperation
 from servo.errors import Invalid
 from servo.sdk.check_gating import CheckPolicy
 from servo.sdk.checks import AssetCheckSpec
+from servo.sdk.option_kinds import of_kind
 from servo.sdk.partition_mapping import BackfillPolicy
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import Signature
@@ -52,6 +53,18 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     check_policy: CheckPolicy = CheckPolicy.AS_DECLARED
 
 
+def _check(behaviour: Behaviour, what: str) -> None:
+    for name, kind, remedy in (
+        ("retry_policy", RetryPolicy, "use RetryPolicy(max_retries=3)"),
+        ("backfill_policy", BackfillPolicy, "use BackfillPolicy.single_run() or multi_run(…)"),
+        ("pool", str, "use the name of a pool"),
+        ("io_manager_key", str, "use the name of a resource"),
+    ):
+        of_kind(getattr(behaviour, name), kind, what=f"{what}: {name}", remedy=remedy)
+    for spec in behaviour.check_specs:
+        of_kind(spec, AssetCheckSpec, what=f"{what}: a check", remedy="use AssetCheckSpec(…)")
+
+
 # A project has thousands of assets that say nothing of all this: they share what says so.
 _USUAL = Behaviour()
 _PLAIN = Signature()
@@ -77,6 +90,8 @@ class AssetsDefinition:
         self.input_keys = input_keys or _NO_INPUTS
         self.behaviour = _USUAL if behaviour is None or behaviour == _USUAL else behaviour
         self.specs = specs
+        if self.behaviour is not _USUAL:
+            _check(self.behaviour, f"asset {self.name}")
 
     @property
     def key(self) -> AssetKey:

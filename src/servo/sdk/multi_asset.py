@@ -21,6 +21,7 @@ from servo.sdk.assets_definition import AssetsDefinition, Behaviour
 from servo.sdk.check_gating import CheckPolicy, to_policy
 from servo.sdk.checks import AssetCheckSpec
 from servo.sdk.hooks import check_hooks
+from servo.sdk.option_kinds import several
 from servo.sdk.partition_mapping import BackfillPolicy
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import Signature, read_signature
@@ -131,7 +132,9 @@ def multi_asset(  # noqa: PLR0913 - the options people know
             retry_policy=retry_policy,
             timeout=duration(timeout, fn.__name__),
             pool=pool or "",
-            required_resource_keys=frozenset(required_resource_keys or ()),
+            required_resource_keys=frozenset(
+                several(required_resource_keys, what=f"{fn.__name__}: required_resource_keys")
+            ),
             op_tags=op_tags or {},
             backfill_policy=_only_policy(fn, backfill_policy, outs or {}),
             resource_defs=resource_defs or {},

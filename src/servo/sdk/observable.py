@@ -8,6 +8,7 @@ from servo.core.keys import TaskOperation
 from servo.errors import Invalid
 from servo.sdk.asset import docstring, duration, own_key
 from servo.sdk.assets_definition import AssetsDefinition, Behaviour
+from servo.sdk.option_kinds import several
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import read_signature
 from servo.sdk.specs import IO_MANAGER_KEY, AssetSpec, prefix_parts, to_key
@@ -84,7 +85,9 @@ def _define(  # noqa: PLR0913 - the options people know
     )
     behaviour = Behaviour(
         operation=TaskOperation.OBSERVE,
-        required_resource_keys=frozenset(required_resource_keys or ()),
+        required_resource_keys=frozenset(
+            several(required_resource_keys, what=f"{fn.__name__}: required_resource_keys")
+        ),
         resource_defs=resource_defs or {},
         config_schema=config_schema,
         io_manager_key=io_manager_key or "",
