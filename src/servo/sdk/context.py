@@ -159,6 +159,11 @@ class AssetExecutionContext(OfPartitions):
         return ExecutedRun(run_id=execution.run_id, tags=execution.run_tags)
 
     @property
+    def job_name(self) -> str | None:
+        """The job whose run this is, if it is one's."""
+        return self.execution.run_tags.get("servo/job")
+
+    @property
     def op_execution_context(self) -> Self:
         """This context: there are no ops under assets."""
         return self

@@ -11,6 +11,7 @@ from servo.errors import Invalid
 from servo.sdk.asset import asset
 from servo.sdk.context import AssetExecutionContext
 from servo.sdk.definitions import Definitions
+from servo.sdk.retries import RetryPolicy
 from servo.sdk.specs import AssetDep, AssetIn, AssetSpec
 
 
@@ -159,3 +160,11 @@ def test_definitions_refuse_what_is_no_job_and_no_check() -> None:
         _ = Definitions(jobs=[3])
     with pytest.raises(Invalid, match="3 is no check; decorate"):
         _ = Definitions(asset_checks=[3])
+
+
+def test_a_retry_policy_refuses_what_is_no_backoff_and_no_jitter() -> None:
+    wrong: Any = "exponential"
+    with pytest.raises(Invalid, match="backoff is 'exponential'; use Backoff"):
+        _ = RetryPolicy(backoff=wrong)
+    with pytest.raises(Invalid, match="jitter is 'exponential'; use Jitter"):
+        _ = RetryPolicy(jitter=wrong)

@@ -231,13 +231,13 @@ def test_a_context_tells_its_run_and_the_asset_behind_a_parameter() -> None:
     def total(context: AssetExecutionContext, orders: int) -> None:
         del orders
         told.extend([context.run.run_id == context.run_id, context.run.tags["team"]])
-        told.append(context.op_execution_context is context)
+        told.extend([context.op_execution_context is context, context.job_name])
         told.append(context.asset_key_for_input("orders"))
         with pytest.raises(Invalid, match="no input 'order'; there is orders"):
             _ = context.asset_key_for_input("order")
 
-    _ = materialize([orders, total], tags={"team": "x"})
-    assert told == [True, "x", True, AssetKey("orders")]
+    _ = materialize([orders, total], tags={"team": "x", "servo/job": "nightly"})
+    assert told == [True, "x", True, "nightly", AssetKey("orders")]
 
 
 def test_a_result_tells_of_nodes_and_checks() -> None:
