@@ -37,7 +37,7 @@ from servo.sdk.checks import (
     to_severity,
     to_timeout,
 )
-from servo.sdk.freshness_sensors import MAX_AGE
+from servo.sdk.freshness_sensors import DEADLINES, MAX_AGE, TIMEZONE
 from servo.sdk.signature import Signature
 from servo.sdk.specs import AssetSpec, to_key
 from servo.sdk.time_partitions import TimeWindowPartitionsDefinition
@@ -151,7 +151,10 @@ def build_last_update_freshness_checks(
             f"lower_bound_delta is {lower_bound_delta}", remedy="use a time of more than 0"
         )
     cron = None if deadline_cron is None else Cron(deadline_cron, timezone)
-    options = Options(severity=severity, blocking=blocking)
+    told: dict[str, Any] = {MAX_AGE: lower_bound_delta.total_seconds()}
+    if deadline_cron is not None:
+        told = {DEADLINES: deadline_cron, TIMEZONE: timezone}
+    options = Options(severity=severity, blocking=blocking, metadata=told)
 
     def rule(subject: Subject) -> AssetCheckResult:
         return check_rules.last_update(subject, within=lower_bound_delta, deadlines=cron)
@@ -181,7 +184,11 @@ def build_time_partition_freshness_checks(
             return check_rules.last_partition(windows, cron, now, there)
 
         decorate = asset_check(
-            asset=key, name="freshness_check", blocking=blocking, severity=severity
+            asset=key,
+            name="freshness_check",
+            blocking=blocking,
+            severity=severity,
+            metadata={DEADLINES: deadline_cron, TIMEZONE: timezone},
         )
         return decorate(look)
 

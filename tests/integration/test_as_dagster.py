@@ -333,6 +333,23 @@ def test_checks_are_made_and_recorded(tmp_path: Path) -> None:
     ]
 
 
+def test_a_job_makes_or_checks_what_it_selects(tmp_path: Path) -> None:
+    text = (
+        dedent(CHECKS)
+        + """
+checks = dg.AssetSelection.checks_for_assets(customers)
+only = dg.define_asset_job("only", selection=checks)
+without = dg.define_asset_job("without", selection=dg.AssetSelection.all() - checks)
+defs = dg.Definitions.merge(defs, dg.Definitions(jobs=dg.BindResourcesToJobs([only, without])))
+"""
+    )
+    count = "select count(*) as n from check_results"
+    for job, tasks, checked in (("without", ["customers"], 0), ("only", ["customers"], 2)):
+        assert list(states(made(tmp_path, text, "--job", job))) == tasks
+        told = servo(tmp_path, "sql", count, "--json")
+        assert json.loads(told.stdout) == [{"n": checked}], told.stdout
+
+
 def test_automation_is_declared_and_partitions_are_made_by_name(tmp_path: Path) -> None:
     run = made(tmp_path, AUTOMATION, "raw", "report")
     assert states(run) == {"raw": "SUCCEEDED", "report": "SUCCEEDED"}

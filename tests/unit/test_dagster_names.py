@@ -229,6 +229,19 @@ def test_importing_it_loads_nothing_heavy() -> None:
     assert done.stdout == "[]\n"
 
 
+def test_a_client_of_ones_own_is_a_resource() -> None:
+    class Client(dg.PipesClient):
+        def run(self, *, context: Any, extras: Any = None, **options: Any) -> Any:
+            return context.asset_key.name, extras, options
+
+    @dg.asset
+    def orders(context: Any, client: Client) -> str:
+        return str(client.run(context=context, name="x"))
+
+    done = dg.materialize([orders], resources={"client": Client()})
+    assert done.asset_value("orders") == "('orders', None, {'name': 'x'})"
+
+
 # --- the guide ------------------------------------------------------------------------------------
 
 

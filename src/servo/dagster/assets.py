@@ -31,7 +31,14 @@ def _decorated(name: str, fn: Fn | None, options: Mapping[str, Any]) -> Any:
     decorator: Any = getattr(import_module("servo"), name)
 
     def define(function: Fn) -> Any:
-        return decorator(**modern(options, function.__name__))(function)
+        given = modern(options, function.__name__)
+        kinds = given.pop("kinds", ()) if name == "multi_asset" else ()
+        made = decorator(**given)(function)
+
+        def of_kinds(spec: AssetSpec) -> AssetSpec:
+            return spec.merge_attributes(kinds=kinds)
+
+        return made.map_asset_specs(of_kinds) if kinds else made
 
     return define if fn is None else define(fn)
 

@@ -1,6 +1,7 @@
 """Small things that older files use."""
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
@@ -31,6 +32,20 @@ class SupersessionWarning(FutureWarning):
 def get_dagster_logger(name: str | None = None) -> logging.Logger:
     """A logger whose lines are captured with those of the asset that runs."""
     return logging.getLogger(f"{LOGGER}.{name}" if name else LOGGER)
+
+
+class BindResourcesToJobs(list[Any]):
+    """Jobs, as they are: every job has the resources of its `Definitions`."""
+
+
+class PipesClient(ABC):
+    """What runs a process elsewhere and hears from it: a resource with a method `run`."""
+
+    __servo_resource__ = True
+
+    @abstractmethod
+    def run(self, *, context: Any, extras: Any = None, **options: Any) -> Any:
+        """Run it, and return a `PipesClientCompletedInvocation`."""
 
 
 @contextmanager

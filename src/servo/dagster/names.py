@@ -43,6 +43,8 @@ LOCAL = MappingProxyType(
         "Tuple": "servo.dagster.config_types",
         "TypeCheck": "servo.dagster.config_types",
         "BetaWarning": "servo.dagster.legacy",
+        "BindResourcesToJobs": "servo.dagster.legacy",
+        "PipesClient": "servo.dagster.legacy",
         "ExperimentalWarning": "servo.dagster.legacy",
         "PreviewWarning": "servo.dagster.legacy",
         "SupersessionWarning": "servo.dagster.legacy",
@@ -89,6 +91,11 @@ ELSEWHERE = MappingProxyType(
         "DagsterRunNotFoundError": "servo.errors:NotFound",
         "DagsterUnknownPartitionError": "servo.errors:NotFound",
         "DagsterUnknownResourceError": "servo.sdk.resources:UnknownResource",
+        "DagsterExecutionInterruptedError": "builtins:KeyboardInterrupt",
+        "DagsterExecutionStepNotFoundError": "servo.errors:NotFound",
+        "DagsterResourceFunctionError": "servo.worker.materialize:MaterializationFailed",
+        "DagsterStepOutputNotFoundError": "servo.errors:NotFound",
+        "DagsterUnmetExecutorRequirementsError": "servo.errors:Invalid",
         "DagsterExecutionStepExecutionError": "servo.worker.materialize:MaterializationFailed",
         "DagsterUserCodeExecutionError": "servo.worker.materialize:MaterializationFailed",
         "ExecuteInProcessResult": "servo.worker.materialize:MaterializedRun",
@@ -146,7 +153,8 @@ NOT_SUPPORTED = MappingProxyType(
             "Component ComponentLoadContext ComponentTree ComponentTypeSpec DefinitionsComponent "
             "DefsFolderComponent FunctionComponent Model PythonScriptComponent ResolutionContext "
             "Resolvable ResolvedAssetCheckSpec ResolvedAssetKey ResolvedAssetSpec Resolver "
-            "Scaffolder SqlComponent StateBackedComponent TemplatedSqlComponent UvRunComponent "
+            "ScaffoldRequest Scaffolder SqlComponent StateBackedComponent TemplatedSqlComponent "
+            "UvRunComponent "
             "build_component_defs build_defs_for_component component_instance load_defs "
             "scaffold_component scaffold_with template_var"
         ),
@@ -167,12 +175,16 @@ NOT_SUPPORTED = MappingProxyType(
         ),
         "runs are launched by the workers of a workspace": (
             "DefaultRunLauncher Executor ExecutorRequirement InitExecutorContext "
-            "JobExecutionResult QueuedRunCoordinator ReexecutionOptions StepExecutionContext "
-            "StepLauncher StepRunRef SubmitRunContext build_reconstructable_job execute_job "
-            "reconstructable run_step_from_ref"
+            "JobExecutionResult MultiprocessExecutor QueuedRunCoordinator ReexecutionOptions "
+            "StepExecutionContext StepLauncher StepRunRef SubmitRunContext "
+            "build_reconstructable_job default_executors execute_job executor "
+            "external_instance_from_step_run_ref multiple_process_executor_requirements "
+            "reconstructable run_step_from_ref step_context_to_step_run_ref "
+            "step_run_ref_to_step_context"
         ),
         "not yet": (
-            "LegacyFreshnessPolicy apply_freshness_policy build_column_schema_change_checks "
+            "DataVersionsByPartition LegacyFreshnessPolicy PipesBlobStoreMessageReader "
+            "apply_freshness_policy build_column_schema_change_checks "
             "build_metadata_bounds_checks "
             "make_email_on_run_failure_sensor multi_observable_source_asset"
         ),
@@ -182,7 +194,10 @@ NOT_SUPPORTED = MappingProxyType(
         ),
         "it is a part of Dagster's own machinery": (
             "AnchorBasedFilePathMapping CodeLocationSelector FilePathMapping "
-            "AssetAttributesModel AssetCheckEvaluation AssetJobKey AssetPartitionStatus "
+            "AssetAttributesModel AssetCheckEvaluation CacheableAssetsDefinition ConfigSchema "
+            "ConfigurableLegacyIOManagerAdapter ConfigurableLegacyResourceAdapter "
+            "DagsterConfigMappingFunctionError DagsterEventLogInvalidForRun VersionStrategy "
+            "AssetJobKey AssetPartitionStatus "
             "AutomationContext AutomationResult CodeReferencesMetadataValue DataProvenance "
             "ExpectationResult IAttachDifferentObjectToOpContext Injected JobSelector "
             "LocalFileCodeReference MetadataEntry PaginatedResults Partition RepositorySelector "

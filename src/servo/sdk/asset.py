@@ -11,6 +11,7 @@ from servo.sdk.assets_definition import AssetsDefinition, Behaviour
 from servo.sdk.check_gating import CheckPolicy, to_policy
 from servo.sdk.checks import AssetCheckSpec
 from servo.sdk.hooks import check_hooks
+from servo.sdk.option_kinds import of_kind, several
 from servo.sdk.partition_mapping import BackfillPolicy
 from servo.sdk.retention import Retention
 from servo.sdk.retries import RetryPolicy
@@ -106,7 +107,9 @@ def _define(  # noqa: PLR0913 - the options people know
         timeout=duration(timeout, what),
         pool=pool or "",
         io_manager_key=io_manager_key or "",
-        required_resource_keys=frozenset(required_resource_keys or ()),
+        required_resource_keys=frozenset(
+            several(required_resource_keys, what=f"asset {what}: required_resource_keys")
+        ),
         op_tags=op_tags or {},
         backfill_policy=backfill_policy,
         resource_defs=resource_defs or {},
@@ -160,6 +163,7 @@ def duration(value: timedelta | float | None, what: str) -> timedelta | None:
     """A timeout that was given in seconds or as a `timedelta`."""
     if value is None or isinstance(value, timedelta):
         return value
+    of_kind(value, int | float, what=f"asset {what}: timeout", remedy="use seconds or a timedelta")
     if value <= 0:
         raise Invalid(f"asset {what}: timeout is {value}", remedy="use seconds, more than 0")
     return timedelta(seconds=value)

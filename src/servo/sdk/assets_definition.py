@@ -13,6 +13,7 @@ from servo.core.keys import AssetKey, TaskOperation
 from servo.errors import Invalid
 from servo.sdk.check_gating import CheckPolicy
 from servo.sdk.checks import AssetCheckSpec
+from servo.sdk.option_kinds import of_kind
 from servo.sdk.partition_mapping import BackfillPolicy
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import Signature
@@ -62,6 +63,18 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
                 raise Invalid(f"{option} is {given!r}", remedy=f"use {example}, or leave it out")
 
 
+def _check(behaviour: Behaviour, what: str) -> None:
+    for name, kind, remedy in (
+        ("retry_policy", RetryPolicy, "use RetryPolicy(max_retries=3)"),
+        ("backfill_policy", BackfillPolicy, "use BackfillPolicy.single_run() or multi_run(…)"),
+        ("pool", str, "use the name of a pool"),
+        ("io_manager_key", str, "use the name of a resource"),
+    ):
+        of_kind(getattr(behaviour, name), kind, what=f"{what}: {name}", remedy=remedy)
+    for spec in behaviour.check_specs:
+        of_kind(spec, AssetCheckSpec, what=f"{what}: a check", remedy="use AssetCheckSpec(…)")
+
+
 # A project has thousands of assets that say nothing of all this: they share what says so.
 _USUAL = Behaviour()
 _PLAIN = Signature()
@@ -87,6 +100,8 @@ class AssetsDefinition:
         self.input_keys = input_keys or _NO_INPUTS
         self.behaviour = _USUAL if behaviour is None or behaviour == _USUAL else behaviour
         self.specs = specs
+        if self.behaviour is not _USUAL:
+            _check(self.behaviour, f"asset {self.name}")
 
     @property
     def key(self) -> AssetKey:
@@ -101,6 +116,91 @@ class AssetsDefinition:
     def keys(self) -> set[AssetKey]:
         """The keys of everything that is made here."""
         return {spec.key for spec in self.specs}
+
+    @property
+    def specs_by_key(self) -> Mapping[AssetKey, AssetSpec]:
+        """What is said of each asset that is made here."""
+        return {spec.key: spec for spec in self.specs}
+
+    def get_asset_spec(self, key: AssetKey | None = None) -> AssetSpec:
+        """What is said of an asset that is made here, or of the only one."""
+        wanted = self.key if key is None else key
+        if wanted not in self.keys:
+            raise Invalid(
+                f"{self.name} does not make {wanted}",
+                remedy=f"it makes {', '.join(str(spec.key) for spec in self.specs)}",
+            )
+        return self.specs_by_key[wanted]
+
+    @property
+    def asset_deps(self) -> Mapping[AssetKey, set[AssetKey]]:
+        """What each asset that is made here depends on."""
+        return {spec.key: {dep.asset_key for dep in spec.deps} for spec in self.specs}
+
+    @property
+    def dependency_keys(self) -> set[AssetKey]:
+        """What the assets that are made here depend on, without those that are made here."""
+        return {key for deps in self.asset_deps.values() for key in deps} - self.keys
+
+    @property
+    def keys_by_input_name(self) -> Mapping[str, AssetKey]:
+        """The assets that fill the parameters of the function."""
+        return dict(self.input_keys)
+
+    @property
+    def group_names_by_key(self) -> Mapping[AssetKey, str]:
+        """The groups of the assets that say theirs."""
+        return {spec.key: spec.group_name for spec in self.specs if spec.group_name is not None}
+
+    @property
+    def descriptions_by_key(self) -> Mapping[AssetKey, str]:
+        """The descriptions of the assets that have one."""
+        return {spec.key: spec.description for spec in self.specs if spec.description is not None}
+
+    @property
+    def metadata_by_key(self) -> Mapping[AssetKey, Mapping[str, Any]]:
+        """The metadata of each asset."""
+        return {spec.key: spec.metadata for spec in self.specs}
+
+    @property
+    def tags_by_key(self) -> Mapping[AssetKey, Mapping[str, str]]:
+        """The tags of each asset."""
+        return {spec.key: spec.tags for spec in self.specs}
+
+    @property
+    def owners_by_key(self) -> Mapping[AssetKey, tuple[str, ...]]:
+        """The owners of each asset."""
+        return {spec.key: tuple(spec.owners) for spec in self.specs}
+
+    @property
+    def code_versions_by_key(self) -> Mapping[AssetKey, str | None]:
+        """The code version of each asset, if it has one."""
+        return {spec.key: spec.code_version for spec in self.specs}
+
+    @property
+    def check_specs(self) -> tuple[AssetCheckSpec, ...]:
+        """The checks whose results the code itself tells."""
+        return self.behaviour.check_specs
+
+    @property
+    def required_resource_keys(self) -> set[str]:
+        """The resources that the code asks for, by a parameter or by name."""
+        return {*self.signature.resources, *self.behaviour.required_resource_keys}
+
+    @property
+    def backfill_policy(self) -> BackfillPolicy | None:
+        """How many partitions one run makes, if it was said."""
+        return self.behaviour.backfill_policy
+
+    @property
+    def is_executable(self) -> bool:
+        """Whether there is code: there always is."""
+        return True
+
+    @property
+    def is_materializable(self) -> bool:
+        """Whether the code makes its assets, and does not only look at them."""
+        return not self.observes
 
     @property
     def keys_by_output_name(self) -> Mapping[str, AssetKey]:

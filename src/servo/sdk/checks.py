@@ -122,6 +122,8 @@ class CheckOptions(msgspec.Struct, frozen=True, kw_only=True):
     severity: AssetCheckSeverity = AssetCheckSeverity.ERROR
     ins: Mapping[str, AssetIn] = {}
     required_resource_keys: frozenset[str] = frozenset()
+    resource_defs: Mapping[str, Any] = {}
+    config_schema: Any = None
     rule: bool = False
     input: str | None = None
     sees_previous: bool = False
@@ -205,7 +207,7 @@ def asset_check(  # noqa: PLR0913 - the options people know
     parameters, and runs before the asset's function is called.
     """
     # A check runs within the task of its asset: what is about tasks alone is taken and not used.
-    del resource_defs, config_schema, compute_kind, op_tags, retry_policy, pool
+    del compute_kind, op_tags, retry_policy, pool
 
     def define(fn: Fn) -> AssetChecksDefinition:
         spec = AssetCheckSpec(
@@ -224,6 +226,8 @@ def asset_check(  # noqa: PLR0913 - the options people know
             severity=to_severity(severity, what),
             ins=to_ins(additional_ins),
             required_resource_keys=frozenset(required_resource_keys or ()),
+            resource_defs=resource_defs or {},
+            config_schema=config_schema,
         )
         signature = read_signature(fn)
         _refuse_strangers(what, options.ins, signature)
@@ -261,8 +265,7 @@ def multi_asset_check(  # noqa: PLR0913 - the options people know
     It yields or returns an `AssetCheckResult` for each, and takes the values of assets by the names
     of its parameters, or as `ins` says. It runs with the last of its assets.
     """
-    del name, description, can_subset, compute_kind, op_tags, resource_defs
-    del retry_policy, config_schema, pool
+    del name, description, can_subset, compute_kind, op_tags, retry_policy, pool
     if not specs:
         raise Invalid("multi_asset_check has no specs", remedy="name at least one AssetCheckSpec")
 
@@ -273,6 +276,8 @@ def multi_asset_check(  # noqa: PLR0913 - the options people know
             severity=to_severity(severity, what),
             ins=to_ins(ins),
             required_resource_keys=frozenset(required_resource_keys or ()),
+            resource_defs=resource_defs or {},
+            config_schema=config_schema,
         )
         signature = read_signature(fn)
         _refuse_strangers(what, options.ins, signature)

@@ -14,7 +14,7 @@ A model with an `EnvVar` in it is checked twice: what is known when it is writte
 with the validators of those fields, when the value is. Validators of the whole model run twice.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar, cast, overload
 
 from pydantic import (
@@ -60,7 +60,56 @@ def _fields_of(schema: Any) -> dict[str, Any]:
 def _around(schema: Any, check: Any) -> Any:
     if schema["type"] == "default":  # outermost, or there would be no default
         return {**schema, "schema": _around(schema["schema"], check)}
+    if schema["type"] == "literal" and len(schema["expected"]) == 1:
+        return schema  # by such a field Pydantic tells the members of a union apart
+    if schema["type"] == "tagged-union":
+        schema = core_schema.no_info_before_validator_function(_one_of(schema), schema)
     return core_schema.no_info_wrap_validator_function(check, schema)
+
+
+def _one_of(union: Any) -> Callable[[Any], Any]:
+    """What reads `{"cat": {...}}` as `{"kind": "cat", ...}`, as both are written for a union."""
+    field, tags = union["discriminator"], set(union["choices"])
+
+    def read(value: Any) -> Any:
+        if not isinstance(field, str) or not isinstance(value, Mapping):
+            return value
+        given = dict(cast("Mapping[str, Any]", value))
+        tag = next(iter(given), "")
+        if len(given) != 1 or tag not in tags or not isinstance(given[tag], Mapping):
+            return given
+        return {field: tag, **given[tag]}
+
+    return read
+
+
+def _by_name_too(schema: Any, resolve: Callable[[Any], Any]) -> None:
+    """Let every enum in a schema be written by the name of a member, besides its value."""
+    if isinstance(schema, list | tuple):
+        for item in cast("Sequence[Any]", schema):
+            _by_name_too(item, resolve)
+    elif isinstance(schema, dict):
+        known = cast("dict[str, Any]", schema)
+        meant = resolve(known) if known.get("type") == "definition-ref" else known
+        if meant.get("type") == "enum":
+            _name_members(meant)
+            return
+        for inner in known.values():
+            _by_name_too(inner, resolve)
+
+
+def _name_members(enum: dict[str, Any]) -> None:
+    """Change the schema of an enum, which others refer to, where it stands."""
+    inner = dict(enum)
+    members, ref = inner["cls"].__members__, inner.pop("ref", None)
+    values = {member.value for member in members.values() if isinstance(member.value, str)}
+
+    def read(value: Any) -> Any:
+        named = isinstance(value, str) and type(value) is str and value not in values
+        return members.get(value, value) if named else value
+
+    enum.clear()
+    enum.update(core_schema.no_info_before_validator_function(read, cast("Any", inner), ref=ref))
 
 
 # Under these names a model remembers, beside its fields: what it was made from, and the model with
@@ -88,6 +137,7 @@ class ConfigModel(BaseModel):
         # Around all validators of a field, also those of subclasses: a value that is not known yet
         # must reach none of them, and a validator on the class would run inside theirs.
         for field in _fields_of(handler.resolve_ref_schema(schema)).values():
+            _by_name_too(field["schema"], handler.resolve_ref_schema)
             field["schema"] = _around(field["schema"], cls.__servo_field__)
         return schema
 

@@ -1,7 +1,7 @@
 """What an asset's function is told about its execution, and what it can say in return."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import msgspec
 
@@ -43,6 +43,13 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     fencing_token: int = 0
     run_tags: Mapping[str, str] = {}
     instance: Any = None
+
+
+class ExecutedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The run that an execution belongs to."""
+
+    run_id: str
+    tags: Mapping[str, str] = {}
 
 
 class AssetExecutionContext(OfPartitions):
@@ -117,6 +124,14 @@ class AssetExecutionContext(OfPartitions):
             )
         return names[output_name]
 
+    def asset_key_for_input(self, input_name: str) -> AssetKey:
+        """The asset that fills the parameter of this name."""
+        inputs = self.assets_def.input_keys
+        if input_name not in inputs:
+            known = ", ".join(inputs) or "none"
+            raise Invalid(f"there is no input {input_name!r}", remedy=f"there is {known}")
+        return inputs[input_name]
+
     def output_for_asset_key(self, asset_key: AssetKey) -> str:
         """The name of the output that an asset comes from."""
         names = {key: name for name, key in self.assets_def.keys_by_output_name.items()}
@@ -136,6 +151,22 @@ class AssetExecutionContext(OfPartitions):
     def retry_number(self) -> int:
         """How many attempts were made before this one."""
         return self.execution.attempt - 1
+
+    @property
+    def run(self) -> "ExecutedRun":
+        """The run."""
+        execution = self.execution
+        return ExecutedRun(run_id=execution.run_id, tags=execution.run_tags)
+
+    @property
+    def job_name(self) -> str | None:
+        """The job whose run this is, if it is one's."""
+        return self.execution.run_tags.get("servo/job")
+
+    @property
+    def op_execution_context(self) -> Self:
+        """This context: there are no ops under assets."""
+        return self
 
     @property
     def idempotency_key(self) -> str:

@@ -42,10 +42,12 @@ class Definitions:
             )
         self.assets: tuple[Asset, ...] = tuple(_flattened(assets or ()))
         self.resources = dict(resources or {})
-        self.jobs: tuple[AssetJob, ...] = tuple(jobs or ())
+        self.jobs: tuple[AssetJob, ...] = _each(jobs, AssetJob, "job", "use define_asset_job(…)")
         self.schedules = tuple(schedules or ())
         self.sensors = tuple(sensors or ())
-        self.asset_checks: tuple[AssetChecksDefinition, ...] = tuple(asset_checks or ())
+        self.asset_checks: tuple[AssetChecksDefinition, ...] = _each(
+            asset_checks, AssetChecksDefinition, "check", "decorate a function with @asset_check"
+        )
         self.secrets = tuple(checked_providers(secrets or ()))
         self.executor = check_executor(rest.get("executor"), what="Definitions")
         self.loggers: dict[str, Any] = dict(rest.get("loggers") or {})
@@ -114,6 +116,14 @@ class Definitions:
         _ = defs.project()
 
 
+def _each(given: Iterable[Any] | None, kind: type[Any], what: str, remedy: str) -> tuple[Any, ...]:
+    found = tuple(given or ())
+    for item in found:
+        if not isinstance(item, kind):
+            raise Invalid(f"{item!r} is no {what}", remedy=remedy)
+    return found
+
+
 def _only_executor(several: Sequence[Definitions]) -> ExecutorDefinition | None:
     found = list(dict.fromkeys(one.executor for one in several if one.executor is not None))
     if len(found) > 1:
@@ -125,7 +135,7 @@ def _only_executor(several: Sequence[Definitions]) -> ExecutorDefinition | None:
 
 
 def _flattened(assets: Iterable[Any]) -> Iterable[Asset]:
-    for item in assets:
+    for item in [assets] if isinstance(assets, AssetsDefinition | AssetSpec) else assets:
         if isinstance(item, AssetsDefinition | AssetSpec):
             yield item
         elif isinstance(item, Sequence) and not isinstance(item, str):

@@ -2,15 +2,16 @@
 
 A check runs when its asset is made, and then it is fresh. That it no longer is, only somebody who
 looks later can tell: this sensor asks for the check once the asset is older than it may be, and not
-again before it was made anew.
+again before it was made anew. A check that has deadlines is asked for once after each.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
+from servo.core.cron import Cron
 from servo.errors import Invalid
 from servo.sdk.checks import AssetCheckKey, AssetChecksDefinition, AssetCheckSpec
 from servo.sdk.run_requests import DefaultSensorStatus, RunRequest, SensorResult, SkipReason
@@ -18,6 +19,13 @@ from servo.sdk.sensors import SensorDefinition, SensorEvaluationContext
 
 MAX_AGE = "servo/max_age_seconds"
 """The metadata of a check that says how old its asset may be."""
+
+DEADLINES = "servo/deadline_cron"
+"""The metadata of a check that says by when its asset has to be made, each time."""
+
+TIMEZONE = "servo/deadline_timezone"
+
+LONGEST_LOOK = timedelta(days=366)
 
 
 def build_sensor_for_freshness_checks(
@@ -47,10 +55,10 @@ def build_sensor_for_freshness_checks(
 def _specs(checks: Iterable[Any]) -> Iterable[AssetCheckSpec]:
     for check in checks:
         found = check.specs if isinstance(check, AssetChecksDefinition) else ()
-        if not found or any(MAX_AGE not in spec.metadata for spec in found):
+        if not found or not all({MAX_AGE, DEADLINES} & spec.metadata.keys() for spec in found):
             raise Invalid(
                 f"{getattr(check, 'name', check)!r} is no freshness check",
-                remedy="give those that servo.checks.freshness made",
+                remedy="give those that servo.checks.freshness made, or build_..._freshness_checks",
             )
         yield from found
 
@@ -62,14 +70,23 @@ def _overdue(specs: Sequence[AssetCheckSpec], context: SensorEvaluationContext) 
         raise Invalid("nobody says what time it is", remedy="give the context evaluation_time")
     due: list[AssetCheckKey] = []
     for spec in specs:
-        made = context.instance.get_latest_materialization_event(spec.asset)
         name = f"{spec.asset.canonical()}:{spec.name}"
-        if made is None or asked.get(name) == made.storage_id:
-            continue
-        if now - made.at > timedelta(seconds=spec.metadata[MAX_AGE]):
-            asked[name] = made.storage_id
+        reason = _reason(spec, context, now)
+        if reason is not None and asked.get(name) != reason:
+            asked[name] = reason
             due.append(spec.key)
     if not due:
         return SensorResult(skip_reason=SkipReason("nothing has become too old"))
     cursor = msgspec.json.encode(dict(sorted(asked.items()))).decode()
     return SensorResult(run_requests=[RunRequest(asset_check_keys=due)], cursor=cursor)
+
+
+def _reason(spec: AssetCheckSpec, context: SensorEvaluationContext, now: datetime) -> int | None:
+    """What there is to ask for a check: the last deadline, or an output that has become too old."""
+    if DEADLINES in spec.metadata:
+        deadlines = Cron(spec.metadata[DEADLINES], spec.metadata.get(TIMEZONE, "UTC"))
+        passed = deadlines.newest_between(now - LONGEST_LOOK, now, 1)
+        return int(passed[-1].timestamp()) if passed else None
+    made = context.instance.get_latest_materialization_event(spec.asset)
+    old = made is not None and now - made.at > timedelta(seconds=spec.metadata[MAX_AGE])
+    return made.storage_id if made is not None and old else None

@@ -15,6 +15,7 @@ from servo.errors import Invalid, NotFound
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.jobs import AssetJob
+from servo.sdk.partition_mapping import BackfillPolicy
 from servo.sdk.schedules import PartitionedSchedule, ScheduleDefinition
 from servo.sdk.sensors import AutomationConditionSensorDefinition, SensorDefinition
 from servo.sdk.specs import AssetSpec, prefix_parts
@@ -72,8 +73,8 @@ def load_assets_from_modules(
     """The assets of several modules, in a group or under a prefix if one is given.
 
     What they depend on among themselves goes with them. Further options are
-    `automation_condition` and `freshness_policy` for those that have none, and
-    `source_key_prefix` for those that have no code.
+    `automation_condition`, `freshness_policy` and `backfill_policy` for those that have none,
+    and `source_key_prefix` for those that have no code.
     """
     _check_options(options)
     condition = options.get("automation_condition") or options.get("auto_materialize_policy")
@@ -83,6 +84,7 @@ def load_assets_from_modules(
         source_key_prefix=options.get("source_key_prefix"),
         automation_condition=condition,
         freshness_policy=options.get("freshness_policy"),
+        backfill_policy=options.get("backfill_policy"),
     )
     unique = {id(a): a for module in modules for a in assets_of(module)}
     return _changed(list(unique.values()), change)
@@ -205,6 +207,7 @@ class _Change(msgspec.Struct, frozen=True, kw_only=True):
     source_key_prefix: Any = None
     automation_condition: Any = None
     freshness_policy: Any = None
+    backfill_policy: BackfillPolicy | None = None
 
     def prefix(self, asset: Asset) -> tuple[str, ...]:
         """What comes before the key of an asset: one without code may have a prefix of its own."""
@@ -225,8 +228,16 @@ def _changed(assets: Sequence[Asset], change: _Change) -> list[Asset]:
             found += specs
         else:
             inputs = {name: keys.get(key, key) for name, key in asset.input_keys.items()}
-            found.append(asset.with_specs(specs, input_keys=inputs))
+            made = asset.with_specs(specs, input_keys=inputs)
+            found.append(_backfilled(made, change.backfill_policy))
     return found
+
+
+def _backfilled(asset: AssetsDefinition, policy: BackfillPolicy | None) -> AssetsDefinition:
+    """The asset with a backfill policy, its own if it has one."""
+    if policy is not None and asset.behaviour.backfill_policy is None:
+        asset.behaviour = msgspec.structs.replace(asset.behaviour, backfill_policy=policy)
+    return asset
 
 
 def _specs_of(asset: Asset) -> tuple[AssetSpec, ...]:

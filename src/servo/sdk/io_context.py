@@ -236,6 +236,18 @@ class InputContext(_Context):
         self.upstream_output = upstream_output
 
     @property
+    def has_input_name(self) -> bool:
+        """Whether the value fills a parameter, which has a name."""
+        return bool(self._stored.name)
+
+    def add_input_metadata(
+        self, metadata: Mapping[str, Any], description: str | None = None
+    ) -> None:
+        """Say something about the value that was loaded: it is told in the log."""
+        told = ", ".join(f"{name}: {value}" for name, value in metadata.items())
+        self.log.info("%s %s: %s", description or "loaded", self.name, told)
+
+    @property
     def has_partition_key(self) -> bool:
         """Whether a partition is made from the value that is loaded."""
         return bool(self._stored.made_keys) or self.has_asset_partitions
@@ -296,15 +308,25 @@ def build_input_context(  # noqa: PLR0913 - the options people know
     asset_key: Any = None,
     partition_key: str | None = None,
     partition_keys: Sequence[str] | None = None,
+    asset_partition_key_range: PartitionKeyRange | None = None,
+    asset_partitions_def: Any = None,
     log: Logger | None = None,
 ) -> InputContext:
     """The context of loading a value, for tests; use `with` if it is given resources to open."""
     if asset_key is None and upstream_output is not None and upstream_output.has_asset_key:
         asset_key = upstream_output.asset_key
+    if asset_partition_key_range is not None:
+        if asset_partitions_def is None:
+            raise Invalid(
+                "build_input_context was given a range of partitions and no definition of them",
+                remedy="give it asset_partitions_def too, or partition_keys=[...]",
+            )
+        partition_keys = asset_partitions_def.get_partition_keys_in_range(asset_partition_key_range)
     stored = Stored(
         name=name,
         asset_key=None if asset_key is None else to_key(asset_key),
         partition_keys=_keys(partition_key, partition_keys),
+        partitions_def=asset_partitions_def,
         definition_metadata=definition_metadata or {},
         type_hint=dagster_type,
         config=config,

@@ -7,6 +7,8 @@ import msgspec
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
+from servo.sdk.check_selection import chosen_of
+from servo.sdk.checks import AssetCheckKey
 from servo.sdk.executors import check_executor
 from servo.sdk.hooks import check_hooks
 from servo.sdk.project import Project
@@ -31,14 +33,21 @@ class AssetJob(msgspec.Struct, frozen=True, kw_only=True):
     op_retry_policy: RetryPolicy | None = None
 
     def keys(self, project: Project) -> list[AssetKey]:
-        """The assets of a project that the job makes; `Invalid` if there are none."""
+        """The assets of a project that the job makes; `Invalid` if it has nothing to do."""
         chosen = AssetSelection.from_coercible(self.selection).resolve(project)
-        if not project.executable(chosen):
+        if not project.executable(chosen) and not self.checks(project):
             raise Invalid(
-                f"the job {self.name} selects no asset that can be made",
+                f"the job {self.name} selects no asset that can be made, and no check",
                 remedy="correct its selection",
             )
         return chosen
+
+    def checks(self, project: Project) -> frozenset[AssetCheckKey] | None:
+        """The checks that it runs, also of assets it does not make; None for those of its assets.
+
+        So a job may leave out the checks of its assets, or make none and only check.
+        """
+        return chosen_of(AssetSelection.from_coercible(self.selection), project)
 
     def run_config(self) -> dict[str, Any]:
         """The configuration of its runs."""

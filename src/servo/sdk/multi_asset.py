@@ -21,6 +21,8 @@ from servo.sdk.assets_definition import AssetsDefinition, Behaviour
 from servo.sdk.check_gating import CheckPolicy, to_policy
 from servo.sdk.checks import AssetCheckSpec
 from servo.sdk.hooks import check_hooks
+from servo.sdk.option_kinds import several
+from servo.sdk.partition_mapping import BackfillPolicy
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import Signature, read_signature
 from servo.sdk.specs import AssetDep, AssetIn, AssetSpec, prefix_parts, to_deps, to_key
@@ -83,18 +85,21 @@ def multi_asset(  # noqa: PLR0913 - the options people know
     can_subset: bool = False,
     group_name: str | None = None,
     partitions_def: Any = None,
+    backfill_policy: BackfillPolicy | None = None,
     code_version: str | None = None,
     retry_policy: RetryPolicy | None = None,
     timeout: timedelta | float | None = None,
     pool: str | None = None,
     op_tags: Mapping[str, str] | None = None,
     required_resource_keys: Iterable[str] | None = None,
+    resource_defs: Mapping[str, Any] | None = None,
+    config_schema: Any = None,
     hooks: Iterable[Any] | None = None,
     isolation: str | None = None,
     quarantine: bool = False,
     check_specs: Sequence[AssetCheckSpec] | None = None,
     check_policy: CheckPolicy | str | None = None,
-    **rest: Any,
+    **unknown: Any,
 ) -> Callable[[Fn], AssetsDefinition]:
     """Make the decorated function the code of several assets.
 
@@ -102,9 +107,9 @@ def multi_asset(  # noqa: PLR0913 - the options people know
     yields a `MaterializeResult` each.
     """
     told = name or "multi_asset"
-    unknown = sorted(set(rest) - ACCEPTED)
     if unknown:
-        raise Invalid(f"{told}: there is no option {', '.join(unknown)}", remedy="see its help")
+        names = ", ".join(sorted(unknown))
+        raise Invalid(f"{told}: there is no option {names}", remedy="see its help")
     if bool(outs) == bool(specs):
         raise Invalid(f"{told} needs outs or specs, and one of them", remedy="say what it makes")
     shared = {"group_name": group_name, "code_version": code_version, "description": description}
@@ -127,8 +132,13 @@ def multi_asset(  # noqa: PLR0913 - the options people know
             retry_policy=retry_policy,
             timeout=duration(timeout, fn.__name__),
             pool=pool or "",
-            required_resource_keys=frozenset(required_resource_keys or ()),
+            required_resource_keys=frozenset(
+                several(required_resource_keys, what=f"{fn.__name__}: required_resource_keys")
+            ),
             op_tags=op_tags or {},
+            backfill_policy=_only_policy(fn, backfill_policy, outs or {}),
+            resource_defs=resource_defs or {},
+            config_schema=config_schema,
             hooks=check_hooks(hooks, what=fn.__name__),
             quarantine=quarantine,
             priority=priority_of(op_tags or {}, fn.__name__),
@@ -151,7 +161,18 @@ def multi_asset(  # noqa: PLR0913 - the options people know
     return define
 
 
-ACCEPTED = frozenset({"backfill_policy", "compute_kind", "config_schema", "resource_defs"})
+def _only_policy(
+    fn: Fn, given: BackfillPolicy | None, outs: Mapping[str, AssetOut]
+) -> BackfillPolicy | None:
+    """How many partitions one call makes: what is made together is divided into runs together."""
+    told = [given, *(out.backfill_policy for out in outs.values())]
+    found = list(dict.fromkeys(policy for policy in told if policy is not None))
+    if len(found) > 1:
+        raise Invalid(
+            f"{fn.__name__} has several backfill policies",
+            remedy="give it one: backfill_policy=... of the decorator",
+        )
+    return found[0] if found else None
 
 
 def _named(

@@ -8,6 +8,7 @@ from servo.core.keys import TaskOperation
 from servo.errors import Invalid
 from servo.sdk.asset import docstring, duration, own_key
 from servo.sdk.assets_definition import AssetsDefinition, Behaviour
+from servo.sdk.option_kinds import several
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import read_signature
 from servo.sdk.specs import IO_MANAGER_KEY, AssetSpec, prefix_parts, to_key
@@ -50,6 +51,8 @@ def _define(  # noqa: PLR0913 - the options people know
     automation_condition: Any = None,
     freshness_policy: Any = None,
     required_resource_keys: Iterable[str] | None = None,
+    resource_defs: Mapping[str, Any] | None = None,
+    config_schema: Any = None,
     io_manager_key: str | None = None,
     retry_policy: RetryPolicy | None = None,
     timeout: timedelta | float | None = None,
@@ -57,9 +60,7 @@ def _define(  # noqa: PLR0913 - the options people know
     op_tags: Mapping[str, str] | None = None,
     **rest: Any,
 ) -> AssetsDefinition:
-    unknown = sorted(
-        set(rest) - {"resource_defs", "auto_observe_interval_minutes", "config_schema"}
-    )
+    unknown = sorted(set(rest) - {"auto_observe_interval_minutes"})
     if unknown:
         raise Invalid(
             f"observable_source_asset {fn.__name__}: there is no option {', '.join(unknown)}",
@@ -84,7 +85,11 @@ def _define(  # noqa: PLR0913 - the options people know
     )
     behaviour = Behaviour(
         operation=TaskOperation.OBSERVE,
-        required_resource_keys=frozenset(required_resource_keys or ()),
+        required_resource_keys=frozenset(
+            several(required_resource_keys, what=f"{fn.__name__}: required_resource_keys")
+        ),
+        resource_defs=resource_defs or {},
+        config_schema=config_schema,
         io_manager_key=io_manager_key or "",
         retry_policy=retry_policy,
         timeout=duration(timeout, fn.__name__),
@@ -103,8 +108,15 @@ def SourceAsset(  # noqa: N802, PLR0913 - the name and the options people know
     partitions_def: Any = None,
     group_name: str | None = None,
     tags: Mapping[str, str] | None = None,
+    **rest: Any,
 ) -> AssetSpec:
     """An asset that something else makes; with an IO manager its value can be loaded."""
+    if rest:
+        raise Invalid(
+            f"SourceAsset {key}: there is no option {', '.join(sorted(rest))}",
+            remedy="give resources and IO managers to Definitions(resources=...), and code that "
+            "looks at it to @observable_source_asset",
+        )
     stored = {IO_MANAGER_KEY: io_manager_key} if io_manager_key else {}
     return AssetSpec(
         key=key if not isinstance(key, str) else to_key([*prefix_parts(key)]),

@@ -57,6 +57,7 @@ class Project:
         self.checkbook = Checkbook(self.order, self.inputs, self.upstream, self.makers.values())
         for check in checks:
             self.checkbook.add(check)
+            self._bring(check, check.options.resource_defs)
         self.schedules: dict[str, ScheduleDefinition] = {}
         self.sensors: dict[str, Any] = {}
         self.jobs: dict[str, AssetJob] = {}
@@ -95,11 +96,13 @@ class Project:
             if isinstance(item, AssetsDefinition):
                 self.makers[spec.key] = item
         if isinstance(item, AssetsDefinition):
-            self._bring(item)
+            self._bring(item, item.behaviour.resource_defs)
 
-    def _bring(self, maker: AssetsDefinition) -> None:
-        """Add the resources that come with an asset."""
-        for name, resource in maker.behaviour.resource_defs.items():
+    def _bring(
+        self, maker: AssetsDefinition | AssetChecksDefinition, resources: Mapping[str, Any]
+    ) -> None:
+        """Add the resources that come with an asset or a check."""
+        for name, resource in resources.items():
             if self.resources.setdefault(name, resource) is not resource:
                 raise Invalid(
                     f"{maker.name} ({maker.where}) brings another resource {name!r} than there is",

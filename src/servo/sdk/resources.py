@@ -16,6 +16,7 @@ import inspect
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ContextDecorator, contextmanager, nullcontext
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Annotated, Any, ClassVar, Self, cast, overload
 
 from typing_extensions import TypeVar
@@ -62,6 +63,10 @@ class Resources:
 
     def __contains__(self, name: object) -> bool:
         return name in self._made
+
+    def _asdict(self) -> dict[str, Any]:
+        """All of them, by name."""
+        return dict(self._made)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._made)
@@ -119,16 +124,27 @@ class InitResourceContext(HoldsResources):
         resources: Resources | None = None,
         log: Logger | None = None,
         run_id: str = "",
+        instance: Any = None,
     ) -> None:
         self.resource_config = resource_config
         self.resources = resources or Resources()
         self.log: Logger = log or Silence()
         self.run_id = run_id
+        self._instance = instance
+
+    @property
+    def instance(self) -> Any:
+        """The workspace, to ask what was made and what ran: see `ServoInstance`."""
+        return self._instance() if callable(self._instance) else self._instance
 
     def replace_config(self, config: Any) -> "InitResourceContext":
         """The same context with another config."""
         return InitResourceContext(
-            resource_config=config, resources=self.resources, log=self.log, run_id=self.run_id
+            resource_config=config,
+            resources=self.resources,
+            log=self.log,
+            run_id=self.run_id,
+            instance=self._instance,
         )
 
 
@@ -160,6 +176,11 @@ class ResourceDefinition:
     def none_resource(cls, description: str | None = None) -> Self:
         """A resource that is `None`."""
         return cls.hardcoded_resource(None, description)
+
+    @classmethod
+    def mock_resource(cls, description: str | None = None) -> Self:
+        """A resource that takes every call, for tests."""
+        return cls(lambda: import_module("unittest.mock").MagicMock(), description=description)
 
     def configured(self, config: Any) -> Self:
         """The same definition with its config given: as values, or as a function of a run's."""
@@ -219,6 +240,7 @@ def resource(
     config_schema: Mapping[str, Any] | type[Any] | None = None,
     description: str | None = None,
     required_resource_keys: Iterable[str] | None = None,
+    version: str | None = None,
 ) -> Callable[[Maker], ResourceDefinition]: ...
 
 
@@ -226,8 +248,10 @@ def resource(
     config_schema: Any = None,
     description: str | None = None,
     required_resource_keys: Iterable[str] | None = None,
+    version: str | None = None,
 ) -> Any:
     """Make the decorated function, of an `InitResourceContext` or of nothing, a resource."""
+    del version  # it told when to make results anew, of what is no asset
     if inspect.isroutine(config_schema):
         return ResourceDefinition(config_schema)
 
@@ -407,7 +431,8 @@ def build_init_resource_context(
     resources: Mapping[str, Any] | None = None,
     *,
     log: Logger | None = None,
+    instance: Any = None,
 ) -> InitResourceContext:
     """The context of a resource, for tests; use `with` if its resources have to be torn down."""
-    context = InitResourceContext(resource_config=config, log=log)
+    context = InitResourceContext(resource_config=config, log=log, instance=instance)
     return context.holding(build_resources(resources, log=log)) if resources else context

@@ -7,6 +7,7 @@ import msgspec
 
 from servo.core import retry
 from servo.errors import Invalid
+from servo.sdk.option_kinds import of_kind
 
 
 class Backoff(Enum):
@@ -43,6 +44,8 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
             raise Invalid(f"max_retries is {self.max_retries}", remedy="use 0 or more")
         if self.delay is not None and self.delay < 0:
             raise Invalid(f"delay is {self.delay}", remedy="use seconds, 0 or more")
+        of_kind(self.backoff, Backoff, what="backoff", remedy="use Backoff.LINEAR or EXPONENTIAL")
+        of_kind(self.jitter, Jitter, what="jitter", remedy="use Jitter.FULL or PLUS_MINUS")
 
 
 _BACKOFF = {

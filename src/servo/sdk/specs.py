@@ -10,6 +10,7 @@ from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.automation import AutomationCondition
 from servo.sdk.freshness import checked_policy
+from servo.sdk.option_kinds import of_kind, several
 from servo.sdk.partition_mapping import checked_mapping
 from servo.sdk.partitions_definition import PartitionsDefinition
 from servo.sdk.retention import check_retention
@@ -85,8 +86,9 @@ class AssetSpec(msgspec.Struct, frozen=True, dict=True):
         key = to_key(self.key, what="AssetSpec")
         set_field(self, "key", key)
         set_field(self, "deps", to_deps(self.deps, what=f"AssetSpec {key}"))
-        set_field(self, "kinds", tuple(sorted(self.kinds or ())))
-        set_field(self, "owners", tuple(self.owners or ()))
+        set_field(self, "kinds", tuple(sorted(several(self.kinds, what=f"asset {key}: kinds"))))
+        set_field(self, "owners", several(self.owners, what=f"asset {key}: owners"))
+        of_kind(self.metadata, Mapping, what=f"asset {key}: metadata", remedy='use {"name": value}')
         tags = check_tags(self.tags, what=f"asset {key}") if self.tags else _NOTHING
         set_field(self, "tags", tags)
         set_field(self, "metadata", dict(self.metadata) if self.metadata else _NOTHING)
@@ -96,6 +98,11 @@ class AssetSpec(msgspec.Struct, frozen=True, dict=True):
     def replace_attributes(self, **changes: Any) -> "AssetSpec":
         """The same spec with some fields set anew."""
         return msgspec.structs.replace(self, **changes)
+
+    def with_io_manager_key(self, io_manager_key: str) -> "AssetSpec":
+        """The same spec, of an asset whose value this IO manager loads."""
+        metadata = {**self.metadata, IO_MANAGER_KEY: io_manager_key}
+        return msgspec.structs.replace(self, metadata=metadata)
 
     def merge_attributes(
         self,
@@ -131,6 +138,8 @@ def checked_condition(condition: Any, *, what: str) -> AutomationCondition | Non
 
 def _check_values(spec: AssetSpec) -> None:
     what = f"asset {spec.key}"
+    for name in ("description", "group_name", "code_version"):
+        of_kind(getattr(spec, name), str, what=f"{what}: {name}", remedy="use a text")
     if spec.partitions_def is not None and not isinstance(
         spec.partitions_def, PartitionsDefinition
     ):

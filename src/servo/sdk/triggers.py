@@ -1,6 +1,6 @@
 """The schedules and sensors of a project, with every target resolved."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -11,6 +11,8 @@ from servo.core.events.schedules import ScheduleUpserted
 from servo.core.events.sensors import SensorMode, SensorUpserted
 from servo.core.keys import AssetKey
 from servo.errors import Invalid, NotFound
+from servo.sdk.check_selection import chosen_of
+from servo.sdk.checks import AssetCheckKey
 from servo.sdk.condition_sensors import declared_sensors
 from servo.sdk.jobs import AssetJob
 from servo.sdk.project import Project
@@ -32,10 +34,21 @@ MOST_LISTED = 100
 
 
 class Resolved(msgspec.Struct, frozen=True, kw_only=True):
-    """What a target means in a project: assets, and the job whose settings they are run with."""
+    """What a target means in a project: assets, and the job whose settings they are run with.
+
+    `checks` are those to run, also of assets that are not made; None for those of the assets.
+    """
 
     keys: tuple[AssetKey, ...]
     job: AssetJob | None = None
+    checks: frozenset[AssetCheckKey] | None = None
+
+    def only(self, keys: Sequence[AssetKey]) -> "Resolved":
+        """Some of the assets, and of the checks those of them."""
+        checks = self.checks
+        if checks is not None:
+            checks = frozenset(check for check in checks if check.asset_key in keys)
+        return Resolved(keys=tuple(keys), job=self.job, checks=checks)
 
 
 def add_triggers(project: Project, schedules: Iterable[Any], sensors: Iterable[Any]) -> None:
@@ -84,14 +97,15 @@ def resolve(project: Project, target: Target, *, what: str) -> Resolved:
     """The assets of a target; `Invalid` or `NotFound` if it does not fit the project."""
     job = target.job if target.job_name is None else _job(project, target.job_name, what)
     if isinstance(job, AssetJob):
-        return Resolved(keys=tuple(job.keys(project)), job=job)
+        return Resolved(keys=tuple(job.keys(project)), job=job, checks=job.checks(project))
     try:
-        chosen = AssetSelection.from_coercible(target.selection).resolve(project)
+        selection = AssetSelection.from_coercible(target.selection)
+        chosen, checks = selection.resolve(project), chosen_of(selection, project)
     except (Invalid, NotFound) as error:
         raise type(error)(f"{what}: {error.message}", remedy=error.remedy) from None
-    if not project.executable(chosen):
+    if not project.executable(chosen) and not checks:
         raise Invalid(f"{what} selects no asset that can be made", remedy="correct its target")
-    return Resolved(keys=tuple(chosen))
+    return Resolved(keys=tuple(chosen), checks=checks)
 
 
 def _job(project: Project, name: str, what: str) -> AssetJob:

@@ -73,7 +73,7 @@ class Calls:
         needed = self._needed[key]
         if not needed:
             return self._identified(self._call(work, key, config, NO_RESOURCES))
-        context = InitResourceContext(run_id=work.run_id, log=self._log)
+        context = InitResourceContext(run_id=work.run_id, log=self._log, instance=self._instance)
         with open_resources(
             self._project.resources,
             needed,

@@ -24,6 +24,7 @@ from servo.sdk.check_binding import BoundCheck
 from servo.sdk.check_context import AssetCheckExecutionContext
 from servo.sdk.check_gating import CheckPolicy, Verdict, decide
 from servo.sdk.checks import AssetCheckSeverity, AssetCheckSpec
+from servo.sdk.config import schema_model
 from servo.sdk.context import AssetExecutionContext
 from servo.sdk.deferred_config import build_config
 from servo.sdk.project import Project
@@ -322,8 +323,10 @@ class Checking:
         name, of = bound.definition.name, bound.definition.spec.asset.to_python_identifier()
         given = self._around.config.for_op(f"{of}_{name}", name)
         signature, where = bound.definition.signature, f"check {name}"
-        wanted = signature.config_type if signature.config else None
-        return build_config(wanted, given or {}, where=where, environ=self._around.environ)
+        schema = schema_model(bound.definition.options.config_schema, where)
+        wanted = signature.config_type if signature.config else schema
+        made = build_config(wanted, given or {}, where=where, environ=self._around.environ)
+        return made.model_dump() if wanted is schema and schema is not None else made
 
     def _subject(self, bound: BoundCheck) -> Subject:
         """What a check of `servo.checks` looks at."""

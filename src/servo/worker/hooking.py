@@ -129,7 +129,7 @@ class Hooks:
             hook.required_resource_keys,
             self._environ,
             config=config.for_resources(),
-            context=InitResourceContext(run_id=work.run_id, log=self._log),
+            context=InitResourceContext(run_id=work.run_id, log=self._log, instance=self._instance),
         )
 
     def _values(self, key: AssetKey, done: Done) -> Mapping[str, Any]:

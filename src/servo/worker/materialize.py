@@ -11,7 +11,7 @@ from typing import Any
 from servo.core.declared import Declared
 from servo.core.definitions import IN_PROCESS
 from servo.core.keys import AssetKey
-from servo.core.state.rows.assets import AssetRow, MaterializationRow
+from servo.core.state.rows.assets import AssetRow, CheckResultRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import RunState, TaskState
 from servo.errors import Invalid, NotFound
@@ -21,13 +21,15 @@ from servo.runtime.deployment import open_world
 from servo.runtime.service import Service
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.check_selection import chosen_of
-from servo.sdk.checks import AssetChecksDefinition
+from servo.sdk.checks import AssetCheckResult, AssetChecksDefinition, AssetCheckSeverity
 from servo.sdk.environment import set_environment
 from servo.sdk.io_manager import InMemoryIOManager, stores_values
+from servo.sdk.metadata import decode_metadata
 from servo.sdk.partition_choice import Named
 from servo.sdk.partitions_definition import PartitionsDefinition
 from servo.sdk.planning import plan_assets
 from servo.sdk.project import Project
+from servo.sdk.results import AssetMaterialization
 from servo.sdk.run_config import RunConfig
 from servo.sdk.secrets import SecretProvider, providing
 from servo.sdk.selection import AssetSelection
@@ -86,6 +88,58 @@ class MaterializedRun:
         rows = self._reader.snapshot().rows("materializations")
         made = [row for row in rows if isinstance(row, MaterializationRow)]
         return [row for row in made if row.run_id == self.run.run_id]
+
+    @property
+    def check_results(self) -> list[CheckResultRow]:
+        """What is recorded of every check."""
+        rows = self._reader.snapshot().rows("check_results")
+        made = [row for row in rows if isinstance(row, CheckResultRow)]
+        return [row for row in made if row.run_id == self.run.run_id]
+
+    def get_asset_check_evaluations(self) -> list[AssetCheckResult]:
+        """What every check found."""
+        return [
+            AssetCheckResult(
+                passed=row.passed,
+                severity=AssetCheckSeverity(row.severity.value),
+                description=row.message or None,
+                metadata=decode_metadata(row.metadata) if row.metadata else {},
+                check_name=row.check_name,
+                asset_key=AssetKey.parse(row.asset_key),
+            )
+            for row in self.check_results
+        ]
+
+    def asset_materializations_for_node(self, node_name: str) -> list[AssetMaterialization]:
+        """What was made of the asset that a function of this name makes."""
+        key = to_key(node_name.split("__")).canonical()
+        return [
+            AssetMaterialization(
+                key,
+                metadata=decode_metadata(row.metadata) if row.metadata else {},
+                partition=self._plain(key, row.partition_key),
+            )
+            for row in self.materializations
+            if row.asset_key == key
+        ]
+
+    def is_node_success(self, node_name: str) -> bool:
+        """Whether every task of the asset that a function of this name makes succeeded."""
+        return self._states(node_name) == {TaskState.SUCCEEDED}
+
+    def is_node_failed(self, node_name: str) -> bool:
+        """Whether a task of the asset that a function of this name makes failed."""
+        return TaskState.FAILED in self._states(node_name)
+
+    def is_node_skipped(self, node_name: str) -> bool:
+        """Whether every task of the asset that a function of this name makes was skipped."""
+        return self._states(node_name) == {TaskState.SKIPPED}
+
+    def _states(self, node_name: str) -> set[TaskState]:
+        key = to_key(node_name.split("__")).canonical()
+        return {
+            row.state for row in self._tasks.values() if key in (row.asset_key, *row.also_makes)
+        }
 
     def asset_value(self, asset: Any, partition_key: str | None = None) -> Any:
         """The value of an asset that was made, or of one of the partitions that were."""

@@ -10,6 +10,8 @@ from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.asset import asset
 from servo.sdk.context import AssetExecutionContext
+from servo.sdk.definitions import Definitions
+from servo.sdk.retries import RetryPolicy
 from servo.sdk.specs import AssetDep, AssetIn, AssetSpec
 
 
@@ -125,3 +127,44 @@ def test_a_mistake_is_told_with_its_remedy(
         asset(**options)(fn)
     assert why in str(told.value)
     assert told.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"owners": "a@b.c"}, r"owners is one text; write \['a@b.c'\]"),
+        ({"kinds": "python"}, "kinds is one text"),
+        ({"required_resource_keys": "db"}, "required_resource_keys is one text"),
+        ({"group_name": 3}, "group_name is 3; use a text"),
+        ({"code_version": 1}, "code_version is 1; use a text"),
+        ({"metadata": [1]}, "metadata is .1.; use"),
+        ({"retry_policy": 3}, "retry_policy is 3; use RetryPolicy"),
+        ({"backfill_policy": "one"}, "backfill_policy is 'one'; use BackfillPolicy"),
+        ({"pool": 3}, "pool is 3"),
+        ({"io_manager_key": 3}, "io_manager_key is 3"),
+        ({"timeout": "soon"}, "timeout is 'soon'; use seconds"),
+        ({"check_specs": ["x"]}, "a check is 'x'; use AssetCheckSpec"),
+    ],
+)
+def test_an_option_of_another_kind_is_refused_where_it_is_written(
+    options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(Invalid, match=words):
+
+        @asset(**options)
+        def orders() -> None: ...
+
+
+def test_definitions_refuse_what_is_no_job_and_no_check() -> None:
+    with pytest.raises(Invalid, match="3 is no job; use define_asset_job"):
+        _ = Definitions(jobs=[3])
+    with pytest.raises(Invalid, match="3 is no check; decorate"):
+        _ = Definitions(asset_checks=[3])
+
+
+def test_a_retry_policy_refuses_what_is_no_backoff_and_no_jitter() -> None:
+    wrong: Any = "exponential"
+    with pytest.raises(Invalid, match="backoff is 'exponential'; use Backoff"):
+        _ = RetryPolicy(backoff=wrong)
+    with pytest.raises(Invalid, match="jitter is 'exponential'; use Jitter"):
+        _ = RetryPolicy(jitter=wrong)

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from servo import (
+    AssetCheckKey,
+    AssetCheckResult,
     AssetKey,
     AssetsDefinition,
+    AssetSelection,
     AssetSpec,
     AutomationCondition,
     Definitions,
@@ -30,6 +33,10 @@ from servo import (
 )
 from servo.errors import Invalid, NotFound
 from servo.sdk.gathering import load_asset_checks_from_package_module
+from servo.sdk.jobs import AssetJob
+from servo.sdk.project import Project
+from servo.sdk.targets import Target
+from servo.sdk.triggers import Resolved, resolve
 from servo.worker.loader import project_of
 
 
@@ -176,3 +183,45 @@ def test_assets_that_others_make_are_specs() -> None:
 def test_a_key_may_be_written_with_slashes_or_with_dots() -> None:
     made = [asset(deps=[text], name="made")(lambda: None) for text in ("raw/feed", "raw.feed")]
     assert [item.specs[0].deps[0].asset_key for item in made] == [AssetKey(["raw", "feed"])] * 2
+
+
+# --- checks that a job selects --------------------------------------------------------------------
+
+
+def checked_project(selection: Any) -> tuple[Project, AssetJob]:
+    @asset
+    def orders() -> int:
+        return 1
+
+    @asset_check(asset=orders)
+    def small(orders: int) -> AssetCheckResult:
+        return AssetCheckResult(passed=orders < 3)
+
+    @asset_check(asset=orders)
+    def large(orders: int) -> AssetCheckResult:
+        return AssetCheckResult(passed=orders > 3)
+
+    job = define_asset_job("nightly", selection)
+    made = Definitions([orders], asset_checks=[small, large], jobs=[job]).project()
+    return made, made.job("nightly")
+
+
+def test_a_job_can_check_and_make_nothing() -> None:
+    project, job = checked_project(AssetSelection.checks_for_assets("orders"))
+    assert (job.keys(project), len(job.checks(project) or ())) == ([], 2)
+    made = resolve(project, Target(job=job), what="schedule s")
+    assert [check.name for check in sorted(made.checks or (), key=str)] == ["large", "small"]
+
+
+def test_a_job_can_leave_out_the_checks_of_its_assets() -> None:
+    project, job = checked_project(AssetSelection.all() - AssetSelection.all_asset_checks())
+    assert (job.keys(project), job.checks(project)) == ([AssetKey("orders")], frozenset())
+    project, job = checked_project("orders")
+    assert job.checks(project) is None
+
+
+def test_what_is_narrowed_to_some_assets_has_their_checks_only() -> None:
+    small = AssetCheckKey(AssetKey("orders"), "small")
+    made = Resolved(keys=(AssetKey("orders"), AssetKey("b")), checks=frozenset({small}))
+    assert made.only([AssetKey("b")]) == Resolved(keys=(AssetKey("b"),), checks=frozenset())
+    assert made.only([AssetKey("orders")]).checks == {small}

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from servo import (
+    AssetCheckResult,
     AssetKey,
+    AssetSelection,
     Definitions,
     MultiPartitionKey,
     MultiPartitionsDefinition,
@@ -17,6 +19,7 @@ from servo import (
     SkipReason,
     StaticPartitionsDefinition,
     asset,
+    asset_check,
     define_asset_job,
     schedule,
 )
@@ -87,6 +90,23 @@ def test_a_job_brings_its_tags_and_its_configuration() -> None:
     assert run.requested.labels["cost"] == "low"
     assert run.requested.labels["servo/job"] == "j"
     assert [task.asset_key for task in run.planned.tasks] == ["orders"]
+
+
+def test_a_job_of_checks_makes_nothing_and_one_without_them_checks_nothing() -> None:
+    @asset_check(asset=orders)
+    def small(orders: int) -> AssetCheckResult:
+        return AssetCheckResult(passed=orders < 3)
+
+    def tasks(selection: AssetSelection) -> list[tuple[str, str | None]]:
+        job = define_asset_job("nightly", selection)
+        answer = evaluated(plain(job=job, target=None), asset_checks=[small])
+        return [
+            (task.task_key, task.tags.get("servo/checks")) for task in answer.runs[0].planned.tasks
+        ]
+
+    assert tasks(AssetSelection.checks_for_assets(orders)) == [("orders:check", None)]
+    assert tasks(AssetSelection.assets(orders).without_checks()) == [("orders:materialize", "")]
+    assert tasks(AssetSelection.assets(orders)) == [("orders:materialize", None)]
 
 
 def test_a_request_for_a_partition_of_several_dimensions_can_be_stored() -> None:

@@ -23,6 +23,7 @@ from servo import (
     StaticPartitionsDefinition,
     asset,
     asset_sensor,
+    build_last_update_freshness_checks,
     build_multi_asset_sensor_context,
     build_push_sensor_context,
     build_sensor_for_freshness_checks,
@@ -683,6 +684,32 @@ def test_a_freshness_check_runs_once_its_asset_is_too_old(instance: ServoInstanc
     assert asks.look(cursor=answer.cursor).skipped == "nothing has become too old"
     with pytest.raises(Invalid, match="is no freshness check"):
         build_sensor_for_freshness_checks(freshness_checks=[row_count("orders", min=1)])
+
+
+def test_a_check_of_the_last_update_runs_once_its_asset_is_too_old(
+    instance: ServoInstance,
+) -> None:
+    checks = build_last_update_freshness_checks([orders], lower_bound_delta=timedelta(hours=1))
+    made = build_sensor_for_freshness_checks(freshness_checks=checks, name="s")
+    asks = Asks(instance, made, asset_checks=checks)
+    make(instance, "orders")
+    assert asks.look().skipped == "nothing has become too old"
+    asks.desk.clock = ManualClock(asks.desk.clock.now() + timedelta(hours=2))
+    assert [task.task_key for task in asks.look().runs[0].planned.tasks] == ["orders:check"]
+
+
+def test_a_check_with_deadlines_runs_once_after_each(instance: ServoInstance) -> None:
+    checks = build_last_update_freshness_checks(
+        [orders], lower_bound_delta=timedelta(hours=1), deadline_cron="0 * * * *"
+    )
+    made = build_sensor_for_freshness_checks(freshness_checks=checks, name="s")
+    asks = Asks(instance, made, asset_checks=checks)
+    make(instance, "orders")
+    answer = asks.look()
+    assert [task.task_key for task in answer.runs[0].planned.tasks] == ["orders:check"]
+    assert asks.look(cursor=answer.cursor).skipped == "nothing has become too old"
+    asks.desk.clock = ManualClock(asks.desk.clock.now() + timedelta(hours=1))
+    assert len(asks.look(cursor=answer.cursor).runs) == 1
 
 
 # --- what a deployment tells ----------------------------------------------------------------------

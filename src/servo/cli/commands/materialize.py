@@ -26,7 +26,7 @@ from servo.core.tags import ISOLATION, OWN_PROCESS
 from servo.errors import Conflict, Invalid, NotFound
 from servo.projection.reader import Reader
 from servo.runtime.system import SystemEntropy
-from servo.sdk.check_planning import checks_of_assets, chosen_checks
+from servo.sdk.check_planning import Chosen, checks_of_assets, chosen_checks
 from servo.sdk.jobs import AssetJob
 from servo.sdk.needs import check_config
 from servo.sdk.planning import plan_assets, plan_partitions
@@ -96,17 +96,21 @@ def materialize(  # noqa: PLR0913 - the options of the command
     given, labels = read_config(config), {**read_tags(tags), CODE_LABEL: found.name}
     if isolate:
         labels[ISOLATION] = OWN_PROCESS
-    chosen = None
+    chosen, checks = None, None
     if job is not None:
         its = _job(project, job, select)
         chosen, given = its.keys(project), given or its.run_config()
+        checks = its.checks(project)
         labels = {**its.tags, **its.run_tags, JOB_LABEL: job, **labels}
         if its.executor_def is not None:
             found = replace(found, executor=its.executor_def)
     check_config(project, given)
     asked = named(where, partitions, ranges)
     labels = {**asked.labels, **labels}
-    plan = _plan(project, chosen or _chosen(project, select), asked, checks_only=checks_only)
+    chosen = _chosen(project, select) if chosen is None else chosen
+    if checks_only:
+        chosen, checks = [], checks or checks_of_assets(project, chosen)
+    plan = _plan(project, chosen, asked, checks)
     if dry_run:
         return _show_plan(plan, json_=json_)
     del project
@@ -232,20 +236,16 @@ def _job(project: Project, name: str, select: Sequence[str]) -> AssetJob:
     return project.job(name)
 
 
-def _plan(
-    project: Project, chosen: list[AssetKey], asked: NamedPartitions, *, checks_only: bool
-) -> Plan:
+def _plan(project: Project, chosen: list[AssetKey], asked: NamedPartitions, checks: Chosen) -> Plan:
     plan = plan_assets(
         project,
-        [] if checks_only else chosen,
-        checks=checks_of_assets(project, chosen) if checks_only else None,
+        chosen,
+        checks=checks,
         partition_keys=asked.keys,
         now=asked.now,
         dynamic_partitions=asked.store,
     )
-    if not checks_only:
-        return plan
-    if not plan.tasks:
+    if checks is not None and not plan.tasks:
         raise NotFound(
             "what is selected has no checks",
             remedy="select assets that have, or write some with @asset_check or servo.checks",

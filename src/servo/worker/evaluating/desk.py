@@ -91,7 +91,7 @@ class Desk:
         self.backfills: dict[str, Any] = {}
         self._environ = around.environ
         self._entropy = SystemEntropy()
-        self._plans: dict[tuple[AssetKey, ...], Plan] = {}
+        self._plans: dict[tuple[tuple[AssetKey, ...], frozenset[AssetCheckKey] | None], Plan] = {}
 
     @cached_property
     def history(self) -> History:
@@ -119,13 +119,13 @@ class Desk:
         """
         resolved = self._resolved(trigger, request)
         labels = self._labels(trigger, resolved.job, request)
-        keys = resolved.keys
+        asked = resolved
         if request.stale_assets_only and request.asset_check_keys is None:
-            keys = self._stale(keys, request.partition_key)
-            if not keys:
+            asked = resolved.only(self._stale(resolved.keys, request.partition_key))
+            if not asked.keys:
                 return None
         wanted = Wanted(
-            plan=self._plan(keys, request, changing)
+            plan=self._plan(asked, request, changing)
             if request.asset_check_keys is None
             else self._checks(resolved.keys, request, trigger.what),
             run_key=run_key,
@@ -208,7 +208,7 @@ class Desk:
                     + ("is no asset" if key not in self.project.specs else "is not of its target"),
                     remedy="correct its asset_selection, or its target",
                 )
-        return Resolved(keys=tuple(wanted), job=found.job)
+        return found.only(wanted)
 
     def _labels(
         self, trigger: Trigger, job: AssetJob | None, request: RunRequest
@@ -238,21 +238,23 @@ class Desk:
 
     def _plan(
         self,
-        keys: tuple[AssetKey, ...],
+        asked: Resolved,
         request: RunRequest,
         changing: Sequence[DynamicPartitionsChanged],
     ) -> Plan:
         if request.partition_key is not None:
             return plan_assets(
                 self.project,
-                keys,
+                asked.keys,
+                checks=asked.checks,
                 partition_keys=[request.partition_key],
                 now=self.clock.now(),
                 dynamic_partitions=_Changed(self.instance(), changing),
             )
-        if keys not in self._plans:
-            self._plans[keys] = plan_assets(self.project, keys)
-        return self._plans[keys]
+        known = (asked.keys, asked.checks)
+        if known not in self._plans:
+            self._plans[known] = plan_assets(self.project, asked.keys, checks=asked.checks)
+        return self._plans[known]
 
 
 class _Changed:
