@@ -12,11 +12,13 @@ import msgspec
 
 from servo.core.keys import AssetKey, TaskOperation
 from servo.runtime.system import SystemClock
+from servo.sdk.annotations import fits, name_of, told
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.context import AssetExecutionContext, Execution, Logger
 from servo.sdk.deferred_config import build_config, schema_model
 from servo.sdk.project import Project
 from servo.sdk.resources import InitResourceContext, Resources, open_resources
+from servo.sdk.results import Failure
 from servo.sdk.run_config import RunConfig
 from servo.worker.checking import Around, Checking, Checks
 from servo.worker.making import Call, Making, keeping, plain, seen
@@ -24,7 +26,7 @@ from servo.worker.messages import Done, Reported, Work
 from servo.worker.outputs import OutputStore
 from servo.worker.partition_inputs import PartitionInputs
 from servo.worker.returned import seen_by, told_by
-from servo.worker.storing import Storing
+from servo.worker.storing import ALLOW_MISSING, Storing
 from servo.worker.tables import as_asked
 
 NO_RESOURCES = Resources({})
@@ -194,10 +196,22 @@ class Calls:
 
     def _inputs(self, work: Work, key: AssetKey, resources: Resources) -> dict[str, Any]:
         types = self._project.makers[key].signature.types
-        return {
-            name: self._storing.load(work, above, name, resources, types.get(name))
-            for name, above in self._project.inputs[key].items()
-        }
+        found: dict[str, Any] = {}
+        for name, above in self._project.inputs[key].items():
+            hint = types.get(name)
+            found[name] = value = self._storing.load(work, above, name, resources, hint)
+            if hint is None or fits(value, hint) or self._may_be_missing(above, value):
+                continue
+            raise Failure(
+                f"{key} takes {name} as {name_of(hint)}, and {above} is {told(value)}:"
+                f" correct the annotation of {name}, or what makes {above}",
+                allow_retries=False,
+            )
+        return found
+
+    def _may_be_missing(self, key: AssetKey, value: Any) -> bool:
+        """Whether a value is None because no partition of it was made, which is allowed."""
+        return value is None and bool(self._project.specs[key].metadata.get(ALLOW_MISSING))
 
 
 def _made(

@@ -15,6 +15,7 @@ from typing import Any, cast
 import msgspec
 
 from servo.core.keys import AssetKey
+from servo.sdk.annotations import fits, name_of, told, value_type
 from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.checks import AssetCheckResult
 from servo.sdk.results import (
@@ -137,7 +138,20 @@ def _read(
             allow_retries=False,
         )
     made.add(found.key)
+    if len(maker.specs) == 1 and found.value is not msgspec.UNSET:
+        _check_type(maker, found.value)
     yield found
+
+
+def _check_type(maker: AssetsDefinition, value: Any) -> None:
+    """`Failure` if a value is not what the function says it returns."""
+    said = value_type(maker.signature.returns)
+    if not fits(value, said):
+        raise Failure(
+            f"{maker.name} returned {told(value)}, and its annotation says -> {name_of(said)}:"
+            " return what it says, or correct the annotation",
+            allow_retries=False,
+        )
 
 
 def _made(key: AssetKey, told: "Output[Any] | MaterializeResult[Any]") -> Made:
