@@ -8,6 +8,7 @@ from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.executors import ExecutorDefinition, check_executor
 from servo.sdk.jobs import AssetJob
+from servo.sdk.option_kinds import by_name, several
 from servo.sdk.project import Project
 from servo.sdk.secrets import SecretProvider, checked_providers
 from servo.sdk.specs import AssetSpec, to_key
@@ -40,17 +41,17 @@ class Definitions:
             raise Invalid(
                 f"Definitions has no {', '.join(unknown)}", remedy="see `help(servo.Definitions)`"
             )
-        self.assets: tuple[Asset, ...] = tuple(_flattened(assets or ()))
-        self.resources = dict(resources or {})
+        self.assets: tuple[Asset, ...] = tuple(assets_in(assets or ()))
+        self.resources = by_name(resources, what="Definitions: resources")
         self.jobs: tuple[AssetJob, ...] = _each(jobs, AssetJob, "job", "use define_asset_job(…)")
-        self.schedules = tuple(schedules or ())
-        self.sensors = tuple(sensors or ())
+        self.schedules = several(schedules, what="Definitions: schedules")
+        self.sensors = several(sensors, what="Definitions: sensors")
         self.asset_checks: tuple[AssetChecksDefinition, ...] = _each(
             asset_checks, AssetChecksDefinition, "check", "decorate a function with @asset_check"
         )
         self.secrets = tuple(checked_providers(secrets or ()))
         self.executor = check_executor(rest.get("executor"), what="Definitions")
-        self.loggers: dict[str, Any] = dict(rest.get("loggers") or {})
+        self.loggers: dict[str, Any] = by_name(rest.get("loggers"), what="Definitions: loggers")
 
     @staticmethod
     def merge(*others: "Definitions") -> "Definitions":
@@ -117,15 +118,15 @@ class Definitions:
 
 
 def _each(given: Iterable[Any] | None, kind: type[Any], what: str, remedy: str) -> tuple[Any, ...]:
-    found = tuple(given or ())
+    found = several(given, what=f"Definitions: {what}s")
     for item in found:
         if not isinstance(item, kind):
             raise Invalid(f"{item!r} is no {what}", remedy=remedy)
     return found
 
 
-def _only_executor(several: Sequence[Definitions]) -> ExecutorDefinition | None:
-    found = list(dict.fromkeys(one.executor for one in several if one.executor is not None))
+def _only_executor(all_of_them: Sequence[Definitions]) -> ExecutorDefinition | None:
+    found = list(dict.fromkeys(one.executor for one in all_of_them if one.executor is not None))
     if len(found) > 1:
         raise Invalid(
             f"there are two executors: {', '.join(e.name for e in found)}",
@@ -134,12 +135,14 @@ def _only_executor(several: Sequence[Definitions]) -> ExecutorDefinition | None:
     return found[0] if found else None
 
 
-def _flattened(assets: Iterable[Any]) -> Iterable[Asset]:
-    for item in [assets] if isinstance(assets, AssetsDefinition | AssetSpec) else assets:
+def assets_in(assets: Iterable[Any]) -> Iterable[Asset]:
+    """Every asset of a list that may hold lists; `Invalid` for what is none."""
+    one = isinstance(assets, AssetsDefinition | AssetSpec)
+    for item in [assets] if one else several(assets, what="the list of assets"):
         if isinstance(item, AssetsDefinition | AssetSpec):
             yield item
         elif isinstance(item, Sequence) and not isinstance(item, str):
-            yield from _flattened(cast("Sequence[Any]", item))
+            yield from assets_in(cast("Sequence[Any]", item))
         else:
             raise Invalid(
                 f"{item!r} is no asset", remedy="decorate a function with @asset, or use AssetSpec"

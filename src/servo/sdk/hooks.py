@@ -19,6 +19,7 @@ import msgspec
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.context import Logger
+from servo.sdk.option_kinds import several
 from servo.sdk.resources import HoldsResources, Resources, Silence, build_resources
 
 Fn = Callable[["HookContext"], Any]
@@ -196,7 +197,7 @@ def _hook(when: When, fn: Fn | None, name: str | None, keys: Iterable[str] | Non
 
 def check_hooks(hooks: Iterable[Any] | None, *, what: str) -> tuple[HookDefinition, ...]:
     """The hooks that were given, in one order; `Invalid` if something else was."""
-    found = tuple(hooks or ())
+    found = several(hooks, what=f"{what}: hooks")
     for hook in found:
         if not isinstance(hook, HookDefinition):
             raise Invalid(

@@ -40,6 +40,9 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     max_delay: float | None = None
 
     def __post_init__(self) -> None:
+        of_kind(self.max_retries, int, what="max_retries", remedy="use a whole number")
+        of_kind(self.delay, int | float, what="delay", remedy="use seconds")
+        of_kind(self.max_delay, int | float, what="max_delay", remedy="use seconds")
         if self.max_retries < 0:
             raise Invalid(f"max_retries is {self.max_retries}", remedy="use 0 or more")
         if self.delay is not None and self.delay < 0:
