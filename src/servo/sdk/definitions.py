@@ -1,20 +1,26 @@
 """Everything a project defines, in one place."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from typing import Any
 
 from servo.errors import Invalid, NotFound
-from servo.sdk.assets_definition import AssetsDefinition
+from servo.sdk.assets_definition import AssetsDefinition, assets_in
 from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.executors import ExecutorDefinition, check_executor
 from servo.sdk.jobs import AssetJob
 from servo.sdk.option_kinds import by_name, several
 from servo.sdk.project import Project
+from servo.sdk.schedules import ScheduleDefinition
 from servo.sdk.secrets import SecretProvider, checked_providers
+from servo.sdk.selection import AssetSelection
 from servo.sdk.specs import AssetSpec, to_key
 from servo.sdk.triggers import add_triggers
 
 Asset = AssetsDefinition | AssetSpec
+
+EVERYTHING = "__ASSET_JOB"
+"""The name that people know of the job that makes every asset."""
 
 
 class Definitions:
@@ -52,17 +58,25 @@ class Definitions:
         self.secrets = tuple(checked_providers(secrets or ()))
         self.executor = check_executor(rest.get("executor"), what="Definitions")
         self.loggers: dict[str, Any] = by_name(rest.get("loggers"), what="Definitions: loggers")
+        self.metadata: dict[str, Any] = by_name(rest.get("metadata"), what="Definitions: metadata")
 
     @staticmethod
     def merge(*others: "Definitions") -> "Definitions":
         """All of several; a resource may be given twice only if it is the same object."""
         resources: dict[str, Any] = {}
+        metadata: dict[str, Any] = {}
         for other in others:
             for name, resource in other.resources.items():
                 if resources.setdefault(name, resource) is not resource:
                     raise Invalid(
                         f"the resource {name!r} is defined twice and differently",
                         remedy="give one of the two another name, or merge the same object",
+                    )
+            for name, said in other.metadata.items():
+                if metadata.setdefault(name, said) != said:
+                    raise Invalid(
+                        f"the metadata {name!r} is given twice and differently",
+                        remedy="give it once, or say the same",
                     )
         return Definitions(
             [asset for other in others for asset in other.assets],
@@ -74,6 +88,7 @@ class Definitions:
             secrets={id(found): found for other in others for found in other.secrets}.values(),
             executor=_only_executor(others),
             loggers={name: log for other in others for name, log in other.loggers.items()},
+            metadata=metadata,
         )
 
     def project(self) -> Project:
@@ -94,6 +109,48 @@ class Definitions:
         return self.project().job(name)
 
     resolve_job_def = get_job_def
+
+    def get_implicit_global_asset_job_def(self) -> AssetJob:
+        """The job that makes every asset, which needs no definition."""
+        return AssetJob(name=EVERYTHING)
+
+    resolve_implicit_global_asset_job_def = get_implicit_global_asset_job_def
+
+    def get_schedule_def(self, name: str) -> ScheduleDefinition:
+        """The schedule of this name."""
+        return _named(self.project().schedules, name, "schedule")
+
+    resolve_schedule_def = get_schedule_def
+
+    def get_sensor_def(self, name: str) -> Any:
+        """The sensor of this name."""
+        return _named(self.project().sensors, name, "sensor")
+
+    resolve_sensor_def = get_sensor_def
+
+    def map_asset_specs(
+        self, *, func: Callable[[AssetSpec], AssetSpec], selection: Any = None
+    ) -> "Definitions":
+        """The same with every asset, or every selected one, described as `func` says."""
+        query = None if selection is None else AssetSelection.from_coercible(selection)
+        chosen = None if query is None else query.resolve_inner(self.project())
+
+        def changed(spec: AssetSpec) -> AssetSpec:
+            if chosen is not None and spec.key not in chosen:
+                return spec
+            made: Any = func(spec)
+            if made is None or not isinstance(made, AssetSpec):
+                raise Invalid(f"func made {made!r} of {spec.key}", remedy="return an AssetSpec")
+            return made
+
+        found = copy(self)
+        found.assets = tuple(
+            changed(one) if isinstance(one, AssetSpec) else one.map_asset_specs(changed)
+            for one in self.assets
+        )
+        return found
+
+    map_resolved_asset_specs = map_asset_specs
 
     def get_assets_def(self, key: Any) -> AssetsDefinition:
         """The definition that makes an asset."""
@@ -117,6 +174,13 @@ class Definitions:
         _ = defs.project()
 
 
+def _named(found: Mapping[str, Any], name: str, what: str) -> Any:
+    if name not in found:
+        known = ", ".join(sorted(found)) or "none"
+        raise NotFound(f"there is no {what} {name!r}", remedy=f"there is {known}")
+    return found[name]
+
+
 def _each(given: Iterable[Any] | None, kind: type[Any], what: str, remedy: str) -> tuple[Any, ...]:
     found = several(given, what=f"Definitions: {what}s")
     for item in found:
@@ -133,17 +197,3 @@ def _only_executor(all_of_them: Sequence[Definitions]) -> ExecutorDefinition | N
             remedy="give one to the merged Definitions",
         )
     return found[0] if found else None
-
-
-def assets_in(assets: Iterable[Any]) -> Iterable[Asset]:
-    """Every asset of a list that may hold lists; `Invalid` for what is none."""
-    one = isinstance(assets, AssetsDefinition | AssetSpec)
-    for item in [assets] if one else several(assets, what="the list of assets"):
-        if isinstance(item, AssetsDefinition | AssetSpec):
-            yield item
-        elif isinstance(item, Sequence) and not isinstance(item, str):
-            yield from assets_in(cast("Sequence[Any]", item))
-        else:
-            raise Invalid(
-                f"{item!r} is no asset", remedy="decorate a function with @asset, or use AssetSpec"
-            )

@@ -50,6 +50,11 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
         of_kind(self.backoff, Backoff, what="backoff", remedy="use Backoff.LINEAR or EXPONENTIAL")
         of_kind(self.jitter, Jitter, what="jitter", remedy="use Jitter.FULL or PLUS_MINUS")
 
+    def calculate_delay(self, attempt_num: int) -> float:
+        """The seconds before retry number `attempt_num` (from 1), before jitter spreads them."""
+        even = msgspec.structs.replace(stored_policy(self), jitter=retry.Jitter.NONE)
+        return retry.delay_after(even, attempt_num, jitter=0).total_seconds()
+
 
 _BACKOFF = {
     None: retry.Backoff.CONSTANT,

@@ -19,10 +19,9 @@ from servo.ledger.paths import Paths
 from servo.projection.reader import Reader
 from servo.runtime.deployment import open_world
 from servo.runtime.service import Service
-from servo.sdk.assets_definition import AssetsDefinition
+from servo.sdk.assets_definition import AssetsDefinition, assets_in
 from servo.sdk.check_selection import chosen_of
 from servo.sdk.checks import AssetCheckResult, AssetChecksDefinition, AssetCheckSeverity
-from servo.sdk.definitions import assets_in
 from servo.sdk.environment import set_environment
 from servo.sdk.io_manager import InMemoryIOManager, stores_values
 from servo.sdk.metadata import decode_metadata
