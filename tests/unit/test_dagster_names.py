@@ -264,3 +264,26 @@ def test_the_guide_lists_the_names_there_are_besides_those_of_servo() -> None:
 def test_the_guide_lists_the_names_there_are_not(reason: str) -> None:
     title = f"{reason[0].upper()}{reason[1:]}:"
     assert blocks()[title].split() == NOT_SUPPORTED[reason].split()
+
+
+def missing_members() -> list[tuple[str, str]]:
+    """Classes, each with a member that it does not have, as the guide says."""
+    after = GUIDE.read_text().partition("these methods and attributes are not")[2]
+    found: list[tuple[str, str]] = []
+    for block in re.findall(r"```text\n(.*?)```", after, flags=re.DOTALL):
+        owner = ""
+        for word in block.split():
+            owner, is_owner = (word[:-1], True) if word.endswith(":") else (owner, False)
+            if not is_owner:
+                found.append((owner, word))
+    return found
+
+
+@pytest.mark.parametrize(("owner", "member"), missing_members())
+def test_the_guide_names_no_member_that_there_is(owner: str, member: str) -> None:
+    assert isinstance(getattr(dg, owner), type)
+    assert not hasattr(getattr(dg, owner), member)
+
+
+def test_the_guide_names_members_of_every_kind() -> None:
+    assert {"DagsterInstance", "ExecuteInProcessResult"} <= {o for o, _ in missing_members()}

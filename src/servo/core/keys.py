@@ -7,9 +7,9 @@ meaning in these forms, so different keys never have the same text.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 import msgspec
 
@@ -37,7 +37,7 @@ class AssetKey(msgspec.Struct, frozen=True, order=True):
 
     def __post_init__(self) -> None:
         given: Sequence[str] = self.parts
-        parts = (given,) if isinstance(given, str) else tuple(given)
+        parts = (given,) if isinstance(given, str) else _several(given)
         msgspec.structs.force_setattr(self, "parts", parts)
         for part in parts:
             _check_part(part)
@@ -164,6 +164,18 @@ def task_key_text(asset: str, partition: str | None, operation: TaskOperation) -
 def place_of(asset: str, partition: str | None) -> str:
     """An asset, or one partition of it, in one text that means nothing else."""
     return f"{asset}[{partition}]" if partition else asset
+
+
+def _several(given: object) -> tuple[str, ...]:
+    """The parts, if they are parts: people pass numbers, and assets themselves."""
+    parts = tuple(cast("Iterable[object]", given)) if isinstance(given, Iterable) else (given,)
+    for part in parts:
+        if not isinstance(part, str):
+            raise Invalid(
+                f"an asset key is made of {part!r}",
+                remedy='use texts: AssetKey("orders"), or AssetKey(["raw", "orders"])',
+            )
+    return cast("tuple[str, ...]", parts)
 
 
 def _check_part(part: str) -> None:

@@ -11,7 +11,7 @@ from servo.sdk.assets_definition import AssetsDefinition, Behaviour
 from servo.sdk.check_gating import CheckPolicy, to_policy
 from servo.sdk.checks import AssetCheckSpec
 from servo.sdk.hooks import check_hooks
-from servo.sdk.option_kinds import of_kind, several
+from servo.sdk.option_kinds import by_name, of_kind, several
 from servo.sdk.partition_mapping import BackfillPolicy
 from servo.sdk.retention import Retention
 from servo.sdk.retries import RetryPolicy
@@ -86,10 +86,12 @@ def _define(  # noqa: PLR0913 - the options people know
         )
     check_isolation(isolation, f"asset {what}")
     own = own_key(fn, name=name, key=key, key_prefix=key_prefix)
+    ins = checked_ins(ins, what=f"asset {what}")
+    op_tags = by_name(op_tags, what=f"asset {what}: op_tags")
     signature = read_signature(fn)
     spec = AssetSpec(
         key=own,
-        deps=_all_deps(own, signature, ins or {}, deps),
+        deps=_all_deps(own, signature, ins, deps),
         description=description or docstring(fn),
         metadata=metadata or {},
         group_name=group_name,
@@ -110,19 +112,19 @@ def _define(  # noqa: PLR0913 - the options people know
         required_resource_keys=frozenset(
             several(required_resource_keys, what=f"asset {what}: required_resource_keys")
         ),
-        op_tags=op_tags or {},
+        op_tags=op_tags,
         backfill_policy=backfill_policy,
-        resource_defs=resource_defs or {},
+        resource_defs=by_name(resource_defs, what=f"asset {what}: resource_defs"),
         config_schema=config_schema,
         output_required=output_required,
         quarantine=quarantine,
         hooks=check_hooks(hooks, what=f"asset {what}"),
-        check_specs=tuple(check_specs or ()),
+        check_specs=several(check_specs, what=f"asset {what}: check_specs"),
         check_policy=to_policy(check_policy, f"asset {what}", quarantine=quarantine),
-        priority=priority_of(op_tags or {}, f"asset {what}"),
+        priority=priority_of(op_tags, f"asset {what}"),
         isolation=isolation or "",
     )
-    input_keys = {p: (ins or {}).get(p, AssetIn()).key_for(p) for p in signature.inputs}
+    input_keys = {p: ins.get(p, AssetIn()).key_for(p) for p in signature.inputs}
     return AssetsDefinition(fn, (spec,), signature, input_keys=input_keys, behaviour=behaviour)
 
 
@@ -142,6 +144,14 @@ def _all_deps(
     own: AssetKey, signature: Signature, ins: Mapping[str, AssetIn], deps: Iterable[Any] | None
 ) -> list[AssetDep]:
     return [*loaded_deps(f"asset {own}", signature, ins), *to_deps(deps, what=f"asset {own}")]
+
+
+def checked_ins(ins: Mapping[str, AssetIn] | None, *, what: str) -> dict[str, AssetIn]:
+    """How parameters are filled, if each is told by an `AssetIn`."""
+    given = by_name(ins, what=f"{what}: ins")
+    for name, value in given.items():
+        of_kind(value, AssetIn, what=f"{what}: ins of {name}", remedy="use AssetIn(key=...)")
+    return given
 
 
 def loaded_deps(what: str, signature: Signature, ins: Mapping[str, AssetIn]) -> list[AssetDep]:

@@ -1,10 +1,10 @@
 """Assets with the code that makes them, or that looks at them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from servo.core.keys import AssetKey, TaskOperation
 from servo.errors import Invalid
 from servo.sdk.check_gating import CheckPolicy
 from servo.sdk.checks import AssetCheckSpec
-from servo.sdk.option_kinds import of_kind
+from servo.sdk.option_kinds import of_kind, several
 from servo.sdk.partition_mapping import BackfillPolicy
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import Signature
@@ -272,3 +272,17 @@ class AssetsDefinition:
 
     def __repr__(self) -> str:
         return f"<assets {', '.join(str(spec.key) for spec in self.specs)}>"
+
+
+def assets_in(assets: Iterable[Any]) -> Iterator[AssetsDefinition | AssetSpec]:
+    """Every asset of a list that may hold lists; `Invalid` for what is none."""
+    one = isinstance(assets, AssetsDefinition | AssetSpec)
+    for item in [assets] if one else several(assets, what="the list of assets"):
+        if isinstance(item, AssetsDefinition | AssetSpec):
+            yield item
+        elif isinstance(item, Sequence) and not isinstance(item, str):
+            yield from assets_in(cast("Sequence[Any]", item))
+        else:
+            raise Invalid(
+                f"{item!r} is no asset", remedy="decorate a function with @asset, or use AssetSpec"
+            )

@@ -21,6 +21,8 @@ import msgspec
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
+from servo.sdk.option_kinds import by_name, of_kind, several
+from servo.sdk.plain_data import unboxed
 from servo.sdk.signature import Signature, read_signature
 from servo.sdk.specs import AssetDep, AssetIn, checked_condition, to_deps, to_key
 
@@ -64,6 +66,7 @@ class AssetCheckSpec(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         set_field = msgspec.structs.force_setattr
+        of_kind(self.name, str, what="the name of a check", remedy="use a text")
         if not _NAME.fullmatch(self.name):
             raise Invalid(
                 f"a check is called {self.name!r}", remedy="use letters, digits and underscores"
@@ -103,9 +106,15 @@ class AssetCheckResult(msgspec.Struct, frozen=True, kw_only=True):
     asset_key: Any = None
 
     def __post_init__(self) -> None:
+        set_field, what = msgspec.structs.force_setattr, "AssetCheckResult"
+        passed: object = unboxed(self.passed)
+        if not isinstance(passed, bool):
+            raise Invalid(f"{what}: passed is {passed!r}", remedy="use True or False, or bool(...)")
+        set_field(self, "passed", passed)
+        set_field(self, "severity", to_severity(self.severity, what))
+        of_kind(self.metadata, Mapping, what=f"{what}: metadata", remedy='use {"name": value}')
         if self.asset_key is not None:
-            key = to_key(self.asset_key, what="AssetCheckResult")
-            msgspec.structs.force_setattr(self, "asset_key", key)
+            set_field(self, "asset_key", to_key(self.asset_key, what=what))
 
 
 class CheckOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,7 +234,9 @@ def asset_check(  # noqa: PLR0913 - the options people know
             timeout=to_timeout(timeout, what),
             severity=to_severity(severity, what),
             ins=to_ins(additional_ins),
-            required_resource_keys=frozenset(required_resource_keys or ()),
+            required_resource_keys=frozenset(
+                several(required_resource_keys, what=f"{what}: required_resource_keys")
+            ),
             resource_defs=resource_defs or {},
             config_schema=config_schema,
         )
@@ -275,7 +286,9 @@ def multi_asset_check(  # noqa: PLR0913 - the options people know
             timeout=to_timeout(timeout, what),
             severity=to_severity(severity, what),
             ins=to_ins(ins),
-            required_resource_keys=frozenset(required_resource_keys or ()),
+            required_resource_keys=frozenset(
+                several(required_resource_keys, what=f"{what}: required_resource_keys")
+            ),
             resource_defs=resource_defs or {},
             config_schema=config_schema,
         )
@@ -299,7 +312,7 @@ def to_ins(given: Mapping[str, Any] | None) -> dict[str, AssetIn]:
     """How parameters are filled, by an `AssetIn` or by anything that names an asset."""
     return {
         name: value if isinstance(value, AssetIn) else AssetIn(key=to_key(value))
-        for name, value in (given or {}).items()
+        for name, value in by_name(given, what="ins").items()
     }
 
 

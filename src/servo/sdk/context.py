@@ -1,6 +1,7 @@
 """What an asset's function is told about its execution, and what it can say in return."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import Any, Protocol, Self
 
 import msgspec
@@ -8,8 +9,9 @@ import msgspec
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.assets_definition import ONLY_OUTPUT, AssetsDefinition
+from servo.sdk.option_kinds import of_kind
 from servo.sdk.partition_context import OfPartitions
-from servo.sdk.results import AssetMaterialization
+from servo.sdk.results import AssetMaterialization, DataVersion
 from servo.sdk.specs import to_key
 
 
@@ -42,7 +44,9 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     exec_id: str = ""
     fencing_token: int = 0
     run_tags: Mapping[str, str] = {}
+    run_config: str = ""
     instance: Any = None
+    load: Callable[[AssetKey, Any, str | None], Any] | None = None
 
 
 class ExecutedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +54,11 @@ class ExecutedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     run_id: str
     tags: Mapping[str, str] = {}
+    run_config: Mapping[str, Any] = {}
+
+
+CURRENT: ContextVar["AssetExecutionContext | None"] = ContextVar("CURRENT", default=None)
+"""The context of the execution that runs here, if one does."""
 
 
 class AssetExecutionContext(OfPartitions):
@@ -76,6 +85,18 @@ class AssetExecutionContext(OfPartitions):
         self.logged_events: list[AssetMaterialization] = []
         self._assets_def = assets_def
         self._metadata: dict[AssetKey, dict[str, Any]] = {}
+        self._versions: dict[AssetKey, DataVersion] = {}
+
+    @staticmethod
+    def get() -> "AssetExecutionContext":
+        """The context of the execution that runs here, for code that was not given it."""
+        found = CURRENT.get()
+        if found is None:
+            raise Invalid(
+                "no asset is being made here",
+                remedy="call it from an asset's function, on the thread it was called on",
+            )
+        return found
 
     # --- which assets -------------------------------------------------------------------------
 
@@ -156,7 +177,15 @@ class AssetExecutionContext(OfPartitions):
     def run(self) -> "ExecutedRun":
         """The run."""
         execution = self.execution
-        return ExecutedRun(run_id=execution.run_id, tags=execution.run_tags)
+        return ExecutedRun(
+            run_id=execution.run_id, tags=execution.run_tags, run_config=self.run_config
+        )
+
+    @property
+    def run_config(self) -> Mapping[str, Any]:
+        """What the run tells its assets and resources; empty if it tells them nothing."""
+        text = self.execution.run_config
+        return msgspec.json.decode(text) if text else {}
 
     @property
     def job_name(self) -> str | None:
@@ -213,6 +242,31 @@ class AssetExecutionContext(OfPartitions):
         if key not in self.selected_asset_keys:
             raise Invalid(f"{key} is not made here", remedy="name an asset that is selected")
         self._metadata.setdefault(key, {}).update(metadata)
+
+    def set_data_version(self, asset_key: Any, data_version: DataVersion) -> None:
+        """Say which version the data of an asset have that this execution makes."""
+        of_kind(data_version, DataVersion, what="a data version", remedy='use DataVersion("...")')
+        key = to_key(asset_key)
+        if key not in self.selected_asset_keys:
+            raise Invalid(f"{key} is not made here", remedy="name an asset that is selected")
+        self._versions[key] = data_version
+
+    def version_of(self, key: AssetKey) -> DataVersion | None:
+        """The version that was told of an asset's data so far."""
+        return self._versions.get(key)
+
+    def load_asset_value(
+        self, asset_key: Any, *, python_type: Any = None, partition_key: str | None = None
+    ) -> Any:
+        """The value of another asset: as a parameter would get it, or its newest.
+
+        Name it in `deps`, so that it is made first.
+        """
+        if self.execution.load is None:
+            raise Invalid(
+                "this context loads no assets", remedy="materialize the asset instead of calling it"
+            )
+        return self.execution.load(to_key(asset_key), python_type, partition_key)
 
     def metadata_of(self, key: AssetKey) -> Mapping[str, Any]:
         """What was said about an asset so far."""

@@ -1,19 +1,26 @@
 """Everything a project defines, in one place."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from typing import Any
 
 from servo.errors import Invalid, NotFound
-from servo.sdk.assets_definition import AssetsDefinition
+from servo.sdk.assets_definition import AssetsDefinition, assets_in
 from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.executors import ExecutorDefinition, check_executor
 from servo.sdk.jobs import AssetJob
+from servo.sdk.option_kinds import by_name, several
 from servo.sdk.project import Project
+from servo.sdk.schedules import ScheduleDefinition
 from servo.sdk.secrets import SecretProvider, checked_providers
+from servo.sdk.selection import AssetSelection
 from servo.sdk.specs import AssetSpec, to_key
 from servo.sdk.triggers import add_triggers
 
 Asset = AssetsDefinition | AssetSpec
+
+EVERYTHING = "__ASSET_JOB"
+"""The name that people know of the job that makes every asset."""
 
 
 class Definitions:
@@ -40,28 +47,36 @@ class Definitions:
             raise Invalid(
                 f"Definitions has no {', '.join(unknown)}", remedy="see `help(servo.Definitions)`"
             )
-        self.assets: tuple[Asset, ...] = tuple(_flattened(assets or ()))
-        self.resources = dict(resources or {})
+        self.assets: tuple[Asset, ...] = tuple(assets_in(assets or ()))
+        self.resources = by_name(resources, what="Definitions: resources")
         self.jobs: tuple[AssetJob, ...] = _each(jobs, AssetJob, "job", "use define_asset_job(…)")
-        self.schedules = tuple(schedules or ())
-        self.sensors = tuple(sensors or ())
+        self.schedules = several(schedules, what="Definitions: schedules")
+        self.sensors = several(sensors, what="Definitions: sensors")
         self.asset_checks: tuple[AssetChecksDefinition, ...] = _each(
             asset_checks, AssetChecksDefinition, "check", "decorate a function with @asset_check"
         )
         self.secrets = tuple(checked_providers(secrets or ()))
         self.executor = check_executor(rest.get("executor"), what="Definitions")
-        self.loggers: dict[str, Any] = dict(rest.get("loggers") or {})
+        self.loggers: dict[str, Any] = by_name(rest.get("loggers"), what="Definitions: loggers")
+        self.metadata: dict[str, Any] = by_name(rest.get("metadata"), what="Definitions: metadata")
 
     @staticmethod
     def merge(*others: "Definitions") -> "Definitions":
         """All of several; a resource may be given twice only if it is the same object."""
         resources: dict[str, Any] = {}
+        metadata: dict[str, Any] = {}
         for other in others:
             for name, resource in other.resources.items():
                 if resources.setdefault(name, resource) is not resource:
                     raise Invalid(
                         f"the resource {name!r} is defined twice and differently",
                         remedy="give one of the two another name, or merge the same object",
+                    )
+            for name, said in other.metadata.items():
+                if metadata.setdefault(name, said) != said:
+                    raise Invalid(
+                        f"the metadata {name!r} is given twice and differently",
+                        remedy="give it once, or say the same",
                     )
         return Definitions(
             [asset for other in others for asset in other.assets],
@@ -73,6 +88,7 @@ class Definitions:
             secrets={id(found): found for other in others for found in other.secrets}.values(),
             executor=_only_executor(others),
             loggers={name: log for other in others for name, log in other.loggers.items()},
+            metadata=metadata,
         )
 
     def project(self) -> Project:
@@ -93,6 +109,48 @@ class Definitions:
         return self.project().job(name)
 
     resolve_job_def = get_job_def
+
+    def get_implicit_global_asset_job_def(self) -> AssetJob:
+        """The job that makes every asset, which needs no definition."""
+        return AssetJob(name=EVERYTHING)
+
+    resolve_implicit_global_asset_job_def = get_implicit_global_asset_job_def
+
+    def get_schedule_def(self, name: str) -> ScheduleDefinition:
+        """The schedule of this name."""
+        return _named(self.project().schedules, name, "schedule")
+
+    resolve_schedule_def = get_schedule_def
+
+    def get_sensor_def(self, name: str) -> Any:
+        """The sensor of this name."""
+        return _named(self.project().sensors, name, "sensor")
+
+    resolve_sensor_def = get_sensor_def
+
+    def map_asset_specs(
+        self, *, func: Callable[[AssetSpec], AssetSpec], selection: Any = None
+    ) -> "Definitions":
+        """The same with every asset, or every selected one, described as `func` says."""
+        query = None if selection is None else AssetSelection.from_coercible(selection)
+        chosen = None if query is None else query.resolve_inner(self.project())
+
+        def changed(spec: AssetSpec) -> AssetSpec:
+            if chosen is not None and spec.key not in chosen:
+                return spec
+            made: Any = func(spec)
+            if made is None or not isinstance(made, AssetSpec):
+                raise Invalid(f"func made {made!r} of {spec.key}", remedy="return an AssetSpec")
+            return made
+
+        found = copy(self)
+        found.assets = tuple(
+            changed(one) if isinstance(one, AssetSpec) else one.map_asset_specs(changed)
+            for one in self.assets
+        )
+        return found
+
+    map_resolved_asset_specs = map_asset_specs
 
     def get_assets_def(self, key: Any) -> AssetsDefinition:
         """The definition that makes an asset."""
@@ -116,31 +174,26 @@ class Definitions:
         _ = defs.project()
 
 
+def _named(found: Mapping[str, Any], name: str, what: str) -> Any:
+    if name not in found:
+        known = ", ".join(sorted(found)) or "none"
+        raise NotFound(f"there is no {what} {name!r}", remedy=f"there is {known}")
+    return found[name]
+
+
 def _each(given: Iterable[Any] | None, kind: type[Any], what: str, remedy: str) -> tuple[Any, ...]:
-    found = tuple(given or ())
+    found = several(given, what=f"Definitions: {what}s")
     for item in found:
         if not isinstance(item, kind):
             raise Invalid(f"{item!r} is no {what}", remedy=remedy)
     return found
 
 
-def _only_executor(several: Sequence[Definitions]) -> ExecutorDefinition | None:
-    found = list(dict.fromkeys(one.executor for one in several if one.executor is not None))
+def _only_executor(all_of_them: Sequence[Definitions]) -> ExecutorDefinition | None:
+    found = list(dict.fromkeys(one.executor for one in all_of_them if one.executor is not None))
     if len(found) > 1:
         raise Invalid(
             f"there are two executors: {', '.join(e.name for e in found)}",
             remedy="give one to the merged Definitions",
         )
     return found[0] if found else None
-
-
-def _flattened(assets: Iterable[Any]) -> Iterable[Asset]:
-    for item in [assets] if isinstance(assets, AssetsDefinition | AssetSpec) else assets:
-        if isinstance(item, AssetsDefinition | AssetSpec):
-            yield item
-        elif isinstance(item, Sequence) and not isinstance(item, str):
-            yield from _flattened(cast("Sequence[Any]", item))
-        else:
-            raise Invalid(
-                f"{item!r} is no asset", remedy="decorate a function with @asset, or use AssetSpec"
-            )

@@ -5,6 +5,7 @@ of them are started at most.
 """
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -28,12 +29,36 @@ class ExecutorDefinition(msgspec.Struct, frozen=True, kw_only=True):
                 f"the executor {self.name} is configured with {config!r}",
                 remedy='use configured({"max_concurrent": 4})',
             )
+        refuse_unknown(config, what=f"the executor {self.name}")
         kind = next((kind for kind in _KINDS if kind in config), None)
         if kind is not None:
             return _KINDS[kind].configured(config[kind] or {}, name or self.name)
         most = _limit(config.get("max_concurrent"))
         return ExecutorDefinition(
             name=name or self.name, max_concurrent=self.max_concurrent or most
+        )
+
+
+_KNOWN = (
+    "max_concurrent",
+    "retries",
+    "start_method",
+    "tag_concurrency_limits",
+    "marker_to_close",
+    "in_process",
+    "multiprocess",
+)
+"""What people configure; only the limits count, for the rest is the workers' own affair."""
+
+
+def refuse_unknown(config: Mapping[str, Any], *, what: str) -> None:
+    """`Invalid` if an executor is configured with what none has."""
+    unknown = [key for key in config if key not in _KNOWN]
+    if unknown:
+        close = get_close_matches(str(unknown[0]), _KNOWN, n=1)
+        raise Invalid(
+            f"{what} has no option {unknown[0]!r}",
+            remedy=f"did you mean {close[0]!r}?" if close else "use max_concurrent",
         )
 
 

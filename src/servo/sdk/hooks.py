@@ -19,6 +19,7 @@ import msgspec
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.context import Logger
+from servo.sdk.option_kinds import several
 from servo.sdk.resources import HoldsResources, Resources, Silence, build_resources
 
 Fn = Callable[["HookContext"], Any]
@@ -46,6 +47,7 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True):
     step_key: str = ""
     job_name: str | None = None
     exception: BaseException | None = None
+    op_config: Any = None
     output_values: Callable[[], Mapping[str, Any]] = dict
     instance: Any = None
 
@@ -84,6 +86,11 @@ class HookContext(HoldsResources):
     def op_exception(self) -> BaseException | None:
         """What the code raised, if it did."""
         return self._happened.exception
+
+    @property
+    def op_config(self) -> Any:
+        """What the run told the function that ran, as it was written; None if nothing."""
+        return self._happened.op_config
 
     @property
     def op_output_values(self) -> Mapping[str, Any]:
@@ -196,7 +203,7 @@ def _hook(when: When, fn: Fn | None, name: str | None, keys: Iterable[str] | Non
 
 def check_hooks(hooks: Iterable[Any] | None, *, what: str) -> tuple[HookDefinition, ...]:
     """The hooks that were given, in one order; `Invalid` if something else was."""
-    found = tuple(hooks or ())
+    found = several(hooks, what=f"{what}: hooks")
     for hook in found:
         if not isinstance(hook, HookDefinition):
             raise Invalid(
@@ -215,6 +222,7 @@ def build_hook_context(  # noqa: PLR0913 - the options people know
     *,
     op_output_values: Mapping[str, Any] | None = None,
     asset_key: Any = None,
+    op_config: Any = None,
     instance: Any = None,
     log: Logger | None = None,
 ) -> HookContext:
@@ -227,6 +235,7 @@ def build_hook_context(  # noqa: PLR0913 - the options people know
         run_id=run_id or "",
         job_name=job_name,
         exception=op_exception,
+        op_config=op_config,
         output_values=lambda: values,
         instance=instance,
     )

@@ -278,14 +278,21 @@ def build_output_context(  # noqa: PLR0913 - the options people know
     asset_key: Any = None,
     partition_key: str | None = None,
     partition_keys: Sequence[str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    output_metadata: Mapping[str, Any] | None = None,
     log: Logger | None = None,
 ) -> OutputContext:
-    """The context of storing a value, for tests; use `with` if it is given resources to open."""
+    """The context of storing a value, for tests; use `with` if it is given resources to open.
+
+    `metadata` is the older name of `definition_metadata`.
+    """
+    if metadata is not None and definition_metadata is not None:
+        raise Invalid("both metadata and definition_metadata were given", remedy="use one of them")
     stored = Stored(
         name=name,
         asset_key=None if asset_key is None else to_key(asset_key),
         partition_keys=_keys(partition_key, partition_keys),
-        definition_metadata=definition_metadata or {},
+        definition_metadata=definition_metadata or metadata or {},
         type_hint=dagster_type,
         run_id=run_id,
         step_key=step_key,
@@ -293,6 +300,7 @@ def build_output_context(  # noqa: PLR0913 - the options people know
         resource_config=resource_config,
     )
     context = OutputContext(stored, log=log)
+    context.add_output_metadata(output_metadata or {})
     return context.holding(build_resources(resources, log=log)) if resources else context
 
 

@@ -11,6 +11,7 @@ from servo.sdk.check_selection import chosen_of
 from servo.sdk.checks import AssetCheckKey
 from servo.sdk.executors import check_executor
 from servo.sdk.hooks import check_hooks
+from servo.sdk.option_kinds import by_name, of_kind
 from servo.sdk.project import Project
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.run_config import RunConfig
@@ -69,20 +70,22 @@ def define_asset_job(  # noqa: PLR0913 - the options people know
     op_retry_policy: RetryPolicy | None = None,
 ) -> AssetJob:
     """A job that makes the selected assets, or all of them."""
+    of_kind(name, str, what="the name of a job", remedy="use a text")
     if not name or not name.replace("_", "").replace("-", "").isalnum():
         raise Invalid(
             f"a job cannot be called {name!r}", remedy="use letters, digits, dashes, underscores"
         )
     if selection is not None:
         _ = AssetSelection.from_coercible(selection)
+    _ = RunConfig.of(config)
     return AssetJob(
         name=name,
         selection="*" if selection is None else selection,
         config=config,
         description=description,
-        tags=tags or {},
-        run_tags=run_tags or {},
-        metadata=metadata or {},
+        tags=by_name(tags, what=f"job {name}: tags"),
+        run_tags=by_name(run_tags, what=f"job {name}: run_tags"),
+        metadata=by_name(metadata, what=f"job {name}: metadata"),
         partitions_def=partitions_def,
         executor_def=check_executor(executor_def, what=f"job {name}"),
         hooks=check_hooks(hooks, what=f"job {name}"),

@@ -9,6 +9,7 @@ import msgspec
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
+from servo.sdk.option_kinds import of_kind, several
 from servo.sdk.plain_data import plain_data, type_name, unboxed
 from servo.sdk.specs import to_key
 from servo.sdk.table_metadata import TableColumn, TableColumnLineage, TableRecord, TableSchema
@@ -65,8 +66,14 @@ class MetadataValue(msgspec.Struct, frozen=True):
     @staticmethod
     def python_artifact(python_artifact: Callable[..., Any]) -> "PythonArtifactMetadataValue":
         """A class or a function, by its name."""
+        module = getattr(python_artifact, "__module__", None)
+        if not isinstance(module, str):
+            raise Invalid(
+                f"MetadataValue.python_artifact was given a {type_name(python_artifact)}",
+                remedy="give it a class or a function",
+            )
         name = getattr(python_artifact, "__qualname__", type(python_artifact).__qualname__)
-        return PythonArtifactMetadataValue(python_artifact.__module__, name)
+        return PythonArtifactMetadataValue(module, name)
 
     @staticmethod
     def float(value: Float) -> "FloatMetadataValue":
@@ -87,7 +94,7 @@ class MetadataValue(msgspec.Struct, frozen=True):
     def timestamp(value: "Float | datetime") -> "TimestampMetadataValue":
         """An instant: a datetime with its zone, or seconds since 1970 in UTC."""
         if not isinstance(value, datetime):
-            return TimestampMetadataValue(Float(value))
+            return TimestampMetadataValue(Float(_expect(value, Real, "MetadataValue.timestamp")))
         if value.tzinfo is None:
             raise Invalid(
                 f"MetadataValue.timestamp: {value} has no time zone",
@@ -119,7 +126,10 @@ class MetadataValue(msgspec.Struct, frozen=True):
         records: Sequence[TableRecord], schema: TableSchema | None = None
     ) -> "TableMetadataValue":
         """A small table; without a schema, that of its first record."""
-        return TableMetadataValue(records, schema or _infer_schema(records))
+        rows = several(records, what="MetadataValue.table: records")
+        for row in rows:
+            of_kind(row, TableRecord, what="a record", remedy='use TableRecord({"column": value})')
+        return TableMetadataValue(rows, schema or _infer_schema(rows))
 
     @staticmethod
     def table_schema(schema: TableSchema) -> "TableSchemaMetadataValue":
@@ -310,6 +320,8 @@ _WORDS: dict[type, str] = {
 
 
 def _path_text(path: Any) -> str:
+    if not isinstance(path, str) and not hasattr(path, "__fspath__"):
+        raise Invalid(f"the path {path!r} is no text", remedy="give a text or a Path")
     text = path if isinstance(path, str) else path.__fspath__()
     if isinstance(text, str):
         return str(text)

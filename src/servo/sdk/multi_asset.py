@@ -16,12 +16,12 @@ import msgspec
 from servo.core.keys import AssetKey
 from servo.core.tags import check_isolation, priority_of
 from servo.errors import Invalid
-from servo.sdk.asset import duration, loaded_deps
+from servo.sdk.asset import checked_ins, duration, loaded_deps
 from servo.sdk.assets_definition import AssetsDefinition, Behaviour
 from servo.sdk.check_gating import CheckPolicy, to_policy
 from servo.sdk.checks import AssetCheckSpec
 from servo.sdk.hooks import check_hooks
-from servo.sdk.option_kinds import several
+from servo.sdk.option_kinds import by_name, of_kind, several
 from servo.sdk.partition_mapping import BackfillPolicy
 from servo.sdk.retries import RetryPolicy
 from servo.sdk.signature import Signature, read_signature
@@ -112,6 +112,11 @@ def multi_asset(  # noqa: PLR0913 - the options people know
         raise Invalid(f"{told}: there is no option {names}", remedy="see its help")
     if bool(outs) == bool(specs):
         raise Invalid(f"{told} needs outs or specs, and one of them", remedy="say what it makes")
+    filled, tags = checked_ins(ins, what=told), by_name(op_tags, what=f"{told}: op_tags")
+    for out in by_name(outs, what=f"{told}: outs").values():
+        of_kind(out, AssetOut, what=f"{told}: one of outs", remedy="use AssetOut()")
+    for spec in several(specs, what=f"{told}: specs"):
+        of_kind(spec, AssetSpec, what=f"{told}: one of specs", remedy='use AssetSpec("name")')
     shared = {"group_name": group_name, "code_version": code_version, "description": description}
 
     def define(fn: Fn) -> AssetsDefinition:
@@ -119,7 +124,7 @@ def multi_asset(  # noqa: PLR0913 - the options people know
         signature = read_signature(fn)
         ours = _named(outs, specs, {k: v for k, v in shared.items() if v is not None})
         above = [
-            *loaded_deps(f"{told} {fn.__name__}", signature, ins or {}),
+            *loaded_deps(f"{told} {fn.__name__}", signature, filled),
             *to_deps(deps, what=fn.__name__),
         ]
         made = _with_deps(ours, above, internal_asset_deps, by_spec=specs is not None)
@@ -135,15 +140,15 @@ def multi_asset(  # noqa: PLR0913 - the options people know
             required_resource_keys=frozenset(
                 several(required_resource_keys, what=f"{fn.__name__}: required_resource_keys")
             ),
-            op_tags=op_tags or {},
+            op_tags=tags,
             backfill_policy=_only_policy(fn, backfill_policy, outs or {}),
-            resource_defs=resource_defs or {},
+            resource_defs=by_name(resource_defs, what=f"{told}: resource_defs"),
             config_schema=config_schema,
             hooks=check_hooks(hooks, what=fn.__name__),
             quarantine=quarantine,
-            priority=priority_of(op_tags or {}, fn.__name__),
+            priority=priority_of(tags, fn.__name__),
             isolation=isolation or "",
-            check_specs=tuple(check_specs or ()),
+            check_specs=several(check_specs, what=f"{told}: check_specs"),
             check_policy=to_policy(check_policy, fn.__name__, quarantine=quarantine),
             can_subset=can_subset,
             returns_values=specs is None,
@@ -154,7 +159,7 @@ def multi_asset(  # noqa: PLR0913 - the options people know
             _renamed(fn, name),
             _each_once(fn, made),
             signature,
-            input_keys=_input_keys(signature, ins or {}),
+            input_keys=_input_keys(signature, filled),
             behaviour=behaviour,
         )
 

@@ -1,7 +1,7 @@
 """Options whose values are of a kind, told apart early: a wrong one would only break a run."""
 
-from collections.abc import Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar, cast
 
 from servo.errors import Invalid
 
@@ -16,6 +16,21 @@ def of_kind(value: Any, kind: Any, *, what: str, remedy: str) -> None:
 
 def several(values: Iterable[T] | None, *, what: str) -> tuple[T, ...]:
     """The values that were given; `Invalid` for one text, which would be taken for its letters."""
+    given: Any = values
     if isinstance(values, str):
         raise Invalid(f"{what} is one text", remedy=f"write [{values!r}]")
+    if given is not None and not isinstance(given, Iterable):
+        raise Invalid(f"{what} is {given!r}", remedy="write a list: [...]")
     return tuple(values or ())
+
+
+def by_name(values: Mapping[str, T] | None, *, what: str) -> dict[str, T]:
+    """The values that were given, by their names; `Invalid` for what has no names."""
+    given: Any = {} if values is None else values
+    if not isinstance(given, Mapping):
+        raise Invalid(f"{what} is {given!r}", remedy='write a dict: {"name": ...}')
+    pairs = dict(cast("Mapping[Any, T]", given))
+    for name in pairs:
+        if not isinstance(name, str):
+            raise Invalid(f"{what} has the name {name!r}", remedy="use texts as names")
+    return pairs

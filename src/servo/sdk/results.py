@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 
-from servo.core.keys import AssetKey
 from servo.errors import Invalid
+from servo.sdk.option_kinds import by_name, of_kind, several
 from servo.sdk.specs import to_key
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ else:
 
     T = TypeVar("T")
 
+_set = msgspec.structs.force_setattr
+
 LONGEST_WAIT_SECONDS = 366 * 24 * 3600
 
 
@@ -25,6 +27,14 @@ class DataVersion(msgspec.Struct, frozen=True):
     """A text that changes when the data does."""
 
     value: str
+
+
+def _check_said(what: str, said: Any) -> None:
+    """`Invalid` if what is said of an output is of another kind than what it is for."""
+    of_kind(said.metadata, Mapping, what=f"{what}: metadata", remedy='use {"name": value}')
+    of_kind(said.tags, Mapping, what=f"{what}: tags", remedy='use {"name": "value"}')
+    version = getattr(said, "data_version", None)
+    of_kind(version, DataVersion, what=f"{what}: data_version", remedy='use DataVersion("...")')
 
 
 class MaterializeResult(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
@@ -39,8 +49,9 @@ class MaterializeResult(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.asset_key is not None:
-            key: AssetKey = to_key(self.asset_key, what="MaterializeResult")
-            msgspec.structs.force_setattr(self, "asset_key", key)
+            _set(self, "asset_key", to_key(self.asset_key, what="MaterializeResult"))
+        _set(self, "check_results", several(self.check_results, what="check_results"))
+        _check_said("MaterializeResult", self)
 
 
 class Output(msgspec.Struct, Generic[T], frozen=True):
@@ -51,6 +62,9 @@ class Output(msgspec.Struct, Generic[T], frozen=True):
     metadata: Mapping[str, Any] | None = None
     data_version: DataVersion | None = None
     tags: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        _check_said("Output", self)
 
 
 class Skip(msgspec.Struct, frozen=True):
@@ -70,7 +84,7 @@ class Failure(Exception):
     ) -> None:
         super().__init__(description or "")
         self.description = description
-        self.metadata = dict(metadata or {})
+        self.metadata = by_name(metadata, what="Failure: metadata")
         self.allow_retries = True if allow_retries is None else allow_retries
 
 
@@ -99,8 +113,9 @@ class ObserveResult(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.asset_key is not None:
-            key: AssetKey = to_key(self.asset_key, what="ObserveResult")
-            msgspec.structs.force_setattr(self, "asset_key", key)
+            _set(self, "asset_key", to_key(self.asset_key, what="ObserveResult"))
+        _set(self, "check_results", several(self.check_results, what="check_results"))
+        _check_said("ObserveResult", self)
 
 
 class AssetMaterialization(msgspec.Struct, frozen=True):
@@ -113,8 +128,8 @@ class AssetMaterialization(msgspec.Struct, frozen=True):
     tags: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
-        key: AssetKey = to_key(self.asset_key, what=type(self).__name__)
-        msgspec.structs.force_setattr(self, "asset_key", key)
+        _set(self, "asset_key", to_key(self.asset_key, what=type(self).__name__))
+        _check_said(type(self).__name__, self)
 
 
 class AssetObservation(AssetMaterialization, frozen=True):

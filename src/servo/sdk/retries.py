@@ -40,12 +40,20 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     max_delay: float | None = None
 
     def __post_init__(self) -> None:
+        of_kind(self.max_retries, int, what="max_retries", remedy="use a whole number")
+        of_kind(self.delay, int | float, what="delay", remedy="use seconds")
+        of_kind(self.max_delay, int | float, what="max_delay", remedy="use seconds")
         if self.max_retries < 0:
             raise Invalid(f"max_retries is {self.max_retries}", remedy="use 0 or more")
         if self.delay is not None and self.delay < 0:
             raise Invalid(f"delay is {self.delay}", remedy="use seconds, 0 or more")
         of_kind(self.backoff, Backoff, what="backoff", remedy="use Backoff.LINEAR or EXPONENTIAL")
         of_kind(self.jitter, Jitter, what="jitter", remedy="use Jitter.FULL or PLUS_MINUS")
+
+    def calculate_delay(self, attempt_num: int) -> float:
+        """The seconds before retry number `attempt_num` (from 1), before jitter spreads them."""
+        even = msgspec.structs.replace(stored_policy(self), jitter=retry.Jitter.NONE)
+        return retry.delay_after(even, attempt_num, jitter=0).total_seconds()
 
 
 _BACKOFF = {

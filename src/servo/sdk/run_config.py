@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from servo.errors import Invalid
 from servo.sdk.deferred_config import is_pydantic
+from servo.sdk.option_kinds import by_name
 from servo.sdk.references import COLLECTIONS, spell_env
 
 _SECTIONS = ("ops", "resources", "loggers", "execution")
@@ -27,10 +28,10 @@ class RunConfig:
         loggers: Mapping[str, Any] | None = None,
         execution: Mapping[str, Any] | None = None,
     ) -> None:
-        self.ops = dict(ops or {})
-        self.resources = dict(resources or {})
-        self.loggers = dict(loggers or {})
-        self.execution = dict(execution or {})
+        self.ops = by_name(ops, what="a run config: ops")
+        self.resources = by_name(resources, what="a run config: resources")
+        self.loggers = by_name(loggers, what="a run config: loggers")
+        self.execution = by_name(execution, what="a run config: execution")
 
     @classmethod
     def of(cls, value: "RunConfig | Mapping[str, Any] | None") -> "RunConfig":

@@ -19,6 +19,7 @@ import msgspec
 
 from servo.core.cron import Cron
 from servo.errors import Invalid
+from servo.sdk.option_kinds import of_kind
 from servo.sdk.resources import Resources, Silence
 from servo.sdk.run_config import RunConfig
 from servo.sdk.run_requests import DefaultScheduleStatus, RunRequest, SensorResult, collected
@@ -88,6 +89,8 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
         name = default_name(self.name, f"{named}_schedule" if named else None, what)
         set_field = msgspec.structs.force_setattr
         set_field(self, "name", name)
+        crons: Any = self.cron_schedule
+        of_kind(crons, str | Sequence, what="cron_schedule", remedy='use a text like "0 2 * * *"')
         set_field(self, "cron_schedule", _one_or_all(self.cron().expressions))
         set_field(self, "tags", check_tags(self.tags or {}, what=f"schedule {name}"))
         _check_pairs(self)

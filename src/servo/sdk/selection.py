@@ -5,13 +5,13 @@ means what the project that it is resolved with defines.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, cast
+from typing import Any, cast, overload
 
 import msgspec
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
-from servo.sdk.assets_definition import AssetsDefinition
+from servo.sdk.assets_definition import AssetsDefinition, assets_in
 from servo.sdk.project import Project
 from servo.sdk.selection_filters import (
     All,
@@ -41,7 +41,7 @@ from servo.sdk.selection_operators import (
     any_of,
     none_of,
 )
-from servo.sdk.specs import prefix_parts, to_key
+from servo.sdk.specs import AssetSpec, prefix_parts, to_key
 
 
 class AssetSelection(msgspec.Struct, frozen=True):
@@ -103,13 +103,13 @@ class AssetSelection(msgspec.Struct, frozen=True):
         return AssetSelection.tag(key, value if equal else None, include_sources)
 
     @staticmethod
-    def kind(kind: str, include_sources: bool = False) -> "AssetSelection":
-        """The assets of this kind."""
+    def kind(kind: str | None, include_sources: bool = False) -> "AssetSelection":
+        """The assets of this kind; with None, those of no kind."""
         return AssetSelection(Kind(kind, include_sources))
 
     @staticmethod
-    def owner(owner: str, include_sources: bool = False) -> "AssetSelection":
-        """The assets that this person or `team:name` owns."""
+    def owner(owner: str | None, include_sources: bool = False) -> "AssetSelection":
+        """The assets that this person or `team:name` owns; with None, those of nobody."""
         return AssetSelection(Owner(owner, include_sources))
 
     @staticmethod
@@ -204,8 +204,18 @@ class AssetSelection(msgspec.Struct, frozen=True):
 
     # --- what it stands for -----------------------------------------------------------------------
 
-    def resolve(self, project: Project) -> list[AssetKey]:
-        """The assets of the project that are meant, each after those it is made from."""
+    @overload
+    def resolve(self, project: Project) -> list[AssetKey]: ...
+    @overload
+    def resolve(self, project: Iterable[AssetsDefinition | AssetSpec]) -> frozenset[AssetKey]: ...
+
+    def resolve(self, project: Any) -> list[AssetKey] | frozenset[AssetKey]:
+        """The assets of the project that are meant, each after those it is made from.
+
+        Of a list of assets it is a set, as people know it.
+        """
+        if not isinstance(project, Project):
+            return self.resolve_inner(Project(assets_in(project)))
         chosen = self.resolve_inner(project)
         return [key for key in project.order if key in chosen]
 

@@ -100,10 +100,14 @@ class Prefix(Selector, frozen=True):
         return frozenset(key for key in among if key.parts[: len(self.prefix)] == self.prefix)
 
 
-class Filter(Selector, frozen=True):
-    """Assets by what was said about them."""
+NULL = "<null>"
+"""What stands in the place of a name for assets of which nothing was said."""
 
-    name: str
+
+class Filter(Selector, frozen=True):
+    """Assets by what was said about them; without a name, those of which nothing was."""
+
+    name: str | None
     include_sources: bool = False
 
     word: ClassVar[str]
@@ -121,7 +125,7 @@ class Filter(Selector, frozen=True):
         """The word and the name; there is no text that includes sources."""
         if self.include_sources:
             return Selector.to_selection_str(self)
-        return f"{self.word}:{quoted(self.name)}"
+        return f"{self.word}:{NULL if self.name is None else quoted(self.name)}"
 
 
 class Group(Filter, frozen=True):
@@ -131,6 +135,8 @@ class Group(Filter, frozen=True):
 
     def matches(self, spec: AssetSpec) -> bool:
         """Whether it is in the group; `default` is that of assets that name none."""
+        if self.name is None:
+            return spec.group_name is None
         return (spec.group_name or "default") == self.name
 
 
@@ -141,7 +147,7 @@ class Owner(Filter, frozen=True):
 
     def matches(self, spec: AssetSpec) -> bool:
         """Whether it is one of the owners."""
-        return self.name in spec.owners
+        return self.name in spec.owners if self.name is not None else not spec.owners
 
 
 class Kind(Filter, frozen=True):
@@ -151,7 +157,7 @@ class Kind(Filter, frozen=True):
 
     def matches(self, spec: AssetSpec) -> bool:
         """Whether it is one of the kinds."""
-        return self.name in spec.kinds
+        return self.name in spec.kinds if self.name is not None else not spec.kinds
 
 
 class Tag(Filter, frozen=True):
@@ -163,6 +169,8 @@ class Tag(Filter, frozen=True):
 
     def matches(self, spec: AssetSpec) -> bool:
         """Whether it is tagged so."""
+        if self.name is None:
+            return not spec.tags
         if self.value is None:
             return self.name in spec.tags
         return spec.tags.get(self.name) == self.value

@@ -6,7 +6,8 @@
     traversal     [[N] "+"] operand ["+" [N]]      N layers, or all; `1+a+2` is `1+a or a+2`
     operand       "*" | "(" union ")" | function "(" union ")" | filter ":" value | key
     function      "roots" | "sinks"
-    filter        "key" | "tag" | "owner" | "group" | "kind"; a tag may say "=" value
+    filter        "key" | "tag" | "owner" | "group" | "kind"; a tag may say "=" value, and but for
+                  a key the value <null> means assets of which nothing of the kind was said
 
 The older `*a` and `a*` mean `+a` and `a+`, with a plain key only. Chains are loops, so they may be
 of any length; what nests is limited, because it takes a stack here and again when it is resolved.
@@ -14,7 +15,7 @@ of any length; what nests is limited, because it takes a stack here and again wh
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
-from servo.sdk.selection_filters import All, Group, Key, Kind, Owner, Selector, Tag, wildcard
+from servo.sdk.selection_filters import NULL, All, Group, Key, Kind, Owner, Selector, Tag, wildcard
 from servo.sdk.selection_operators import (
     Downstream,
     Roots,
@@ -174,11 +175,11 @@ class _Parser:
             case "tag":
                 return self._tag_filter()
             case "owner":
-                return Owner(self._value())
+                return Owner(self._value_or_none())
             case "group":
-                return Group(self._value())
+                return Group(self._value_or_none())
             case "kind":
-                return Kind(self._value())
+                return Kind(self._value_or_none())
             case unknown:
                 known = "expected key:, tag:, owner:, group: or kind:"
                 raise self._wrong(name, f"no filter {unknown}", known)
@@ -190,7 +191,9 @@ class _Parser:
         return self._key(token, tuple(self._run(TokenKind.WORD, TokenKind.STAR).split("*")))
 
     def _tag_filter(self) -> Selector:
-        name = self._value()
+        name = self._value_or_none()
+        if name is None:
+            return Tag(None)
         return Tag(name, value=self._value() if self._accept(TokenKind.EQUAL) else None)
 
     def _key(self, token: Token, pieces: tuple[str, ...]) -> Selector:
@@ -200,6 +203,13 @@ class _Parser:
             return Key(AssetKey.parse("".join(pieces)))
         except Invalid as error:
             raise self._wrong(token, error.message, error.remedy) from None
+
+    def _value_or_none(self) -> str | None:
+        """A name, or None for the mark that there is none; in quotes it is a name."""
+        if self._here.kind is TokenKind.WORD and self._here.text == NULL:
+            self._at += 1
+            return None
+        return self._value()
 
     def _value(self) -> str:
         token = self._here

@@ -1,5 +1,6 @@
 """What people say about an asset: its key, what it depends on, and what it is for."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, cast
@@ -54,9 +55,8 @@ class AssetDep(msgspec.Struct, frozen=True):
 
 def to_deps(values: Iterable[Any] | None, *, what: str) -> tuple[AssetDep, ...]:
     """The dependencies that were given, each once."""
-    if isinstance(values, str):
-        raise Invalid(f"{what}: deps is one text", remedy=f"write deps=[{values!r}]")
-    deps = [v if isinstance(v, AssetDep) else AssetDep(v) for v in values or ()]
+    given = several(values, what=f"{what}: deps")
+    deps = [v if isinstance(v, AssetDep) else AssetDep(v) for v in given]
     return tuple({dep.asset_key: dep for dep in deps}.values())
 
 
@@ -87,7 +87,7 @@ class AssetSpec(msgspec.Struct, frozen=True, dict=True):
         set_field(self, "key", key)
         set_field(self, "deps", to_deps(self.deps, what=f"AssetSpec {key}"))
         set_field(self, "kinds", tuple(sorted(several(self.kinds, what=f"asset {key}: kinds"))))
-        set_field(self, "owners", several(self.owners, what=f"asset {key}: owners"))
+        set_field(self, "owners", _checked_owners(self.owners, what=f"asset {key}"))
         of_kind(self.metadata, Mapping, what=f"asset {key}: metadata", remedy='use {"name": value}')
         tags = check_tags(self.tags, what=f"asset {key}") if self.tags else _NOTHING
         set_field(self, "tags", tags)
@@ -136,6 +136,21 @@ def checked_condition(condition: Any, *, what: str) -> AutomationCondition | Non
     return condition
 
 
+_OWNER = re.compile(r"team:\S(.*\S)?|[^\s@]+@[^\s@]+")
+
+
+def _checked_owners(owners: Iterable[str], *, what: str) -> tuple[str, ...]:
+    """Who answers for an asset: people by their addresses, teams by their names."""
+    given = several(owners, what=f"{what}: owners")
+    for owner in cast("tuple[object, ...]", given):
+        if not isinstance(owner, str) or not _OWNER.fullmatch(owner):
+            raise Invalid(
+                f"{what}: an owner is {owner!r}",
+                remedy='use "team:name" for a team, or the e-mail address of a person',
+            )
+    return given
+
+
 def _check_values(spec: AssetSpec) -> None:
     what = f"asset {spec.key}"
     for name in ("description", "group_name", "code_version"):
@@ -176,11 +191,15 @@ def prefix_parts(prefix: Any) -> tuple[str, ...]:
     """The parts of a key prefix that was given as a text or as a list."""
     if prefix is None:
         return ()
-    return tuple(prefix.split("/")) if isinstance(prefix, str) else tuple(prefix)
+    if isinstance(prefix, str):
+        return tuple(prefix.split("/"))
+    of_kind(prefix, Iterable, what="a key_prefix", remedy='use a text, or ["raw", "shop"]')
+    return tuple(prefix)
 
 
 def check_tags(tags: Mapping[Any, Any] | Iterable[Any], *, what: str) -> dict[str, str]:
     """`tags` if they are texts; a list of tags becomes keys without a value."""
+    of_kind(tags, Iterable, what=f"{what}: tags", remedy='use {"name": "value"}')
     pairs = (
         cast("Mapping[Any, Any]", tags) if isinstance(tags, Mapping) else dict.fromkeys(tags, "")
     )

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from servo.errors import Invalid
+from servo.sdk.option_kinds import of_kind, several
 from servo.sdk.plain_data import plain_data, type_name
 from servo.sdk.specs import to_key
 
@@ -71,7 +72,9 @@ class TableSchema(msgspec.Struct, frozen=True):
     constraints: TableConstraints = TableConstraints()
 
     def __post_init__(self) -> None:
-        _set(self, "columns", tuple(self.columns))
+        _set(self, "columns", several(self.columns, what="TableSchema: columns"))
+        for column in self.columns:
+            of_kind(column, TableColumn, what="a column", remedy='use TableColumn("name", "type")')
         _set(self, "constraints", self.constraints or TableConstraints())
 
     @classmethod

@@ -141,10 +141,15 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
     def end_tick(self, current_time: datetime | None = None) -> int:
         """The number of the tick at which the last window has ended, at a time."""
         fields, ticks = self._fields, self.ticks
-        last = ticks.upto(present(current_time)) + fields.end_offset
+        given = None if current_time is None else self._here(current_time)
+        last = ticks.upto(present(given)) + fields.end_offset
         if fields.end is not None:
             last = min(last, ticks.upto(fields.end))
         return max(last - 1, self.first_tick)
+
+    def _here(self, at: datetime) -> datetime:
+        """An instant; one that names no time zone is by the clocks of the definition's."""
+        return at if at.tzinfo is not None else at.replace(tzinfo=ZoneInfo(self.timezone))
 
     @property
     def excluded_ticks(self) -> Excluded | None:
@@ -220,8 +225,10 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
     def get_partition_keys_in_time_window(self, time_window: TimeWindow) -> list[str]:
         """The keys of the windows that begin in a window."""
         ticks, excluded = self.ticks, self.excluded_ticks
-        first = max(ticks.upto(time_window.start.astimezone(UTC) - _SECOND), self.first_tick)
-        end = ticks.upto(time_window.end.astimezone(UTC) - _SECOND)
+        first = max(
+            ticks.upto(self._here(time_window.start).astimezone(UTC) - _SECOND), self.first_tick
+        )
+        end = ticks.upto(self._here(time_window.end).astimezone(UTC) - _SECOND)
         found = [n for n in range(first, end) if excluded is None or not excluded.has(n)]
         return [self.key_at(start) for start in map(ticks.nth, found) if start is not None]
 

@@ -6,6 +6,8 @@ what it returns is in `servo.worker.making`.
 """
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,12 +16,13 @@ from servo.core.keys import AssetKey, TaskOperation
 from servo.runtime.system import SystemClock
 from servo.sdk.annotations import fits, name_of, told
 from servo.sdk.assets_definition import AssetsDefinition
-from servo.sdk.context import AssetExecutionContext, Execution, Logger
+from servo.sdk.context import CURRENT, AssetExecutionContext, Execution, Logger
 from servo.sdk.deferred_config import build_config, schema_model
 from servo.sdk.project import Project
 from servo.sdk.resources import InitResourceContext, Resources, open_resources
 from servo.sdk.results import Failure
 from servo.sdk.run_config import RunConfig
+from servo.worker.asset_values import AssetValues
 from servo.worker.checking import Around, Checking, Checks
 from servo.worker.making import Call, Making, keeping, plain, seen
 from servo.worker.messages import Done, Reported, Work
@@ -51,6 +54,7 @@ class Calls:
         clock = SystemClock()
         self._partitions = PartitionInputs(project, clock, instance)
         self._storing = Storing(project, outputs, log, self._partitions)
+        self._values = AssetValues(project, outputs, self._storing, instance)
         self._checks = Checks(project, outputs, clock)
         runnable = {**dict.fromkeys(project.makers), **dict.fromkeys(project.checks)}
         self.keys = {str(key.canonical()): key for key in runnable}
@@ -75,15 +79,20 @@ class Calls:
         needed = self._needed[key]
         if not needed:
             return self._identified(self._call(work, key, config, NO_RESOURCES))
+        with self._opened(work, config, needed) as resources:
+            return self._identified(self._call(work, key, config, resources))
+
+    def _opened(
+        self, work: Work, config: RunConfig, needed: frozenset[str]
+    ) -> AbstractContextManager[Resources]:
         context = InitResourceContext(run_id=work.run_id, log=self._log, instance=self._instance)
-        with open_resources(
+        return open_resources(
             self._project.resources,
             needed,
             self._environ,
             config=config.for_resources(),
             context=context,
-        ) as resources:
-            return self._identified(self._call(work, key, config, resources))
+        )
 
     def _identified(self, done: Done) -> Done:
         """What the code said of partitions of other assets, by the keys they are stored under."""
@@ -104,6 +113,17 @@ class Calls:
         chosen = [key, *(self.keys[name] for name in work.also_makes)]
         maker = self._project.makers.get(key)
         context = self._context(work, maker, chosen, resources)
+        token = CURRENT.set(context)
+        try:
+            return self._called(work, key, config, context)
+        finally:
+            CURRENT.reset(token)
+
+    def _called(
+        self, work: Work, key: AssetKey, config: RunConfig, context: AssetExecutionContext
+    ) -> Done:
+        maker, resources = self._project.makers.get(key), context.resources
+        chosen = [key, *(self.keys[name] for name in work.also_makes)]
         if work.operation is TaskOperation.CHECK or maker is None:
             return self._checks.begin(work, key, self._around(work, key, context, config)).alone()
         call = Call(work=work, maker=maker, chosen=chosen, context=context)
@@ -167,7 +187,9 @@ class Calls:
             exec_id=work.exec_id,
             fencing_token=work.fencing_token,
             run_tags=work.tags,
+            run_config=work.run_config,
             instance=self._instance,
+            load=partial(self._load, work),
         )
         context = AssetExecutionContext(
             chosen[0], self._log, execution=execution, resources=resources, assets_def=maker
@@ -177,6 +199,15 @@ class Calls:
             own = self._partitions.own(work, chosen[0])
             context.__servo_partitions__(own, self._partitions.named(work, chosen[0]))
         return context
+
+    def _load(self, work: Work, key: AssetKey, hint: Any, partition: str | None) -> Any:
+        """An asset that the code asks for by its key."""
+        config = RunConfig.of(msgspec.json.decode(work.run_config) if work.run_config else None)
+
+        def opened(name: str) -> AbstractContextManager[Resources]:
+            return self._opened(work, config, frozenset({name}))
+
+        return self._values.load(work, key, hint, partition, opened=opened)
 
     def _configured(self, call: Call, config: RunConfig) -> dict[str, Any]:
         """The configuration of the run for this asset, as its function takes it."""

@@ -24,9 +24,8 @@ from servo.sdk.check_binding import BoundCheck
 from servo.sdk.check_context import AssetCheckExecutionContext
 from servo.sdk.check_gating import CheckPolicy, Verdict, decide
 from servo.sdk.checks import AssetCheckSeverity, AssetCheckSpec
-from servo.sdk.config import schema_model
 from servo.sdk.context import AssetExecutionContext
-from servo.sdk.deferred_config import build_config
+from servo.sdk.deferred_config import build_config, schema_model
 from servo.sdk.project import Project
 from servo.sdk.redaction import hidden
 from servo.sdk.resources import Resources

@@ -99,8 +99,11 @@ class Hooks:
         done: Done,
         error: BaseException | None,
     ) -> None:
+        name = self._project.makers[key].name
+        config = self._config(work).for_op(key.canonical(), key.to_python_identifier(), name)
         happened = Happened(
-            op=self._project.makers[key].name,
+            op=name,
+            op_config=config,
             asset_key=key,
             run_id=work.run_id,
             step_key=work.task_key,
@@ -120,15 +123,18 @@ class Hooks:
             told = traceback.format_exc()
             self._log.error("the hook %s failed, and %s stands: %s", hook.name, key, told)
 
+    @staticmethod
+    def _config(work: Work) -> RunConfig:
+        return RunConfig.of(msgspec.json.decode(work.run_config) if work.run_config else None)
+
     def _resources(self, hook: HookDefinition, work: Work) -> Any:
         if not hook.required_resource_keys:
             return nullcontext(Resources())
-        config = RunConfig.of(msgspec.json.decode(work.run_config) if work.run_config else None)
         return open_resources(
             self._project.resources,
             hook.required_resource_keys,
             self._environ,
-            config=config.for_resources(),
+            config=self._config(work).for_resources(),
             context=InitResourceContext(run_id=work.run_id, log=self._log, instance=self._instance),
         )
 

@@ -49,11 +49,14 @@ from servo.storage.from_url import store_from_url
 from servo.storage.memory import MemoryStore
 from servo.worker.instance_changes import Changes, address_of
 from servo.worker.instance_records import (
+    AssetEntry,
     AssetEvent,
     AssetEventType,
+    AssetRecord,
     EventRecordsFilter,
     EventRecordsResult,
     Run,
+    RunRecord,
     RunsFilter,
     made_event,
     seen_event,
@@ -188,6 +191,13 @@ class ServoInstance:
             if row["last_materialization_id"] is not None
         }
 
+    def latest_output(self, asset_key: Any) -> str | None:
+        """Where the newest output of an asset is stored; empty if it is stored elsewhere."""
+        name = to_key(asset_key).canonical()
+        rows = [row for row in self._rows("assets", AssetRow) if row.asset_key == name]
+        made = [row.last_output_uri for row in rows if row.last_materialization_id is not None]
+        return made[0] if made else None
+
     def _partitions(self, asset_key: Any) -> ArrowTable:
         """The rows of an asset's partitions, in columns: there may be very many."""
         snapshot = snapshot_at(self.world.store, self.paths, NOW)
@@ -226,14 +236,37 @@ class ServoInstance:
         ascending: bool = False,
     ) -> EventRecordsResult:
         """The outputs of an asset, in parts; `cursor` is that of the part before."""
-        wanted = records_filter
-        if not isinstance(wanted, EventRecordsFilter):
-            wanted = EventRecordsFilter(AssetEventType.ASSET_MATERIALIZATION, to_key(wanted))
-        found = self.get_event_records(wanted, ascending=ascending)
-        begin = int(cursor or 0)
-        part = found[begin : begin + limit]
-        end = begin + len(part)
-        return EventRecordsResult(part, str(end), end < len(found))
+        wanted = _filter(AssetEventType.ASSET_MATERIALIZATION, records_filter)
+        return _part(self.get_event_records(wanted, ascending=ascending), cursor, limit)
+
+    def fetch_observations(
+        self,
+        records_filter: Any,
+        limit: int = 1000,
+        cursor: str | None = None,
+        ascending: bool = False,
+    ) -> EventRecordsResult:
+        """When an asset was seen, in parts as in `fetch_materializations`; the last time only."""
+        wanted = _filter(AssetEventType.ASSET_OBSERVATION, records_filter)
+        return _part(self.get_event_records(wanted, ascending=ascending), cursor, limit)
+
+    def get_asset_records(self, asset_keys: Iterable[Any] | None = None) -> Sequence[AssetRecord]:
+        """What is known of these assets, or of all; those that nobody knows are left out."""
+        wanted = None if asset_keys is None else {to_key(key) for key in asset_keys}
+        rows = {AssetKey.parse(row.asset_key): row for row in self._rows("assets", AssetRow)}
+        newest = {event.asset_key: event for event in reversed(self._made(None))}
+        return [
+            AssetRecord(
+                storage_id=rows[key].row_version,
+                asset_entry=AssetEntry(
+                    asset_key=key,
+                    last_materialization_record=newest.get(key),
+                    last_observation_record=seen_event(rows[key]),
+                ),
+            )
+            for key in sorted(rows)
+            if wanted is None or key in wanted
+        ]
 
     def report_runless_asset_event(self, asset_event: Any) -> None:
         """Record that an asset was made, or seen, outside of any run."""
@@ -316,6 +349,29 @@ class ServoInstance:
             names = [run.run_id for run in runs]
             runs = runs[names.index(cursor) + 1 :] if cursor in names else []
         return runs[:limit]
+
+    def get_run_records(
+        self,
+        filters: RunsFilter | None = None,
+        limit: int | None = None,
+        order_by: str | None = None,
+        ascending: bool = False,
+        cursor: str | None = None,
+    ) -> Sequence[RunRecord]:
+        """The runs with their times, the newest first; or, `ascending`, the oldest."""
+        if order_by not in (None, "id", "create_timestamp"):
+            raise Invalid(f"runs are not ordered by {order_by!r}", remedy="leave out order_by")
+        runs = list(self.get_runs(filters))
+        runs = runs[::-1] if ascending else runs
+        names = [run.run_id for run in runs]
+        if cursor is not None:
+            runs = runs[names.index(cursor) + 1 :] if cursor in names else []
+        return [RunRecord(run) for run in runs[:limit]]
+
+    def get_run_record_by_id(self, run_id: str) -> RunRecord | None:
+        """A run with its times, if there is one of this id."""
+        run = self.get_run_by_id(run_id)
+        return None if run is None else RunRecord(run)
 
     def get_run_by_id(self, run_id: str) -> Run | None:
         """A run, if there is one of this id."""
@@ -410,3 +466,18 @@ class ServoInstance:
     def _rows(self, table: str, kind: type[R]) -> list[R]:
         found = snapshot_at(self.world.store, self.paths, NOW).rows(table)
         return [row for row in found if isinstance(row, kind)]
+
+
+def _filter(kind: AssetEventType, given: Any) -> EventRecordsFilter:
+    """The filter that a person meant by one, or by an asset."""
+    return (
+        given if isinstance(given, EventRecordsFilter) else EventRecordsFilter(kind, to_key(given))
+    )
+
+
+def _part(found: Sequence[AssetEvent], cursor: str | None, limit: int) -> EventRecordsResult:
+    """Some of the events: those after the part that `cursor` ended."""
+    begin = int(cursor or 0)
+    part = found[begin : begin + limit]
+    end = begin + len(part)
+    return EventRecordsResult(part, str(end), end < len(found))

@@ -71,6 +71,32 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.status is RunStatus.FAILURE
 
 
+class RunRecord(msgspec.Struct, frozen=True):
+    """A run with its times, in seconds since 1970."""
+
+    run: Run
+
+    @property
+    def dagster_run(self) -> Run:
+        """The run, under the name that people know."""
+        return self.run
+
+    @property
+    def create_timestamp(self) -> datetime:
+        """When it was asked for."""
+        return self.run.created_at
+
+    @property
+    def start_time(self) -> float | None:
+        """When it began, if it has."""
+        return None if self.run.started_at is None else self.run.started_at.timestamp()
+
+    @property
+    def end_time(self) -> float | None:
+        """When it ended, if it has."""
+        return None if self.run.finished_at is None else self.run.finished_at.timestamp()
+
+
 class RunsFilter(msgspec.Struct, frozen=True):
     """Which runs: those for which everything that is given here holds."""
 
@@ -159,6 +185,37 @@ class AssetEvent(msgspec.Struct, frozen=True, kw_only=True):
     def event_log_entry(self) -> "AssetEvent":
         """This, for those who look for it inside of a record."""
         return self
+
+
+class AssetEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """An asset, and what last happened to it."""
+
+    asset_key: AssetKey
+    last_materialization_record: AssetEvent | None = None
+    last_observation_record: AssetEvent | None = None
+
+    @property
+    def last_materialization(self) -> AssetEvent | None:
+        """The newest output that counts, under its other name."""
+        return self.last_materialization_record
+
+    @property
+    def last_observation(self) -> AssetEvent | None:
+        """When it was last seen, under its other name."""
+        return self.last_observation_record
+
+    @property
+    def last_run_id(self) -> str | None:
+        """The run that made it last, if one did."""
+        made = self.last_materialization_record
+        return (made.run_id or None) if made is not None else None
+
+
+class AssetRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What a workspace knows of an asset."""
+
+    storage_id: int
+    asset_entry: AssetEntry
 
 
 def made_event(row: MaterializationRow) -> AssetEvent:

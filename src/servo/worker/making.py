@@ -168,9 +168,10 @@ def seen(call: Call, found: ObserveResult) -> Done:
     """How an execution ended that looked at an asset."""
     work, context = call.work, call.context
     told = {**context.output_metadata, **(found.metadata or {})}
+    version = found.data_version or context.version_of(call.chosen[0])
     output = Output(
         materialization_id="",
-        data_version="" if found.data_version is None else found.data_version.value,
+        data_version="" if version is None else version.value,
         metadata=encode_metadata(told) if told else "",
     )
     return Done(

@@ -19,12 +19,13 @@ from servo.ledger.paths import Paths
 from servo.projection.reader import Reader
 from servo.runtime.deployment import open_world
 from servo.runtime.service import Service
-from servo.sdk.assets_definition import AssetsDefinition
+from servo.sdk.assets_definition import AssetsDefinition, assets_in
 from servo.sdk.check_selection import chosen_of
 from servo.sdk.checks import AssetCheckResult, AssetChecksDefinition, AssetCheckSeverity
 from servo.sdk.environment import set_environment
 from servo.sdk.io_manager import InMemoryIOManager, stores_values
 from servo.sdk.metadata import decode_metadata
+from servo.sdk.option_kinds import by_name, several
 from servo.sdk.partition_choice import Named
 from servo.sdk.partitions_definition import PartitionsDefinition
 from servo.sdk.planning import plan_assets
@@ -237,10 +238,12 @@ def materialize_to_memory(  # noqa: PLR0913 - the options people know
 ) -> MaterializedRun:
     """Make assets, here and now, and store no value: every IO manager is one in memory instead."""
     memory = InMemoryIOManager()
+    assets = several(assets, what="the list of assets")
+    resources = by_name(resources, what="materialize: resources")
     return _materialize(
         assets,
         selection=selection,
-        resources={**(resources or {}), **_in_memory(assets, resources or {}, memory)},
+        resources={**resources, **_in_memory(assets, resources, memory)},
         run_config=run_config,
         instance=_instance(None, instance),
         named=_named(partition_key, partition_keys),
@@ -275,9 +278,11 @@ def _materialize(  # noqa: PLR0913 - the options people know
     memory: InMemoryIOManager | None = None,
 ) -> MaterializedRun:
     set_environment(os.environ)
+    assets = several(assets, what="the list of assets")
     found = [item for item in assets if not isinstance(item, AssetChecksDefinition)]
     checks = [item for item in assets if isinstance(item, AssetChecksDefinition)]
-    project = Project(found, resources=resources, checks=checks, secrets=secrets)
+    held = by_name(resources, what="materialize: resources")
+    project = Project(list(assets_in(found)), resources=held, checks=checks, secrets=secrets)
     chosen, wanted = project.order, None
     if selection is not None:
         query = AssetSelection.from_coercible(selection)
@@ -300,7 +305,7 @@ def _materialize(  # noqa: PLR0913 - the options people know
     requests, waiting = Requests(service, world, paths), Waiting(service)
     with providing(project.secrets), service, instance.led_by(service):
         requests.deploy(IN_PROCESS, Declared(assets=project.definitions()))
-        labels = {**_label(named), **(tags or {})}
+        labels = {**_label(named), **by_name(tags, what="materialize: tags")}
         key = f"materialize:{world.entropy.token_bytes(12).hex()}"
         run_id = requests.name_run(key)
         waiting.add(run_id)

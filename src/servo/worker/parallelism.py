@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from servo.errors import Invalid
+from servo.sdk.executors import refuse_unknown
 
 IN_PROCESS = "in_process"
 MULTIPROCESS = "multiprocess"
@@ -22,7 +23,9 @@ def parallelism(config: Mapping[str, Any], workers: int) -> int:
     if IN_PROCESS in given or IN_PROCESS in execution:
         return 1
     inner = _mapping(given.get(MULTIPROCESS, given))
-    most: Any = _mapping(inner.get("config", inner)).get(MOST)
+    limits = _mapping(inner.get("config", inner))
+    refuse_unknown(limits, what="the configuration of the execution")
+    most: Any = limits.get(MOST)
     if most is None or most == 0:  # as many as there are
         return workers
     if not isinstance(most, int) or most < 0:

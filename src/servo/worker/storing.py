@@ -60,10 +60,7 @@ class Storing:
         own = AssetKey.parse(work.asset_key)
         found = self._partitions.of_input(work, own, upstream)
         if manager:
-            loader = check_io_manager(getattr(resources, manager), manager)
-            stored = _to_load(name, hint, found)
-            making = self._making(work)
-            return loader.load_input(self._input_context(upstream, stored, making, resources))
+            return self.fetch(work, upstream, _to_load(name, hint, found), resources)
         if found is not None:
             return self._partitions_of(work, upstream, found, hint)
         pinned = work.inputs.get(upstream.canonical())
@@ -73,6 +70,13 @@ class Storing:
                 allow_retries=False,
             )
         return self._value(pinned, hint)
+
+    def fetch(self, work: Work, upstream: AssetKey, stored: Stored, resources: Resources) -> Any:
+        """An asset as its IO manager has it."""
+        manager = self.io_key(upstream)
+        loader = check_io_manager(getattr(resources, manager), manager)
+        making = self._making(work)
+        return loader.load_input(self._input_context(upstream, stored, making, resources))
 
     def _value(self, pinned: Input, hint: Any) -> Any:
         return as_asked(self._outputs.load(pinned.uri) if pinned.uri else None, hint)
@@ -131,10 +135,11 @@ class Storing:
         else:
             output = self._outputs.save(made.key.canonical(), work.exec_id, value)
             outputs = (msgspec.structs.replace(output, materialization_id=name),)
-        if not metadata and made.version is None:
+        version = made.version or context.version_of(made.key)
+        if not metadata and version is None:
             return outputs
         told = encode_metadata(metadata)
-        given = "" if made.version is None else made.version.value
+        given = "" if version is None else version.value
         return tuple(
             msgspec.structs.replace(one, metadata=told, data_version=given) for one in outputs
         )

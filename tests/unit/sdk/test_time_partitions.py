@@ -180,10 +180,6 @@ def test_definitions_that_divide_alike_are_equal() -> None:
             ),
             "write it like '2024-01-01'",
         ),
-        (
-            lambda: DailyPartitionsDefinition("2024-01-01").get_partition_keys(NAIVE),
-            "has no time zone",
-        ),
     ],
 )
 def test_what_cannot_be_is_refused(make: Callable[[], Any], wrong: str) -> None:
