@@ -17,6 +17,7 @@ from servo.errors import Invalid, NotFound
 from servo.sdk.definitions import Definitions
 from servo.sdk.gathering import assets_of, checks_of, jobs_of, schedules_of, sensors_of
 from servo.sdk.project import Project
+from servo.sdk.replaced import refuse_replaced
 from servo.sdk.triggers import add_triggers
 from servo.worker.exits import exits_raised
 from servo.worker.fresh_source import FreshSource, import_fresh
@@ -133,6 +134,7 @@ def project_of(module: ModuleType) -> Project:
             remedy="keep one, or combine them with Definitions.merge",
         )
     if unique:
+        refuse_replaced(module)
         return unique[0].project()
     assets = assets_of(module)
     if not assets:

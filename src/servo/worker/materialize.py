@@ -25,6 +25,7 @@ from servo.sdk.checks import AssetCheckResult, AssetChecksDefinition, AssetCheck
 from servo.sdk.environment import set_environment
 from servo.sdk.io_manager import InMemoryIOManager, stores_values
 from servo.sdk.metadata import decode_metadata
+from servo.sdk.needs import check_config
 from servo.sdk.partition_choice import Named
 from servo.sdk.partitions_definition import PartitionsDefinition
 from servo.sdk.planning import plan_assets
@@ -278,6 +279,8 @@ def _materialize(  # noqa: PLR0913 - the options people know
     found = [item for item in assets if not isinstance(item, AssetChecksDefinition)]
     checks = [item for item in assets if isinstance(item, AssetChecksDefinition)]
     project = Project(found, resources=resources, checks=checks, secrets=secrets)
+    config = RunConfig.of(run_config).to_config_dict() if run_config is not None else {}
+    check_config(project, config)
     chosen, wanted = project.order, None
     if selection is not None:
         query = AssetSelection.from_coercible(selection)
@@ -289,7 +292,6 @@ def _materialize(  # noqa: PLR0913 - the options people know
     calls = Calls(project, outputs, log, os.environ, instance=instance)
     hooks = Hooks(project, log, os.environ, load=outputs.load, instance=instance)
     runner = Runner(calls, world.clock, on_error=errors.__setitem__, hooks=hooks)
-    config = RunConfig.of(run_config).to_config_dict() if run_config is not None else {}
     inline: list[InlineWorkers] = []
 
     def workers(service: Service) -> InlineWorkers:

@@ -9,7 +9,7 @@ import click
 from msgspec.structs import replace
 from rich.text import Text
 
-from servo.cli.code import as_dagster_option, code_or_selection
+from servo.cli.code import as_dagster_option, code_or_selection, tell_near_misses
 from servo.cli.completing import asset_keys, run_ids
 from servo.cli.hosts import Host, open_host, read_code
 from servo.cli.options import json_option
@@ -105,6 +105,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
         if its.executor_def is not None:
             found = replace(found, executor=its.executor_def)
     check_config(project, given)
+    tell_near_misses(project)
     asked = named(where, partitions, ranges)
     labels = {**asked.labels, **labels}
     chosen = _chosen(project, select) if chosen is None else chosen
