@@ -11,9 +11,10 @@ from rich.text import Text
 
 from servo.cli.hosts import Host
 from servo.cli.output import console, number, plural, size
-from servo.cli.run_rows import place_shown
+from servo.cli.run_rows import failure_shown, place_shown
 from servo.cli.tables import facts
-from servo.core.state.rows.assets import MaterializationRow
+from servo.core.events.assets import Severity
+from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import RunState, TaskState
 from servo.runtime.system import SystemClock
@@ -25,7 +26,9 @@ _WORDS = (
     ("cancelled", "tasks_cancelled", "yellow"),
 )
 _STYLE = {RunState.SUCCEEDED: "bold green", RunState.FAILED: "bold red"}
+_BAD = (Severity.ERROR, Severity.CRITICAL)
 _ASKABLE = ("parquet", "json", "text")
+MAX_CHECKS = 10
 MAX_FAILURES = 10
 MAX_OUTPUTS = 10
 MAX_RUNNING = 8
@@ -96,7 +99,7 @@ def _now(host: Host, run: RunRow) -> Table:
     return table
 
 
-def _place(row: TaskRow | MaterializationRow) -> str:
+def _place(row: TaskRow | MaterializationRow | CheckResultRow) -> str:
     return place_shown(row.asset_key, row.partition_key)
 
 
@@ -127,7 +130,11 @@ def outcome(run: RunRow, seconds: float) -> Text:
     return Text.assemble(state, f" {run.run_id}: ", told, f" in {seconds:.2f} s")
 
 
-def summary(ended: Ended, made: Sequence[MaterializationRow] = ()) -> None:
+def summary(
+    ended: Ended,
+    made: Sequence[MaterializationRow] = (),
+    checks: Sequence[CheckResultRow] = (),
+) -> None:
     """What became of a run, what it made, what failed, and what to do next."""
     out = console()
     out.print(outcome(ended.run, ended.seconds))
@@ -137,7 +144,19 @@ def summary(ended: Ended, made: Sequence[MaterializationRow] = ()) -> None:
         out.print(Text.assemble("  ", (_place(task), "red"), f" {task.error_message}"))
     if len(failed) > MAX_FAILURES:
         out.print(f"  and {number(len(failed) - MAX_FAILURES)} more")
+    show_checks(checks)
     _show_next(ended.run, made)
+
+
+def show_checks(failed: Sequence[CheckResultRow]) -> None:
+    """The checks that failed, and what they say."""
+    out = console()
+    for row in failed[:MAX_CHECKS]:
+        said = f": {_first_line(row.message)}" if row.message else ""
+        fate = (failure_shown(row), "red" if row.severity in _BAD else "yellow")
+        out.print(Text.assemble(f"  check {row.check_name} of {_place(row)} ", fate, said))
+    if len(failed) > MAX_CHECKS:
+        out.print(f"  and {plural(len(failed) - MAX_CHECKS, 'more check')} that failed")
 
 
 def _show_made(made: Sequence[MaterializationRow]) -> None:

@@ -2,7 +2,7 @@
 
 from servo.cli.output import plural
 from servo.core.keys import place_of
-from servo.core.state.rows.assets import MaterializationRow
+from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TaskState
 from servo.errors import Conflict, NotFound
@@ -33,6 +33,21 @@ def outputs_of(snapshot: Snapshot, run_id: str) -> list[MaterializationRow]:
     """What a run made, in the order it did."""
     made = Lookup(snapshot).all(MaterializationRow, run_id=run_id)
     return sorted(made, key=lambda row: row.created_seq)
+
+
+def failed_checks(snapshot: Snapshot, run_id: str) -> list[CheckResultRow]:
+    """The checks of a run that did not pass the last time they were made, by what they are of."""
+    found = Lookup(snapshot).all(CheckResultRow, run_id=run_id)
+    last = {
+        (row.asset_key, row.partition_key or "", row.check_name): row
+        for row in sorted(found, key=lambda row: row.evaluated_at)
+    }
+    return [last[key] for key in sorted(last) if not last[key].passed]
+
+
+def failure_shown(row: CheckResultRow) -> str:
+    """That a check failed, and how bad that is."""
+    return f"failed ({row.severity.value.lower()}{', blocking' if row.blocking else ''})"
 
 
 def find_run(lookup: Lookup, run_id: str) -> RunRow:

@@ -16,7 +16,7 @@ from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, plural
 from servo.cli.partitions import NamedPartitions, named, partitions_of, with_partitions
 from servo.cli.run_display import Ended, summary, wait_for
-from servo.cli.run_rows import outputs_of, place_shown, run_and_tasks
+from servo.cli.run_rows import failed_checks, outputs_of, place_shown, run_and_tasks
 from servo.cli.workspace import Command, Where, at_a_workspace
 from servo.core.keys import AssetKey, TaskOperation
 from servo.core.plan import Plan
@@ -182,7 +182,11 @@ def tell(ended: Ended, where: Where, *, json_: bool) -> int:
         return exit_code_of(ended)
     target = where.open()
     reader = Reader(target.store, target.paths)
-    summary(ended, reader.read(lambda snapshot: outputs_of(snapshot, ended.run.run_id)))
+    run_id = ended.run.run_id
+    made, failed = reader.read(
+        lambda snapshot: (outputs_of(snapshot, run_id), failed_checks(snapshot, run_id))
+    )
+    summary(ended, made, failed)
     return exit_code_of(ended)
 
 
