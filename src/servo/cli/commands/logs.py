@@ -36,6 +36,7 @@ def logs(*, target: Target, run_id: str | None, asset: str | None, follow: bool)
             _follow(reader, run, printer)
         else:
             printer.look()
+        printer.end_line()
     except KeyboardInterrupt:
         if not follow:
             raise
@@ -54,6 +55,7 @@ class Printer:
         self._seen: dict[str, str] = {}
         self._printed: dict[str, bytes] = {}
         self._last: str | None = None
+        self._within_a_line = False
 
     @property
     def found(self) -> bool:
@@ -79,11 +81,20 @@ class Printer:
             return
         if meta.key != self._last:
             self._last = meta.key
+            self.end_line()
             task, attempt, _ = meta.key.removeprefix(self._prefix).split("/")
             said = f"── {unquoted(task)}, attempt {int(attempt)}"
             console(stderr=True).print(said, style="bold")
         sys.stdout.write(fresh.decode(errors="replace"))
         sys.stdout.flush()
+        self._within_a_line = not fresh.endswith(b"\n")
+
+    def end_line(self) -> None:
+        """End the line that the code itself did not."""
+        if self._within_a_line:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+            self._within_a_line = False
 
 
 def _behind(before: bytes, now: bytes) -> bytes:
