@@ -9,11 +9,26 @@ from servo.errors import Conflict, NotFound
 from servo.projection.lookup import Lookup, Page, Paged
 from servo.projection.reader import Snapshot
 from servo.worker.instance_records import shown_partition
+from servo.worker.naming import find_asset
 
 
 def place_shown(asset_key: str, partition_key: str | None) -> str:
     """An asset, or a partition of it, as people read it."""
     return place_of(asset_key, shown_partition(partition_key))
+
+
+def task_shown(task_key: str) -> str:
+    """A task as people read it."""
+    place, _, operation = task_key.rpartition(":")
+    asset, _, partition = place.partition("[")
+    return f"{place_shown(asset, partition.removesuffix(']') or None)}:{operation}"
+
+
+def maker_in(snapshot: Snapshot, run_id: str, text: str) -> str:
+    """The asset whose tasks make what `text` names, in this run; `NotFound` if it makes none."""
+    tasks = Lookup(snapshot).all(TaskRow, run_id=run_id)
+    makers = {key: task.asset_key for task in tasks for key in (task.asset_key, *task.also_makes)}
+    return makers[find_asset(makers, text)]
 
 
 def newest_runs(snapshot: Snapshot, page: Page) -> Paged[RunRow]:

@@ -11,7 +11,7 @@ from servo.cli.leaving import leave, tell_left
 from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, instant
 from servo.cli.run_display import show_checks
-from servo.cli.run_rows import failed_checks, find_run, newest_runs, run_and_tasks
+from servo.cli.run_rows import failed_checks, find_run, newest_runs, run_and_tasks, task_shown
 from servo.cli.tables import grid
 from servo.cli.workspace import Target, of_a_workspace
 from servo.core.events.runs import RunCancelRequested
@@ -72,7 +72,7 @@ def show(*, target: Target, run_id: str, json_: bool) -> None:
     table = grid("task", "state", "attempts", "reason", "error", whole=2)
     for task in tasks:
         table.add_row(
-            task.task_key,
+            task_shown(task.task_key),
             coloured(task.state),
             str(task.attempt),
             task.reason.value,
