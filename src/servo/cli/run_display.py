@@ -1,7 +1,7 @@
 """How a run looks while it goes on, and what is said when it is over."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from importlib import import_module
 from typing import Any
 
@@ -34,6 +34,8 @@ MAX_OUTPUTS = 10
 MAX_RUNNING = 8
 MAX_TASKS = 2_000
 LOOK_EVERY = 0.1
+PATIENCE = timedelta(seconds=2)
+_COULD_RUN = (TaskState.READY, TaskState.DISPATCHED)
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +80,7 @@ def _watch(host: Host, run_id: str, stderr: Any) -> RunRow:
 
 
 def _now(host: Host, run: RunRow) -> Table:
-    """What is being done, what waits to be done again, and what failed."""
+    """What is being done, what waits, to be done again or at all, and what failed."""
     table = facts()
     now = SystemClock().now()
     tasks = host.tasks(run.run_id) if run.task_count <= MAX_TASKS else host.running()
@@ -96,7 +98,20 @@ def _now(host: Host, run: RunRow) -> Table:
         table.add_row(_place(task), f"running {_since(task.started_at, now)}{again}")
     if len(running) > MAX_RUNNING:
         table.add_row("", f"and {number(len(running) - MAX_RUNNING)} more")
+    if held := held_up(mine, now):
+        why = f"waits {_since(held.ready_at, now)}: `servo why {run.run_id}` says for what"
+        table.add_row(_place(held), Text(why, "yellow"))
     return table
+
+
+def held_up(tasks: Sequence[TaskRow], now: datetime) -> TaskRow | None:
+    """The task that could long have run, if none does: a limit holds it back, or no worker is."""
+    if any(task.state in (TaskState.RUNNING, TaskState.RETRY_WAIT) for task in tasks):
+        return None
+    ready = [task for task in tasks if task.ready_at and task.state in _COULD_RUN]
+    since = min(ready, key=lambda task: (task.ready_at or now, task.task_key), default=None)
+    late = since is not None and since.ready_at and now - since.ready_at >= PATIENCE
+    return since if late else None
 
 
 def _place(row: TaskRow | MaterializationRow | CheckResultRow) -> str:
