@@ -14,6 +14,7 @@ from servo.cli.output import console, number, plural, size
 from servo.cli.run_rows import failure_shown, place_shown
 from servo.cli.tables import facts
 from servo.core.events.assets import Severity
+from servo.core.explain.failures import failure_of
 from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import RunState, TaskState
@@ -87,11 +88,9 @@ def _now(host: Host, run: RunRow) -> Table:
     mine = [task for task in tasks if task.run_id == run.run_id]
     by_state = {state: [t for t in mine if t.state is state] for state in TaskState}
     for task in by_state[TaskState.FAILED][:MAX_RUNNING]:
-        table.add_row(_place(task), Text(f"failed: {_first_line(task.error_message)}", "red"))
+        table.add_row(_place(task), Text(f"failed: {_first_line(failure_of(task))}", "red"))
     for task in by_state[TaskState.RETRY_WAIT][:MAX_RUNNING]:
-        table.add_row(
-            _place(task), Text(f"again soon: {_first_line(task.error_message)}", "yellow")
-        )
+        table.add_row(_place(task), Text(f"again soon: {_first_line(failure_of(task))}", "yellow"))
     running = by_state[TaskState.RUNNING]
     for task in running[:MAX_RUNNING]:
         again = f", attempt {task.attempt}" if task.attempt > 1 else ""
@@ -156,7 +155,7 @@ def summary(
     _show_made(made)
     failed = [task for task in ended.tasks if task.state is TaskState.FAILED]
     for task in failed[:MAX_FAILURES]:
-        out.print(Text.assemble("  ", (_place(task), "red"), f" {task.error_message}"))
+        out.print(Text.assemble("  ", (_place(task), "red"), f" {failure_of(task)}"))
     if len(failed) > MAX_FAILURES:
         out.print(f"  and {number(len(failed) - MAX_FAILURES)} more")
     show_checks(checks)

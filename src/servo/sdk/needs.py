@@ -35,6 +35,9 @@ def _asked_for(project: Project) -> Iterator[tuple[str, str]]:
         if manager != DEFAULT_IO_MANAGER:
             named |= {manager} - {""}
         yield from ((name, who) for name in sorted(named))
+        for hook in maker.behaviour.hooks:
+            whose = f"the hook {hook.name} of {who}"
+            yield from ((name, whose) for name in sorted(hook.required_resource_keys))
     for key, checks in project.checks.items():
         for bound in checks:
             who = f"the check {bound.definition.name} of asset {key}"

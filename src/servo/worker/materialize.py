@@ -10,6 +10,7 @@ from typing import Any
 
 from servo.core.declared import Declared
 from servo.core.definitions import IN_PROCESS
+from servo.core.explain.failures import failure_of
 from servo.core.keys import AssetKey
 from servo.core.state.rows.assets import AssetRow, CheckResultRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
@@ -180,7 +181,7 @@ class MaterializedRun:
     def failures(self) -> dict[AssetKey, str]:
         """What every failed asset said."""
         return {
-            AssetKey.parse(key): self._tasks[task].error_message
+            AssetKey.parse(key): failure_of(self._tasks[task])
             for task in self.failed_tasks
             for key in (self._tasks[task].asset_key, *self._tasks[task].also_makes)
         }

@@ -9,8 +9,10 @@ from servo import (
     AssetSpec,
     ConfigurableResource,
     Definitions,
+    HookContext,
     asset,
     asset_check,
+    failure_hook,
     materialize,
     materialize_to_memory,
 )
@@ -148,3 +150,14 @@ def test_configuration_for_nobody_makes_nothing_in_this_process_either(make: Any
         make([plain], run_config={"ops": {"plan": {"config": {}}}})
     with pytest.raises(Invalid, match="for 'db', which is no resource of the project"):
         make([plain], run_config={"resources": {"db": {"config": {}}}})
+
+
+def test_so_is_one_that_a_hook_asks_for() -> None:
+    @failure_hook(required_resource_keys={"warehouse"})
+    def mourn(context: HookContext) -> None: ...
+
+    @asset(hooks={mourn})
+    def mourned() -> None: ...
+
+    with pytest.raises(UnknownResource, match="which the hook mourn of asset mourned"):
+        check_resources(project(mourned))

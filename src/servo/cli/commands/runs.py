@@ -15,6 +15,7 @@ from servo.cli.run_rows import failed_checks, find_run, newest_runs, run_and_tas
 from servo.cli.tables import grid
 from servo.cli.workspace import Target, of_a_workspace
 from servo.core.events.runs import RunCancelRequested
+from servo.core.explain.failures import failure_of
 from servo.core.state.rows.assets import CheckResultRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
@@ -22,6 +23,7 @@ from servo.errors import Conflict
 from servo.projection.lookup import Lookup, Page
 from servo.projection.reader import Reader, Snapshot
 
+_UNWELL = (TaskState.FAILED, TaskState.RETRY_WAIT)
 COLOURS = {
     "SUCCEEDED": "green",
     "FAILED": "red",
@@ -76,7 +78,7 @@ def show(*, target: Target, run_id: str, json_: bool) -> None:
             coloured(task.state),
             str(task.attempt),
             task.reason.value,
-            task.error_message,
+            failure_of(task) if task.state in _UNWELL else task.error_message,
         )
     out.print(table)
     show_checks(failed)
