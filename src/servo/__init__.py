@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from servo import checks
     from servo.checks import (
         build_last_update_freshness_checks,
         build_time_partition_freshness_checks,
@@ -352,6 +353,7 @@ __all__ = [
     "build_sensor_context",
     "build_sensor_for_freshness_checks",
     "build_time_partition_freshness_checks",
+    "checks",
     "define_asset_job",
     "evaluate_automation_conditions",
     "external_asset_from_spec",
@@ -567,6 +569,8 @@ _PLACES = {
 
 def __getattr__(name: str) -> Any:
     """Load a public name from where it is defined."""
+    if name == "checks":  # a module, which Python knows here once it has been imported
+        return import_module("servo.checks")
     if name not in _PLACES:
         raise AttributeError(f"module 'servo' has no attribute {name!r}")
     value = getattr(import_module(_PLACES[name]), name)

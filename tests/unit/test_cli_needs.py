@@ -54,3 +54,21 @@ def test_a_selection_of_nothing_begins_no_run(
     told = "no asset is selected by tag:nobody; see `servo list` for what there is"
     assert capsys.readouterr().err == f"error: {told}\n"
     assert not (folder / ".servo").exists()
+
+
+@pytest.mark.parametrize("command", [["check"], ["materialize", "--dry-run"]])
+def test_a_dependency_that_may_be_misspelt_is_remarked(
+    command: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code = (
+        "from servo import asset\n@asset\ndef orders(): ...\n@asset(deps=['ordrs'])\ndef b(): ...\n"
+    )
+    (tmp_path / f"typo_{command[0]}.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert run(command) == 0
+    told = "depends on 'ordrs', which is not defined here; did you mean 'orders'?\n"
+    assert f"typo_{command[0]}.py:4) {told}" in capsys.readouterr().err

@@ -32,3 +32,9 @@ def test_an_asset_does_not_need_the_worker() -> None:
     check = "import sys; from servo import asset; print('servo.runtime' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_ready_made_checks_are_there_without_an_import_of_their_own() -> None:
+    check = "import servo; print(servo.checks.row_count.__name__); from servo import *; checks.sql"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout == "row_count\n"

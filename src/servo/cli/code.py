@@ -6,7 +6,10 @@ from pathlib import Path
 
 import click
 
+from servo.cli.output import console
 from servo.errors import Invalid, NotFound
+from servo.sdk.needs import near_misses
+from servo.sdk.project import Project
 
 as_dagster_option = click.option(
     "--as-dagster", is_flag=True, help="Run a file that says `import dagster`, by standing in."
@@ -49,3 +52,9 @@ def find_code(given: str | None, folder: Path) -> str:
             remedy="begin with `servo init`, which writes an assets.py, or name a file that does",
         )
     raise Invalid(f"several files may define assets: {', '.join(found)}", remedy="name one of them")
+
+
+def tell_near_misses(project: Project) -> None:
+    """Remark on what is depended on and may be misspelt, next to what a command prints."""
+    for told in near_misses(project):
+        console(stderr=True).print(f"hint: {told}")

@@ -2,11 +2,11 @@
 
 from servo.cli.hosts import who_works_in
 from servo.cli.output import console
-from servo.cli.workspace import Target
+from servo.cli.workspace import Target, Where
 from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Batch, Event
 from servo.core.ids import ulid
-from servo.errors import Conflict
+from servo.errors import Conflict, NotFound
 from servo.runtime.system import SystemEntropy
 
 
@@ -25,6 +25,15 @@ def tell_left(target: Target, what: str, done: str) -> None:
     nobody = local and who_works_in(target) is None
     then = "; nobody does now: `servo dev` does it, or `servo resume`" if nobody else ""
     console().print(f"{what} will be {done} by whoever leads the workspace{then}")
+
+
+def count_left(where: Where) -> int:
+    """How many requests wait for somebody to lead; none where there is no workspace yet."""
+    try:
+        target = where.open()
+    except NotFound:
+        return 0
+    return sum(1 for _ in target.store.list_after(target.paths.inbox_prefix))
 
 
 def refuse_paused(name: str, *, paused: bool) -> None:

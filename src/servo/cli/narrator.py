@@ -6,6 +6,7 @@ from rich.text import Text
 
 from servo.cli.run_display import outcome
 from servo.cli.trigger_narrator import TriggerNarrator
+from servo.core.explain.failures import failure_of
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES, TaskState
@@ -72,7 +73,7 @@ class Narrator:
         if self._failures.get(key, 0) >= task.attempt:
             return
         self._failures[key] = task.attempt
-        why = task.error_message.partition("\n")[0] or task.error_code
+        why = failure_of(task).partition("\n")[0]
         told = Text.assemble((task.asset_key, "red"), f" failed: {why}")
         if task.state is TaskState.RETRY_WAIT:
             told.append(f" (attempt {task.attempt} of {task.max_attempts}, will be tried again)")

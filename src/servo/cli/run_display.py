@@ -1,7 +1,7 @@
 """How a run looks while it goes on, and what is said when it is over."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from importlib import import_module
 from typing import Any
 
@@ -11,9 +11,11 @@ from rich.text import Text
 
 from servo.cli.hosts import Host
 from servo.cli.output import console, number, plural, size
-from servo.cli.run_rows import place_shown
+from servo.cli.run_rows import failure_shown, place_shown
 from servo.cli.tables import facts
-from servo.core.state.rows.assets import MaterializationRow
+from servo.core.events.assets import Severity
+from servo.core.explain.failures import failure_of
+from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import RunState, TaskState
 from servo.runtime.system import SystemClock
@@ -25,12 +27,16 @@ _WORDS = (
     ("cancelled", "tasks_cancelled", "yellow"),
 )
 _STYLE = {RunState.SUCCEEDED: "bold green", RunState.FAILED: "bold red"}
+_BAD = (Severity.ERROR, Severity.CRITICAL)
 _ASKABLE = ("parquet", "json", "text")
+MAX_CHECKS = 10
 MAX_FAILURES = 10
 MAX_OUTPUTS = 10
 MAX_RUNNING = 8
 MAX_TASKS = 2_000
 LOOK_EVERY = 0.1
+PATIENCE = timedelta(seconds=2)
+_COULD_RUN = (TaskState.READY, TaskState.DISPATCHED)
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,28 +81,39 @@ def _watch(host: Host, run_id: str, stderr: Any) -> RunRow:
 
 
 def _now(host: Host, run: RunRow) -> Table:
-    """What is being done, what waits to be done again, and what failed."""
+    """What is being done, what waits, to be done again or at all, and what failed."""
     table = facts()
     now = SystemClock().now()
     tasks = host.tasks(run.run_id) if run.task_count <= MAX_TASKS else host.running()
     mine = [task for task in tasks if task.run_id == run.run_id]
     by_state = {state: [t for t in mine if t.state is state] for state in TaskState}
     for task in by_state[TaskState.FAILED][:MAX_RUNNING]:
-        table.add_row(_place(task), Text(f"failed: {_first_line(task.error_message)}", "red"))
+        table.add_row(_place(task), Text(f"failed: {_first_line(failure_of(task))}", "red"))
     for task in by_state[TaskState.RETRY_WAIT][:MAX_RUNNING]:
-        table.add_row(
-            _place(task), Text(f"again soon: {_first_line(task.error_message)}", "yellow")
-        )
+        table.add_row(_place(task), Text(f"again soon: {_first_line(failure_of(task))}", "yellow"))
     running = by_state[TaskState.RUNNING]
     for task in running[:MAX_RUNNING]:
         again = f", attempt {task.attempt}" if task.attempt > 1 else ""
         table.add_row(_place(task), f"running {_since(task.started_at, now)}{again}")
     if len(running) > MAX_RUNNING:
         table.add_row("", f"and {number(len(running) - MAX_RUNNING)} more")
+    if held := held_up(mine, now):
+        why = f"waits {_since(held.ready_at, now)}: `servo why {run.run_id}` says for what"
+        table.add_row(_place(held), Text(why, "yellow"))
     return table
 
 
-def _place(row: TaskRow | MaterializationRow) -> str:
+def held_up(tasks: Sequence[TaskRow], now: datetime) -> TaskRow | None:
+    """The task that could long have run, if none does: a limit holds it back, or no worker is."""
+    if any(task.state in (TaskState.RUNNING, TaskState.RETRY_WAIT) for task in tasks):
+        return None
+    ready = [task for task in tasks if task.ready_at and task.state in _COULD_RUN]
+    since = min(ready, key=lambda task: (task.ready_at or now, task.task_key), default=None)
+    late = since is not None and since.ready_at and now - since.ready_at >= PATIENCE
+    return since if late else None
+
+
+def _place(row: TaskRow | MaterializationRow | CheckResultRow) -> str:
     return place_shown(row.asset_key, row.partition_key)
 
 
@@ -127,17 +144,33 @@ def outcome(run: RunRow, seconds: float) -> Text:
     return Text.assemble(state, f" {run.run_id}: ", told, f" in {seconds:.2f} s")
 
 
-def summary(ended: Ended, made: Sequence[MaterializationRow] = ()) -> None:
+def summary(
+    ended: Ended,
+    made: Sequence[MaterializationRow] = (),
+    checks: Sequence[CheckResultRow] = (),
+) -> None:
     """What became of a run, what it made, what failed, and what to do next."""
     out = console()
     out.print(outcome(ended.run, ended.seconds))
     _show_made(made)
     failed = [task for task in ended.tasks if task.state is TaskState.FAILED]
     for task in failed[:MAX_FAILURES]:
-        out.print(Text.assemble("  ", (_place(task), "red"), f" {task.error_message}"))
+        out.print(Text.assemble("  ", (_place(task), "red"), f" {failure_of(task)}"))
     if len(failed) > MAX_FAILURES:
         out.print(f"  and {number(len(failed) - MAX_FAILURES)} more")
+    show_checks(checks)
     _show_next(ended.run, made)
+
+
+def show_checks(failed: Sequence[CheckResultRow]) -> None:
+    """The checks that failed, and what they say."""
+    out = console()
+    for row in failed[:MAX_CHECKS]:
+        said = f": {_first_line(row.message)}" if row.message else ""
+        fate = (failure_shown(row), "red" if row.severity in _BAD else "yellow")
+        out.print(Text.assemble(f"  check {row.check_name} of {_place(row)} ", fate, said))
+    if len(failed) > MAX_CHECKS:
+        out.print(f"  and {plural(len(failed) - MAX_CHECKS, 'more check')} that failed")
 
 
 def _show_made(made: Sequence[MaterializationRow]) -> None:

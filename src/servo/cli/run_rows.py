@@ -2,18 +2,33 @@
 
 from servo.cli.output import plural
 from servo.core.keys import place_of
-from servo.core.state.rows.assets import MaterializationRow
+from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TaskState
 from servo.errors import Conflict, NotFound
 from servo.projection.lookup import Lookup, Page, Paged
 from servo.projection.reader import Snapshot
 from servo.worker.instance_records import shown_partition
+from servo.worker.naming import find_asset
 
 
 def place_shown(asset_key: str, partition_key: str | None) -> str:
     """An asset, or a partition of it, as people read it."""
     return place_of(asset_key, shown_partition(partition_key))
+
+
+def task_shown(task_key: str) -> str:
+    """A task as people read it."""
+    place, _, operation = task_key.rpartition(":")
+    asset, _, partition = place.partition("[")
+    return f"{place_shown(asset, partition.removesuffix(']') or None)}:{operation}"
+
+
+def maker_in(snapshot: Snapshot, run_id: str, text: str) -> str:
+    """The asset whose tasks make what `text` names, in this run; `NotFound` if it makes none."""
+    tasks = Lookup(snapshot).all(TaskRow, run_id=run_id)
+    makers = {key: task.asset_key for task in tasks for key in (task.asset_key, *task.also_makes)}
+    return makers[find_asset(makers, text)]
 
 
 def newest_runs(snapshot: Snapshot, page: Page) -> Paged[RunRow]:
@@ -33,6 +48,21 @@ def outputs_of(snapshot: Snapshot, run_id: str) -> list[MaterializationRow]:
     """What a run made, in the order it did."""
     made = Lookup(snapshot).all(MaterializationRow, run_id=run_id)
     return sorted(made, key=lambda row: row.created_seq)
+
+
+def failed_checks(snapshot: Snapshot, run_id: str) -> list[CheckResultRow]:
+    """The checks of a run that did not pass the last time they were made, by what they are of."""
+    found = Lookup(snapshot).all(CheckResultRow, run_id=run_id)
+    last = {
+        (row.asset_key, row.partition_key or "", row.check_name): row
+        for row in sorted(found, key=lambda row: row.evaluated_at)
+    }
+    return [last[key] for key in sorted(last) if not last[key].passed]
+
+
+def failure_shown(row: CheckResultRow) -> str:
+    """That a check failed, and how bad that is."""
+    return f"failed ({row.severity.value.lower()}{', blocking' if row.blocking else ''})"
 
 
 def find_run(lookup: Lookup, run_id: str) -> RunRow:

@@ -16,6 +16,7 @@ from servo.sdk.assets_definition import AssetsDefinition
 from servo.sdk.checks import AssetChecksDefinition
 from servo.sdk.jobs import AssetJob
 from servo.sdk.partition_mapping import BackfillPolicy
+from servo.sdk.replaced import refuse_replaced
 from servo.sdk.schedules import PartitionedSchedule, ScheduleDefinition
 from servo.sdk.sensors import AutomationConditionSensorDefinition, SensorDefinition
 from servo.sdk.specs import AssetSpec, prefix_parts
@@ -38,6 +39,7 @@ def found_in(module: ModuleType, kind: type[T] | tuple[type[T], ...]) -> list[T]
 
 def assets_of(module: ModuleType) -> list[Asset]:
     """The assets that stand at the top of a module, each once, in the order of the file."""
+    refuse_replaced(module)
     return found_in(module, (AssetsDefinition, AssetSpec))
 
 

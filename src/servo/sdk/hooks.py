@@ -201,8 +201,10 @@ def _hook(when: When, fn: Fn | None, name: str | None, keys: Iterable[str] | Non
     return define if fn is None else define(fn)
 
 
-def check_hooks(hooks: Iterable[Any] | None, *, what: str) -> tuple[HookDefinition, ...]:
+def check_hooks(hooks: Any, *, what: str) -> tuple[HookDefinition, ...]:
     """The hooks that were given, in one order; `Invalid` if something else was."""
+    if isinstance(hooks, HookDefinition):
+        raise Invalid(f"{what}: hooks is one hook", remedy=f"write hooks={{{hooks.name}}}")
     found = several(hooks, what=f"{what}: hooks")
     for hook in found:
         if not isinstance(hook, HookDefinition):

@@ -8,11 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, cast
 
+from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.project import Project
 from servo.sdk.resources import unknown_resource
 
 DEFAULT_IO_MANAGER = "io_manager"
+
+_COMPARED = 20
+_NEAR = 0.8
 
 
 def check_resources(project: Project) -> None:
@@ -31,10 +35,43 @@ def _asked_for(project: Project) -> Iterator[tuple[str, str]]:
         if manager != DEFAULT_IO_MANAGER:
             named |= {manager} - {""}
         yield from ((name, who) for name in sorted(named))
+        for hook in maker.behaviour.hooks:
+            whose = f"the hook {hook.name} of {who}"
+            yield from ((name, whose) for name in sorted(hook.required_resource_keys))
     for key, checks in project.checks.items():
         for bound in checks:
             who = f"the check {bound.definition.name} of asset {key}"
             yield from ((name, who) for name in sorted(bound.resources))
+
+
+def near_misses(project: Project) -> list[str]:
+    """What is depended on, is not defined here, and is nearly called like something that is.
+
+    It may well be meant: what others make is depended on by its key alone. So these are remarks.
+    """
+    known = {str(key): key for key in project.specs} | {key.name: key for key in project.specs}
+    strangers = [
+        (key, up)
+        for key in project.order
+        for up in project.upstream[key]
+        if up not in project.specs
+    ]
+    # Comparing is slow, and who has thousands of neighbours elsewhere has not misspelt them.
+    told: list[str] = []
+    for key, up in strangers[:_COMPARED]:
+        names = [name for name, other in known.items() if other != key]
+        close = get_close_matches(str(up), names, n=1, cutoff=_NEAR)
+        if close:
+            told.append(
+                f"asset {key} ({_place(project, key)}) depends on {str(up)!r}, which is not "
+                f"defined here; did you mean {str(known[close[0]])!r}?"
+            )
+    return told
+
+
+def _place(project: Project, key: AssetKey) -> str:
+    maker = project.makers.get(key)
+    return "a spec" if maker is None else maker.where
 
 
 def check_config(project: Project, config: Mapping[str, Any]) -> None:

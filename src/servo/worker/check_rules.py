@@ -109,7 +109,7 @@ def _missing(table: Any, columns: Iterable[str]) -> AssetCheckResult | None:
     missing = [column for column in columns if column not in table.column_names]
     if not missing:
         return None
-    has = ", ".join(table.column_names[:50]) or "no columns"
+    has = ", ".join(table.column_names[:50]) or "none at all"
     return _says(False, f"there is no column {', '.join(missing)}; there is {has}", missing=missing)
 
 

@@ -260,7 +260,8 @@ class Checking:
             log = self._around.context.log
             levels = {Severity.INFO: log.info, Severity.WARN: log.warning}
             tell = levels.get(found.severity, log.error)
-            tell("check %s of %s failed: %s", found.name, found.asset_key, found.message)
+            said = f": {found.message}" if found.message else ""
+            tell("check %s of %s failed%s", found.name, found.asset_key, said)
 
     def _results(self, bound: BoundCheck, specs: Sequence[AssetCheckSpec]) -> list[Checked]:
         definition = bound.definition

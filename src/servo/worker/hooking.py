@@ -22,6 +22,7 @@ from servo.sdk.context import Logger
 from servo.sdk.hooks import Happened, HookContext, HookDefinition, When
 from servo.sdk.project import Project
 from servo.sdk.resources import InitResourceContext, Resources, open_resources
+from servo.sdk.results import Failure as Told
 from servo.sdk.retries import stored_policy
 from servo.sdk.run_config import RunConfig
 from servo.worker.messages import Done, Work
@@ -108,7 +109,7 @@ class Hooks:
             run_id=work.run_id,
             step_key=work.task_key,
             job_name=work.tags.get(JOB_LABEL),
-            exception=error,
+            exception=error or _told(done),
             output_values=lambda: self._values(key, done),
             instance=self._instance,
         )
@@ -155,3 +156,8 @@ class Hooks:
                 remedy="ask for the IO manager as a resource of the hook, and load it there",
             )
         return None
+
+
+def _told(done: Done) -> Told | None:
+    """A failure that nobody raised, such as that of a check that blocks."""
+    return None if done.error is None else Told(done.error.message)

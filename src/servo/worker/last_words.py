@@ -25,7 +25,7 @@ def keep_last_words(
     setting: Setting, assignment: Assignment, words: bytes | None, crash: str
 ) -> None:
     """Store what an execution printed, None if that may hold secrets, and where it crashed."""
-    if not words and not crash:
+    if words == b"" and not crash:
         return
     store = store_from_url(setting.store, clock=SystemClock())
     key = Paths(setting.tenant, setting.workspace).log(

@@ -17,6 +17,7 @@ from servo.errors import Invalid, NotFound
 from servo.sdk.definitions import Definitions
 from servo.sdk.gathering import assets_of, checks_of, jobs_of, schedules_of, sensors_of
 from servo.sdk.project import Project
+from servo.sdk.replaced import refuse_replaced
 from servo.sdk.triggers import add_triggers
 from servo.worker.exits import exits_raised
 from servo.worker.fresh_source import FreshSource, import_fresh
@@ -70,6 +71,7 @@ def _import_file(path: Path, target: str) -> ModuleType:
     name = _name_of(path.resolve())
     if path.suffix != ".py":
         raise Invalid(f"{target} is no Python file", remedy="name a file that ends in .py")
+    _refuse_namesake(path, name)
     loader = FreshSource(name, str(path))
     spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     if spec is None:  # a loader was given, so there is always one
@@ -87,6 +89,16 @@ def _import_file(path: Path, target: str) -> ModuleType:
             raise
         raise _broken(target, error) from error
     return module
+
+
+def _refuse_namesake(path: Path, name: str) -> None:
+    """`Invalid` if a file would stand in for a module of Python's own that is in use."""
+    used = sys.modules.get(name) if name in sys.stdlib_module_names else None
+    if used is not None and getattr(used, "__file__", "") != str(path):
+        raise Invalid(
+            f"{path.name} is called like a module of Python itself, which others then do not find",
+            remedy="rename the file",
+        )
 
 
 def _name_of(path: Path) -> str:
@@ -133,6 +145,7 @@ def project_of(module: ModuleType) -> Project:
             remedy="keep one, or combine them with Definitions.merge",
         )
     if unique:
+        refuse_replaced(module)
         return unique[0].project()
     assets = assets_of(module)
     if not assets:

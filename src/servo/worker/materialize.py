@@ -10,6 +10,7 @@ from typing import Any
 
 from servo.core.declared import Declared
 from servo.core.definitions import IN_PROCESS
+from servo.core.explain.failures import failure_of
 from servo.core.keys import AssetKey
 from servo.core.state.rows.assets import AssetRow, CheckResultRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
@@ -25,6 +26,7 @@ from servo.sdk.checks import AssetCheckResult, AssetChecksDefinition, AssetCheck
 from servo.sdk.environment import set_environment
 from servo.sdk.io_manager import InMemoryIOManager, stores_values
 from servo.sdk.metadata import decode_metadata
+from servo.sdk.needs import check_config
 from servo.sdk.option_kinds import by_name, several
 from servo.sdk.partition_choice import Named
 from servo.sdk.partitions_definition import PartitionsDefinition
@@ -180,7 +182,7 @@ class MaterializedRun:
     def failures(self) -> dict[AssetKey, str]:
         """What every failed asset said."""
         return {
-            AssetKey.parse(key): self._tasks[task].error_message
+            AssetKey.parse(key): failure_of(self._tasks[task])
             for task in self.failed_tasks
             for key in (self._tasks[task].asset_key, *self._tasks[task].also_makes)
         }
@@ -283,6 +285,8 @@ def _materialize(  # noqa: PLR0913 - the options people know
     checks = [item for item in assets if isinstance(item, AssetChecksDefinition)]
     held = by_name(resources, what="materialize: resources")
     project = Project(list(assets_in(found)), resources=held, checks=checks, secrets=secrets)
+    config = RunConfig.of(run_config).to_config_dict() if run_config is not None else {}
+    check_config(project, config)
     chosen, wanted = project.order, None
     if selection is not None:
         query = AssetSelection.from_coercible(selection)
@@ -294,7 +298,6 @@ def _materialize(  # noqa: PLR0913 - the options people know
     calls = Calls(project, outputs, log, os.environ, instance=instance)
     hooks = Hooks(project, log, os.environ, load=outputs.load, instance=instance)
     runner = Runner(calls, world.clock, on_error=errors.__setitem__, hooks=hooks)
-    config = RunConfig.of(run_config).to_config_dict() if run_config is not None else {}
     inline: list[InlineWorkers] = []
 
     def workers(service: Service) -> InlineWorkers:

@@ -6,14 +6,18 @@ import pytest
 
 from servo import (
     AssetCheckResult,
+    AssetSpec,
     ConfigurableResource,
     Definitions,
+    HookContext,
     asset,
     asset_check,
+    failure_hook,
     materialize,
+    materialize_to_memory,
 )
 from servo.errors import Invalid
-from servo.sdk.needs import check_config, check_resources
+from servo.sdk.needs import check_config, check_resources, near_misses
 from servo.sdk.project import Project
 from servo.sdk.resources import UnknownResource
 
@@ -114,3 +118,46 @@ def test_no_asset_is_offered_to_itself_for_a_parameter_that_is_none() -> None:
 
     with pytest.raises(Invalid, match="takes 'db', which is no asset; define it, rename"):
         project(d)
+
+
+def test_what_is_depended_on_and_nearly_named_like_an_asset_is_remarked() -> None:
+    @asset(key=["shop", "orders"])
+    def orders() -> None: ...
+
+    @asset(deps=["shop/ordrs", "ordes", "elsewhere", "shop/report2"], key=["shop", "report"])
+    def made() -> None: ...
+
+    @asset(deps=[orders])
+    def fine() -> None: ...
+
+    near = near_misses(project(orders, made, fine))
+    place = f"asset shop.report ({made.where}) depends on"
+    told = "which is not defined here; did you mean 'shop.orders'?"
+    assert near == [f"{place} 'shop.ordrs', {told}", f"{place} 'ordes', {told}"]
+
+
+def test_a_spec_is_remarked_on_too() -> None:
+    near = near_misses(project(plain, AssetSpec("copy", deps=["plian"])))
+    told = (
+        "asset copy (a spec) depends on 'plian', which is not defined here; did you mean 'plain'?"
+    )
+    assert near == [told]
+
+
+@pytest.mark.parametrize("make", [materialize, materialize_to_memory])
+def test_configuration_for_nobody_makes_nothing_in_this_process_either(make: Any) -> None:
+    with pytest.raises(Invalid, match="for 'plan', which is no asset or check of the project"):
+        make([plain], run_config={"ops": {"plan": {"config": {}}}})
+    with pytest.raises(Invalid, match="for 'db', which is no resource of the project"):
+        make([plain], run_config={"resources": {"db": {"config": {}}}})
+
+
+def test_so_is_one_that_a_hook_asks_for() -> None:
+    @failure_hook(required_resource_keys={"warehouse"})
+    def mourn(context: HookContext) -> None: ...
+
+    @asset(hooks={mourn})
+    def mourned() -> None: ...
+
+    with pytest.raises(UnknownResource, match="which the hook mourn of asset mourned"):
+        check_resources(project(mourned))

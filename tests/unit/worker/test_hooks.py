@@ -8,12 +8,15 @@ import pytest
 from msgspec.structs import replace
 
 from servo import (
+    AssetCheckResult,
+    AssetCheckSpec,
     AssetOut,
     ConfigurableIOManager,
     ConfigurableResource,
     Failure,
     HookContext,
     InputContext,
+    MaterializeResult,
     OutputContext,
     RetryPolicy,
     RetryRequested,
@@ -291,3 +294,28 @@ def test_what_is_no_hook_is_refused() -> None:
 
         @asset(hooks={sys.exit})
         def made() -> None: ...
+
+
+def test_one_hook_alone_is_no_set_of_hooks() -> None:
+    with pytest.raises(Invalid, match=r"asset made: hooks is one hook; write hooks=\{tell\}"):
+
+        @asset(hooks=tell_failure)
+        def made() -> None: ...
+
+
+def test_a_check_that_blocks_is_the_exception_of_the_failure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @failure_hook
+    def why(context: HookContext) -> None:
+        SEEN.append(context.op_exception)
+
+    @asset(hooks={why}, check_specs=[AssetCheckSpec("full", asset="made", blocking=True)])
+    def made() -> MaterializeResult:
+        return MaterializeResult(value=1, check_results=[AssetCheckResult(passed=False)])
+
+    _ = materialize([made], raise_on_error=False)
+    (seen,) = SEEN
+    assert isinstance(seen, Failure)
+    assert str(seen) == "a blocking check failed: full"
+    assert "check full of made failed" in caplog.messages

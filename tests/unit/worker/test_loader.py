@@ -69,3 +69,15 @@ def test_only_who_imports_is_kept_from_ending_without_a_word(tmp_path: Path) -> 
     if child == 0:
         module.end(6)  # kept by the code, and called when nothing is imported any more
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 6
+
+
+def test_a_file_that_would_stand_in_for_a_module_of_python_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text("from servo import asset\n@asset\ndef a(): ...\n")
+    before = sys.modules["json"]
+    try:
+        with pytest.raises(Invalid, match=r"json.py is called like a module of Python itself"):
+            load_module("json.py", tmp_path)
+        assert sys.modules["json"] is before
+    finally:
+        if str(tmp_path) in sys.path:
+            sys.path.remove(str(tmp_path))

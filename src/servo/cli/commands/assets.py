@@ -19,6 +19,7 @@ from servo.cli.completing import asset_keys
 from servo.cli.leaving import leave, tell_left
 from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, instant, number, plural, size
+from servo.cli.run_rows import failure_shown
 from servo.cli.tables import facts, grid
 from servo.cli.workspace import Target, of_a_workspace
 from servo.core.events.assets import AssetWiped
@@ -232,8 +233,7 @@ def _never(row: AssetRow) -> Text:
 def _checks(rows: list[CheckResultRow]) -> Any:
     table = grid("check", "result", "said", whole=2)
     for row in rows:
-        failed = f"failed ({row.severity.value.lower()}{', blocking' if row.blocking else ''})"
-        fate = Text("passed", "green") if row.passed else Text(failed, "red")
+        fate = Text("passed", "green") if row.passed else Text(failure_shown(row), "red")
         details = ", ".join(f"{name}: {value}" for name, value in rendered(row.metadata).items())
         table.add_row(row.check_name, fate, Text("; ".join(filter(None, (row.message, details)))))
     return table

@@ -7,11 +7,11 @@ import click
 
 from servo.cli.completing import asset_keys, run_ids
 from servo.cli.output import console
-from servo.cli.run_rows import find_run, newest_runs
+from servo.cli.run_rows import find_run, maker_in, newest_runs, task_shown
 from servo.cli.workspace import Target, of_a_workspace
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import TERMINAL_RUN_STATES
-from servo.errors import NotFound
+from servo.errors import NotFound, ServoError
 from servo.ledger.paths import unquoted
 from servo.ports.object_store import ObjectMeta
 from servo.projection.lookup import Lookup, Page
@@ -27,15 +27,20 @@ OVERLAP = 4096
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run has ended.")
 @of_a_workspace
 def logs(*, target: Target, run_id: str | None, asset: str | None, follow: bool) -> None:
-    """Print what the executions of a run printed: the newest run, or RUN_ID, or one ASSET of it."""
+    """Print what the executions of a run printed: the newest run, or RUN_ID, or one ASSET of it.
+
+    An ASSET alone is one of the newest run.
+    """
     reader = Reader(target.store, target.paths)
+    run_id, asset = _run_or_asset(reader, run_id, asset)
     try:
         run = _await_run(reader, run_id) if follow else _run(reader, run_id)
-        printer = Printer(target, run.run_id, asset)
+        printer = Printer(target, run.run_id, _maker(reader, run, asset))
         if follow:
             _follow(reader, run, printer)
         else:
             printer.look()
+        printer.end_line()
     except KeyboardInterrupt:
         if not follow:
             raise
@@ -54,6 +59,7 @@ class Printer:
         self._seen: dict[str, str] = {}
         self._printed: dict[str, bytes] = {}
         self._last: str | None = None
+        self._within_a_line = False
 
     @property
     def found(self) -> bool:
@@ -69,7 +75,8 @@ class Printer:
 
     def _is_wanted(self, meta: ObjectMeta) -> bool:
         task = unquoted(meta.key.removeprefix(self._prefix).split("/")[0])
-        return self._asset is None or task.rpartition(":")[0] == self._asset
+        place = task.rpartition(":")[0]
+        return self._asset is None or place.partition("[")[0] == self._asset
 
     def _print(self, meta: ObjectMeta) -> None:
         data = self._store.get(meta.key).data
@@ -79,11 +86,20 @@ class Printer:
             return
         if meta.key != self._last:
             self._last = meta.key
+            self.end_line()
             task, attempt, _ = meta.key.removeprefix(self._prefix).split("/")
-            said = f"── {unquoted(task)}, attempt {int(attempt)}"
+            said = f"── {task_shown(unquoted(task))}, attempt {int(attempt)}"
             console(stderr=True).print(said, style="bold")
         sys.stdout.write(fresh.decode(errors="replace"))
         sys.stdout.flush()
+        self._within_a_line = not fresh.endswith(b"\n")
+
+    def end_line(self) -> None:
+        """End the line that the code itself did not."""
+        if self._within_a_line:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+            self._within_a_line = False
 
 
 def _behind(before: bytes, now: bytes) -> bytes:
@@ -118,6 +134,34 @@ def _await_run(reader: Reader, run_id: str | None) -> RunRow:
                 console(stderr=True).print("waiting for a run", style="dim")
             said = True
             pause.wait(LOOK_EVERY)
+
+
+def _run_or_asset(
+    reader: Reader, run_id: str | None, asset: str | None
+) -> tuple[str | None, str | None]:
+    """What was typed first is a run if there is such, otherwise an asset of the newest one."""
+    if run_id is None or asset is not None:
+        return run_id, asset
+    try:
+        return _run(reader, run_id).run_id, None
+    except NotFound as no_run:
+        try:
+            _ = _maker(reader, _run(reader, None), run_id)
+        except ServoError:
+            raise no_run from None
+        return None, run_id
+
+
+def _maker(reader: Reader, run: RunRow, asset: str | None) -> str | None:
+    """The asset in whose tasks it is made; of a run that goes on not all tasks may be known yet."""
+    if asset is None:
+        return None
+    try:
+        return reader.read(lambda snapshot: maker_in(snapshot, run.run_id, asset))
+    except NotFound:
+        if run.state in TERMINAL_RUN_STATES:
+            raise
+        return asset
 
 
 def _run(reader: Reader, run_id: str | None) -> RunRow:

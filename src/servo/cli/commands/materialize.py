@@ -9,14 +9,14 @@ import click
 from msgspec.structs import replace
 from rich.text import Text
 
-from servo.cli.code import as_dagster_option, code_or_selection
+from servo.cli.code import as_dagster_option, code_or_selection, tell_near_misses
 from servo.cli.completing import asset_keys, run_ids
 from servo.cli.hosts import Host, open_host, read_code
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, plural
 from servo.cli.partitions import NamedPartitions, named, partitions_of, with_partitions
 from servo.cli.run_display import Ended, summary, wait_for
-from servo.cli.run_rows import outputs_of, place_shown, run_and_tasks
+from servo.cli.run_rows import failed_checks, outputs_of, place_shown, run_and_tasks
 from servo.cli.workspace import Command, Where, at_a_workspace
 from servo.core.keys import AssetKey, TaskOperation
 from servo.core.plan import Plan
@@ -105,6 +105,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
         if its.executor_def is not None:
             found = replace(found, executor=its.executor_def)
     check_config(project, given)
+    tell_near_misses(project)
     asked = named(where, partitions, ranges)
     labels = {**asked.labels, **labels}
     chosen = _chosen(project, select) if chosen is None else chosen
@@ -181,7 +182,11 @@ def tell(ended: Ended, where: Where, *, json_: bool) -> int:
         return exit_code_of(ended)
     target = where.open()
     reader = Reader(target.store, target.paths)
-    summary(ended, reader.read(lambda snapshot: outputs_of(snapshot, ended.run.run_id)))
+    run_id = ended.run.run_id
+    made, failed = reader.read(
+        lambda snapshot: (outputs_of(snapshot, run_id), failed_checks(snapshot, run_id))
+    )
+    summary(ended, made, failed)
     return exit_code_of(ended)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from servo.cli.code import as_dagster_option, find_code
+from servo.cli.code import as_dagster_option, find_code, tell_near_misses
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, plural
 from servo.cli.tables import grid
@@ -57,6 +57,7 @@ def check(*, code: str | None, as_dagster: bool) -> None:
     name = find_code(code, folder)
     project = load_project(name, folder, as_dagster=as_dagster)
     check_resources(project)
+    tell_near_misses(project)
     console().print(f"{name}: {plural(len(project.specs), 'asset')}, nothing wrong")
 
 

@@ -1,17 +1,21 @@
 """`servo quarantine`: outputs that a blocking check held back."""
 
 import click
+from rich.text import Text
 
 from servo.cli.leaving import leave, tell_left
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, instant
+from servo.cli.run_rows import place_shown
 from servo.cli.tables import grid
 from servo.cli.workspace import Target, of_a_workspace
-from servo.core.events.assets import QuarantineDecided
+from servo.core.events.assets import QuarantineDecided, Severity
 from servo.core.events.tasks import Gate
-from servo.core.state.rows.assets import MaterializationRow
+from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.errors import NotFound
 from servo.projection.reader import Reader
+
+_HOLDING = (Severity.ERROR, Severity.CRITICAL)
 
 
 @click.group("quarantine")
@@ -28,9 +32,13 @@ def list_(*, target: Target, json_: bool) -> None:
     if json_:
         emit_json(rows)
         return
-    table = grid("output", "asset", "run", "made", whole=4)
+    why = _why(target) if rows else {}
+    table = grid("output", "asset", "run", "made", "because of", whole=4)
     for row in rows:
-        table.add_row(row.materialization_id, row.asset_key, row.run_id, instant(row.created_at))
+        place = place_shown(row.asset_key, row.partition_key)
+        because = "; ".join(why.get(row.materialization_id, ()))
+        made = instant(row.created_at)
+        table.add_row(row.materialization_id, place, row.run_id, made, Text(because))
     console().print(table if rows else "nothing is held back")
 
 
@@ -57,6 +65,16 @@ def _held(target: Target) -> list[MaterializationRow]:
     made = [row for row in rows if isinstance(row, MaterializationRow)]
     held = [r for r in made if r.gating_decision is Gate.QUARANTINED and r.decided_at is None]
     return sorted(held, key=lambda row: row.created_seq, reverse=True)
+
+
+def _why(target: Target) -> dict[str, list[str]]:
+    """What failed checks said of every output."""
+    told: dict[str, list[str]] = {}
+    for row in Reader(target.store, target.paths).snapshot().rows("check_results"):
+        if isinstance(row, CheckResultRow) and not row.passed and row.severity in _HOLDING:
+            said = f"{row.check_name}: {row.message}" if row.message else row.check_name
+            told.setdefault(row.materialization_id, []).append(said)
+    return told
 
 
 def _decide(target: Target, output: str, *, approved: bool, reason: str) -> None:

@@ -12,7 +12,8 @@ from servo.cli.commands.materialize import (
     with_workers,
 )
 from servo.cli.hosts import open_host, read_code
-from servo.cli.output import console, emit_json
+from servo.cli.leaving import count_left
+from servo.cli.output import console, emit_json, plural
 from servo.cli.workspace import Where, at_a_workspace
 
 
@@ -25,6 +26,7 @@ from servo.cli.workspace import Where, at_a_workspace
 def resume(*, code: str | None, where: Where, workers: int, as_dagster: bool, json_: bool) -> int:
     """Finish the runs and the backfills that were begun and have not ended."""
     found, _ = read_code(code, as_dagster=as_dagster)
+    left = count_left(where)
     with open_host(found, where, workers, backfills=True) as host:
         worst = finish_backfills(host, json_=json_)
         ended = finish_begun(host, json_=json_)
@@ -32,5 +34,6 @@ def resume(*, code: str | None, where: Where, workers: int, as_dagster: bool, js
         emit_json([{"run": one.run, "tasks": one.tasks} for one in ended])
         return max([worst or 0, *(exit_code_of(one) for one in ended)])
     if not ended and worst is None:
-        console().print("nothing to resume: every run has ended")
+        also = f"; {plural(left, 'request')} carried out that had been left" if left else ""
+        console().print(f"nothing to resume: every run has ended{also}")
     return max([worst or 0, *(tell(one, where, json_=False) for one in ended)])

@@ -10,16 +10,20 @@ from servo.cli.completing import run_ids
 from servo.cli.leaving import leave, tell_left
 from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, instant
-from servo.cli.run_rows import find_run, newest_runs, run_and_tasks
+from servo.cli.run_display import show_checks
+from servo.cli.run_rows import failed_checks, find_run, newest_runs, run_and_tasks, task_shown
 from servo.cli.tables import grid
 from servo.cli.workspace import Target, of_a_workspace
 from servo.core.events.runs import RunCancelRequested
-from servo.core.state.rows.execution import RunRow
+from servo.core.explain.failures import failure_of
+from servo.core.state.rows.assets import CheckResultRow
+from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
 from servo.errors import Conflict
 from servo.projection.lookup import Lookup, Page
-from servo.projection.reader import Reader
+from servo.projection.reader import Reader, Snapshot
 
+_UNWELL = (TaskState.FAILED, TaskState.RETRY_WAIT)
 COLOURS = {
     "SUCCEEDED": "green",
     "FAILED": "red",
@@ -61,7 +65,7 @@ def list_(*, target: Target, page: Page, json_: bool) -> None:
 def show(*, target: Target, run_id: str, json_: bool) -> None:
     """Show one run and its tasks. The beginning of RUN_ID is enough."""
     reader = Reader(target.store, target.paths)
-    row, tasks = reader.read(lambda snapshot: run_and_tasks(snapshot, run_id))
+    (row, tasks), failed = reader.read(lambda snapshot: _with_checks(snapshot, run_id))
     if json_:
         emit_json({"run": row, "tasks": tasks})
         return
@@ -70,13 +74,21 @@ def show(*, target: Target, run_id: str, json_: bool) -> None:
     table = grid("task", "state", "attempts", "reason", "error", whole=2)
     for task in tasks:
         table.add_row(
-            task.task_key,
+            task_shown(task.task_key),
             coloured(task.state),
             str(task.attempt),
             task.reason.value,
-            task.error_message,
+            failure_of(task) if task.state in _UNWELL else task.error_message,
         )
     out.print(table)
+    show_checks(failed)
+
+
+def _with_checks(
+    snapshot: Snapshot, run_id: str
+) -> tuple[tuple[RunRow, list[TaskRow]], list[CheckResultRow]]:
+    found = run_and_tasks(snapshot, run_id)
+    return found, failed_checks(snapshot, found[0].run_id)
 
 
 @run.command("cancel", short_help="Stop a run.")

@@ -1,0 +1,21 @@
+"""What went wrong with a task, also where its code had no chance to say it."""
+
+from servo.core.state.rows.execution import TaskRow
+from servo.core.state.states import TransitionReason
+
+_SEEN = {
+    TransitionReason.TIMED_OUT: "it ran longer than it may",
+    TransitionReason.HEARTBEAT_TIMEOUT: "its worker was heard of no more",
+    TransitionReason.DISPATCH_ACK_TIMEOUT: "no worker took it",
+    TransitionReason.INTERRUPTED: "it was interrupted",
+}
+
+
+def failure_of(task: TaskRow) -> str:
+    """What the attempt that failed said, or what was seen of it; empty if neither is known."""
+    if task.error_message:
+        return task.error_message
+    seen = _SEEN.get(task.reason, task.error_code)
+    if task.reason is TransitionReason.TIMED_OUT and task.execution_timeout_ms:
+        return f"{seen}: its timeout is {task.execution_timeout_ms / 1000:g} s"
+    return seen
