@@ -22,7 +22,7 @@ def test_whatever_happens_backfills_end_and_count_what_there_is(seed: int) -> No
 def test_the_worlds_see_every_way_in_which_a_backfill_ends() -> None:
     ends: set[BackfillState] = set()
     repeated = False
-    for seed in range(12):
+    for seed in range(13):
         simulation = Simulation(seed, world_of_backfills(seed))
         _ = simulation.run()
         rows = simulation.oracle.live.state.backfills.rows.values()

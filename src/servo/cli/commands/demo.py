@@ -206,7 +206,7 @@ class _Play:
     def _tell_output(self, running: Process, name: str) -> None:
         code, lines = running.output()
         for line in lines:
-            self._out.print(Text(f"   {line}"), soft_wrap=True)
+            self._say(line)
         if code:
             raise Unavailable(f"`servo {name}` ended with {code}", remedy="see what it said above")
 
