@@ -1,4 +1,6 @@
 """What is of another kind than it should be: refused where it is written, with what to write."""
+# What is wrong is meant here.
+# pyright: reportArgumentType=false
 
 import math
 from collections.abc import Callable, Mapping
@@ -86,69 +88,69 @@ WRONG: Mapping[str, tuple[Callable[[], Any], str]] = {
     "their resources": (several(specs=SPECS, resource_defs=3), f"resource_defs is 3; {A_DICT}"),
     "their checks": (several(specs=SPECS, check_specs=3), f"check_specs is 3; {A_LIST}"),
     # of keys and checks
-    "key": (lambda: AssetKey(3), r'made of 3; use texts: AssetKey\("orders"\)'),  # pyright: ignore[reportArgumentType]
-    "no key": (lambda: AssetKey(None), "an asset key is made of None"),  # pyright: ignore[reportArgumentType]
-    "part": (lambda: AssetKey(["a", 3]), "an asset key is made of 3"),  # pyright: ignore[reportArgumentType]
-    "check": (lambda: AssetCheckSpec(3, asset="a"), "the name of a check is 3; use a text"),  # pyright: ignore[reportArgumentType]
-    "check ins": (lambda: asset_check(asset="a", additional_ins=3)(plain), f"ins is 3; {A_DICT}"),  # pyright: ignore[reportArgumentType]
+    "key": (lambda: AssetKey(3), r'made of 3; use texts: AssetKey\("orders"\)'),
+    "no key": (lambda: AssetKey(None), "an asset key is made of None"),
+    "part": (lambda: AssetKey(["a", 3]), "an asset key is made of 3"),
+    "check": (lambda: AssetCheckSpec(3, asset="a"), "the name of a check is 3; use a text"),
+    "check ins": (lambda: asset_check(asset="a", additional_ins=3)(plain), f"ins is 3; {A_DICT}"),
     "check keys": (
         lambda: asset_check(asset="a", required_resource_keys="db")(plain),
         r"required_resource_keys is one text; write \['db'\]",
     ),
     # of projects and runs
-    "assets": (lambda: Definitions(3), f"the list of assets is 3; {A_LIST}"),  # pyright: ignore[reportArgumentType]
-    "resources here": (lambda: Definitions(resources=3), f"resources is 3; {A_DICT}"),  # pyright: ignore[reportArgumentType]
-    "jobs": (lambda: Definitions(jobs=3), f"Definitions: jobs is 3; {A_LIST}"),  # pyright: ignore[reportArgumentType]
-    "checks": (lambda: Definitions(asset_checks=3), f"Definitions: checks is 3; {A_LIST}"),  # pyright: ignore[reportArgumentType]
-    "schedules": (lambda: Definitions(schedules=3), f"schedules is 3; {A_LIST}"),  # pyright: ignore[reportArgumentType]
-    "sensors": (lambda: Definitions(sensors=3), f"Definitions: sensors is 3; {A_LIST}"),  # pyright: ignore[reportArgumentType]
+    "assets": (lambda: Definitions(3), f"the list of assets is 3; {A_LIST}"),
+    "resources here": (lambda: Definitions(resources=3), f"resources is 3; {A_DICT}"),
+    "jobs": (lambda: Definitions(jobs=3), f"Definitions: jobs is 3; {A_LIST}"),
+    "checks": (lambda: Definitions(asset_checks=3), f"Definitions: checks is 3; {A_LIST}"),
+    "schedules": (lambda: Definitions(schedules=3), f"schedules is 3; {A_LIST}"),
+    "sensors": (lambda: Definitions(sensors=3), f"Definitions: sensors is 3; {A_LIST}"),
     "loggers": (lambda: Definitions(loggers=3), f"Definitions: loggers is 3; {A_DICT}"),
-    "what to make": (lambda: materialize(3), f"the list of assets is 3; {A_LIST}"),  # pyright: ignore[reportArgumentType]
-    "one of it": (lambda: materialize([3]), "3 is no asset; decorate a function with @asset"),  # pyright: ignore[reportArgumentType]
-    "in memory": (lambda: materialize_to_memory(3), f"the list of assets is 3; {A_LIST}"),  # pyright: ignore[reportArgumentType]
-    "its resources": (lambda: materialize([orders], resources=3), f"resources is 3; {A_DICT}"),  # pyright: ignore[reportArgumentType]
+    "what to make": (lambda: materialize(3), f"the list of assets is 3; {A_LIST}"),
+    "one of it": (lambda: materialize([3]), "3 is no asset; decorate a function with @asset"),
+    "in memory": (lambda: materialize_to_memory(3), f"the list of assets is 3; {A_LIST}"),
+    "its resources": (lambda: materialize([orders], resources=3), f"resources is 3; {A_DICT}"),
     "resources in memory": (
-        lambda: materialize_to_memory([orders], resources=3),  # pyright: ignore[reportArgumentType]
+        lambda: materialize_to_memory([orders], resources=3),
         f"resources is 3; {A_DICT}",
     ),
-    "its tags": (lambda: materialize([orders], tags=3), f"tags is 3; {A_DICT}"),  # pyright: ignore[reportArgumentType]
-    "ops": (lambda: RunConfig(ops=3), f"a run config: ops is 3; {A_DICT}"),  # pyright: ignore[reportArgumentType]
-    "their config": (lambda: RunConfig(resources=3), f"resources is 3; {A_DICT}"),  # pyright: ignore[reportArgumentType]
-    "logging": (lambda: RunConfig(loggers=3), f"loggers is 3; {A_DICT}"),  # pyright: ignore[reportArgumentType]
-    "execution": (lambda: RunConfig(execution=3), f"execution is 3; {A_DICT}"),  # pyright: ignore[reportArgumentType]
-    "job": (lambda: define_asset_job(3), "the name of a job is 3; use a text"),  # pyright: ignore[reportArgumentType]
-    "job tags": (lambda: define_asset_job("j", tags=3), f"job j: tags is 3; {A_DICT}"),  # pyright: ignore[reportArgumentType]
-    "job run tags": (lambda: define_asset_job("j", run_tags=3), f"run_tags is 3; {A_DICT}"),  # pyright: ignore[reportArgumentType]
-    "job metadata": (lambda: define_asset_job("j", metadata=3), f"metadata is 3; {A_DICT}"),  # pyright: ignore[reportArgumentType]
+    "its tags": (lambda: materialize([orders], tags=3), f"tags is 3; {A_DICT}"),
+    "ops": (lambda: RunConfig(ops=3), f"a run config: ops is 3; {A_DICT}"),
+    "their config": (lambda: RunConfig(resources=3), f"resources is 3; {A_DICT}"),
+    "logging": (lambda: RunConfig(loggers=3), f"loggers is 3; {A_DICT}"),
+    "execution": (lambda: RunConfig(execution=3), f"execution is 3; {A_DICT}"),
+    "job": (lambda: define_asset_job(3), "the name of a job is 3; use a text"),
+    "job tags": (lambda: define_asset_job("j", tags=3), f"job j: tags is 3; {A_DICT}"),
+    "job run tags": (lambda: define_asset_job("j", run_tags=3), f"run_tags is 3; {A_DICT}"),
+    "job metadata": (lambda: define_asset_job("j", metadata=3), f"metadata is 3; {A_DICT}"),
     "job config": (lambda: define_asset_job("j", config=3), r"a run config is 3; use RunConfig"),
     "cron": (
-        lambda: ScheduleDefinition(name="s", target="*", cron_schedule=3),  # pyright: ignore[reportArgumentType]
+        lambda: ScheduleDefinition(name="s", target="*", cron_schedule=3),
         'cron_schedule is 3; use a text like "0 2',
     ),
     # of retries
-    "retries": (lambda: RetryPolicy(max_retries="3"), "max_retries is '3'; use a whole number"),  # pyright: ignore[reportArgumentType]
-    "delay": (lambda: RetryPolicy(delay="3"), "delay is '3'; use seconds"),  # pyright: ignore[reportArgumentType]
-    "max delay": (lambda: RetryPolicy(max_delay="3"), "max_delay is '3'; use seconds"),  # pyright: ignore[reportArgumentType]
+    "retries": (lambda: RetryPolicy(max_retries="3"), "max_retries is '3'; use a whole number"),
+    "delay": (lambda: RetryPolicy(delay="3"), "delay is '3'; use seconds"),
+    "max delay": (lambda: RetryPolicy(max_delay="3"), "max_delay is '3'; use seconds"),
     # of what is said
-    "instant": (lambda: MetadataValue.timestamp("x"), "timestamp was given a str; give it a num"),  # pyright: ignore[reportArgumentType]
-    "module": (lambda: MetadataValue.python_artifact(math), "given a module; give it a class or"),  # pyright: ignore[reportArgumentType]
+    "instant": (lambda: MetadataValue.timestamp("x"), "timestamp was given a str; give it a num"),
+    "module": (lambda: MetadataValue.python_artifact(math), "given a module; give it a class or"),
     "path": (lambda: MetadataValue.path(3), "the path 3 is no text; give a text or a Path"),
-    "records": (lambda: MetadataValue.table(3), f"MetadataValue.table: records is 3; {A_LIST}"),  # pyright: ignore[reportArgumentType]
-    "record": (lambda: MetadataValue.table([{"a": 1}]), "a record is .*; use TableRecord"),  # pyright: ignore[reportArgumentType]
-    "columns": (lambda: TableSchema(3), f"TableSchema: columns is 3; {A_LIST}"),  # pyright: ignore[reportArgumentType]
-    "column": (lambda: TableSchema(["a"]), "a column is 'a'; use TableColumn"),  # pyright: ignore[reportArgumentType]
-    "passed": (lambda: AssetCheckResult(passed="x"), "passed is 'x'; use True or False"),  # pyright: ignore[reportArgumentType]
-    "found": (lambda: AssetCheckResult(passed=True, metadata=3), "metadata is 3; use"),  # pyright: ignore[reportArgumentType]
-    "severity": (lambda: AssetCheckResult(passed=True, severity="x"), "no severity 'x'; use one"),  # pyright: ignore[reportArgumentType]
-    "said": (lambda: MaterializeResult(metadata=3), "MaterializeResult: metadata is 3; use"),  # pyright: ignore[reportArgumentType]
-    "said checks": (lambda: MaterializeResult(check_results=3), f"check_results is 3; {A_LIST}"),  # pyright: ignore[reportArgumentType]
-    "version": (lambda: MaterializeResult(data_version="1"), "data_version is '1'; use DataVers"),  # pyright: ignore[reportArgumentType]
-    "said tags": (lambda: MaterializeResult(tags=3), "MaterializeResult: tags is 3; use"),  # pyright: ignore[reportArgumentType]
-    "seen": (lambda: ObserveResult(metadata=3), "ObserveResult: metadata is 3; use"),  # pyright: ignore[reportArgumentType]
-    "seen checks": (lambda: ObserveResult(check_results=3), f"check_results is 3; {A_LIST}"),  # pyright: ignore[reportArgumentType]
-    "output": (lambda: Output(1, metadata=3), "Output: metadata is 3; use"),  # pyright: ignore[reportArgumentType]
-    "made": (lambda: AssetMaterialization("a", metadata=3), "AssetMaterialization: metadata is 3"),  # pyright: ignore[reportArgumentType]
-    "failure": (lambda: Failure("no", metadata=3), f"Failure: metadata is 3; {A_DICT}"),  # pyright: ignore[reportArgumentType]
+    "records": (lambda: MetadataValue.table(3), f"MetadataValue.table: records is 3; {A_LIST}"),
+    "record": (lambda: MetadataValue.table([{"a": 1}]), "a record is .*; use TableRecord"),
+    "columns": (lambda: TableSchema(3), f"TableSchema: columns is 3; {A_LIST}"),
+    "column": (lambda: TableSchema(["a"]), "a column is 'a'; use TableColumn"),
+    "passed": (lambda: AssetCheckResult(passed="x"), "passed is 'x'; use True or False"),
+    "found": (lambda: AssetCheckResult(passed=True, metadata=3), "metadata is 3; use"),
+    "severity": (lambda: AssetCheckResult(passed=True, severity="x"), "no severity 'x'; use one"),
+    "said": (lambda: MaterializeResult(metadata=3), "MaterializeResult: metadata is 3; use"),
+    "said checks": (lambda: MaterializeResult(check_results=3), f"check_results is 3; {A_LIST}"),
+    "version": (lambda: MaterializeResult(data_version="1"), "data_version is '1'; use DataVers"),
+    "said tags": (lambda: MaterializeResult(tags=3), "MaterializeResult: tags is 3; use"),
+    "seen": (lambda: ObserveResult(metadata=3), "ObserveResult: metadata is 3; use"),
+    "seen checks": (lambda: ObserveResult(check_results=3), f"check_results is 3; {A_LIST}"),
+    "output": (lambda: Output(1, metadata=3), "Output: metadata is 3; use"),
+    "made": (lambda: AssetMaterialization("a", metadata=3), "AssetMaterialization: metadata is 3"),
+    "failure": (lambda: Failure("no", metadata=3), f"Failure: metadata is 3; {A_DICT}"),
     # of executors
     "executor": (
         lambda: multiprocess_executor.configured({"max_concurent": 3}),
@@ -186,7 +188,7 @@ def test_owners_are_people_and_teams() -> None:
 
 
 def test_a_check_may_tell_what_numpy_found() -> None:
-    found = AssetCheckResult(passed=np.bool_(False), severity="WARN")  # pyright: ignore[reportArgumentType]
+    found = AssetCheckResult(passed=np.bool_(False), severity="WARN")
     assert (found.passed, found.severity) == (False, AssetCheckSeverity.WARN)
     assert type(found.passed) is bool
 

@@ -34,18 +34,18 @@ from servo.cli.hosts import Code, open_host, read_code, who_works_in
 from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, plural
 from servo.cli.partitions import Dynamic
+from servo.cli.selecting import selected
 from servo.cli.telling import deploy_now
 from servo.cli.workspace import Command, Target, Where, at_a_workspace, of_a_workspace
 from servo.core.events.backfills import BackfillState
 from servo.core.keys import AssetKey
-from servo.errors import Conflict, NotFound
+from servo.errors import Conflict
 from servo.projection.lookup import Page
 from servo.projection.reader import Reader, Snapshot
 from servo.runtime.system import SystemClock, SystemEntropy
 from servo.sdk.backfills import Backfilled
 from servo.sdk.mapping_resolution import Moment
 from servo.sdk.project import Project
-from servo.sdk.selection import AssetSelection
 from servo.worker.backfill_view import Backfill, partition_states
 from servo.worker.backfilling import (
     DEFAULT_CONCURRENCY,
@@ -326,13 +326,7 @@ def _chosen(project: Project, select: Sequence[str]) -> list[AssetKey]:
     if not select:
         divided = [key for key in project.order if project.specs[key].partitions_def is not None]
         return divided or project.order
-    found = AssetSelection.from_coercible(list(select)).resolve(project)
-    if not found:
-        raise NotFound(
-            f"no asset is selected by {' '.join(select)}",
-            remedy="see `servo list` for what there is",
-        )
-    return found
+    return selected(project, select)
 
 
 def _outline(project: Project, keys: list[AssetKey], asked: Asked, where: Where) -> Outline:

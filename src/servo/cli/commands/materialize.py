@@ -17,6 +17,7 @@ from servo.cli.output import console, emit_json, plural
 from servo.cli.partitions import NamedPartitions, named, partitions_of, with_partitions
 from servo.cli.run_display import Ended, summary, wait_for
 from servo.cli.run_rows import failed_checks, outputs_of, place_shown, run_and_tasks
+from servo.cli.selecting import selected
 from servo.cli.workspace import Command, Where, at_a_workspace
 from servo.core.keys import AssetKey, TaskOperation
 from servo.core.plan import Plan
@@ -108,7 +109,8 @@ def materialize(  # noqa: PLR0913 - the options of the command
     tell_near_misses(project)
     asked = named(where, partitions, ranges)
     labels = {**asked.labels, **labels}
-    chosen = _chosen(project, select) if chosen is None else chosen
+    if chosen is None:
+        chosen = selected(project, select) if select else project.order
     if checks_only:
         chosen, checks = [], checks or checks_of_assets(project, chosen)
     plan = _plan(project, chosen, asked, checks)
@@ -218,18 +220,6 @@ def read_tags(given: Sequence[str]) -> dict[str, str]:
     if wrong := [key for key, found, _ in pairs if not found or not key]:
         raise Invalid(f"the tag {wrong[0]!r} has no value", remedy="write --tag key=value")
     return {key: value for key, _, value in pairs}
-
-
-def _chosen(project: Project, select: Sequence[str]) -> list[AssetKey]:
-    if not select:
-        return project.order
-    found = AssetSelection.from_coercible(list(select)).resolve(project)
-    if not found:
-        raise NotFound(
-            f"no asset is selected by {' '.join(select)}",
-            remedy="see `servo list` for what there is",
-        )
-    return found
 
 
 def _job(project: Project, name: str, select: Sequence[str]) -> AssetJob:
