@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from servo.errors import Invalid
+from servo.sdk.annotations import name_of
 from servo.sdk.references import env_vars_in, is_model, short
 
 M = TypeVar("M", bound=BaseModel)
@@ -53,7 +54,7 @@ def _place(model_type: type[BaseModel], path: str) -> str:
     if not path:
         return f"a check of {model_type.__name__}"
     field = model_type.model_fields.get(path)
-    return f"the field {path}" + (f" ({_type_name(field.annotation)})" if field else "")
+    return f"the field {path}" + (f" ({name_of(field.annotation)})" if field else "")
 
 
 def _secret(loc: tuple[Any, ...], named: Mapping[str, Any]) -> str | None:
@@ -86,13 +87,8 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
 
 def _fields_there_are(model_type: type[BaseModel]) -> str:
     fields = [
-        f"{name}: {_type_name(field.annotation)}"
+        f"{name}: {name_of(field.annotation)}"
         + ("" if field.is_required() else f" = {short(field.get_default())}")
         for name, field in model_type.model_fields.items()
     ]
     return f"the fields are {', '.join(fields)}" if fields else "there are no fields to give"
-
-
-def _type_name(annotation: Any) -> str:
-    plain = isinstance(annotation, type) and not hasattr(annotation, "__origin__")
-    return annotation.__name__ if plain else str(annotation).replace("typing.", "")

@@ -13,8 +13,6 @@ from servo.errors import Invalid
 from servo.sdk.project import Project
 from servo.sdk.resources import unknown_resource
 
-DEFAULT_IO_MANAGER = "io_manager"
-
 _COMPARED = 20
 _NEAR = 0.8
 
@@ -31,9 +29,7 @@ def _asked_for(project: Project) -> Iterator[tuple[str, str]]:
     for key, maker in project.makers.items():
         who = f"asset {key} ({maker.where})"
         named = {*maker.signature.resources, *maker.behaviour.required_resource_keys}
-        manager = maker.io_manager_key(key)
-        if manager != DEFAULT_IO_MANAGER:
-            named |= {manager} - {""}
+        named |= {project.io_manager_of(key)} - {""}
         yield from ((name, who) for name in sorted(named))
         for hook in maker.behaviour.hooks:
             whose = f"the hook {hook.name} of {who}"

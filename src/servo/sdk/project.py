@@ -17,11 +17,14 @@ from servo.sdk.mapping_text import mapping_text
 from servo.sdk.partition_mapping import PartitionMapping
 from servo.sdk.partitions_text import partitions_text
 from servo.sdk.secrets import SecretProvider, checked_providers
-from servo.sdk.specs import AssetDep, AssetSpec
+from servo.sdk.specs import IO_MANAGER_KEY, AssetDep, AssetSpec
 
 if TYPE_CHECKING:
     from servo.sdk.jobs import AssetJob
     from servo.sdk.schedules import ScheduleDefinition
+
+DEFAULT_IO_MANAGER = "io_manager"
+"""The IO manager of every asset that names no other, if it is defined."""
 
 RENAME = "define it, rename the parameter, or annotate it with the class of a resource"
 
@@ -110,7 +113,7 @@ class Project:
                 )
 
     def _check_retention(self, key: AssetKey, maker: AssetsDefinition) -> None:
-        manager = maker.io_manager_key(key) or ("io_manager" if self._stores_all else "")
+        manager = self.io_manager_of(key)
         if self.specs[key].retention is not None and manager:
             raise Invalid(
                 f"asset {key} ({maker.where}) has a retention, and the IO manager {manager!r} "
@@ -118,10 +121,17 @@ class Project:
                 remedy="remove the retention: what an IO manager stores only it can delete",
             )
 
-    @property
-    def _stores_all(self) -> bool:
-        """Whether an IO manager stores every asset that names no other."""
-        return "io_manager" in self.resources
+    def io_manager_of(self, key: AssetKey) -> str:
+        """The IO manager that stores an asset; empty if none does."""
+        maker = self.makers.get(key)
+        if maker is not None:
+            named = maker.io_manager_key(key)
+        else:
+            named = str(self.specs[key].metadata.get(IO_MANAGER_KEY, ""))
+        if named not in ("", DEFAULT_IO_MANAGER):
+            return named
+        # The usual name means what is usual, also where somebody writes it down.
+        return DEFAULT_IO_MANAGER if DEFAULT_IO_MANAGER in self.resources else ""
 
     def _places(self, key: AssetKey, item: AssetsDefinition | AssetSpec) -> str:
         both = (self.makers.get(key), item)

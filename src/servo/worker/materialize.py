@@ -31,7 +31,7 @@ from servo.sdk.option_kinds import by_name, several
 from servo.sdk.partition_choice import Named
 from servo.sdk.partitions_definition import PartitionsDefinition
 from servo.sdk.planning import plan_assets
-from servo.sdk.project import Project
+from servo.sdk.project import DEFAULT_IO_MANAGER, Project
 from servo.sdk.results import AssetMaterialization
 from servo.sdk.run_config import RunConfig
 from servo.sdk.secrets import SecretProvider, providing
@@ -45,7 +45,6 @@ from servo.worker.instance import ServoInstance
 from servo.worker.outputs import OutputStore
 from servo.worker.requesting import PARTITION_LABEL, Requests, with_config
 from servo.worker.run_task import Runner
-from servo.worker.storing import DEFAULT_IO
 from servo.worker.waiting import Waiting
 
 
@@ -263,7 +262,7 @@ def _in_memory(
     makers = [item for item in assets if isinstance(item, AssetsDefinition)]
     named = {maker.io_manager_key(key) for maker in makers for key in maker.keys}
     given = {name for name, value in resources.items() if stores_values(value)}
-    return dict.fromkeys({DEFAULT_IO, *named, *given} - {""}, memory)
+    return dict.fromkeys({DEFAULT_IO_MANAGER, *named, *given} - {""}, memory)
 
 
 def _materialize(  # noqa: PLR0913 - the options people know

@@ -15,14 +15,12 @@ from servo.sdk.partition_context import Partitions
 from servo.sdk.project import Project
 from servo.sdk.resources import Resources
 from servo.sdk.results import Failure
-from servo.sdk.specs import IO_MANAGER_KEY
 from servo.worker.messages import Input, Work
 from servo.worker.outputs import OutputStore
 from servo.worker.partition_inputs import PartitionInputs
 from servo.worker.returned import Made
 from servo.worker.tables import as_asked
 
-DEFAULT_IO = "io_manager"
 ALLOW_MISSING = "allow_missing_partitions"
 """The metadata of an asset of which what was never made is left out when it is loaded."""
 
@@ -37,18 +35,7 @@ class Storing:
         self._partitions = partitions
         self._outputs = outputs
         self._log = log
-
-    def io_key(self, key: AssetKey) -> str:
-        """The IO manager of an asset; empty if it has none."""
-        maker = self._project.makers.get(key)
-        if maker is not None:
-            named = maker.io_manager_key(key)
-        else:
-            named = str(self._project.specs[key].metadata.get(IO_MANAGER_KEY, ""))
-        if named not in ("", DEFAULT_IO):
-            return named
-        # The usual name means what is usual, also where somebody writes it down.
-        return DEFAULT_IO if DEFAULT_IO in self._project.resources else ""
+        self.io_key = project.io_manager_of
 
     # --- loading ------------------------------------------------------------------------------
 

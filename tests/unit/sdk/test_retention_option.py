@@ -92,3 +92,11 @@ def test_a_retention_of_what_an_io_manager_stores_is_refused() -> None:
         Project([a])
     with pytest.raises(Invalid, match=r"asset b .* the IO manager 'io_manager' stores it"):
         Project([b], resources={"io_manager": object()})
+
+
+def test_the_usual_io_manager_named_where_there_is_none_stores_nothing() -> None:
+    @asset(retention=Retention(versions=1), io_manager_key="io_manager")
+    def a() -> int:
+        return 1
+
+    assert kept(a) == {"a": (1, None)}

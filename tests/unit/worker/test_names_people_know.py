@@ -150,7 +150,7 @@ def test_a_version_of_the_data_can_be_told_to_the_context() -> None:
         with pytest.raises(Invalid, match="orders is not made here"):
             context.set_data_version("orders", DataVersion("7"))
         with pytest.raises(Invalid, match="a data version is '7'; use DataVersion"):
-            context.set_data_version("made", "7")  # pyright: ignore[reportArgumentType]
+            context.set_data_version("made", "7")  # pyright: ignore[reportArgumentType] - the mistake
         return 1
 
     @observable_source_asset
@@ -200,10 +200,10 @@ def test_a_policy_tells_how_long_it_waits() -> None:
 
 def test_a_time_without_a_zone_is_by_the_clocks_of_the_definition() -> None:
     days = DailyPartitionsDefinition("2024-01-01", timezone="Asia/Tokyo")
-    assert days.get_partition_keys(datetime(2024, 1, 3)) == ["2024-01-01", "2024-01-02"]  # noqa: DTZ001
+    assert days.get_partition_keys(datetime(2024, 1, 3)) == ["2024-01-01", "2024-01-02"]  # noqa: DTZ001 - what is tested
     two = datetime(2024, 1, 2, 15, tzinfo=UTC)
     assert days.get_partition_keys(two) == ["2024-01-01", "2024-01-02"]
-    window = TimeWindow(datetime(2024, 1, 2), datetime(2024, 1, 3))  # noqa: DTZ001
+    window = TimeWindow(datetime(2024, 1, 2), datetime(2024, 1, 3))  # noqa: DTZ001 - what is tested
     assert days.get_partition_keys_in_time_window(window) == ["2024-01-02"]
 
 
@@ -255,7 +255,7 @@ def test_definitions_describe_their_assets_anew() -> None:
     assert some.get_schedule_def("nightly").name == "nightly"
     assert groups(DEFS)["parts"] is None
     with pytest.raises(Invalid, match="func made None of orders; return an AssetSpec"):
-        _ = DEFS.map_asset_specs(func=lambda _: None)  # pyright: ignore[reportArgumentType]
+        _ = DEFS.map_asset_specs(func=lambda _: None)  # pyright: ignore[reportArgumentType] - the mistake
 
 
 @pytest.mark.parametrize("word", ["owner", "group", "kind", "tag"])
