@@ -14,15 +14,15 @@ from pathlib import Path
 from benchmarks.floors import BareDisk
 from benchmarks.measure import Result, in_turn
 from benchmarks.scratch import Scratch
-from servo.runtime.system import SystemClock
-from servo.sdk.backfills import Backfilled
-from servo.sdk.mapping_resolution import Moment
-from servo.sdk.project import Project
-from servo.sdk.triggers import declared
+from servo.code.backfills.requests import Asked, Choice, Standing, created, outline
+from servo.code.loader import load_project
+from servo.host.session import Session, setting_for
+from servo.planning.backfills import Backfilled
+from servo.sdk.definitions.project import Project
+from servo.sdk.partitions.mapping_resolution import Moment
+from servo.sdk.triggers.resolution import declared
 from servo.storage.local import LocalStore
-from servo.worker.backfilling import Asked, Choice, Standing, created, outline
-from servo.worker.loader import load_project
-from servo.worker.session import Session, setting_for
+from servo.workspace.system import SystemClock
 
 WORKERS = 2
 CONCURRENCY = 10

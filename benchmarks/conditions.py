@@ -16,6 +16,8 @@ from benchmarks.history import ROWS_PER_FILE, write_tables
 from benchmarks.leader import PATHS
 from benchmarks.measure import Result, Samples, in_turn
 from benchmarks.scratch import Scratch
+from servo.code.evaluator.conditions import Room
+from servo.code.evaluator.context import Desk, Records, Surroundings
 from servo.core import bitmaps
 from servo.core.automation.assets import Asset, Dependency, Graph
 from servo.core.automation.condition import AutomationCondition
@@ -25,15 +27,13 @@ from servo.core.automation.spaces import Listed
 from servo.core.events.tasks import TaskOutcome
 from servo.core.state.rows.assets import AssetRow, PartitionStatusRow
 from servo.core.state.rows.row import Row
-from servo.runtime.system import SystemClock
-from servo.sdk.asset import asset
-from servo.sdk.condition_graph import DEFAULT_SENSOR
-from servo.sdk.project import Project
-from servo.sdk.time_partitions import HOUR, TimeWindowPartitionsDefinition
+from servo.sdk.assets.asset import asset
+from servo.sdk.automation.graph import DEFAULT_SENSOR
+from servo.sdk.definitions.project import Project
+from servo.sdk.partitions.time_partitions import HOUR, TimeWindowPartitionsDefinition
 from servo.storage.local import LocalStore
 from servo.testing.builders import START
-from servo.worker.evaluating.conditions import Room
-from servo.worker.evaluating.desk import Desk, Records, Surroundings
+from servo.workspace.system import SystemClock
 
 TICK = timedelta(seconds=30)
 MINUTE = timedelta(minutes=1)

@@ -13,11 +13,11 @@ from pathlib import Path
 from benchmarks.floors import BareDisk
 from benchmarks.measure import Result, Samples, in_turn
 from benchmarks.scratch import Scratch
+from servo.code.loader import load_project
 from servo.core.plan import Plan
-from servo.sdk.planning import plan_assets
-from servo.sdk.triggers import declared
-from servo.worker.loader import load_project
-from servo.worker.session import Session, setting_for
+from servo.host.session import Session, setting_for
+from servo.planning.assets import plan_assets
+from servo.sdk.triggers.resolution import declared
 
 WORKERS = 2
 LIMIT = 120.0

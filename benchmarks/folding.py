@@ -18,8 +18,8 @@ from servo.core.fold.apply import apply_batch, open_entry
 from servo.core.plan import TaskSpec
 from servo.core.retry import RetryPolicy
 from servo.core.state.state import State
+from servo.leader.memory import look_for_cycles_less_often
 from servo.projection.closing import forget_history
-from servo.runtime.memory import look_for_cycles_less_often
 from servo.testing.builders import START
 
 CYCLE = 64

@@ -7,15 +7,15 @@ from collections import Counter
 from benchmarks.floors import BareDisk
 from benchmarks.measure import Result, Samples, timed
 from benchmarks.scratch import Scratch
+from servo.code.loader import load_project
 from servo.core.events.envelope import Batch
 from servo.core.events.sensors import SensorMessageReceived
 from servo.core.state.rows.automation import SensorEvalRow
+from servo.host.session import Session, setting_for
 from servo.projection.reader import Reader
-from servo.runtime.deployment import open_world
-from servo.sdk.triggers import declared
-from servo.worker.loader import load_project
-from servo.worker.pushing import as_json, in_batches
-from servo.worker.session import Session, setting_for
+from servo.sdk.triggers.resolution import declared
+from servo.workspace.composition import open_world
+from servo.workspace.push_messages import as_json, in_batches
 
 LIMIT = 300.0
 DUPLICATES = 0.3

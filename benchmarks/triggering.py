@@ -11,12 +11,12 @@ from benchmarks.floors import BareDisk
 from benchmarks.measure import Result, Sample, Samples, timed
 from benchmarks.processes import cpu_seconds
 from benchmarks.scratch import Scratch
-from servo.runtime.service import World
-from servo.runtime.system import SystemClock, SystemEntropy
-from servo.sdk.triggers import declared
+from servo.code.loader import load_project
+from servo.host.session import Session, setting_for
+from servo.leader.service import World
+from servo.sdk.triggers.resolution import declared
 from servo.storage.local import LocalStore
-from servo.worker.loader import load_project
-from servo.worker.session import Session, setting_for
+from servo.workspace.system import SystemClock, SystemEntropy
 
 LIMIT = 120.0
 _SCHEDULES = """

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ("src", "tests", "benchmarks")
+SOURCES = ("src", "tests", "benchmarks", "simulation")
 MOST_LINES = 800
 
 IMPURE = (
@@ -65,7 +65,9 @@ BANNED = {
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in ("src", "simulation"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
     return tmp_path
 
 
@@ -122,9 +124,17 @@ def test_the_sources_keep_every_import_contract() -> None:
         ("controllers", "queues"),
         ("controllers", "ports"),
         ("ledger", "projection"),
+        ("sdk", "planning"),
         ("projection", "storage"),
-        ("storage", "runtime"),
-        ("runtime", "cli"),
+        ("storage", "leader"),
+        ("leader", "workspace"),
+        ("code", "execution"),
+        ("execution", "code"),
+        ("execution", "workers"),
+        ("workers", "triggers"),
+        ("triggers", "workers"),
+        ("workers", "host"),
+        ("leader", "cli"),
         ("cli", "testing"),
         ("testing", "cli"),
     ],
@@ -175,7 +185,7 @@ def test_an_adapter_that_looks_at_the_engine_is_caught(
 def test_every_pure_package_that_exists_is_under_the_purity_contract() -> None:
     pure = {
         f"servo.{name}"
-        for name in ("core", "controllers", "sdk")
+        for name in ("core", "controllers", "sdk", "planning")
         if (ROOT / "src" / "servo" / name).is_dir()
     }
     (purity,) = (
@@ -210,17 +220,22 @@ def test_no_comment_in_the_sources_lifts_the_ban() -> None:
 
 def test_only_the_system_module_and_seeded_testing_are_exempt() -> None:
     ignores = settings("tool", "ruff", "lint", "per-file-ignores")
-    exempt = {path for path, rules in ignores.items() if "TID251" in rules and "src/" in path}
+    exempt = {
+        path
+        for path, rules in ignores.items()
+        if "TID251" in rules and ("src/" in path or path.startswith("simulation"))
+    }
     assert exempt == {
-        "src/servo/runtime/system.py",
-        "src/servo/testing/simulation/*.py",
+        "src/servo/workspace/system.py",
+        "simulation/*.py",
         "src/servo/testing/{arbitrary,clock}.py",
     }
 
 
 def calls_in_the_simulation(root: Path) -> list[str]:
     exempt_nothing = ("--ignore-noqa", "--config", "lint.per-file-ignores = {}")
-    found = clock_and_entropy_calls(root, "src/servo/testing", *exempt_nothing)
+    places = ("src/servo/testing", "simulation")
+    found = [m for at in places for m in clock_and_entropy_calls(root, at, *exempt_nothing)]
     return [message for message in found if not message.startswith("`random` ")]
 
 
@@ -230,8 +245,8 @@ def test_the_simulation_uses_its_exemption_for_seeded_randomness_only() -> None:
 
 def test_a_clock_in_the_simulation_is_caught_despite_its_exemption(copy: Path) -> None:
     text = "import random\nimport time\n\ntime.time()\n"
-    plant(copy, "testing/simulation/planted.py", text)
-    assert clock_and_entropy_calls(copy, "src/servo/testing/simulation") == []
+    (copy / "simulation" / "planted.py").write_text(text)
+    assert clock_and_entropy_calls(copy, "simulation") == []
     (message,) = calls_in_the_simulation(copy)
     assert "`time.time` is banned" in message
 

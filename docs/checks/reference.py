@@ -23,7 +23,7 @@ from servo.core.manifest import FileEntry, Manifest, ObjectRef, TableFiles, Tier
 from servo.core.state import states
 from servo.core.state.tables import TABLES
 from servo.ledger.segment import Header
-from servo.testing.simulation.bugs import BUGS
+from simulation.bugs import BUGS
 
 REPOSITORY = Path(__file__).parents[2]
 EVERYWHERE = ("tenant_id", "workspace_id", "row_version")

@@ -6,8 +6,8 @@ from servo.core.events.runs import PlanCreated, RunRequested
 from servo.core.events.tasks import Output, TaskFinished, TaskOutcome
 from servo.core.ids import RunKey, TaskKeyStr, TenantId, WorkspaceId, run_id
 from servo.core.plan import TaskSpec, fingerprint, normalize
-from servo.runtime.deployment import open_service
-from servo.runtime.service import Service
+from servo.leader.service import Service
+from servo.workspace.composition import open_service
 
 TENANT, WORKSPACE = TenantId("default"), WorkspaceId("default")
 RAW = TaskKeyStr("raw/orders:materialize")

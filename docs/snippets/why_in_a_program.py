@@ -6,8 +6,8 @@ from servo.core.explain.records import Records, Subject
 from servo.ledger.paths import Paths
 from servo.projection.lookup import Lookup
 from servo.projection.reader import Reader
-from servo.runtime.system import SystemClock
 from servo.storage.from_url import store_from_url
+from servo.workspace.system import SystemClock
 
 
 def told(finding: Finding, depth: int = 0) -> None:

@@ -23,9 +23,14 @@ import msgspec
 
 from servo.core.cron import Cron
 from servo.errors import Invalid
-from servo.runtime.system import SystemClock
-from servo.sdk.check_context import AssetCheckExecutionContext
-from servo.sdk.checks import (
+from servo.execution.checks import rules as check_rules
+from servo.execution.checks.rules import Subject
+from servo.execution.checks.schema import expected
+from servo.execution.checks.schema import schema as schema_rule
+from servo.sdk.assets.signature import Signature
+from servo.sdk.assets.specs import AssetSpec, to_key
+from servo.sdk.checks.context import AssetCheckExecutionContext
+from servo.sdk.checks.definition import (
     AssetCheckResult,
     AssetChecksDefinition,
     AssetCheckSeverity,
@@ -37,14 +42,9 @@ from servo.sdk.checks import (
     to_severity,
     to_timeout,
 )
-from servo.sdk.freshness_sensors import DEADLINES, MAX_AGE, TIMEZONE
-from servo.sdk.signature import Signature
-from servo.sdk.specs import AssetSpec, to_key
-from servo.sdk.time_partitions import TimeWindowPartitionsDefinition
-from servo.worker import check_rules
-from servo.worker.check_rules import Subject
-from servo.worker.check_schema import expected
-from servo.worker.check_schema import schema as schema_rule
+from servo.sdk.partitions.time_partitions import TimeWindowPartitionsDefinition
+from servo.sdk.triggers.freshness_sensors import DEADLINES, MAX_AGE, TIMEZONE
+from servo.workspace.system import SystemClock
 
 __all__ = [
     "build_last_update_freshness_checks",

@@ -316,7 +316,7 @@ from servo import AssetIn, PartitionMapping
 
 class Odd(PartitionMapping, frozen=True):
     def upstream_keys(self, key, upstream, downstream):
-        if key == "2024-01-04" and "servo.worker.evaluating.process" in sys.argv[0] + __name__:
+        if key == "2024-01-04" and "servo.code.evaluator.process" in sys.argv[0] + __name__:
             os._exit(3)
         return [key]
 
@@ -325,7 +325,7 @@ class Odd(PartitionMapping, frozen=True):
 
 import sys
 if "evaluating" in " ".join(sys.orig_argv):
-    Odd.upstream_keys.__globals__["__name__"] = "servo.worker.evaluating.process"
+    Odd.upstream_keys.__globals__["__name__"] = "servo.code.evaluator.process"
 
 @asset(partitions_def=days, ins={"events": AssetIn(partition_mapping=Odd())})
 def reports(events):

@@ -15,10 +15,10 @@ from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
 from servo.core.events.freshness import FreshnessChanged
 from servo.core.events.sensors import SensorUpserted
 from servo.core.freshness import FreshnessState, TimeWindow, policy_text
-from servo.runtime.system import SystemClock
 from servo.storage.from_url import store_from_url
 from servo.testing.command_line import Dev, asked, servo
 from servo.testing.workspaces import StoredStory
+from servo.workspace.system import SystemClock
 
 SENSOR = "default_automation_condition_sensor"
 CODE = """

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from servo.cli.main import run
+from servo.code.loader import load_project
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
 from servo.core.events.runs import PlanCreated, RunRequested, ScheduleSource
 from servo.core.events.schedules import (
@@ -27,16 +28,15 @@ from servo.core.explain.finding import What
 from servo.core.keys import AssetKey, TaskOperation, task_key_text
 from servo.core.partitions import PartitionKey
 from servo.core.plan import TaskSpec
-from servo.runtime.system import SystemClock
-from servo.sdk.planning import plan_assets
-from servo.sdk.triggers import declared
+from servo.host.session import Session, setting_for
+from servo.planning.assets import plan_assets
+from servo.sdk.triggers.resolution import declared
 from servo.storage.from_url import store_from_url
 from servo.testing.builders import task_key
 from servo.testing.command_line import servo
 from servo.testing.eventually import eventually
 from servo.testing.workspaces import StoredStory
-from servo.worker.loader import load_project
-from servo.worker.session import Session, setting_for
+from servo.workspace.system import SystemClock
 
 LIMIT = 60
 DOCS = Path(__file__).parents[2] / "docs"

@@ -21,6 +21,9 @@ from servo import (
     asset_check,
     materialize,
 )
+from servo.code.evaluator.conditions import Room
+from servo.code.evaluator.context import Desk, Records, Surroundings
+from servo.code.evaluator.messages import Judged
 from servo.core.events.assets import (
     AssetObserved,
     AssetReported,
@@ -31,12 +34,9 @@ from servo.core.events.automation import AutomationEvaluated
 from servo.core.events.envelope import Batch
 from servo.core.events.runs import RunRequested
 from servo.core.keys import TaskOperation
-from servo.runtime.service import Service
-from servo.sdk.condition_graph import DEFAULT_SENSOR
+from servo.leader.service import Service
+from servo.sdk.automation.graph import DEFAULT_SENSOR
 from servo.testing.command_line import asked, servo
-from servo.worker.evaluating.conditions import Room
-from servo.worker.evaluating.desk import Desk, Records, Surroundings
-from servo.worker.evaluating.messages import Judged
 
 WORDS = {"fails": False}
 days = DailyPartitionsDefinition(start_date="2026-01-01", end_date="2026-01-06")

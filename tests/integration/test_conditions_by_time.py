@@ -4,17 +4,17 @@ import logging
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from servo.code.evaluator.conditions import Room
+from servo.code.evaluator.context import Desk, Records, Surroundings
+from servo.code.loader import load_project
 from servo.core.events.envelope import Batch
+from servo.leader.service import Service, World
 from servo.ledger.paths import Paths
-from servo.runtime.service import Service, World
-from servo.runtime.system import SystemClock, SystemEntropy
-from servo.sdk.condition_graph import DEFAULT_SENSOR
+from servo.sdk.automation.graph import DEFAULT_SENSOR
 from servo.storage.local import LocalStore
 from servo.testing.command_line import asked, servo
-from servo.worker.evaluating.conditions import Room
-from servo.worker.evaluating.desk import Desk, Records, Surroundings
-from servo.worker.instance import ServoInstance
-from servo.worker.loader import load_project
+from servo.workspace.instance.instance import ServoInstance
+from servo.workspace.system import SystemClock, SystemEntropy
 
 CODE = """
 from servo import AssetCheckResult, AutomationCondition, asset, asset_check

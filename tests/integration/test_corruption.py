@@ -17,6 +17,9 @@ from servo.core.events.tasks import TaskOutcome
 from servo.core.manifest import FileEntry, Tier
 from servo.core.state.rows.row import Row
 from servo.errors import Corrupt
+from servo.leader.ports import Ports
+from servo.leader.service import World
+from servo.leader.takeover import take_over
 from servo.ledger.archive import Due, archive_range, delete_archived
 from servo.ports.object_store import ObjectStore
 from servo.projection.cold import ColdRows
@@ -28,9 +31,6 @@ from servo.projection.replay import ignore
 from servo.projection.sql import query
 from servo.projection.time_travel import Overlaid, Past, snapshot_at
 from servo.projection.verify import Part, verify
-from servo.runtime.ports import Ports
-from servo.runtime.service import World
-from servo.runtime.takeover import take_over
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import specs
 from servo.testing.clock import SeededEntropy

@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
+from servo.code.loader import load_project
 from servo.core.events.tasks import TaskCost
 from servo.core.state.rows.execution import TaskCostRow
+from servo.execution.metering import Meter
+from servo.host.session import Session, setting_for
+from servo.planning.assets import plan_assets
 from servo.projection.reader import Reader
-from servo.runtime.system import SystemClock
-from servo.sdk.planning import plan_assets
-from servo.sdk.triggers import declared
+from servo.sdk.triggers.resolution import declared
 from servo.storage.from_url import store_from_url
-from servo.worker.loader import load_project
-from servo.worker.metering import Meter
-from servo.worker.session import Session, setting_for
+from servo.workspace.system import SystemClock
 
 CODE = """
 import subprocess

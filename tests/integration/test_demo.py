@@ -16,8 +16,8 @@ from servo.errors import Conflict
 from servo.ledger.paths import Paths
 from servo.projection.reader import Reader
 from servo.projection.sql import query
-from servo.runtime.system import SystemClock
 from servo.storage.from_url import store_from_url
+from servo.workspace.system import SystemClock
 
 ROOT = Path(__file__).parents[2]
 TASKS = 9

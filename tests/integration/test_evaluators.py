@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from servo.worker.evaluating.messages import Evaluated, Look
-from servo.worker.evaluating.office import Office, was_lost
-from servo.worker.session import setting_for
+from servo.code.evaluator.messages import Evaluated, Look
+from servo.code.evaluator.pool import Office, was_lost
+from servo.host.session import setting_for
 
 LIMIT = 30.0
 

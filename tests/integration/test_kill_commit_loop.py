@@ -34,17 +34,17 @@ from servo.core.events.runs import PlanCreated, RunRequested
 from servo.core.events.tasks import Output, TaskFinished, TaskOutcome
 from servo.core.ids import RunId, attempt_id
 from servo.errors import Unavailable
+from servo.leader.service import Service, World
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
 from servo.projection.compare import differences, dump, dump_snapshot
 from servo.projection.rebuild import rebuild
 from servo.projection.time_travel import Overlaid
 from servo.projection.verify import verify
-from servo.runtime.service import Service, World
-from servo.runtime.system import SystemClock, SystemEntropy
 from servo.storage.local import LocalStore
 from servo.testing.builders import specs, task_key
 from servo.testing.workspaces import StoredStory
+from servo.workspace.system import SystemClock, SystemEntropy
 
 KILLS = 200
 THREADS = 3

@@ -9,18 +9,18 @@ from textwrap import dedent
 import pytest
 
 from servo.cli.main import run as servo
+from servo.code.loader import load_project
 from servo.core.keys import AssetKey
 from servo.core.state.rows.execution import RunRow
-from servo.sdk.planning import plan_assets
-from servo.sdk.triggers import declared
+from servo.host.session import Session, setting_for
+from servo.planning.assets import plan_assets
+from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
-from servo.worker.loader import load_project
-from servo.worker.session import Session, setting_for
 
 LIMIT = 60
 HEAD = """
-from servo.sdk.asset import asset
-from servo.sdk.triggers import declared
+from servo.sdk.assets.asset import asset
+from servo.sdk.triggers.resolution import declared
 import time
 from pathlib import Path
 """

@@ -15,25 +15,25 @@ from threading import Event, Timer
 import pytest
 from msgspec.structs import replace
 
+from servo.code.loader import load_project
 from servo.config import WorkerSettings
 from servo.core.keys import AssetKey
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.errors import Unavailable
+from servo.host.session import Session, setting_for
+from servo.leader.service import World
+from servo.planning.assets import plan_assets
 from servo.ports.object_store import Blob, ObjectMeta, ObjectStore
-from servo.runtime.deployment import open_world
-from servo.runtime.service import World
-from servo.runtime.system import SystemClock
-from servo.sdk.planning import plan_assets
-from servo.sdk.triggers import declared
+from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
-from servo.worker.loader import load_project
-from servo.worker.registry import at_work, registry_folder
-from servo.worker.session import Session, setting_for
+from servo.workspace.composition import open_world
+from servo.workspace.registry import at_work, registry_folder
+from servo.workspace.system import SystemClock
 
 LIMIT = 60
 HEAD = """
-from servo.sdk.asset import asset
-from servo.sdk.triggers import declared
+from servo.sdk.assets.asset import asset
+from servo.sdk.triggers.resolution import declared
 import os
 import signal
 import subprocess
@@ -100,7 +100,7 @@ def workers_of(pid: int) -> list[int]:
             command = (path / "cmdline").read_bytes()
         except OSError:
             continue
-        if int(parent) == pid and b"servo.worker.process" in command:
+        if int(parent) == pid and b"servo.workers.local_pool.process" in command:
             found.append(int(path.name))
     return found
 
@@ -240,9 +240,9 @@ def test_what_kills_every_process_before_it_begins_is_given_up(tmp_path: Path) -
     project = Project(
         tmp_path,
         """
-        from servo.worker import testament
+        from servo.workers.local_pool import testament
 
-        if "servo.worker.process" in " ".join(__import__("sys").orig_argv):
+        if "servo.workers.local_pool.process" in " ".join(__import__("sys").orig_argv):
             with Path("pids").open("a") as file:
                 print(os.getpid(), file=file)
             testament.Testament.one_more = lambda self: os._exit(5)

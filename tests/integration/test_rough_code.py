@@ -9,15 +9,15 @@ from textwrap import dedent
 
 import pytest
 
+from servo.code.loader import load_project
 from servo.core.keys import AssetKey
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TaskState
-from servo.sdk.planning import plan_assets
-from servo.sdk.triggers import declared
+from servo.execution.outputs.store import OutputStore
+from servo.host.session import Session, setting_for
+from servo.planning.assets import plan_assets
+from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
-from servo.worker.loader import load_project
-from servo.worker.outputs import OutputStore
-from servo.worker.session import Session, setting_for
 
 LIMIT = 60
 HEAD = """

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from servo.host.one_pass import MOST_ROUNDS
 from servo.testing import command_line
 from servo.testing.command_line import asked, servo
-from servo.worker.one_pass import MOST_ROUNDS
 
 CODE = """
 import os

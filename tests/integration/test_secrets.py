@@ -10,19 +10,19 @@ from urllib.parse import quote
 
 import pytest
 
+from servo.code.loader import load_module, load_project, project_of
 from servo.core.state.tables import TABLES
 from servo.errors import Invalid
+from servo.host.materialize import materialize
+from servo.host.session import Session, setting_for
 from servo.ledger.paths import Paths
+from servo.planning.assets import plan_assets
 from servo.projection.reader import Reader
-from servo.runtime.system import SystemClock
-from servo.sdk.planning import plan_assets
-from servo.sdk.redaction import hidden
-from servo.sdk.run_config import RunConfig
-from servo.sdk.triggers import declared
+from servo.sdk.resources.redaction import hidden
+from servo.sdk.resources.run_config import RunConfig
+from servo.sdk.triggers.resolution import declared
 from servo.storage.from_url import store_from_url
-from servo.worker.loader import load_module, load_project, project_of
-from servo.worker.materialize import materialize
-from servo.worker.session import Session, setting_for
+from servo.workspace.system import SystemClock
 
 LIMIT = 60
 

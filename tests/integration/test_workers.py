@@ -7,14 +7,14 @@ from textwrap import dedent
 
 import pytest
 
+from servo.code.loader import load_project
 from servo.core.keys import AssetKey
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.errors import Conflict, Invalid
-from servo.sdk.planning import plan_assets
-from servo.sdk.triggers import declared
+from servo.host.session import Session, setting_for
+from servo.planning.assets import plan_assets
+from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
-from servo.worker.loader import load_project
-from servo.worker.session import Session, setting_for
 
 LIMIT = 60
 
@@ -26,7 +26,9 @@ class Project:
 
     def __init__(self, folder: Path, code: str) -> None:
         self.folder = folder
-        (folder / "assets.py").write_text("from servo.sdk.asset import asset\n" + dedent(code))
+        (folder / "assets.py").write_text(
+            "from servo.sdk.assets.asset import asset\n" + dedent(code)
+        )
         self.definitions = load_project("assets.py", folder)
         self.setting = setting_for("assets.py", folder, str(folder / "store"))
 
@@ -212,7 +214,7 @@ def test_what_is_interrupted_by_a_shutdown_is_done_by_the_next_session(tmp_path:
         session.pool.drain()
         eventually(lambda: not session.service.engine.state.index.running)
     (tmp_path / "assets.py").write_text(
-        "from servo.sdk.asset import asset\n\n@asset\ndef sleeper(): ...\n@asset\ndef beside(): ..."
+        "from servo import asset\n\n@asset\ndef sleeper(): ...\n@asset\ndef beside(): ..."
     )
     with project.session() as session:
         (left,) = session.open_runs()

@@ -8,11 +8,11 @@ from threading import Event
 import pytest
 
 from servo import ServoInstance, load_asset
+from servo.code.loader import load_project
 from servo.core.state.states import RunState
-from servo.sdk.planning import plan_assets
-from servo.sdk.triggers import declared
-from servo.worker.loader import load_project
-from servo.worker.session import Session, setting_for
+from servo.host.session import Session, setting_for
+from servo.planning.assets import plan_assets
+from servo.sdk.triggers.resolution import declared
 
 LIMIT = 60
 

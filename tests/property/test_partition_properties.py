@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 from servo.core import bitmaps
 from servo.core.cron import Cron
 from servo.projection.arrow import pa
-from servo.sdk.mapping_resolution import Edge, Moment, edge_between
-from servo.sdk.partition_mapping import (
+from servo.projection.partitions.newest import newest
+from servo.projection.partitions.places import Places
+from servo.projection.partitions.table import Policy, Table, Upstream
+from servo.sdk.partitions.definition import (
+    MultiPartitionsDefinition,
+    PartitionsDefinition,
+    StaticPartitionsDefinition,
+)
+from servo.sdk.partitions.mapping import (
     AllPartitionMapping,
     DimensionPartitionMapping,
     IdentityPartitionMapping,
@@ -24,19 +31,12 @@ from servo.sdk.partition_mapping import (
     StaticPartitionMapping,
     TimeWindowPartitionMapping,
 )
-from servo.sdk.partition_space import PartitionSpace
-from servo.sdk.partition_status import DisplayStatus, StaleReason
-from servo.sdk.partitions_definition import (
-    MultiPartitionsDefinition,
-    PartitionsDefinition,
-    StaticPartitionsDefinition,
-)
-from servo.sdk.partitions_text import partitions_from_text, partitions_text
-from servo.sdk.tick_index import instant_of, ticks_of
-from servo.sdk.time_partitions import DATE, HOUR, TimeWindowPartitionsDefinition
-from servo.worker.partition_newest import newest
-from servo.worker.partition_places import Places
-from servo.worker.partition_table import Policy, Table, Upstream
+from servo.sdk.partitions.mapping_resolution import Edge, Moment, edge_between
+from servo.sdk.partitions.space import PartitionSpace
+from servo.sdk.partitions.status import DisplayStatus, StaleReason
+from servo.sdk.partitions.text import partitions_from_text, partitions_text
+from servo.sdk.partitions.tick_index import instant_of, ticks_of
+from servo.sdk.partitions.time_partitions import DATE, HOUR, TimeWindowPartitionsDefinition
 
 ZONES = (
     "UTC",

@@ -22,13 +22,13 @@ from servo.core.events.runs import PlanSegmentExpanded
 from servo.core.events.tasks import TaskOutcome
 from servo.core.manifest import encode, next_claim
 from servo.errors import Internal, Invalid, ServoError, Unavailable
+from servo.execution.outputs.store import OutputStore
 from servo.projection.pins import Pin, pin
 from servo.projection.verify import verify
 from servo.storage.local import LocalStore
 from servo.testing.builders import START, specs
 from servo.testing.leader import HandLeader
 from servo.testing.workspaces import StoredStory
-from servo.worker.outputs import OutputStore
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -15,6 +15,7 @@ from servo.core.events.tasks import Output, TaskOutcome
 from servo.core.manifest import encode, next_claim
 from servo.core.retry import RetryPolicy
 from servo.errors import Fenced, NotFound
+from servo.execution.outputs.store import OutputStore
 from servo.ports.object_store import ObjectStore
 from servo.projection.cold import ColdRows
 from servo.projection.gc import GcReport
@@ -24,7 +25,6 @@ from servo.storage.memory import MemoryStore
 from servo.testing.builders import START, Story
 from servo.testing.clock import ManualClock
 from servo.testing.workspaces import StoredStory
-from servo.worker.outputs import OutputStore
 
 SHORT = Settings(gc_min_age=timedelta(hours=2))
 LARGE = "x" * 100_000  # more than a marker holds, so that an output is two objects

@@ -12,8 +12,8 @@ from servo.core.state.rows.assets import AssetRow, CheckResultRow, Materializati
 from servo.core.state.rows.conditions import AssetFreshnessRow, FreshnessChangeRow
 from servo.errors import Invalid
 from servo.projection.lookup import Lookup, Page, Paged
+from servo.projection.partitions.asset_names import find_asset
 from servo.projection.reader import Snapshot
-from servo.worker.naming import find_asset
 
 
 class Verdict(StrEnum):

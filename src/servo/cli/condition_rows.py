@@ -16,9 +16,9 @@ from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import SensorStatus
 from servo.errors import Conflict, NotFound
 from servo.projection.lookup import Lookup, Page, Paged
+from servo.projection.partitions.asset_names import find_asset
 from servo.projection.reader import Snapshot
-from servo.sdk.condition_graph import DEFAULT_SENSOR
-from servo.worker.naming import find_asset
+from servo.sdk.automation.graph import DEFAULT_SENSOR
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):

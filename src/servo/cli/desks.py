@@ -5,14 +5,14 @@ from functools import cache
 from pathlib import Path
 
 from servo.cli.workspace import Where
+from servo.code.evaluator.context import Desk, Records, Surroundings
+from servo.code.setting import open_instance
+from servo.host.session import setting_for
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
-from servo.runtime.system import SystemClock
-from servo.sdk.project import Project
-from servo.worker.asset_log import asset_log
-from servo.worker.evaluating.desk import Desk, Records, Surroundings
-from servo.worker.process import open_instance
-from servo.worker.session import setting_for
+from servo.processes.asset_log import asset_log
+from servo.sdk.definitions.project import Project
+from servo.workspace.system import SystemClock
 
 
 def desk_for(project: Project, store: ObjectStore, where: Where, *, salt: bytes) -> Desk:

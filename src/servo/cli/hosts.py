@@ -11,18 +11,18 @@ from rich.text import Text
 from servo.cli.code import find_code
 from servo.cli.output import console, plural
 from servo.cli.workspace import Target, Where
+from servo.code.examine import fingerprint, watched_files
+from servo.code.loader import load_project
+from servo.code.setting import Setting
 from servo.core.declared import Declared
+from servo.host.guest import Guest
+from servo.host.session import Session, setting_for
 from servo.projection.arrow import without_pandas
-from servo.sdk.executors import ExecutorDefinition, at_most
-from servo.sdk.project import Project
-from servo.sdk.triggers import declared
-from servo.worker.examine import fingerprint, watched_files
-from servo.worker.guest import Guest
-from servo.worker.loader import load_project
-from servo.worker.pool import GRACE
-from servo.worker.process import Setting
-from servo.worker.registry import Member, at_work, registry_folder
-from servo.worker.session import Session, setting_for
+from servo.sdk.definitions.executors import ExecutorDefinition, at_most
+from servo.sdk.definitions.project import Project
+from servo.sdk.triggers.resolution import declared
+from servo.workers.local_pool.pool import GRACE
+from servo.workspace.registry import Member, at_work, registry_folder
 
 Host = Session | Guest
 

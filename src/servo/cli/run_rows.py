@@ -2,14 +2,14 @@
 
 from servo.cli.output import plural
 from servo.core.keys import place_of
+from servo.core.partitions import shown_partition
 from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TaskState
 from servo.errors import Conflict, NotFound
 from servo.projection.lookup import Lookup, Page, Paged
+from servo.projection.partitions.asset_names import find_asset
 from servo.projection.reader import Snapshot
-from servo.worker.instance_records import shown_partition
-from servo.worker.naming import find_asset
 
 
 def place_shown(asset_key: str, partition_key: str | None) -> str:

@@ -10,9 +10,9 @@ from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.errors import Conflict, NotFound
 from servo.projection.lookup import Lookup
+from servo.projection.partitions.asset_names import find_asset
+from servo.projection.partitions.stored import StoredPartitions
 from servo.projection.reader import Snapshot
-from servo.worker.naming import find_asset
-from servo.worker.stored_partitions import StoredPartitions
 
 
 def asset_in(snapshot: Snapshot, text: str, partition: str | None, now: datetime) -> Subject:

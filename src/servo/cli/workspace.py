@@ -17,8 +17,8 @@ from servo.ledger.paths import Paths
 from servo.ports.clock import Clock
 from servo.ports.object_store import ObjectStore
 from servo.projection.arrow import without_pandas
-from servo.runtime.system import SystemClock
 from servo.storage.from_url import store_from_url
+from servo.workspace.system import SystemClock
 
 DEFAULT_STORE = ".servo"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from servo.runtime.system import SystemClock
+from servo.workspace.system import SystemClock
 
 LIMIT = 60
 LOOK_EVERY = 0.2

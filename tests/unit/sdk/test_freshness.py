@@ -9,7 +9,7 @@ import pytest
 import servo
 from servo.core.freshness import CronDeadline, TimeWindow, read_policy
 from servo.errors import Invalid
-from servo.sdk.freshness import FreshnessPolicy
+from servo.sdk.assets.freshness import FreshnessPolicy
 
 HOUR = timedelta(hours=1)
 

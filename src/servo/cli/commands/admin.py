@@ -25,7 +25,7 @@ from servo.projection.outputs import collect_outputs, expiry_events
 from servo.projection.row_diff import Comparison, compare
 from servo.projection.store_time import StoreTime
 from servo.projection.verify import Part, verify
-from servo.runtime.deployment import open_world
+from servo.workspace.composition import open_world
 
 FOUND_PROBLEMS = EXIT_CODES[Corrupt]
 DECLINED = 1

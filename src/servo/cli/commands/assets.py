@@ -28,9 +28,9 @@ from servo.core.state.rows.assets import AssetRow, CheckResultRow, Materializati
 from servo.core.state.rows.conditions import FreshnessChangeRow
 from servo.errors import Conflict
 from servo.projection.lookup import Page, Paged
+from servo.projection.partitions.asset_names import find_asset
 from servo.projection.reader import Reader
-from servo.sdk.metadata import decode_metadata
-from servo.worker.naming import find_asset
+from servo.sdk.metadata.entries import decode_metadata
 
 MAX_VALUE = 200
 _STYLE = {

@@ -28,6 +28,8 @@ from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, instant, plural
 from servo.cli.tables import facts, grid
 from servo.cli.workspace import Target, Where, at_a_workspace, of_a_workspace
+from servo.code.evaluator.conditions import Room
+from servo.code.evaluator.context import Desk
 from servo.core.automation.telling import lacking, read_tree
 from servo.core.automation.trees import Tree
 from servo.core.events.sensors import SensorPaused, SensorResumed
@@ -38,11 +40,9 @@ from servo.errors import NotFound
 from servo.projection.arrow import without_pandas
 from servo.projection.lookup import Page
 from servo.projection.reader import Reader, Snapshot
-from servo.sdk.condition_graph import all_subjects, targeted, text_of
-from servo.sdk.condition_sensors import sensors_of_conditions
-from servo.sdk.project import Project
-from servo.worker.evaluating.conditions import Room
-from servo.worker.evaluating.desk import Desk
+from servo.sdk.automation.graph import all_subjects, targeted, text_of
+from servo.sdk.automation.sensors import sensors_of_conditions
+from servo.sdk.definitions.project import Project
 
 MOST_NAMED = 10
 

@@ -27,8 +27,8 @@ from servo.ledger.paths import Paths
 from servo.projection.reader import Reader
 from servo.projection.sql import Answer, query
 from servo.projection.time_travel import snapshot_at
-from servo.runtime.system import SystemClock
 from servo.storage.from_url import store_from_url
+from servo.workspace.system import SystemClock
 
 PACE = 0.5
 PACED = f'{{"resources": {{"duck": {{"config": {{"pace": {PACE}}}}}}}}}'

@@ -23,20 +23,20 @@ from servo.core.keys import AssetKey, TaskOperation
 from servo.core.plan import Plan
 from servo.core.state.rows.execution import TaskRow
 from servo.core.state.states import RunState, TaskState
-from servo.core.tags import ISOLATION, OWN_PROCESS
+from servo.core.tags import ISOLATION, JOB_LABEL, OWN_PROCESS
 from servo.errors import Conflict, Invalid, NotFound
+from servo.host.session import Session
+from servo.planning.assets import plan_assets, plan_partitions
+from servo.planning.checks import Chosen, chosen_checks
 from servo.projection.reader import Reader
-from servo.runtime.system import SystemEntropy
-from servo.sdk.check_planning import Chosen, checks_of_assets, chosen_checks
-from servo.sdk.jobs import AssetJob
-from servo.sdk.needs import check_config
-from servo.sdk.planning import plan_assets, plan_partitions
-from servo.sdk.project import Project
-from servo.sdk.run_config import RunConfig
-from servo.sdk.selection import AssetSelection
-from servo.worker.hooking import JOB_LABEL
-from servo.worker.parallelism import parallelism
-from servo.worker.session import Session
+from servo.sdk.checks.selection import checks_of_assets
+from servo.sdk.definitions.jobs import AssetJob
+from servo.sdk.definitions.needs import check_config
+from servo.sdk.definitions.project import Project
+from servo.sdk.resources.run_config import RunConfig
+from servo.sdk.selection.selection import AssetSelection
+from servo.workers.parallelism import parallelism
+from servo.workspace.system import SystemEntropy
 
 FAILED = 1
 CODE_LABEL = "servo/code"

@@ -11,12 +11,12 @@ from servo.cli.output import console, emit_json, number, plural
 from servo.cli.tables import facts, grid
 from servo.cli.workspace import Target, Where, at_a_workspace, of_a_workspace
 from servo.core import bitmaps
+from servo.core.partitions import shown_partition
 from servo.errors import NotFound
+from servo.projection.partitions.report import Report, Workspace
 from servo.projection.reader import Reader
-from servo.sdk.partition_status import DisplayStatus, StaleReason, counts
-from servo.worker.instance import ServoInstance
-from servo.worker.instance_records import shown_partition
-from servo.worker.partition_report import Report, Workspace
+from servo.sdk.partitions.status import DisplayStatus, StaleReason, counts
+from servo.workspace.instance.instance import ServoInstance
 
 SHOWN = 40
 STALE = "stale"

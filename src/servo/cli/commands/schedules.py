@@ -18,6 +18,8 @@ from servo.cli.output import console, emit_json, instant, plural
 from servo.cli.run_display import wait_for
 from servo.cli.tables import facts, grid
 from servo.cli.workspace import Target, Where, at_a_workspace, of_a_workspace
+from servo.code.evaluator.messages import Evaluated, Tick
+from servo.code.evaluator.schedules import evaluate_tick, tick_id
 from servo.controllers.schedules import cron_of, missed_while_paused
 from servo.core.events.schedules import SchedulePaused, ScheduleResumed, TickStatus
 from servo.core.state.rows.automation import (
@@ -29,12 +31,10 @@ from servo.core.state.states import ScheduleStatus
 from servo.errors import Invalid, NotFound
 from servo.projection.lookup import Lookup, Page, Paged
 from servo.projection.reader import Reader, Snapshot
-from servo.runtime.system import SystemClock, SystemEntropy
-from servo.sdk.triggers import find_schedule
+from servo.sdk.triggers.resolution import find_schedule
 from servo.storage.memory import MemoryStore
-from servo.worker.evaluating.messages import Evaluated, Tick
-from servo.worker.evaluating.schedules import evaluate_tick, tick_id
-from servo.worker.triggers.schedules import DueTick, ticked
+from servo.triggers.schedules import DueTick, ticked
+from servo.workspace.system import SystemClock, SystemEntropy
 
 _COLOURS = {
     TickStatus.TRIGGERED.value: "green",

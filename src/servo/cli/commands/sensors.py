@@ -24,6 +24,8 @@ from servo.cli.sensor_rows import (
 )
 from servo.cli.tables import facts, grid
 from servo.cli.workspace import Target, Where, at_a_workspace, of_a_workspace
+from servo.code.evaluator.messages import Evaluated, Look
+from servo.code.evaluator.pool import Office
 from servo.core.declared import KIND_LABEL
 from servo.core.events.assets import AssetReported
 from servo.core.events.sensors import (
@@ -37,15 +39,13 @@ from servo.core.ids import ulid
 from servo.core.state.rows.automation import SensorEvalRow
 from servo.core.state.states import SensorStatus
 from servo.errors import Invalid, NotFound
+from servo.host.session import setting_for
 from servo.projection.lookup import Page
 from servo.projection.reader import Reader, Snapshot
-from servo.runtime.system import SystemEntropy
-from servo.sdk.sensors import TIMEOUT_S
-from servo.worker.evaluating.messages import Evaluated, Look
-from servo.worker.evaluating.office import Office
-from servo.worker.pushing import message
-from servo.worker.session import setting_for
-from servo.worker.triggers.sensors import Seen, epoch_of, evaluated, status_of
+from servo.sdk.triggers.sensors import TIMEOUT_S
+from servo.triggers.sensors import Seen, epoch_of, evaluated, status_of
+from servo.workspace.push_messages import message
+from servo.workspace.system import SystemEntropy
 
 _payload = click.option(
     "--payload", default="null", help="What it says: JSON, @FILE with JSON, or - to read it."

@@ -18,10 +18,10 @@ from servo.cli.moment import as_of_option, look
 from servo.cli.output import console, emit_json, instant, number, plural
 from servo.cli.tables import grid
 from servo.cli.workspace import Target, of_a_workspace
+from servo.execution.outputs.data import AssetData
+from servo.execution.outputs.store import OutputStore
 from servo.projection.reader import Snapshot
 from servo.projection.sql import Answer, query
-from servo.worker.asset_data import AssetData
-from servo.worker.outputs import OutputStore
 
 _FORMATS = click.Choice(["table", "csv", "json"])
 

@@ -21,18 +21,18 @@ from servo.cli.narrator import Narrator
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, instant, plural
 from servo.cli.workspace import Where, at_a_workspace
+from servo.code.setting import Setting
 from servo.config import Settings
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import RunState
+from servo.host.one_pass import Outlook, conditions_due, make_pass, outlook
+from servo.host.session import Session, setting_for
 from servo.ledger.paths import Paths
 from servo.projection.arrow import without_pandas
-from servo.runtime.system import SystemClock
-from servo.sdk.executors import at_most
+from servo.sdk.definitions.executors import at_most
 from servo.storage.from_url import store_from_url
-from servo.worker.one_pass import Outlook, conditions_due, make_pass, outlook
-from servo.worker.process import Setting
-from servo.worker.registry import at_work, registry_folder
-from servo.worker.session import Session, setting_for
+from servo.workspace.registry import at_work, registry_folder
+from servo.workspace.system import SystemClock
 
 
 @click.command("tick")
