@@ -16,8 +16,9 @@ from benchmarks.history import ROWS_PER_FILE, write_tables
 from benchmarks.leader import PATHS
 from benchmarks.measure import Result, Samples, in_turn
 from benchmarks.scratch import Scratch
-from servo.code.evaluator.conditions import Room
-from servo.code.evaluator.context import Desk, Records, Surroundings
+from servo.code.evaluator.conditions import ConditionEvaluator
+from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
+from servo.code.evaluator.plan_store import PlanStore
 from servo.core import bitmaps
 from servo.core.automation.assets import Asset, Dependency, Graph
 from servo.core.automation.condition import AutomationCondition
@@ -108,12 +109,14 @@ def _start(folder: Path, count: int) -> Callable[[], object]:
     eager = AutomationCondition.eager()
     mart = asset(name="mart", partitions_def=minutes, deps=["raw"], automation_condition=eager)
     project = Project([raw, mart(_nothing)])
-    around = Surroundings(
+    around = EvaluatorEnvironment(
         clock=SystemClock(), log=logging.getLogger("bench"), environ={}, instance=lambda: None
     )
-    held = Records(store=LocalStore(folder), paths=PATHS, salt=bytes(32))
+    held = PlanStore(store=LocalStore(folder), paths=PATHS, salt=bytes(32))
     now = FIRST + count * MINUTE
-    return lambda: Room(Desk(project, held, around), DEFAULT_SENSOR).judge(now)
+    return lambda: ConditionEvaluator(LoadedLocation(project, held, around), DEFAULT_SENSOR).judge(
+        now
+    )
 
 
 def _nothing() -> None: ...

@@ -13,9 +13,9 @@ from servo.core.state.rows.assets import AssetRow
 from servo.core.state.rows.execution import TaskRow
 from servo.core.state.tables import TABLES
 from servo.planning.assets import plan_assets
-from servo.projection.arrow import ArrowTable, pa
-from servo.projection.partitions.report import Workspace
-from servo.projection.schema import schema
+from servo.projection.files.arrow import ArrowTable, pa
+from servo.projection.files.schema import schema
+from servo.projection.partitions.report import PartitionReader
 from servo.sdk.assets.asset import asset
 from servo.sdk.assets.specs import AssetDep
 from servo.sdk.definitions.project import Project
@@ -47,7 +47,7 @@ def million_partitions(scratch: Scratch, *, quick: bool) -> list[Result]:
         ),
         _timed(
             "partitions.status",
-            lambda: Workspace(snapshot, now).report("clean"),
+            lambda: PartitionReader(snapshot, now).report("clean"),
             most=150,
         ),
     ]

@@ -13,10 +13,10 @@ from servo.core.plan import TaskSpec, chunk_bytes, chunk_digest, normalize, spli
 from servo.errors import ServoError
 from servo.ports.object_store import ObjectStore
 from simulation.kernel import Process
-from simulation.world import World
+from simulation.world import SimulatedWorld
 
 
-def client(world: World, process: Process, number: int) -> None:
+def client(world: SimulatedWorld, process: Process, number: int) -> None:
     """Asks for one run, perhaps twice, perhaps under two fingerprints, perhaps cancels it."""
     rng = world.dice("client", number)
     process.sleep(rng.uniform(0, world.swarm.faulty_ms / 2))
@@ -35,7 +35,9 @@ def client(world: World, process: Process, number: int) -> None:
         world.network.insist(process, world.batch(other))
 
 
-def _plan(world: World, process: Process, run_id: str, tasks: tuple[TaskSpec, ...]) -> PlanCreated:
+def _plan(
+    world: SimulatedWorld, process: Process, run_id: str, tasks: tuple[TaskSpec, ...]
+) -> PlanCreated:
     """A plan, inline or in stored segments."""
     if len(tasks) < 3 or world.dice("plan", run_id).random() < 0.7:
         return PlanCreated(run_id=run_id, fingerprint="plan", tasks=tasks)
@@ -58,13 +60,13 @@ def _store(process: Process, store: ObjectStore, key: str, data: bytes) -> None:
             return
 
 
-def limiter(world: World, process: Process) -> None:
+def limiter(world: SimulatedWorld, process: Process) -> None:
     """Sets how many tasks may be in flight."""
     event = QuotaSet(max_concurrent_tasks=world.swarm.task_cap)
     world.network.insist(process, world.batch(event, key="quota"))
 
 
-def dropper(world: World, process: Process, number: int) -> None:
+def dropper(world: SimulatedWorld, process: Process, number: int) -> None:
     """Has no way to reach the leader and leaves a request in the inbox."""
     process.sleep(world.kernel.random.uniform(0, world.swarm.faulty_ms))
     run_id = f"run_i{number}"

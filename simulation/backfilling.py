@@ -28,7 +28,7 @@ from simulation.kernel import Process
 from simulation.oracle import LEASE_MS
 from simulation.published import Published
 from simulation.swarm import Swarm, draw
-from simulation.world import RETRY, World
+from simulation.world import RETRY, SimulatedWorld
 
 TABLES = ("backfills", "backfill_chunks", "quotas")
 SCRIPTS = ("owner", "host")
@@ -57,7 +57,7 @@ def world_of_backfills(seed: int) -> Swarm:
 # --- people ---------------------------------------------------------------------------------------
 
 
-def owner(world: World, process: Process, number: int) -> None:
+def owner(world: SimulatedWorld, process: Process, number: int) -> None:
     """Creates a backfill, meddles with it while there are faults, and repeats what failed."""
     dice = world.dice("owner", number)
     keys = tuple(f"p=i:{i}" for i in range(dice.randint(0, 11)))
@@ -95,7 +95,7 @@ def _created(
     )
 
 
-def _create(world: World, process: Process, event: BackfillCreated, dice: Random) -> None:
+def _create(world: SimulatedWorld, process: Process, event: BackfillCreated, dice: Random) -> None:
     _ = world.network.insist(process, world.batch(event))
     if dice.random() < 0.3:  # asked twice, and once for something else
         _ = world.network.insist(process, world.batch(event))
@@ -103,7 +103,9 @@ def _create(world: World, process: Process, event: BackfillCreated, dice: Random
         _ = world.network.insist(process, world.batch(other))
 
 
-def _meddle(world: World, process: Process, published: Published, name: str) -> BackfillRow:
+def _meddle(
+    world: SimulatedWorld, process: Process, published: Published, name: str
+) -> BackfillRow:
     """Pause, resume and now and then cancel a backfill until it is over."""
     rng = world.kernel.random
     while True:
@@ -135,7 +137,7 @@ def _mine(chunks: dict[Any, Any], row: BackfillRow) -> list[Any]:
 # --- hosts ----------------------------------------------------------------------------------------
 
 
-def host(world: World, process: Process) -> None:
+def host(world: SimulatedWorld, process: Process) -> None:
     """Plans the chunks that the controller says, for as long as anything may come."""
     rng = world.kernel.random
     published = Published(world, process)
@@ -153,7 +155,7 @@ def host(world: World, process: Process) -> None:
                 _ = world.network.submit(process, batch)
 
 
-def chunk_events(world: World, row: BackfillRow, index: int) -> list[Any]:
+def chunk_events(world: SimulatedWorld, row: BackfillRow, index: int) -> list[Any]:
     """The batch of a chunk, with a plan or with why there is none."""
     keys = row.partition_keys[chunk_slice(row, index)]
     head, request = chunk_head(row, index, keys)
@@ -164,13 +166,13 @@ def chunk_events(world: World, row: BackfillRow, index: int) -> list[Any]:
     return [head, request, PlanCreated(run_id=run_id, fingerprint="plan", tasks=tasks)]
 
 
-def _is_edited(world: World, keys: tuple[str, ...]) -> bool:
+def _is_edited(world: SimulatedWorld, keys: tuple[str, ...]) -> bool:
     """Whether the code, as it is at the moment, cannot plan one of these."""
     gone = world.dice("edited", int(world.kernel.ms) // 4_000).random()
     return world.kernel.faulty and gone < 0.3 and any(key.endswith(("3", "7")) for key in keys)
 
 
-def _task(world: World, key: str) -> TaskSpec:
+def _task(world: SimulatedWorld, key: str) -> TaskSpec:
     task_key = TaskKeyStr(f"{ASSET}[{key}]:materialize")
     return TaskSpec(
         task_key=task_key,

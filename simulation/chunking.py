@@ -19,10 +19,10 @@ from servo.core.state.rows.automation import BackfillRow
 from simulation.kernel import Process
 from simulation.oracle import LEASE_MS
 from simulation.published import Published
-from simulation.world import RETRY, World
+from simulation.world import RETRY, SimulatedWorld
 
 
-def backfiller(world: World, process: Process, number: int) -> None:
+def backfiller(world: SimulatedWorld, process: Process, number: int) -> None:
     """Creates a backfill and works it off chunk by chunk from what is published."""
     rng = world.dice("backfill", number)
     backfill_id = f"bf_{number}"
@@ -80,7 +80,9 @@ def chunk_head(
     return head, request
 
 
-def _chunk(world: World, backfill: BackfillRow, index: int, keys: tuple[str, ...]) -> Batch:
+def _chunk(
+    world: SimulatedWorld, backfill: BackfillRow, index: int, keys: tuple[str, ...]
+) -> Batch:
     head, request = chunk_head(backfill, index, keys)
     run_id = request.run_id
     tasks = tuple(
@@ -98,7 +100,7 @@ def _chunk(world: World, backfill: BackfillRow, index: int, keys: tuple[str, ...
     return world.batch(head, request, PlanCreated(run_id=run_id, fingerprint="plan", tasks=tasks))
 
 
-def meddler(world: World, process: Process, number: int) -> None:
+def meddler(world: SimulatedWorld, process: Process, number: int) -> None:
     """Pauses, resumes and now and then cancels a backfill."""
     rng = world.kernel.random
     published = Published(world, process)

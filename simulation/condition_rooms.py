@@ -6,18 +6,18 @@ process has. What each of them says then is held against one that begins from wh
 
 from datetime import datetime, timedelta
 
-from servo.code.evaluator.conditions import Preview, Room
+from servo.code.evaluator.conditions import ConditionEvaluator, Preview
 from servo.sdk.automation.graph import DEFAULT_SENSOR
 from simulation.faults import PlainStore
 from simulation.kernel import START, Process, Violation
 from simulation.trigger_hosts import Host, SimDesk
 from simulation.trigger_project import project_of
-from simulation.world import World
+from simulation.world import SimulatedWorld
 
 TAKES_MS = 3_000
 
 
-def check_rooms(world: World, processes: list[Process], store: PlainStore) -> None:
+def check_rooms(world: SimulatedWorld, processes: list[Process], store: PlainStore) -> None:
     """Hold every evaluation that goes on against one that begins anew."""
     options = world.swarm.triggers
     if options is None or not options.conditions:
@@ -28,8 +28,8 @@ def check_rooms(world: World, processes: list[Process], store: PlainStore) -> No
     for process in processes:
         room = _room(world.hosts.get(process.name)) if process.alive else None
         if room is not None:
-            desk = SimDesk(world, process, project_of(world, options), store)
-            anew[process.name] = _settled(Room(desk, DEFAULT_SENSOR), now)
+            loaded = SimDesk(world, process, project_of(world, options), store)
+            anew[process.name] = _settled(ConditionEvaluator(loaded, DEFAULT_SENSOR), now)
             process.spawn(lambda p=process, r=room: _keep(going_on, p.name, r, now))
     world.kernel.run_until(world.kernel.ms + TAKES_MS)
     if going_on.keys() != anew.keys():
@@ -38,17 +38,17 @@ def check_rooms(world: World, processes: list[Process], store: PlainStore) -> No
         _check(found, anew[name])
 
 
-def _room(host: Host | None) -> Room | None:
-    desks = [] if host is None else [office.desk for office in host.offices]
-    rooms = (desk.rooms.get(DEFAULT_SENSOR) for desk in desks)
+def _room(host: Host | None) -> ConditionEvaluator | None:
+    desks = [] if host is None else [evaluators.loaded for evaluators in host.evaluator_pools]
+    rooms = (loaded.rooms.get(DEFAULT_SENSOR) for loaded in desks)
     return next((room for room in rooms if room is not None), None)
 
 
-def _keep(found: dict[str, Preview], name: str, room: Room, now: datetime) -> None:
+def _keep(found: dict[str, Preview], name: str, room: ConditionEvaluator, now: datetime) -> None:
     found[name] = _settled(room, now)
 
 
-def _settled(room: Room, now: datetime) -> Preview:
+def _settled(room: ConditionEvaluator, now: datetime) -> Preview:
     """What an evaluation says when there is no news left."""
     first = room.preview(now)
     if first.requested:

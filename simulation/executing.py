@@ -1,15 +1,21 @@
 """Workers: what a real one must do to be safe is what they do, and no more."""
 
-from servo.core.events.tasks import Output, TaskError, TaskFinished, TaskOutcome, TaskStarted
-from servo.leader.heartbeats import Verdict
+from servo.core.events.tasks import (
+    CommittedOutput,
+    TaskError,
+    TaskFinished,
+    TaskOutcome,
+    TaskStarted,
+)
+from servo.leader.heartbeats import BeatReply
 from servo.leader.requests import Beat
 from servo.leader.workers import Assignment
 from servo.ports.task_queue import Delivery
 from simulation.kernel import Process
-from simulation.world import BEAT_MS, Link, World
+from simulation.world import BEAT_MS, Link, SimulatedWorld
 
 
-def worker(world: World, process: Process) -> None:
+def worker(world: SimulatedWorld, process: Process) -> None:
     """Takes deliveries, claims, beats, reports."""
     while True:
         delivery = world.queue.take()
@@ -21,7 +27,7 @@ def worker(world: World, process: Process) -> None:
             execute(world, process, world.network, delivery, exec_id)
 
 
-def claim(world: World, process: Process, delivery: Delivery, exec_id: str) -> bool:
+def claim(world: SimulatedWorld, process: Process, delivery: Delivery, exec_id: str) -> bool:
     """Ask to be the one that runs an attempt."""
     event = TaskStarted(
         run_id=delivery.run_id,
@@ -35,7 +41,7 @@ def claim(world: World, process: Process, delivery: Delivery, exec_id: str) -> b
 
 
 def execute(
-    world: World, process: Process, link: Link, task: Delivery | Assignment, exec_id: str
+    world: SimulatedWorld, process: Process, link: Link, task: Delivery | Assignment, exec_id: str
 ) -> None:
     """Run user code for a while, beating, and report how it ended; or give it back unbegun."""
     if world.swarm.given_back and world.kernel.random.random() < world.swarm.given_back:
@@ -51,9 +57,9 @@ def execute(
         process.sleep(nap)
         remaining -= nap
         verdict = link.beat(process, _beat(task, exec_id, process.name))
-        if verdict is Verdict.LOST:
+        if verdict is BeatReply.LOST:
             return
-        if verdict is Verdict.CANCEL:
+        if verdict is BeatReply.CANCEL:
             break
     report = world.batch(finished(world, task, exec_id))
     link.insist(process, report, tries=40)
@@ -80,13 +86,13 @@ def _unbegun(task: Delivery | Assignment, exec_id: str) -> TaskFinished:
     )
 
 
-def finished(world: World, task: Delivery | Assignment, exec_id: str) -> TaskFinished:
+def finished(world: SimulatedWorld, task: Delivery | Assignment, exec_id: str) -> TaskFinished:
     """A report, sometimes of a failure."""
     failed = world.kernel.faulty and world.kernel.random.random() < world.swarm.failure_rate
     outcome = TaskOutcome.FAILED if failed else TaskOutcome.SUCCEEDED
-    first = Output(materialization_id=exec_id, uri="sim", row_count=1)
+    first = CommittedOutput(materialization_id=exec_id, uri="sim", row_count=1)
     more = [
-        Output(materialization_id=f"{exec_id}-{n}", asset_key=key, uri="sim")
+        CommittedOutput(materialization_id=f"{exec_id}-{n}", asset_key=key, uri="sim")
         for n, key in enumerate(world.also_makes(task.task_key))
     ]
     return TaskFinished(

@@ -16,8 +16,8 @@ from servo.core.fold.context import Rejected
 from servo.core.state.state import State
 from servo.core.state.states import BLOCKED, Resolution
 from servo.leader import engine
-from servo.projection import newest
-from servo.projection.publisher import Publisher
+from servo.projection.publish.publisher import Publisher
+from servo.projection.read import newest
 from simulation import executing
 from simulation.planting import Bug, swap
 

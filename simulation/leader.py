@@ -9,7 +9,7 @@ from servo.controllers.dispatch import IdleWorker
 from servo.core.events.envelope import Answer, Batch
 from servo.errors import Fenced, ServoError
 from servo.leader.engine import Engine
-from servo.leader.heartbeats import Verdict
+from servo.leader.heartbeats import BeatReply
 from servo.leader.ports import Ports
 from servo.leader.requests import Beat, BeatRequest, request
 from servo.leader.takeover import Leadership, take_over
@@ -21,7 +21,7 @@ from simulation.network import Seat
 from simulation.oracle import Oracle
 from simulation.trigger_hosts import beside_leader
 from simulation.waiting import Waker
-from simulation.world import World
+from simulation.world import SimulatedWorld
 
 
 class Direct:
@@ -31,10 +31,10 @@ class Direct:
         self._seat = seat
         self._oracle = oracle
 
-    def beat(self, process: Process, beat: Beat) -> Verdict | ServoError:
+    def beat(self, process: Process, beat: Beat) -> BeatReply | ServoError:
         def register(callback: Callable[[Any], None]) -> None:
             def reply(value: str | ServoError) -> None:
-                if value is Verdict.GO_ON:
+                if value is BeatReply.GO_ON:
                     self._oracle.beat_acknowledged(beat.attempt_id, beat.exec_id)
                 callback(value)
 
@@ -64,7 +64,7 @@ class Direct:
 class LocalPool:
     """Workers in the leader's process: a task is handed over with its grant."""
 
-    def __init__(self, world: World, process: Process, slots: int) -> None:
+    def __init__(self, world: SimulatedWorld, process: Process, slots: int) -> None:
         self._world = world
         self._process = process
         self._free = [f"{process.name}-w{n}" for n in range(slots)]
@@ -86,7 +86,7 @@ class LocalPool:
         self._free.append(assignment.worker_id)
 
 
-def leader(world: World, process: Process) -> None:
+def leader(world: SimulatedWorld, process: Process) -> None:
     """Take over, lead until it ends, and leave."""
     waker = Waker(process)
     ports = Ports(
@@ -123,12 +123,12 @@ def leader(world: World, process: Process) -> None:
         world.network.seats.pop(process.name, None)
 
 
-def _woken(world: World, process: Process, engine: Engine, slept_ms: float) -> None:
+def _woken(world: SimulatedWorld, process: Process, engine: Engine, slept_ms: float) -> None:
     if timedelta(milliseconds=slept_ms) > engine.settings.stall_after:
         world.oracle.woke_up(engine.ownership.owner, process.wall())
 
 
-def _take_over(world: World, process: Process, ports: Ports) -> Leadership | None:
+def _take_over(world: SimulatedWorld, process: Process, ports: Ports) -> Leadership | None:
     for _ in range(100):
         try:
             return take_over(ports, world.paths)

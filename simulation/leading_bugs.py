@@ -11,8 +11,8 @@ from servo.leader import ownership, takeover
 from servo.leader.engine import Engine
 from servo.leader.ownership import Ownership
 from servo.ledger import slots
-from servo.projection import manifest_store
-from servo.projection.publisher import Publisher
+from servo.projection.files import manifest_store
+from servo.projection.publish.publisher import Publisher
 from simulation.faults import FaultyStore
 from simulation.planting import Bug, swap
 

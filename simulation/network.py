@@ -6,7 +6,7 @@ from typing import Any
 from servo.core.events.envelope import Answer, Batch
 from servo.errors import ServoError, Unavailable
 from servo.leader.engine import Engine
-from servo.leader.heartbeats import Verdict
+from servo.leader.heartbeats import BeatReply
 from servo.leader.requests import Beat, BeatRequest, request
 from simulation.kernel import Kernel, Process
 from simulation.oracle import Oracle
@@ -46,12 +46,12 @@ class Network:
 
         return self._round_trip(process, deliver)
 
-    def beat(self, process: Process, beat: Beat) -> Verdict | ServoError:
+    def beat(self, process: Process, beat: Beat) -> BeatReply | ServoError:
         """Tell some leader that an execution lives."""
 
         def deliver(seat: Seat, answer: Callable[[Any], None]) -> None:
             def reply(value: str | ServoError) -> None:
-                if value is Verdict.GO_ON:
+                if value is BeatReply.GO_ON:
                     self.oracle.beat_acknowledged(beat.attempt_id, beat.exec_id)
                 answer(value)
 

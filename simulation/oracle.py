@@ -29,7 +29,7 @@ from servo.core.state.states import (
 )
 from servo.errors import Corrupt
 from servo.ledger.paths import Paths, seq_of
-from servo.projection.reader import Snapshot
+from servo.projection.read.reader import Snapshot
 from simulation import backfill_laws
 from simulation.faults import Bucket, PlainStore
 from simulation.kernel import Kernel, Violation
@@ -40,7 +40,7 @@ LEASE_MS = LEASE // timedelta(milliseconds=1)
 CHECK_EVERY = 4
 
 
-class Replay:
+class LedgerFold:
     """The fold of the ledger up to some entry, without evictions or snapshots."""
 
     def __init__(self, bucket: Bucket, paths: Paths) -> None:
@@ -70,8 +70,8 @@ class Oracle:
         self.bucket = bucket
         self.paths = paths
         self.slots: dict[int, tuple[Entry, str, bytes]] = {}
-        self.live = Replay(bucket, paths)
-        self.published = Replay(bucket, paths)
+        self.live = LedgerFold(bucket, paths)
+        self.published = LedgerFold(bucket, paths)
         self.acked: list[tuple[Batch, Answer]] = []
         self.granted: dict[str, str] = {}
         self.heard: dict[tuple[str, str], float] = {}
@@ -355,7 +355,7 @@ class Oracle:
 
     def _check_doubled(self) -> None:
         """The ledger with every batch twice folds to the same rows."""
-        once, twice = Replay(self.bucket, self.paths), Replay(self.bucket, self.paths)
+        once, twice = LedgerFold(self.bucket, self.paths), LedgerFold(self.bucket, self.paths)
         for seq in sorted(self.slots):
             entry, digest, _ = self.slots[seq]
             once.apply(entry, digest)
@@ -368,7 +368,7 @@ class Oracle:
                 "the doubled ledger",
             )
 
-    def _apply_doubled(self, replay: Replay, entry: Entry, digest: str) -> None:
+    def _apply_doubled(self, replay: LedgerFold, entry: Entry, digest: str) -> None:
         state = replay.state
         replay.apply(entry, digest)
         if entry.epoch < state.epoch:

@@ -5,15 +5,15 @@ from typing import Any
 from servo.core.manifest import TableFiles
 from servo.core.state.tables import TABLES
 from servo.errors import ServoError
-from servo.projection.reader import Reader
+from servo.projection.read.reader import Reader
 from simulation.kernel import Process
-from simulation.world import World
+from simulation.world import SimulatedWorld
 
 
 class Published:
     """What is published, as an actor outside the leader reads it."""
 
-    def __init__(self, world: World, process: Process) -> None:
+    def __init__(self, world: SimulatedWorld, process: Process) -> None:
         self._reader = Reader(world.store_of(process), world.paths)
         self._seen: dict[str, tuple[TableFiles | None, dict[Any, Any]]] = {}
 

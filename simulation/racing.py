@@ -17,10 +17,10 @@ from servo.core.events.sensors import (
 from servo.core.state.states import ScheduleStatus
 from simulation.kernel import Process, SimClock
 from simulation.published import Published
-from simulation.world import World
+from simulation.world import SimulatedWorld
 
 
-def sensor(world: World, process: Process) -> None:
+def sensor(world: SimulatedWorld, process: Process) -> None:
     """Polls for items that appear outside and asks for one run an item, from the cursor it saw."""
     rng = world.kernel.random
     published = Published(world, process)
@@ -35,7 +35,7 @@ def sensor(world: World, process: Process) -> None:
         world.network.submit(process, _evaluation(world, state.state_version, state.cursor, seen))
 
 
-def _evaluation(world: World, version: int, cursor: str | None, seen: int) -> Batch:
+def _evaluation(world: SimulatedWorld, version: int, cursor: str | None, seen: int) -> Batch:
     eval_id = f"eval-{world.nonce()}"
     first = int(cursor or 0)
     items = range(first, min(seen, first + 3))
@@ -67,7 +67,7 @@ def _evaluation(world: World, version: int, cursor: str | None, seen: int) -> Ba
     return world.batch(head, *followers)
 
 
-def ticker(world: World, process: Process) -> None:
+def ticker(world: SimulatedWorld, process: Process) -> None:
     """Evaluates a schedule that is due every two seconds; several of these race."""
     rng = world.kernel.random
     published = Published(world, process)

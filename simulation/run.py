@@ -26,7 +26,7 @@ from simulation.oracle import Oracle
 from simulation.schedule_laws import ScheduleLaw
 from simulation.sensor_laws import EchoLaw, SensorLaw
 from simulation.swarm import Swarm, Triggering, draw
-from simulation.world import World
+from simulation.world import SimulatedWorld
 from simulation.worlds import PLAIN, WORLDS
 
 QUIET_BOUND_MS = 240_000
@@ -71,7 +71,7 @@ class Simulation:
         self.oracle = Oracle(self.kernel, self.bucket, paths)
         network = Network(self.kernel, self.swarm, self.oracle)
         queue = FaultyQueue(self.kernel, self.swarm.queue)
-        self.world = World(self.kernel, self.swarm, network, queue, paths)
+        self.world = SimulatedWorld(self.kernel, self.swarm, network, queue, paths)
         self.world.store_of = self._store_of
         self.leaders: list[Process] = []
         self.others: list[Process] = []

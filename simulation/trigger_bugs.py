@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from servo.code.conditions.facts import Latest
 from servo.code.conditions.news import News
-from servo.code.evaluator.history import Place
-from servo.code.evaluator.messages import Ticks
+from servo.code.evaluator.history import HistoryCursor
+from servo.code.evaluator.messages import EvaluateTicks
 from servo.controllers import freshness
 from servo.core.events.automation import AutomationEvaluated
 from servo.core.events.schedules import ScheduleTicked
@@ -43,8 +43,8 @@ def _tick_then_runs(self: Schedules, evaluated: Any) -> set[str]:
 def _all_at_once(self: Schedules, seen: Any, now: Any) -> None:
     """The ticks of a schedule are on their way at the same time, and may overtake each other."""
     ticks = [tick for one in seen for tick in self._pass_over(one, now)]
-    asked = Ticks(ticks=tuple(tick.question for tick in ticks))
-    answers = self._means.office.ask(asked, 60).answers
+    asked = EvaluateTicks(ticks=tuple(tick.question for tick in ticks))
+    answers = self._means.evaluators.ask(asked, 60).answers
     _ = self._commit(list(zip(ticks, answers, strict=True)))
 
 
@@ -114,7 +114,7 @@ def _not_told(state: State, event: Any, known: Any, ctx: Any) -> None:
     del state, event, known, ctx
 
 
-def _without_names(self: Place) -> str:
+def _without_names(self: HistoryCursor) -> str:
     """A sensor of runs remembers how far it has come, and not what it is done with beyond."""
     return str(self.seq)
 
@@ -209,7 +209,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         ),
         "place_without_names": Bug(
             what="a sensor of runs forgets which it was told of when it fails at the next one",
-            plant=swap((Place, "text", _without_names)),
+            plant=swap((HistoryCursor, "text", _without_names)),
             seed=1,
             world=WORLD,
         ),

@@ -17,22 +17,27 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from servo.code.evaluator.context import Desk, Surroundings
 from servo.code.evaluator.history import History
-from servo.code.evaluator.messages import AskedRun, Evaluated, EvaluatedMany, Judged
+from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
+from servo.code.evaluator.messages import (
+    ConditionsEvaluated,
+    Evaluated,
+    EvaluatedMany,
+    RequestedRun,
+)
+from servo.code.evaluator.plan_store import PlanStore
 from servo.code.evaluator.process import HANDLERS
-from servo.code.evaluator.records import Records
 from servo.core.events.envelope import Answer, Batch
 from servo.core.state.state import State
 from servo.errors import ServoError
 from servo.leader.requests import request
 from servo.ports.object_store import ObjectStore
-from servo.projection.cold import ColdRows
-from servo.projection.follower import Follower
-from servo.projection.reader import Reader
+from servo.projection.read.cold import ColdRows
+from servo.projection.read.follower import Follower
+from servo.projection.read.reader import Reader
 from servo.sdk.definitions.project import Project
 from servo.triggers.conditions import Conditions
-from servo.triggers.host import LONGEST_PAUSE, Kind, Means
+from servo.triggers.host import LONGEST_PAUSE, Means, TriggerKind
 from servo.triggers.schedules import Schedules
 from servo.triggers.sensors import Sensors
 from simulation.kernel import Process, SimClock, SimEntropy
@@ -41,7 +46,7 @@ from simulation.oracle import LEASE_MS
 from simulation.swarm import Triggering
 from simulation.trigger_project import project_of
 from simulation.waiting import Waker
-from simulation.world import RETRY, World
+from simulation.world import RETRY, SimulatedWorld
 
 SALT = b"the salt of a simulated workspace"
 Submit = Callable[[Batch], "Future[Answer]"]
@@ -89,10 +94,10 @@ class Threads:
         self._process.spawn(lambda: work(*arguments))
 
 
-class Service:
+class TriggerService:
     """Where batches go: to the leader in the same process, or over the network to some leader."""
 
-    def __init__(self, world: World, process: Process, seat: Seat | None) -> None:
+    def __init__(self, world: SimulatedWorld, process: Process, seat: Seat | None) -> None:
         self._world = world
         self._process = process
         self._seat = seat
@@ -119,9 +124,9 @@ class Service:
 class SimMeans(Means):
     """The means of a kind of trigger, with threads that live in virtual time."""
 
-    def __init__(self, service: Service, office: "Evaluators", process: Process) -> None:
+    def __init__(self, service: TriggerService, evaluators: "Evaluators", process: Process) -> None:
         clock, entropy = SimClock(process), SimEntropy(process.kernel)
-        super().__init__(cast("Any", service), cast("Any", office), clock, entropy)
+        super().__init__(cast("Any", service), cast("Any", evaluators), clock, entropy)
         self._threads = cast("ThreadPoolExecutor", Threads(process))
         self.say = lambda words: process.kernel.note("said", process.name, words)
 
@@ -129,14 +134,18 @@ class SimMeans(Means):
 # --- evaluating -----------------------------------------------------------------------------------
 
 
-class SimDesk(Desk):
+class SimDesk(LoadedLocation):
     """Where evaluations are made, with randomness and pauses that are the world's."""
 
     def __init__(
-        self, world: World, process: Process, project: Project, store: ObjectStore | None = None
+        self,
+        world: SimulatedWorld,
+        process: Process,
+        project: Project,
+        store: ObjectStore | None = None,
     ) -> None:
-        records = Records(store=store or world.store_of(process), paths=world.paths, salt=SALT)
-        around = Surroundings(
+        records = PlanStore(store=store or world.store_of(process), paths=world.paths, salt=SALT)
+        around = EvaluatorEnvironment(
             clock=SimClock(process),
             log=logging.getLogger("servo.simulation"),
             environ={},
@@ -170,11 +179,11 @@ class Evaluators:
 
     generation = 0
 
-    def __init__(self, world: World, process: Process, options: Triggering) -> None:
+    def __init__(self, world: SimulatedWorld, process: Process, options: Triggering) -> None:
         self._world = world
         self._process = process
         self._options = options
-        self.desk = self._new_desk()
+        self.loaded = self._new_desk()
 
     def _new_desk(self) -> SimDesk:
         return SimDesk(self._world, self._process, project_of(self._world, self._options))
@@ -187,19 +196,19 @@ class Evaluators:
         self._process.sleep(kernel.random.uniform(200, 2500) if slow else 10)
         if kernel.chance(self._options.evaluator_dies):
             kernel.fault("evaluator_dies")
-            self.desk = self._new_desk()
+            self.loaded = self._new_desk()
             return Evaluated(error="the process that evaluates ended with -9")
-        return self._hasty(HANDLERS[type(question)](self.desk, question))
+        return self._hasty(HANDLERS[type(question)](self.loaded, question))
 
     def _hasty(self, answer: Any) -> Any:
         """An answer whose runs retry and time out as fast as everything does here."""
         if isinstance(answer, EvaluatedMany):
             return replace(answer, answers=tuple(self._hasty(one) for one in answer.answers))
-        if isinstance(answer, Evaluated | Judged):
+        if isinstance(answer, Evaluated | ConditionsEvaluated):
             return replace(answer, runs=tuple(self._quick(run) for run in answer.runs))
         return answer
 
-    def _quick(self, run: AskedRun) -> AskedRun:
+    def _quick(self, run: RequestedRun) -> RequestedRun:
         tasks = tuple(
             replace(
                 task,
@@ -219,21 +228,23 @@ class Evaluators:
 class Host:
     """Looks after all kinds of triggers, in some process."""
 
-    def __init__(self, world: World, process: Process, seat: Seat | None = None) -> None:
+    def __init__(self, world: SimulatedWorld, process: Process, seat: Seat | None = None) -> None:
         self._process = process
         self._clock = SimClock(process)
         self._waker = Waker(process)
-        self.offices: list[Evaluators] = []
+        self.evaluator_pools: list[Evaluators] = []
         options = world.swarm.triggers
-        self._kinds: list[Kind] = []
+        self._kinds: list[TriggerKind] = []
         if options is not None:
-            service = Service(world, process, seat)
+            service = TriggerService(world, process, seat)
             self._kinds = [kind(self._means(world, service, options)) for kind in _kinds(options)]
 
-    def _means(self, world: World, service: Service, options: Triggering) -> SimMeans:
-        office = Evaluators(world, self._process, options)
-        self.offices.append(office)
-        means = SimMeans(service, office, self._process)
+    def _means(
+        self, world: SimulatedWorld, service: TriggerService, options: Triggering
+    ) -> SimMeans:
+        evaluators = Evaluators(world, self._process, options)
+        self.evaluator_pools.append(evaluators)
+        means = SimMeans(service, evaluators, self._process)
         means.on_change = self._waker.wake
         return means
 
@@ -251,8 +262,8 @@ class Host:
         self._waker.wake()
 
 
-def _kinds(options: Triggering) -> Sequence[Callable[[Means], Kind]]:
-    wanted: list[tuple[bool, Callable[[Means], Kind]]] = [
+def _kinds(options: Triggering) -> Sequence[Callable[[Means], TriggerKind]]:
+    wanted: list[tuple[bool, Callable[[Means], TriggerKind]]] = [
         (options.schedules, Schedules),
         (options.polls or options.pushes or options.echoes, Sensors),
         (options.conditions, Conditions),
@@ -260,7 +271,7 @@ def _kinds(options: Triggering) -> Sequence[Callable[[Means], Kind]]:
     return [kind for is_wanted, kind in wanted if is_wanted]
 
 
-def beside_leader(world: World, process: Process, seat: Seat) -> Callable[[], None]:
+def beside_leader(world: SimulatedWorld, process: Process, seat: Seat) -> Callable[[], None]:
     """Look after triggers in a process that leads; what to call when something has happened."""
     options = world.swarm.triggers
     if options is None or not options.beside_leaders:
@@ -276,7 +287,7 @@ def beside_leader(world: World, process: Process, seat: Seat) -> Callable[[], No
     return host.wake
 
 
-def elsewhere(world: World, process: Process) -> None:
+def elsewhere(world: SimulatedWorld, process: Process) -> None:
     """Look after triggers in a process that follows the ledger."""
     host = Host(world, process)
     world.hosts[process.name] = host

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from servo.core.automation.condition import AutomationCondition
 from servo.core.declared import Declared
-from servo.core.freshness import TimeWindow, policy_text
+from servo.core.freshness import MaxAge, policy_text
 from servo.core.keys import AssetKey
 from servo.sdk.assets.asset import asset
 from servo.sdk.definitions.project import Project
@@ -30,21 +30,21 @@ from servo.sdk.triggers.run_requests import (
 from servo.sdk.triggers.schedules import ScheduleDefinition
 from servo.sdk.triggers.sensors import run_status_sensor, sensor
 from simulation.swarm import Triggering
-from simulation.world import World
+from simulation.world import SimulatedWorld
 
 ITEMS, SEEN, MESSAGES, ECHO = "items", "all_seen", "messages", "echo"
 ECHOED = ("item", "message")
 """Labels of the runs after which another run is asked for."""
 RAW = AssetKey("raw")
 FRESH = ("raw", "top")
-POLICY = policy_text(TimeWindow(fail_ms=20_000, warn_ms=8_000))
+POLICY = policy_text(MaxAge(fail_ms=20_000, warn_ms=8_000))
 LOCATION = "sim"
 MOST_AT_ONCE = 3
 FIRST_MINUTE = "0 0 1 3 *"
 """The rest of an expression that is due in the first minute of every world, and then in a year."""
 
 
-def project_of(world: World, options: Triggering) -> Project:
+def project_of(world: SimulatedWorld, options: Triggering) -> Project:
     """The code that is deployed in a world."""
     project = Project(_assets(options))
     sensors = [_items(world), _all_seen(world)] if options.polls else []
@@ -54,7 +54,7 @@ def project_of(world: World, options: Triggering) -> Project:
     return project
 
 
-def declared_by(world: World, options: Triggering) -> Declared:
+def declared_by(world: SimulatedWorld, options: Triggering) -> Declared:
     """What its deployment tells, with policies that are shorter than people can write them."""
     found = declared(project_of(world, options)).located(LOCATION)
     assets = tuple(
@@ -87,7 +87,7 @@ def _assets(options: Triggering) -> list[Any]:
     return [raw, mid, top, parts, below]
 
 
-def _schedules(world: World, options: Triggering) -> list[ScheduleDefinition]:
+def _schedules(world: SimulatedWorld, options: Triggering) -> list[ScheduleDefinition]:
     """One that is due by the calendar alone, and one whose function decides."""
 
     def decide(context: Any) -> Iterator[RunRequest]:
@@ -118,7 +118,7 @@ def _schedules(world: World, options: Triggering) -> list[ScheduleDefinition]:
     return [plain, decided]
 
 
-def _items(world: World) -> Any:
+def _items(world: SimulatedWorld) -> Any:
     @sensor(
         name=ITEMS,
         target=[RAW],
@@ -136,7 +136,7 @@ def _items(world: World) -> Any:
     return items
 
 
-def _all_seen(world: World) -> Any:
+def _all_seen(world: SimulatedWorld) -> Any:
     @sensor(
         name=SEEN,
         target=[RAW],
@@ -155,7 +155,7 @@ def _all_seen(world: World) -> Any:
     return all_seen
 
 
-def _messages(world: World) -> Any:
+def _messages(world: SimulatedWorld) -> Any:
     @push_sensor(name=MESSAGES, target=[RAW], default_status=DefaultSensorStatus.RUNNING)
     def messages(context: Any) -> RunRequest:
         """One run for every message."""
@@ -165,7 +165,7 @@ def _messages(world: World) -> Any:
     return messages
 
 
-def _echo(world: World) -> Any:
+def _echo(world: SimulatedWorld) -> Any:
     @run_status_sensor(
         name=ECHO,
         run_status=RunStatus.SUCCESS,
@@ -183,7 +183,7 @@ def _echo(world: World) -> Any:
     return echo
 
 
-def fail_now_and_then(world: World) -> None:
+def fail_now_and_then(world: SimulatedWorld) -> None:
     """Raise as user code does, while there are faults."""
     options = world.swarm.triggers
     if options is not None and world.kernel.chance(options.code_fails):

@@ -21,7 +21,7 @@ from simulation.network import RPC_TIMEOUT_MS
 from simulation.published import Published
 from simulation.swarm import Swarm, Triggering, draw
 from simulation.trigger_project import LOCATION, MESSAGES, declared_by
-from simulation.world import World
+from simulation.world import SimulatedWorld
 
 
 def world_of_triggers(seed: int) -> Swarm:
@@ -73,7 +73,7 @@ def _options(rng: Random) -> Triggering:
 # --- people ---------------------------------------------------------------------------------------
 
 
-def deployer(world: World, process: Process, options: Triggering) -> None:
+def deployer(world: SimulatedWorld, process: Process, options: Triggering) -> None:
     """Tells the workspace what the project declares."""
     found = declared_by(world, options)
     assets = DefinitionsDeployed(deployment_id="d1", location=LOCATION, assets=found.assets)
@@ -81,7 +81,7 @@ def deployer(world: World, process: Process, options: Triggering) -> None:
     _ = world.network.insist(process, batch)
 
 
-def sender(world: World, process: Process, number: int) -> None:
+def sender(world: SimulatedWorld, process: Process, number: int) -> None:
     """Sends messages, each until it is taken, and some of them again, now or later."""
     dice = world.dice("sender", number)
     while not _is_taken(world, process, number, 0):
@@ -95,7 +95,7 @@ def sender(world: World, process: Process, number: int) -> None:
             _ = _is_taken(world, process, number, dice.choice(told))
 
 
-def _is_taken(world: World, process: Process, number: int, message: int) -> bool:
+def _is_taken(world: SimulatedWorld, process: Process, number: int, message: int) -> bool:
     name = f"message-{number}-{message}"
     payload = f'{{"says": "{name}"}}'
     event = SensorMessageReceived(sensor_id=MESSAGES, message_id=name, payload=payload)
@@ -103,7 +103,7 @@ def _is_taken(world: World, process: Process, number: int, message: int) -> bool
     return answer is not None and answer.applied
 
 
-def pauser(world: World, process: Process) -> None:
+def pauser(world: SimulatedWorld, process: Process) -> None:
     """Pauses and resumes schedules and sensors while there are faults; then resumes them all."""
     rng = world.kernel.random
     published = Published(world, process)
@@ -129,7 +129,7 @@ def _resumed(row: ScheduleStateRow | SensorStateRow) -> Event:
     return ScheduleResumed(schedule_id=row.schedule_id)
 
 
-def _turn(world: World, process: Process, published: Published, row: Any) -> None:
+def _turn(world: SimulatedWorld, process: Process, published: Published, row: Any) -> None:
     """Pause what runs, or resume it as the command line does."""
     answer = world.network.submit(process, world.batch(*_turning(world, process, published, row)))
     if isinstance(answer, Answer) and not answer.applied:
@@ -137,7 +137,10 @@ def _turn(world: World, process: Process, published: Published, row: Any) -> Non
 
 
 def _turning(
-    world: World, process: Process, published: Published, row: ScheduleStateRow | SensorStateRow
+    world: SimulatedWorld,
+    process: Process,
+    published: Published,
+    row: ScheduleStateRow | SensorStateRow,
 ) -> list[Event]:
     if isinstance(row, SensorStateRow):
         paused = row.status is SensorStatus.PAUSED

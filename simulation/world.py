@@ -7,9 +7,9 @@ from typing import Any, Protocol
 from servo.core.events.envelope import Answer, Batch, Event
 from servo.core.ids import TaskKeyStr
 from servo.core.plan import TaskSpec, normalize
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.errors import ServoError
-from servo.leader.heartbeats import Verdict
+from servo.leader.heartbeats import BeatReply
 from servo.leader.requests import Beat
 from servo.ledger.paths import Paths
 from simulation.faults import FaultyQueue, FaultyStore
@@ -20,19 +20,19 @@ from simulation.swarm import Swarm
 from simulation.workloads import GRAPHS
 
 BEAT_MS = 1_000
-RETRY = RetryPolicy(max_attempts=6, max_infra_retries=50, delay_ms=300, cap_ms=2_000)
-PATIENT = RetryPolicy(max_attempts=1, max_infra_retries=1_000)
+RETRY = RetryRules(max_attempts=6, max_infra_retries=50, delay_ms=300, cap_ms=2_000)
+PATIENT = RetryRules(max_attempts=1, max_infra_retries=1_000)
 
 
 class Link(Protocol):
     """A way to reach a leader."""
 
-    def beat(self, process: Process, beat: Beat) -> Verdict | ServoError: ...
+    def beat(self, process: Process, beat: Beat) -> BeatReply | ServoError: ...
 
     def insist(self, process: Process, batch: Batch, *, tries: int = 1) -> Answer | None: ...
 
 
-class World:
+class SimulatedWorld:
     """What actors share."""
 
     def __init__(

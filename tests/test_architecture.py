@@ -20,6 +20,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCES = ("src", "tests", "benchmarks", "simulation")
 MOST_LINES = 800
+MOST_MODULES = 25
 
 IMPURE = (
     "asyncio",
@@ -295,3 +296,49 @@ def test_a_relative_import_is_caught_here_and_by_the_linter(copy: Path) -> None:
     assert relative_imports(copy) == ["src/servo/core/planted.py:1"]
     done = run(copy, "ruff", "check", "--no-cache", "--select", "TID252", "src/servo/core")
     assert done.returncode == 1
+
+
+# --- names and rooms ------------------------------------------------------------------------------
+
+
+def class_names(root: Path) -> dict[str, list[str]]:
+    """Where each class of the package is defined."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((root / "src").rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(str(path.relative_to(root)))
+    return found
+
+
+def ambiguous(root: Path) -> dict[str, list[str]]:
+    return {name: places for name, places in class_names(root).items() if len(places) > 1}
+
+
+def crowded(root: Path) -> list[str]:
+    folders = {path.parent for path in (root / "src").rglob("*.py")}
+    return [
+        str(folder.relative_to(root))
+        for folder in sorted(folders)
+        if len([path for path in folder.glob("*.py") if path.stem != "__init__"]) > MOST_MODULES
+    ]
+
+
+def test_a_class_name_means_one_thing() -> None:
+    assert ambiguous(ROOT) == {}
+
+
+def test_a_class_name_with_two_meanings_is_caught(copy: Path) -> None:
+    plant(copy, "core/planted.py", "class LeaderLease: ...\n")
+    places = ["src/servo/core/planted.py", "src/servo/leader/lease.py"]
+    assert ambiguous(copy) == {"LeaderLease": places}
+
+
+def test_no_package_holds_more_than_25_modules() -> None:
+    assert [room for room in crowded(ROOT) if room != "src/servo/cli"] == []
+
+
+def test_a_package_with_26_modules_is_caught(copy: Path) -> None:
+    for number in range(MOST_MODULES + 1):
+        plant(copy, f"ports/crowd/planted_{number}.py", "")
+    assert "src/servo/ports/crowd" in crowded(copy)

@@ -17,8 +17,8 @@ from checks.markdown import Docs
 from servo.core import manifest
 from servo.core.events.codec import decode_entry
 from servo.errors import ServoError
-from servo.projection.reader import Snapshot
-from servo.projection.sql import query
+from servo.projection.read.reader import Snapshot
+from servo.projection.read.sql import query
 
 FIRST = "first_run.py"
 GUIDE = "docs/guide/"

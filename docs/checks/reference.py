@@ -17,7 +17,7 @@ from checks.types import column_types, field_defaults, field_types, nested_types
 
 from servo.config import WORKER_VARIABLES, Settings
 from servo.core import fold
-from servo.core.events.envelope import Answer, Batch, Entry, Event, Kind, Status
+from servo.core.events.envelope import Answer, Batch, Entry, Event, EventKind, Status
 from servo.core.events.registry import EVENTS
 from servo.core.manifest import FileEntry, Manifest, ObjectRef, TableFiles, Tier
 from servo.core.state import states
@@ -37,7 +37,7 @@ def events(docs: Docs) -> Iterator[str]:
     """Every event and everything inside one: fields, types, defaults, kinds, values."""
     page = docs["format/events.md"]
     inside = nested_types(list(EVENTS.values()))
-    del inside[Kind.__name__]
+    del inside[EventKind.__name__]
     expected = {**EVENTS, **inside}
     yield from _headings(page, _TYPE_NAME, expected)
     for name, kind in expected.items():

@@ -1,9 +1,9 @@
 """The same questions as `servo sql`, from a program; and the same tables at an earlier entry."""
 
 from servo.ledger.paths import Paths
-from servo.projection.reader import Reader
-from servo.projection.sql import query
-from servo.projection.time_travel import snapshot_at
+from servo.projection.read.reader import Reader
+from servo.projection.read.sql import query
+from servo.projection.read.time_travel import snapshot_at
 from servo.storage.from_url import store_from_url
 from servo.workspace.system import SystemClock
 

@@ -18,7 +18,7 @@ from servo.core.events.backfills import BackfillState
 from servo.core.state.state import State
 from servo.core.state.states import TaskState
 from servo.ledger.paths import Paths
-from servo.projection.rebuild import rebuild
+from servo.projection.upkeep.rebuild import rebuild
 from servo.storage.local import LocalStore
 from servo.testing.command_line import asked, servo
 

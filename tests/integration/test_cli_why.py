@@ -28,7 +28,7 @@ from servo.core.explain.finding import What
 from servo.core.keys import AssetKey, TaskOperation, task_key_text
 from servo.core.partitions import PartitionKey
 from servo.core.plan import TaskSpec
-from servo.host.session import Session, setting_for
+from servo.host.leading import LeadingHost, setting_for
 from servo.planning.assets import plan_assets
 from servo.sdk.triggers.resolution import declared
 from servo.storage.from_url import store_from_url
@@ -241,13 +241,13 @@ def test_a_narrow_terminal_gets_the_same_words(shop: Path) -> None:
 
 
 @contextmanager
-def at_work(folder: Path) -> Generator[tuple[Session, str]]:
+def at_work(folder: Path) -> Generator[tuple[LeadingHost, str]]:
     """A session with a run of what waits: for a retry, for a pool, for a slot."""
     (folder / "assets.py").write_text(dedent(CODE))
     project = load_project("assets.py", folder)
     setting = setting_for("assets.py", folder, str(folder / ".servo"))
     assert told_limits(folder)
-    with Session(setting, workers=2) as session:
+    with LeadingHost(setting, workers=2) as session:
         session.deploy("assets.py", declared(project))
         keys = [AssetKey(name) for name in ("flaky", "first", "second")]
         run_id = session.request(plan_assets(project, keys), "one")

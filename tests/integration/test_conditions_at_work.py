@@ -21,9 +21,10 @@ from servo import (
     asset_check,
     materialize,
 )
-from servo.code.evaluator.conditions import Room
-from servo.code.evaluator.context import Desk, Records, Surroundings
-from servo.code.evaluator.messages import Judged
+from servo.code.evaluator.conditions import ConditionEvaluator
+from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
+from servo.code.evaluator.messages import ConditionsEvaluated
+from servo.code.evaluator.plan_store import PlanStore
 from servo.core.events.assets import (
     AssetObserved,
     AssetReported,
@@ -139,7 +140,7 @@ class Workspace:
             raise_on_error=False,
         )
 
-    def asked(self, room: Room) -> dict[str, str]:
+    def asked(self, room: ConditionEvaluator) -> dict[str, str]:
         """What the next evaluation asks for; it is committed."""
         self.now += timedelta(minutes=1)
         found = room.judge(self.now)
@@ -177,19 +178,19 @@ class Workspace:
             answer = service.commit(Batch(id=f"judged-{self._batches}", events=tuple(events)))
         return answer.applied
 
-    def room(self) -> Room:
+    def room(self) -> ConditionEvaluator:
         world = self.instance.world
-        records = Records(store=world.store, paths=self.instance.paths, salt=bytes(32))
-        around = Surroundings(
+        records = PlanStore(store=world.store, paths=self.instance.paths, salt=bytes(32))
+        around = EvaluatorEnvironment(
             clock=world.clock,
             log=logging.getLogger("test"),
             environ={},
             instance=lambda: self.instance,
         )
-        return Room(Desk(self.project, records, around), DEFAULT_SENSOR)
+        return ConditionEvaluator(LoadedLocation(self.project, records, around), DEFAULT_SENSOR)
 
 
-def said(found: Judged) -> dict[str, tuple[str, str | None]]:
+def said(found: ConditionsEvaluated) -> dict[str, tuple[str, str | None]]:
     """What an evaluation asked for and what it will remember, by asset.
 
     One that begins anew may have more to tell besides: it did not tell it before.

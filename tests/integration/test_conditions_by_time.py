@@ -4,8 +4,9 @@ import logging
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from servo.code.evaluator.conditions import Room
-from servo.code.evaluator.context import Desk, Records, Surroundings
+from servo.code.evaluator.conditions import ConditionEvaluator
+from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
+from servo.code.evaluator.plan_store import PlanStore
 from servo.code.loader import load_project
 from servo.core.events.envelope import Batch
 from servo.leader.service import Service, World
@@ -39,14 +40,14 @@ def evaluate_at(folder: Path, at: datetime) -> None:
     """Evaluate the conditions of a workspace as somebody did who came by then."""
     store, paths = LocalStore(folder / ".servo"), Paths("default", "default")
     project = load_project("assets.py", folder)
-    around = Surroundings(
+    around = EvaluatorEnvironment(
         clock=SystemClock(),
         log=logging.getLogger("test"),
         environ={},
         instance=ServoInstance.ephemeral,
     )
-    desk = Desk(project, Records(store=store, paths=paths, salt=bytes(32)), around)
-    judged = Room(desk, DEFAULT_SENSOR).judge(at)
+    loaded = LoadedLocation(project, PlanStore(store=store, paths=paths, salt=bytes(32)), around)
+    judged = ConditionEvaluator(loaded, DEFAULT_SENSOR).judge(at)
     assert not judged.runs
     with Service(World(store, SystemClock(), SystemEntropy()), paths) as service:
         assert service.commit(Batch(id="then", events=judged.ticked)).applied

@@ -13,7 +13,7 @@ from typing import Any
 
 from servo.errors import NotFound
 from servo.ledger.paths import Paths
-from servo.projection.reader import Reader
+from servo.projection.read.reader import Reader
 from servo.storage.from_url import store_from_url
 from servo.testing.command_line import asked, servo
 from servo.workspace.system import SystemClock

@@ -22,7 +22,7 @@ from servo.errors import Fenced, Unavailable
 from servo.leader.service import Service, World
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
-from servo.projection.verify import verify
+from servo.projection.upkeep.verify import verify
 from servo.storage.local import LocalStore
 from servo.workspace.system import SystemClock, SystemEntropy
 

@@ -10,7 +10,7 @@ import pytest
 from servo import ServoInstance, load_asset
 from servo.code.loader import load_project
 from servo.core.state.states import RunState
-from servo.host.session import Session, setting_for
+from servo.host.leading import LeadingHost, setting_for
 from servo.planning.assets import plan_assets
 from servo.sdk.triggers.resolution import declared
 
@@ -60,13 +60,13 @@ defs = Definitions(
 """
 
 
-def session_in(folder: Path) -> Session:
+def session_in(folder: Path) -> LeadingHost:
     (folder / "assets.py").write_text(dedent(CODE))
     setting = setting_for("assets.py", folder, str(folder / "store"))
-    return Session(setting, workers=1)
+    return LeadingHost(setting, workers=1)
 
 
-def request(session: Session, folder: Path, *names: str) -> str:
+def request(session: LeadingHost, folder: Path, *names: str) -> str:
     project = load_project("assets.py", folder)
     session.deploy("assets.py", declared(project))
     keys = [key for key in project.order if key.name in names]

@@ -23,8 +23,8 @@ from servo.core.events.tasks import TaskOutcome
 from servo.core.manifest import encode, next_claim
 from servo.errors import Internal, Invalid, ServoError, Unavailable
 from servo.execution.outputs.store import OutputStore
-from servo.projection.pins import Pin, pin
-from servo.projection.verify import verify
+from servo.projection.upkeep.pins import Pin, pin
+from servo.projection.upkeep.verify import verify
 from servo.storage.local import LocalStore
 from servo.testing.builders import START, specs
 from servo.testing.leader import HandLeader

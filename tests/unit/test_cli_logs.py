@@ -17,7 +17,7 @@ from servo.cli.commands.logs import Printer
 from servo.cli.main import run
 from servo.cli.run_rows import run_and_tasks
 from servo.cli.workspace import open_target
-from servo.projection.reader import Reader
+from servo.projection.read.reader import Reader
 
 
 def test_what_ends_within_a_line_is_told_apart_from_what_comes_next(

@@ -6,9 +6,9 @@ from servo.code.backfills.view import Backfill, in_tables
 from servo.core.partitions import PartitionKey
 from servo.core.state.rows.automation import BackfillRow
 from servo.errors import Conflict, Invalid, NotFound
-from servo.projection.lookup import Lookup, Page, Paged
-from servo.projection.reader import Snapshot
-from servo.projection.time_travel import snapshot_at
+from servo.projection.read.lookup import Lookup, Page, Paged
+from servo.projection.read.reader import Snapshot
+from servo.projection.read.time_travel import snapshot_at
 from servo.workspace.instance.instance import NOW
 
 

@@ -9,9 +9,9 @@ import click
 from servo.cli.output import progress
 from servo.cli.workspace import Target
 from servo.errors import Invalid
-from servo.projection.reader import Reader, Snapshot
-from servo.projection.replay import AsOf
-from servo.projection.time_travel import snapshot_at
+from servo.projection.read.reader import Reader, Snapshot
+from servo.projection.read.replay import AsOf
+from servo.projection.read.time_travel import snapshot_at
 
 T = TypeVar("T")
 

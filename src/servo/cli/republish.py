@@ -19,10 +19,10 @@ from servo.leader.ports import Ports
 from servo.leader.service import World
 from servo.leader.takeover import Leadership, take_over
 from servo.ledger.paths import Paths
-from servo.projection.manifest_store import ManifestStore
-from servo.projection.publisher import Publisher
-from servo.projection.rebuild import readable, rebuild
-from servo.projection.replay import Progress
+from servo.projection.files.manifest_store import ManifestStore
+from servo.projection.publish.publisher import Publisher
+from servo.projection.read.replay import Progress
+from servo.projection.upkeep.rebuild import readable, rebuild
 
 EVERYTHING = 2**62
 

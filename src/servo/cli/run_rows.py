@@ -7,9 +7,9 @@ from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TaskState
 from servo.errors import Conflict, NotFound
-from servo.projection.lookup import Lookup, Page, Paged
 from servo.projection.partitions.asset_names import find_asset
-from servo.projection.reader import Snapshot
+from servo.projection.read.lookup import Lookup, Page, Paged
+from servo.projection.read.reader import Snapshot
 
 
 def place_shown(asset_key: str, partition_key: str | None) -> str:

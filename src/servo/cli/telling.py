@@ -16,7 +16,7 @@ from servo.core.state.rows.system import DeadLetterRow
 from servo.errors import Conflict, Unavailable
 from servo.leader.service import Service
 from servo.ledger.paths import Paths
-from servo.projection.reader import Reader, Snapshot
+from servo.projection.read.reader import Reader, Snapshot
 from servo.workspace.composition import open_world
 from servo.workspace.run_requests import Requests
 from servo.workspace.system import SystemClock, SystemEntropy

@@ -9,10 +9,10 @@ from servo.core.state.rows.assets import AssetRow
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.errors import Conflict, NotFound
-from servo.projection.lookup import Lookup
 from servo.projection.partitions.asset_names import find_asset
 from servo.projection.partitions.stored import StoredPartitions
-from servo.projection.reader import Snapshot
+from servo.projection.read.lookup import Lookup
+from servo.projection.read.reader import Snapshot
 
 
 def asset_in(snapshot: Snapshot, text: str, partition: str | None, now: datetime) -> Subject:

@@ -16,7 +16,7 @@ from servo.errors import NotFound
 from servo.ledger.paths import Paths
 from servo.ports.clock import Clock
 from servo.ports.object_store import ObjectStore
-from servo.projection.arrow import without_pandas
+from servo.projection.files.arrow import without_pandas
 from servo.storage.from_url import store_from_url
 from servo.workspace.system import SystemClock
 

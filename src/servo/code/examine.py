@@ -17,6 +17,7 @@ import msgspec
 from servo.code.loader import load_project
 from servo.core.declared import Declared
 from servo.errors import Invalid, ServoError
+from servo.processes.own_code import is_own
 from servo.sdk.resources.environment import set_environment
 from servo.sdk.triggers.resolution import declared
 
@@ -130,7 +131,7 @@ def watched_files(code: str, folder: Path, error: BaseException | None = None) -
             names.append(trace.tb_frame.f_code.co_filename)
             trace = trace.tb_next
         paths = [Path(name).resolve() for name in names if Path(name).is_file()]
-        found.update(str(p) for p in paths if p.is_relative_to(root) and "/servo/" not in str(p))
+        found.update(str(p) for p in paths if p.is_relative_to(root) and not is_own(str(p)))
         error = error.__cause__
     return tuple(sorted(found))
 

@@ -16,6 +16,7 @@ from servo.code.fresh_source import FreshSource, import_fresh
 from servo.dagster.scan import check_supported
 from servo.dagster.stand_in import stand_in
 from servo.errors import Invalid, NotFound
+from servo.processes.own_code import is_own
 from servo.processes.stopping import is_from_outside
 from servo.sdk.definitions.definitions import Definitions
 from servo.sdk.definitions.gathering import assets_of, checks_of, jobs_of, schedules_of, sensors_of
@@ -129,7 +130,7 @@ def _place(error: BaseException) -> str:
     place, trace = "", error.__traceback__
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
-        if not name.startswith("<") and "importlib" not in name and "/servo/" not in name:
+        if not name.startswith("<") and "importlib" not in name and not is_own(name):
             place = f" ({name}:{trace.tb_lineno})"
         trace = trace.tb_next
     return place

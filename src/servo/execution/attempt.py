@@ -15,9 +15,10 @@ from servo.execution.hooks import Hooks
 from servo.execution.invoke import Calls
 from servo.execution.messages import Done, Work
 from servo.execution.metering import Meter
-from servo.execution.redact import discreet
+from servo.execution.redact import redacted
 from servo.ports.clock import Clock
 from servo.processes.frames import sendable
+from servo.processes.own_code import is_machinery
 from servo.processes.stopping import end_if_forked, is_from_outside
 from servo.sdk.assets.results import Failure, RetryRequested
 from servo.sdk.resources.redaction import hidden
@@ -67,7 +68,7 @@ class Runner:
         end_if_forked(self._pid)
         if self._hooks is not None and key is not None:
             self._hooks.after(work, key, done, raised)
-        done = discreet(done, hidden())
+        done = redacted(done, hidden())
         self._keep(work)
         cost = meter.cost()
         return done if cost is None else msgspec.structs.replace(done, cost=cost)
@@ -128,7 +129,7 @@ def _names(error: BaseException) -> list[str]:
 def _trimmed(error: BaseException) -> str:
     """The traceback without Servo's own frames, and not longer than a person reads."""
     frames = traceback.TracebackException.from_exception(error)
-    own = [frame for frame in frames.stack if "/servo/worker/" not in frame.filename]
+    own = [frame for frame in frames.stack if not is_machinery(frame.filename)]
     frames.stack = traceback.StackSummary.from_list(own)
     text = sendable(hidden().text("".join(frames.format())))
     return text if len(text) <= MAX_DETAIL else f"{text[:MAX_DETAIL]}\n…"

@@ -5,7 +5,7 @@ system, so that what C libraries and subprocesses print is there too. What an ex
 is stored when the execution ends, without secrets, and every second or so while it runs if there is
 more, for whoever follows it; an execution that prints nothing stores nothing. While it runs only
 whole lines are stored, so that no half of a secret is. The pool has the file too, and stores what
-is left in it if the process dies (see `servo.workers.local_pool.last_words`).
+is left in it if the process dies (see `servo.workers.local_pool.crash_output`).
 
 **Who may race.** The thread that runs user code calls `begin` and `keep`; a thread of ours looks
 once a second, whatever runs. `begin` only notes the execution, so short tasks pay nothing. Both

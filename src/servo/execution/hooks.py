@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from servo.core.events.tasks import Output, TaskError, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, TaskError, TaskOutcome
 from servo.core.keys import AssetKey
-from servo.core.retry import Failure, FailureKind, GiveUp, Spent, decide
+from servo.core.retry import FailedAttempt, FailureKind, GiveUp, Spent, decide
 from servo.core.tags import JOB_LABEL
 from servo.errors import Invalid
 from servo.execution.messages import Done, Work
@@ -80,7 +80,7 @@ class Hooks:
         policy = stored_policy(self._project.makers[key].behaviour.retry_policy)
         error = done.error or TaskError(code="", message="")
         wait = done.retry_after_ms
-        failure = Failure(
+        failure = FailedAttempt(
             kind=FailureKind.ERROR,
             error_types=error.types,
             retriable=error.retriable,
@@ -145,7 +145,7 @@ class Hooks:
             return {names[output.asset_key]: self._value(output) for output in done.outputs}
         return {} if done.output is None else {"result": self._value(done.output)}
 
-    def _value(self, output: Output) -> Any:
+    def _value(self, output: CommittedOutput) -> Any:
         if output.uri:
             return self._load(output.uri)
         if output.format:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from servo.core.keys import AssetKey, TaskOperation
-from servo.execution.checks.running import Around, Checking, Checks
+from servo.execution.checks.running import Around, Checking, ProjectChecks
 from servo.execution.inputs.partitions import PartitionInputs
 from servo.execution.inputs.values import AssetValues
 from servo.execution.messages import Done, Reported, Work
@@ -55,7 +55,7 @@ class Calls:
         self._partitions = PartitionInputs(project, clock, instance)
         self._storing = Storing(project, outputs, log, self._partitions)
         self._values = AssetValues(project, outputs, self._storing, instance)
-        self._checks = Checks(project, outputs, clock)
+        self._checks = ProjectChecks(project, outputs, clock)
         runnable = {**dict.fromkeys(project.makers), **dict.fromkeys(project.checks)}
         self.keys = {str(key.canonical()): key for key in runnable}
         self._needed = {key: self._resources_of(key) for key in runnable}

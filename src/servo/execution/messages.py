@@ -7,7 +7,7 @@ the end of the stream, never half a message.
 import msgspec
 
 from servo.core.events.assets import Severity
-from servo.core.events.tasks import Output, TaskCost, TaskError, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, TaskCost, TaskError, TaskOutcome
 from servo.core.keys import TaskOperation
 from servo.processes.frames import framed
 
@@ -85,8 +85,8 @@ class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done", omit_defaults=
 
     exec_id: str
     outcome: TaskOutcome
-    output: Output | None = None
-    outputs: tuple[Output, ...] = ()
+    output: CommittedOutput | None = None
+    outputs: tuple[CommittedOutput, ...] = ()
     error: TaskError | None = None
     cost: TaskCost | None = None
     retry_after_ms: int | None = None

@@ -33,7 +33,7 @@ _KEPT = frozenset(
 )
 
 
-def discreet(done: Done, hidden: Redaction) -> Done:
+def redacted(done: Done, hidden: Redaction) -> Done:
     """How an execution ended, without what is to be hidden."""
     return cast("Done", _clean(done, hidden)) if hidden else done
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from servo.core.events.tasks import Output, TaskError, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, TaskError, TaskOutcome
 from servo.core.keys import AssetKey
 from servo.execution.checks.running import FOUND, Checking
 from servo.execution.messages import Checked, Done, Reported, Work
@@ -50,7 +50,7 @@ class Making:
         self._resources: Resources = call.context.resources
         self._storing = storing
         self._made: dict[AssetKey, Made] = {}
-        self._outputs: dict[AssetKey, tuple[Output, ...]] = {}
+        self._outputs: dict[AssetKey, tuple[CommittedOutput, ...]] = {}
         self._told: list[AssetCheckResult] = []
         self._pid = os.getpid()
 
@@ -64,7 +64,7 @@ class Making:
         if skipped is not None or not self._made:
             return self._skipped(skipped, checks)
         found: list[Checked] = []
-        outputs: list[Output] = []
+        outputs: list[CommittedOutput] = []
         for key, name in self._names().items():
             done = self._checked(key, name, checks.get(key))
             found += [_about(check, name) for check in done.checks]
@@ -116,7 +116,7 @@ class Making:
     def _name(self, number: int) -> str:
         return f"{self._work.exec_id}-{number}" if number else self._work.exec_id
 
-    def _store(self, made: Made, name: str) -> Output:
+    def _store(self, made: Made, name: str) -> CommittedOutput:
         """Store what was made, once; the output, or that of the first partition."""
         found = self._outputs.get(made.key)
         if found is None:
@@ -156,7 +156,7 @@ class Making:
         error = TaskError(code="CheckNotDeclared", message=message, retriable=False)
         return Done(exec_id=self._work.exec_id, outcome=TaskOutcome.FAILED, error=error)
 
-    def _of(self, key: AssetKey, output: Output) -> list[Output]:
+    def _of(self, key: AssetKey, output: CommittedOutput) -> list[CommittedOutput]:
         """The outputs of an asset, each as its checks decided about the first."""
         others = self._outputs[key][1:] if key in self._outputs else ()
         found = [output, *(msgspec.structs.replace(one, gate=output.gate) for one in others)]
@@ -170,7 +170,7 @@ def seen(call: Call, found: ObserveResult) -> Done:
     work, context = call.work, call.context
     told = {**context.output_metadata, **(found.metadata or {})}
     version = found.data_version or context.version_of(call.chosen[0])
-    output = Output(
+    output = CommittedOutput(
         materialization_id="",
         data_version="" if version is None else version.value,
         metadata=encode_metadata(told) if told else "",

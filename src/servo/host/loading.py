@@ -8,10 +8,10 @@ from servo.core.state.rows.assets import AssetRow, MaterializationRow, Partition
 from servo.errors import Invalid, NotFound
 from servo.execution.outputs.store import OutputStore
 from servo.ledger.paths import Paths
-from servo.projection.lookup import Lookup
 from servo.projection.partitions.stored import Name, StoredPartitions, is_partitioned
-from servo.projection.reader import Reader, Snapshot
-from servo.projection.replay import AsOf
+from servo.projection.read.lookup import Lookup
+from servo.projection.read.reader import Reader, Snapshot
+from servo.projection.read.replay import AsOf
 from servo.sdk.assets.specs import to_key
 from servo.storage.from_url import store_from_url
 from servo.workspace.system import SystemClock

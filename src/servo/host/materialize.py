@@ -27,7 +27,7 @@ from servo.ledger.paths import Paths
 from servo.planning.assets import plan_assets
 from servo.planning.partition_choice import Named
 from servo.processes.asset_log import asset_log
-from servo.projection.reader import Reader
+from servo.projection.read.reader import Reader
 from servo.sdk.assets.assets_definition import AssetsDefinition, assets_in
 from servo.sdk.assets.results import AssetMaterialization
 from servo.sdk.assets.specs import AssetSpec, to_key

@@ -11,8 +11,8 @@ from datetime import datetime
 
 import msgspec
 
-from servo.code.evaluator.conditions import Room
-from servo.code.evaluator.context import Desk
+from servo.code.evaluator.conditions import ConditionEvaluator
+from servo.code.evaluator.loaded_location import LoadedLocation
 from servo.controllers import backfills, freshness, sensors, timers
 from servo.controllers.schedules import Timetable
 from servo.core.declared import AUTOMATION_LABEL, Declared
@@ -20,13 +20,13 @@ from servo.core.state.rows.automation import SensorStateRow
 from servo.core.state.state import State
 from servo.core.state.states import SensorStatus
 from servo.errors import NotFound
-from servo.host.session import Session, can_go_on
+from servo.host.leading import LeadingHost, can_go_on
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
 from servo.planning.deployment import changes
 from servo.ports.object_store import ObjectStore
-from servo.projection.load import load_state
-from servo.projection.reader import Reader
+from servo.projection.read.load import load_state
+from servo.projection.read.reader import Reader
 
 LOOK_EVERY = 0.05
 MOST_ROUNDS = 10
@@ -58,15 +58,19 @@ def outlook(
     return _due(state, now)
 
 
-def conditions_due(desk: Desk, declared: Declared, now: datetime) -> str:
+def conditions_due(loaded: LoadedLocation, declared: Declared, now: datetime) -> str:
     """Which sensor's conditions have something to say that is not on record; none if empty."""
     names = [one.sensor_id for one in declared.sensors if AUTOMATION_LABEL in one.labels]
     if not names:
         return ""
-    rows = desk.history.snapshot(0).rows("sensor_state")
+    rows = loaded.history.snapshot(0).rows("sensor_state")
     states = [row for row in rows if isinstance(row, SensorStateRow)]
     open_ = {row.sensor_id for row in states if row.status is SensorStatus.ACTIVE}
-    due = (name for name in names if name in open_ and Room(desk, name).judge(now).ticked)
+    due = (
+        name
+        for name in names
+        if name in open_ and ConditionEvaluator(loaded, name).judge(now).ticked
+    )
     return next(due, "")
 
 
@@ -96,7 +100,7 @@ def _due(state: State, now: datetime) -> Outlook:
     return Outlook(next_due=min((at for at in instants if at is not None), default=None))
 
 
-def make_pass(session: Session, now: datetime) -> None:
+def make_pass(session: LeadingHost, now: datetime) -> None:
     """Look after the triggers, and work, until nothing is due by `now` and nothing can go on.
 
     What becomes due by time meanwhile is for the next pass: otherwise one that ticks every second

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from servo.controllers.anti_entropy import Beat
+from servo.controllers.anti_entropy import LastBeat
 from servo.core.fold.limits import MIN_HEARTBEAT_TIMEOUT_MS
 from servo.core.state.rows.execution import TaskHeartbeatRow
 from servo.core.state.state import State
@@ -18,7 +18,7 @@ from servo.core.state.states import TaskState
 from servo.leader import requests
 
 
-class Verdict(StrEnum):
+class BeatReply(StrEnum):
     """What an execution is told in reply to a beat."""
 
     GO_ON = "ok"
@@ -31,7 +31,7 @@ class Heartbeats:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._beats: dict[str, Beat] = {}
+        self._beats: dict[str, LastBeat] = {}
         self._unseen: dict[tuple[str, str], TaskHeartbeatRow] = {}
 
     def answer(self, beats: deque[requests.BeatRequest], now: datetime) -> None:
@@ -47,15 +47,15 @@ class Heartbeats:
         lengths = [row.heartbeat_timeout_ms for row in rows if row is not None]
         return timedelta(milliseconds=min(lengths, default=MIN_HEARTBEAT_TIMEOUT_MS))
 
-    def _note(self, beat: requests.Beat, now: datetime) -> Verdict:
+    def _note(self, beat: requests.Beat, now: datetime) -> BeatReply:
         row = self._state.tasks.get((beat.run_id, beat.task_key))
         if row is None or row.state is not TaskState.RUNNING:
-            return Verdict.LOST
+            return BeatReply.LOST
         if row.attempt_id != beat.attempt_id or row.exec_id != beat.exec_id:
-            return Verdict.LOST
+            return BeatReply.LOST
         known = self._beats.get(row.attempt_id)
         count = 1 if known is None else known.count + 1
-        self._beats[row.attempt_id] = Beat(exec_id=row.exec_id, at=now, count=count)
+        self._beats[row.attempt_id] = LastBeat(exec_id=row.exec_id, at=now, count=count)
         self._unseen[row.run_id, row.task_key] = TaskHeartbeatRow(
             run_id=row.run_id,
             task_key=row.task_key,
@@ -67,9 +67,9 @@ class Heartbeats:
             row_version=self._state.seq,
         )
         run = self._state.runs.rows[row.run_id]
-        return Verdict.GO_ON if run.cancel_requested_at is None else Verdict.CANCEL
+        return BeatReply.GO_ON if run.cancel_requested_at is None else BeatReply.CANCEL
 
-    def current(self) -> dict[str, Beat]:
+    def current(self) -> dict[str, LastBeat]:
         """Beats of executions that still hold their attempt; the others are forgotten."""
         held = {self._state.tasks.rows[key].attempt_id for key in self._state.index.running}
         self._beats = {attempt: beat for attempt, beat in self._beats.items() if attempt in held}

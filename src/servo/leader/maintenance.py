@@ -26,14 +26,15 @@ from servo.leader.ports import Ports
 from servo.leader.takeover import Leadership
 from servo.ledger.paths import Paths
 from servo.ports.background import Job
-from servo.projection.cold import ColdRows
-from servo.projection.gc import Collector, GcReport
-from servo.projection.hydration import Hydrator
-from servo.projection.manifest_store import ManifestStore
-from servo.projection.merge import MergeResult
-from servo.projection.outputs import OutputCollector, claims_of, expiry_events
-from servo.projection.publisher import Capture, Publisher
-from servo.projection.tiering import MergePlan
+from servo.projection.files.manifest_store import ManifestStore
+from servo.projection.publish.capture import PendingPublish
+from servo.projection.publish.merge import MergeResult
+from servo.projection.publish.publisher import Publisher
+from servo.projection.publish.tiering import MergePlan
+from servo.projection.read.cold import ColdRows
+from servo.projection.read.hydration import Hydrator
+from servo.projection.upkeep.gc import Collector, GcReport
+from servo.projection.upkeep.outputs import OutputCollector, claims_of, expiry_events
 
 RETRY_AFTER = timedelta(seconds=1)
 HINT_EVERY = timedelta(seconds=1)
@@ -168,7 +169,7 @@ class Maintenance:
         self,
         state: State,
         job: Job,
-        capture: Capture | None,
+        capture: PendingPublish | None,
         merges: list[MergeResult],
         now: datetime,
     ) -> None:

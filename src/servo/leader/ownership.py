@@ -14,7 +14,7 @@ from servo.errors import Fenced
 from servo.leader.ports import Ports
 from servo.leader.takeover import Leadership, is_owner
 from servo.ledger.paths import Paths
-from servo.projection.manifest_store import ManifestStore
+from servo.projection.files.manifest_store import ManifestStore
 
 
 class Ownership:

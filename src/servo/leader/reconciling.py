@@ -26,7 +26,7 @@ from servo.leader.inputs import Published, inputs_of, not_in_memory
 from servo.leader.ports import Ports
 from servo.leader.takeover import Leadership
 from servo.leader.workers import Assignment, Workers
-from servo.projection.hydration import Hydrator
+from servo.projection.read.hydration import Hydrator
 
 CONTROLLER = "controller"
 MAX_ROUNDS = 4

@@ -18,7 +18,7 @@ from servo.core.state.state import State
 from servo.errors import Fenced, Internal, ServoError, Unavailable
 from servo.leader.background import ThreadBackground
 from servo.leader.engine import Engine
-from servo.leader.heartbeats import Verdict
+from servo.leader.heartbeats import BeatReply
 from servo.leader.lease import LeaderLease
 from servo.leader.memory import look_for_cycles_less_often
 from servo.leader.ports import Ports
@@ -122,9 +122,9 @@ class Service:
         """Send a batch and wait for its answer."""
         return self.submit(batch).result(timeout)
 
-    def beat(self, beat: Beat) -> "Future[Verdict]":
+    def beat(self, beat: Beat) -> "Future[BeatReply]":
         """Tell the leader that an execution lives."""
-        future: Future[Verdict] = Future()
+        future: Future[BeatReply] = Future()
 
         def reply(value: str | ServoError) -> None:
             if future.done() or not future.set_running_or_notify_cancel():
@@ -132,7 +132,7 @@ class Service:
             if isinstance(value, ServoError):
                 future.set_exception(value)
             else:
-                future.set_result(Verdict(value))
+                future.set_result(BeatReply(value))
 
         self._current().inbox.put_beat(BeatRequest(beat=beat, reply=reply))
         self._wake.set()

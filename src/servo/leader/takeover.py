@@ -35,11 +35,11 @@ from servo.leader.term import TICK
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
 from servo.ledger.writer import LedgerWriter
-from servo.projection.hydration import Hydrator
-from servo.projection.load import load_state
-from servo.projection.manifest_store import ManifestStore
-from servo.projection.rebuild import rebuild
-from servo.projection.replay import check_end
+from servo.projection.files.manifest_store import ManifestStore
+from servo.projection.read.hydration import Hydrator
+from servo.projection.read.load import load_state
+from servo.projection.read.replay import check_end
+from servo.projection.upkeep.rebuild import rebuild
 
 MAX_TRIES = 50
 

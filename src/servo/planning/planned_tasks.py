@@ -15,7 +15,7 @@ from servo.errors import Invalid
 from servo.planning.partition_choice import Relations
 from servo.sdk.definitions.project import Project
 from servo.sdk.partitions.definition import PartitionsDefinition
-from servo.sdk.partitions.mapping_edges import UNDIVIDED, Found
+from servo.sdk.partitions.mapping_edges import UNDIVIDED, FoundNumbers
 from servo.sdk.partitions.time_partitions import TimeWindowPartitionsDefinition
 
 MOST_LISTED = 128
@@ -67,7 +67,7 @@ class Planned:
         self._tasks: dict[AssetKey, dict[int, TaskKeyStr]] = {}
         self._units: dict[AssetKey, Sequence[Unit]] = {}
         self._typed: dict[PartitionsDefinition, dict[int, str]] = {}
-        self._constant: dict[tuple[AssetKey, AssetKey], Found] = {}
+        self._constant: dict[tuple[AssetKey, AssetKey], FoundNumbers] = {}
 
     def units(self, key: AssetKey) -> Sequence[Unit]:
         """The partitions that are planned of an asset, those of one task together."""
@@ -141,7 +141,7 @@ class Planned:
         if loads:
             inputs.give(up, self._listed(up, numbers), [self.typed(key, one) for one in unit])
 
-    def _found(self, up: AssetKey, key: AssetKey, number: int) -> Found:
+    def _found(self, up: AssetKey, key: AssetKey, number: int) -> FoundNumbers:
         edge = self._relations.edge(up, key)
         if not edge.constant:
             return edge.upstream(number)
@@ -155,7 +155,7 @@ class Planned:
         return [typed for number in numbers if (typed := self.typed(up, number)) is not None]
 
     def _refuse_missing(
-        self, up: AssetKey, own: tuple[AssetKey, Unit], found: Sequence[Found]
+        self, up: AssetKey, own: tuple[AssetKey, Unit], found: Sequence[FoundNumbers]
     ) -> None:
         key, unit = own
         for number, one in zip(unit, found, strict=True):
@@ -177,6 +177,6 @@ class Planned:
         return "make another partition, or say with a partition_mapping what it is made from"
 
 
-def _together(found: Sequence[Found]) -> list[int]:
+def _together(found: Sequence[FoundNumbers]) -> list[int]:
     """What several partitions are made from, each once and in order."""
     return sorted(set(chain.from_iterable(one.numbers for one in found)))

@@ -7,7 +7,7 @@ from servo.sdk.resources.redaction import hidden
 _formatter = logging.Formatter()
 
 
-class _Discreet(logging.Filter):
+class _RedactingFilter(logging.Filter):
     """Takes secrets out of a record before any handler sees it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -19,7 +19,7 @@ class _Discreet(logging.Filter):
         return True
 
 
-_discreet = _Discreet()
+_discreet = _RedactingFilter()
 
 
 def asset_log() -> logging.Logger:

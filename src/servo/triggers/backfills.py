@@ -18,7 +18,7 @@ import msgspec
 
 from servo.code.backfills.chunks import chunk_head, chunk_run, frozen_partitions
 from servo.code.evaluator.messages import Evaluated, EvaluatedMany, PlanChunks
-from servo.code.evaluator.records import Records
+from servo.code.evaluator.plan_store import PlanStore
 from servo.controllers.backfills import NextChunks, ahead, reconcile
 from servo.core.events.envelope import Answer, Event
 from servo.core.events.runs import PlanCreated, PlanFailed, RunRequested
@@ -50,19 +50,19 @@ _ANOTHER_TIME = {
 }
 
 
-class Draft(msgspec.Struct, frozen=True, kw_only=True):
+class PlannedChunk(msgspec.Struct, frozen=True, kw_only=True):
     """A chunk that was planned, or that cannot be."""
 
     requested: RunRequested
     planned: PlanCreated | PlanFailed
 
 
-class Work:
+class BackfillProgress:
     """What this process knows of a backfill: what it has planned ahead, and what it has sent."""
 
     def __init__(self, generation: int) -> None:
         self.generation = generation
-        self.drafts: dict[int, Draft] = {}
+        self.drafts: dict[int, PlannedChunk] = {}
         self.sent = 0
         self.not_before: datetime | None = None
         self.soon = False
@@ -73,10 +73,10 @@ class Work:
 class Backfills:
     """The backfills of a workspace."""
 
-    def __init__(self, means: Means, records: Callable[[], Records]) -> None:
+    def __init__(self, means: Means, records: Callable[[], PlanStore]) -> None:
         self._means = means
         self._records = records
-        self._works: dict[str, Work] = {}
+        self._works: dict[str, BackfillProgress] = {}
         self._lock = threading.Lock()
 
     def look(self, state: State, now: datetime) -> bool:
@@ -119,7 +119,7 @@ class Backfills:
 
     def _tidy(self, state: State) -> None:
         """Forget backfills that are over, and what was planned with code that has changed."""
-        generation = self._means.office.generation
+        generation = self._means.evaluators.generation
         with self._lock:
             for name in [name for name in self._works if name not in state.index.backfills_open]:
                 del self._works[name]
@@ -131,8 +131,10 @@ class Backfills:
                 for index in [n for n in work.drafts if n < row.planned_chunks]:
                     del work.drafts[index]
 
-    def _work(self, row: BackfillRow) -> Work:
-        return self._works.setdefault(row.backfill_id, Work(self._means.office.generation))
+    def _work(self, row: BackfillRow) -> BackfillProgress:
+        return self._works.setdefault(
+            row.backfill_id, BackfillProgress(self._means.evaluators.generation)
+        )
 
     # --- committing ---------------------------------------------------------------------------
 
@@ -144,7 +146,7 @@ class Backfills:
             if work.not_before is not None and work.not_before > now:
                 return False
             work.not_before = None
-            ready: list[tuple[int, Draft]] = []
+            ready: list[tuple[int, PlannedChunk]] = []
             for index in range(found.first, found.stop):
                 if index not in work.drafts:
                     break
@@ -154,7 +156,7 @@ class Backfills:
             self._send(row, index, draft)
         return bool(ready)
 
-    def _send(self, row: BackfillRow, index: int, draft: Draft) -> None:
+    def _send(self, row: BackfillRow, index: int, draft: PlannedChunk) -> None:
         events: Sequence[Event] = (
             chunk_head(row, index, draft.requested),
             draft.requested,
@@ -170,7 +172,9 @@ class Backfills:
             return
         future.add_done_callback(lambda done: self._answered(row, index, draft, done))
 
-    def _answered(self, row: BackfillRow, index: int, draft: Draft, done: "Future[Answer]") -> None:
+    def _answered(
+        self, row: BackfillRow, index: int, draft: PlannedChunk, done: "Future[Answer]"
+    ) -> None:
         """On the leader's thread: what became of a chunk that was sent."""
         try:
             answer = done.result()
@@ -180,7 +184,7 @@ class Backfills:
         if not answer.applied:
             self._refused(row, index, draft, answer.reason)
 
-    def _refused(self, row: BackfillRow, index: int, draft: Draft, reason: str) -> None:
+    def _refused(self, row: BackfillRow, index: int, draft: PlannedChunk, reason: str) -> None:
         """Try again soon what may succeed another time; what never will is a failed chunk."""
         for known, pause in _ANOTHER_TIME.items():
             if reason.startswith(known):
@@ -224,10 +228,10 @@ class Backfills:
         name = f"backfill {row.backfill_id}"
         return self._means.begin(name, lambda: self._plan(row, work, asked))
 
-    def _plan(self, row: BackfillRow, work: Work, chunks: tuple[int, ...]) -> None:
+    def _plan(self, row: BackfillRow, work: BackfillProgress, chunks: tuple[int, ...]) -> None:
         """On a thread that may wait: ask an evaluator for the plans of some chunks."""
-        generation = self._means.office.generation
-        answer = self._means.office.ask(PlanChunks(backfill=row, chunks=chunks), PLAN_SECONDS)
+        generation = self._means.evaluators.generation
+        answer = self._means.evaluators.ask(PlanChunks(backfill=row, chunks=chunks), PLAN_SECONDS)
         if isinstance(answer, EvaluatedMany):
             answers: Sequence[Evaluated] = answer.answers
             work.strikes, work.alone = 0, False
@@ -240,17 +244,17 @@ class Backfills:
             answers = [Evaluated(error=answer.error)] * len(chunks)
         drafts = [self._draft(row, n, one) for n, one in zip(chunks, answers, strict=True)]
         with self._lock:
-            if generation == self._means.office.generation:
+            if generation == self._means.evaluators.generation:
                 work.drafts.update(zip(chunks, drafts, strict=True))
 
-    def _draft(self, row: BackfillRow, index: int, answer: Evaluated) -> Draft:
+    def _draft(self, row: BackfillRow, index: int, answer: Evaluated) -> PlannedChunk:
         if answer.runs:
             found = answer.runs[0]
-            return Draft(requested=found.requested, planned=found.planned)
+            return PlannedChunk(requested=found.requested, planned=found.planned)
         records = self._records()
         keys = frozen_partitions(records.store, records.paths, row)
         requested, _ = chunk_run(records, row, index, Plan(), keys)
-        return Draft(
+        return PlannedChunk(
             requested=requested,
             planned=PlanFailed(run_id=requested.run_id, error=answer.error[:MOST_SAID]),
         )

@@ -8,7 +8,7 @@ was first: the evaluation begins anew from what is on record then.
 
 from datetime import datetime, timedelta
 
-from servo.code.evaluator.messages import Evaluated, Judge, Judged
+from servo.code.evaluator.messages import ConditionsEvaluated, EvaluateConditions, Evaluated
 from servo.core.declared import AUTOMATION_LABEL
 from servo.core.state.rows.automation import SensorDefinitionRow
 from servo.core.state.state import State
@@ -68,10 +68,12 @@ class Conditions:
     def _judge(self, row: SensorDefinitionRow, seq: int, now: datetime) -> None:
         name = row.sensor_id
         self._earliest[name] = now + timedelta(milliseconds=row.min_interval_ms)
-        asked = Judge(sensor_id=name, forget=name in self._refused)
-        found = self._means.office.ask(asked, JUDGE_SECONDS)
-        if not isinstance(found, Judged) or found.error:
-            error = found.error if isinstance(found, Judged | Evaluated) else "no answer"
+        asked = EvaluateConditions(sensor_id=name, forget=name in self._refused)
+        found = self._means.evaluators.ask(asked, JUDGE_SECONDS)
+        if not isinstance(found, ConditionsEvaluated) or found.error:
+            error = (
+                found.error if isinstance(found, ConditionsEvaluated | Evaluated) else "no answer"
+            )
             self._means.say(f"conditions of {name}: {error}")
             errors = self._errors[name] = self._errors.get(name, 0) + 1
             self._earliest[name] = now + min(AGAIN_AFTER * 2 ** min(errors - 1, 8), LONGEST_PAUSE)
@@ -86,7 +88,7 @@ class Conditions:
             self._refused.add(name)
             _ = self._seen.pop(name, None)
 
-    def _commit(self, found: Judged) -> bool:
+    def _commit(self, found: ConditionsEvaluated) -> bool:
         """Commit an evaluation, the runs with what asks for them; whether it was accepted."""
         runs = [event for run in found.runs for event in (run.requested, run.planned)]
         batches = (*found.first, (*found.ticked, *runs))

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from servo.code.evaluator.pool import Office
+from servo.code.evaluator.pool import EvaluatorPool
 from servo.core.events.envelope import Answer, Batch, Event
 from servo.core.state.state import State
 from servo.errors import Invalid, ServoError, Unavailable
@@ -36,7 +36,7 @@ MOST_SAID = 4_000
 Say = Callable[[str], None]
 
 
-class Kind(Protocol):
+class TriggerKind(Protocol):
     """One kind of trigger."""
 
     def look(self, state: State, now: datetime) -> bool:
@@ -81,8 +81,10 @@ class Sent:
 class Means:
     """What every kind works with: whom to ask, where to commit, and threads to wait on."""
 
-    def __init__(self, service: Service, office: Office, clock: Clock, entropy: Entropy) -> None:
-        self.office = office
+    def __init__(
+        self, service: Service, evaluators: EvaluatorPool, clock: Clock, entropy: Entropy
+    ) -> None:
+        self.evaluators = evaluators
         self._service = service
         self._entropy = entropy
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="servo-trigger")
@@ -95,9 +97,9 @@ class Means:
         self.on_change: Callable[[], None] = lambda: None
         self.say: Say = lambda _: None
 
-    def beside(self, office: Office) -> "Means":
+    def beside(self, evaluators: EvaluatorPool) -> "Means":
         """The same with threads and evaluators of its own, which end and are renewed with these."""
-        made = Means(self._service, office, self._clock, self._entropy)
+        made = Means(self._service, evaluators, self._clock, self._entropy)
         made.on_change = lambda: self.on_change()  # noqa: PLW0108 - whoever is set later
         made.say = lambda words: self.say(words)  # noqa: PLW0108 - whoever is set later
         self._beside.append(made)
@@ -170,13 +172,13 @@ class Means:
         """Let go of what is being done, and end what evaluates."""
         self._closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)
-        self.office.close()
+        self.evaluators.close()
         for other in self._beside:
             other.close()
 
     def renew(self) -> None:
         """The code has changed."""
-        self.office.renew()
+        self.evaluators.renew()
         for other in self._beside:
             other.renew()
 
@@ -184,12 +186,14 @@ class Means:
 class Triggers:
     """All kinds of triggers of a workspace, looked after on a thread."""
 
-    def __init__(self, service: Service, clock: Clock, means: Means, kinds: Sequence[Kind]) -> None:
+    def __init__(
+        self, service: Service, clock: Clock, means: Means, kinds: Sequence[TriggerKind]
+    ) -> None:
         self._service = service
         self._clock = clock
         self._means = means
         self._kinds = kinds
-        self._left_alone: dict[Kind, float] = {}
+        self._left_alone: dict[TriggerKind, float] = {}
         self._looking = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
@@ -242,7 +246,7 @@ class Triggers:
             for kind in self._kinds:
                 kind.again()
 
-    def _look_at(self, kind: Kind, state: State, now: datetime) -> bool:
+    def _look_at(self, kind: TriggerKind, state: State, now: datetime) -> bool:
         """Let a kind look. A bug in one of them is said, and keeps none of the others waiting."""
         if self._left_alone.get(kind, 0.0) > self._clock.monotonic():
             return False

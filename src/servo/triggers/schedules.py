@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from servo.code.evaluator.messages import Evaluated, EvaluatedMany, Tick, Ticks
+from servo.code.evaluator.messages import Evaluated, EvaluatedMany, EvaluateTick, EvaluateTicks
 from servo.code.evaluator.schedules import tick_id
 from servo.controllers.schedules import Timetable, due
 from servo.core.declared import EVALUATED_LABEL
@@ -45,11 +45,11 @@ class DueTick(msgspec.Struct, frozen=True, kw_only=True):
         return self.definition.schedule_id
 
     @property
-    def question(self) -> Tick:
+    def question(self) -> EvaluateTick:
         """What an evaluator is asked."""
         name = self.schedule_id
         made = tick_id(name, self.scheduled_for)
-        return Tick(schedule_id=name, tick_id=made, scheduled_for=self.scheduled_for)
+        return EvaluateTick(schedule_id=name, tick_id=made, scheduled_for=self.scheduled_for)
 
 
 class Schedules:
@@ -101,7 +101,7 @@ class Schedules:
 
     def _take_turn(self, ticks: Sequence[DueTick]) -> set[str]:
         """A tick each of several schedules; those that somebody else has moved meanwhile."""
-        answer = self._ask(self._means, Ticks(ticks=tuple(tick.question for tick in ticks)))
+        answer = self._ask(self._means, EvaluateTicks(ticks=tuple(tick.question for tick in ticks)))
         if isinstance(answer, EvaluatedMany):
             return self._commit(list(zip(ticks, answer.answers, strict=True)))
         moved: set[str] = set()
@@ -115,9 +115,9 @@ class Schedules:
             if self._commit([(tick, self._ask(self._deciding, tick.question))]):
                 return
 
-    def _ask(self, means: Means, question: Tick | Ticks) -> Any:
+    def _ask(self, means: Means, question: EvaluateTick | EvaluateTicks) -> Any:
         """An answer. While the code cannot be imported there is none, and ticks stay due."""
-        answer = means.office.ask(question, EVALUATE_SECONDS)
+        answer = means.evaluators.ask(question, EVALUATE_SECONDS)
         if isinstance(answer, Evaluated):
             _check_asked([answer])
         return answer

@@ -15,7 +15,13 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from servo.code.evaluator.messages import Arrived, Evaluated, EvaluatedMany, Look, Message
+from servo.code.evaluator.messages import (
+    Evaluated,
+    EvaluatedMany,
+    EvaluateMessages,
+    EvaluateSensor,
+    Message,
+)
 from servo.code.evaluator.pool import was_lost
 from servo.controllers.sensors import (
     due_messages,
@@ -141,8 +147,8 @@ class Sensors:
             at = next_look(definition, row, looked)
             if row.consecutive_failures:
                 # What failed may have been mended: new code is not made to wait for the old.
-                with_ = self._failed_with.get(row.sensor_id, self._means.office.generation)
-                now = with_ != self._means.office.generation
+                with_ = self._failed_with.get(row.sensor_id, self._means.evaluators.generation)
+                now = with_ != self._means.evaluators.generation
             else:
                 now = watches and row.sensor_id in self._again
             return at if at is None or not now else _EPOCH
@@ -164,7 +170,7 @@ class Sensors:
         row = seen.row
         epoch = epoch_of(seen)
         question = look_of(seen, f"{seen.name}:{epoch}:{self._means.token()}", alone=alone)
-        generation = self._means.office.generation
+        generation = self._means.evaluators.generation
         answer = self._ask(seen, question)
         said = self._said.get(seen.name)
         said_before = None if said is None else said == answer.skipped
@@ -184,13 +190,13 @@ class Sensors:
             _ = self._means.commit("look-refused", failed)
         return answer.more and sent.applied
 
-    def _ask(self, seen: Seen, question: Look) -> Evaluated:
+    def _ask(self, seen: Seen, question: EvaluateSensor) -> Evaluated:
         row = seen.row
         if row.cursor is None and seen.definition.labels.get(KIND_LABEL) == _RUNS:
             # Where it begins is decided before any of its code can fail: from here on it is told of
             # every run, of those before it of none.
             return Evaluated(cursor=str(row.row_version), skipped="it begins here", more=True)
-        return self._means.office.ask(question, seen.seconds)
+        return self._means.evaluators.ask(question, seen.seconds)
 
     # --- messages, on a thread that may wait --------------------------------------------------
 
@@ -209,8 +215,10 @@ class Sensors:
 
     def _answer_some(self, seen: Seen, rows: Sequence[SensorMessageRow]) -> int:
         """Evaluate the first of these messages, and record it; how many."""
-        asked = Arrived(sensor_id=seen.name, messages=tuple(message_of(row) for row in rows))
-        found = self._means.office.ask(asked, seen.seconds + ANSWER_SECONDS)
+        asked = EvaluateMessages(
+            sensor_id=seen.name, messages=tuple(message_of(row) for row in rows)
+        )
+        found = self._means.evaluators.ask(asked, seen.seconds + ANSWER_SECONDS)
         if isinstance(found, EvaluatedMany):
             self._record(seen, rows, found.answers)
             return len(found.answers)
@@ -254,10 +262,10 @@ def epoch_of(seen: Seen) -> int:
     return max((seen.now - _EPOCH) // _MILLISECOND, (seen.row.last_poll_epoch or 0) + 1)
 
 
-def look_of(seen: Seen, eval_id: str, *, alone: bool = False) -> Look:
+def look_of(seen: Seen, eval_id: str, *, alone: bool = False) -> EvaluateSensor:
     """What an evaluator is asked."""
     row = seen.row
-    return Look(
+    return EvaluateSensor(
         sensor_id=seen.name,
         eval_id=eval_id,
         cursor=row.cursor,

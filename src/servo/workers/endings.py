@@ -9,12 +9,12 @@ from servo.core.events.tasks import TaskError, TaskFinished, TaskOutcome
 from servo.core.state.rows.execution import TaskRow
 from servo.leader.workers import Assignment
 from servo.processes.stopping import STOPPED
-from servo.workers.local_pool.child import Child
-from servo.workers.local_pool.last_words import keep_last_words, place_of, without_our_own
+from servo.workers.local_pool.crash_output import keep_last_words, place_of, without_our_own
+from servo.workers.local_pool.worker_process import WorkerProcess
 
 
 def ended_within(
-    setting: Setting, child: Child, assignment: Assignment, code: int
+    setting: Setting, child: WorkerProcess, assignment: Assignment, code: int
 ) -> TaskFinished | None:
     """How an execution ended whose process ended while it ran; None if nobody wants to know.
 
@@ -27,7 +27,7 @@ def ended_within(
     return died(assignment, code, place_of(crash, setting.folder))
 
 
-def stopped(child: Child, assignment: Assignment) -> TaskFinished | None:
+def stopped(child: WorkerProcess, assignment: Assignment) -> TaskFinished | None:
     """How an execution ended that was asked to stop; None if nobody wants to know.
 
     Who stops a service may ask all of its processes at once (systemd does), and then workers may

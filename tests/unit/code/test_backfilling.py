@@ -41,7 +41,7 @@ from servo.core.state.rows.automation import BackfillRow
 from servo.errors import Invalid, NotFound, ServoError
 from servo.ledger.paths import Paths
 from servo.planning.backfills import Backfilled
-from servo.projection.partitions.report import Report
+from servo.projection.partitions.report import PartitionReport
 from servo.sdk.definitions.project import Project
 from servo.sdk.partitions.mapping_resolution import WHOLE, Moment
 from servo.sdk.partitions.status import PartitionStatus, StaleReason
@@ -125,7 +125,7 @@ def test_all_are_all_there_are() -> None:
 
 def report(
     backfilled: Backfilled, name: str, *, made: Sequence[int], failed: Sequence[int] = ()
-) -> dict[AssetKey, Report]:
+) -> dict[AssetKey, PartitionReport]:
     """What is known of an asset: the numbers of partitions that were made, and that failed."""
     space = backfilled.relations.space(AssetKey(name))
     there = bitmap(made)
@@ -134,7 +134,9 @@ def report(
         StaleReason.NEVER_MATERIALIZED: bitmap(range(space.count)) & ~there,
         StaleReason.CODE_CHANGED: there & bitmap([31, 60]),
     }
-    return {AssetKey(name): Report(asset_key=name, space=space, status=status, stale=stale)}
+    return {
+        AssetKey(name): PartitionReport(asset_key=name, space=space, status=status, stale=stale)
+    }
 
 
 def test_missing_and_failed_are_judged_by_all_assets_that_are_divided_so() -> None:

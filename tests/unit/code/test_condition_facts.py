@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import servo
-from servo.code.conditions.facts import Facts
+from servo.code.conditions.facts import WorkspaceFacts
 from servo.core.automation.assets import Asset, Check, Dependency, Graph
 from servo.core.automation.condition import AutomationCondition
 from servo.core.automation.evaluating import Evaluator
@@ -23,11 +23,11 @@ from servo.core.events.backfills import BackfillStateChanged as StateChanged
 from servo.core.events.freshness import FreshnessChanged
 from servo.core.events.tasks import TaskOutcome
 from servo.core.freshness import FreshnessState
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.core.state import derived
 from servo.core.state.tables import TABLES
 from servo.ledger.paths import Paths
-from servo.projection.parquet import to_table
+from servo.projection.files.parquet import to_table
 from servo.sdk.automation.spaces import KeySpace
 from servo.testing.builders import Story
 
@@ -36,7 +36,7 @@ COLOURS = servo.StaticPartitionsDefinition(["red", "green", "blue"])
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SPACE = KeySpace(COLOURS, NOW, None)
 RED, GREEN = (COLOURS.typed_key(key).canonical() for key in ("red", "green"))
-ONCE = RetryPolicy(max_attempts=1)
+ONCE = RetryRules(max_attempts=1)
 
 
 class Snapshot:
@@ -62,7 +62,7 @@ def told(
     ]
     evaluator = Evaluator(Graph(assets, lambda selection, key: key in selection))
     snapshot = Snapshot(story)
-    Facts(snapshot, {"ns/a": SPACE}, evaluator).tell(since)
+    WorkspaceFacts(snapshot, {"ns/a": SPACE}, evaluator).tell(since)
     assert reads or snapshot.read == ["partition_status"]
     return evaluator
 

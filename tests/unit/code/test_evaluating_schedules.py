@@ -23,8 +23,9 @@ from servo import (
     define_asset_job,
     schedule,
 )
-from servo.code.evaluator.context import Desk, Records, Surroundings
-from servo.code.evaluator.messages import Evaluated, Tick, Ticks
+from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
+from servo.code.evaluator.messages import Evaluated, EvaluateTick, EvaluateTicks
+from servo.code.evaluator.plan_store import PlanStore
 from servo.code.evaluator.schedules import evaluate_tick, evaluate_ticks, tick_id
 from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Batch
@@ -49,21 +50,21 @@ def total() -> int:
     return 2
 
 
-def desk_of(*schedules: Any, **fields: Any) -> Desk:
+def desk_of(*schedules: Any, **fields: Any) -> LoadedLocation:
     return desk_of_project(Definitions([orders, total], schedules=schedules, **fields).project())
 
 
-def desk_of_project(project: Project) -> Desk:
+def desk_of_project(project: Project) -> LoadedLocation:
     clock = ManualClock(SIX)
-    records = Records(store=MemoryStore(clock), paths=Paths("t", "w"), salt=bytes(32))
-    around = Surroundings(
+    records = PlanStore(store=MemoryStore(clock), paths=Paths("t", "w"), salt=bytes(32))
+    around = EvaluatorEnvironment(
         clock=clock, log=logging.getLogger("test"), environ={}, instance=lambda: None
     )
-    return Desk(project, records, around)
+    return LoadedLocation(project, records, around)
 
 
 def evaluated(definition: Any, name: str = "s", **fields: Any) -> Evaluated:
-    asked = Tick(schedule_id=name, tick_id=tick_id(name, SIX), scheduled_for=SIX)
+    asked = EvaluateTick(schedule_id=name, tick_id=tick_id(name, SIX), scheduled_for=SIX)
     return evaluate_tick(desk_of(definition, **fields), asked)
 
 
@@ -124,7 +125,7 @@ def test_a_request_for_a_partition_of_several_dimensions_can_be_stored() -> None
         return RunRequest(run_key=key, partition_key=key)
 
     project = Definitions([pairs], schedules=[pair]).project()
-    asked = Tick(schedule_id="s", tick_id=tick_id("s", SIX), scheduled_for=SIX)
+    asked = EvaluateTick(schedule_id="s", tick_id=tick_id("s", SIX), scheduled_for=SIX)
     found = evaluate_tick(desk_of_project(project), asked)
     assert found.error == ""
     [run] = found.runs
@@ -223,9 +224,9 @@ def test_the_same_request_has_the_same_fingerprint_and_another_has_not() -> None
 
 
 def test_many_are_answered_in_their_order() -> None:
-    desk = desk_of(plain(name="a"), plain(name="b", target="orders"))
-    asked = [Tick(schedule_id=n, tick_id=n, scheduled_for=SIX) for n in ("b", "a", "c")]
-    found = evaluate_ticks(desk, Ticks(ticks=tuple(asked))).answers
+    loaded = desk_of(plain(name="a"), plain(name="b", target="orders"))
+    asked = [EvaluateTick(schedule_id=n, tick_id=n, scheduled_for=SIX) for n in ("b", "a", "c")]
+    found = evaluate_ticks(loaded, EvaluateTicks(ticks=tuple(asked))).answers
     assert [len(one.runs[0].planned.tasks) if one.runs else one.error for one in found] == [
         1,
         2,
@@ -269,7 +270,7 @@ def test_a_store_that_cannot_be_reached_is_no_failure_of_the_schedule(
     def away(*_: Any) -> None:
         raise Unavailable("the plan was not stored", remedy="retry", may_have_applied=False)
 
-    monkeypatch.setattr(Desk, "run", away)
+    monkeypatch.setattr(LoadedLocation, "run", away)
     found = evaluated(plain())
     assert (found.unasked, found.error) == (True, "the plan was not stored; retry")
 

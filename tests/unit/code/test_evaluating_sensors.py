@@ -37,9 +37,16 @@ from servo import (
 )
 from servo.checks import freshness, row_count
 from servo.code.evaluator import watching
-from servo.code.evaluator.context import Desk, Records, Surroundings
-from servo.code.evaluator.history import Place
-from servo.code.evaluator.messages import Arrived, Evaluated, Look, Message, answers
+from servo.code.evaluator.history import HistoryCursor
+from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
+from servo.code.evaluator.messages import (
+    Evaluated,
+    EvaluateMessages,
+    EvaluateSensor,
+    Message,
+    answers,
+)
+from servo.code.evaluator.plan_store import PlanStore
 from servo.code.evaluator.process import as_sent
 from servo.code.evaluator.sensors import evaluate_messages, evaluate_sensor
 from servo.code.evaluator.watching import GIVE_UP_AFTER
@@ -81,26 +88,30 @@ class Asks:
         assets = [orders, total, broken, *fields.pop("assets", ())]
         project = Definitions(assets, sensors=sensors, **fields).project()
         store, paths = instance.world.store, instance.paths
-        around = Surroundings(
+        around = EvaluatorEnvironment(
             clock=instance.world.clock,
             log=logging.getLogger("test"),
             environ={},
             instance=lambda: instance,
         )
-        self.desk = Desk(project, Records(store=store, paths=paths, salt=bytes(32)), around)
+        self.loaded = LoadedLocation(
+            project, PlanStore(store=store, paths=paths, salt=bytes(32)), around
+        )
         self.asked = 0
 
     def look(self, name: str = "s", cursor: str | None = None, **fields: Any) -> Evaluated:
         self.asked += 1
-        question = Look(sensor_id=name, eval_id=f"e{self.asked}", cursor=cursor, **fields)
-        return evaluate_sensor(self.desk, question)
+        question = EvaluateSensor(sensor_id=name, eval_id=f"e{self.asked}", cursor=cursor, **fields)
+        return evaluate_sensor(self.loaded, question)
 
     def tell(self, *payloads: str, name: str = "s") -> tuple[Evaluated, ...]:
         messages = tuple(
             Message(message_id=f"m{n}", eval_id=f"e{n}", received_at=NOW, payload=payload)
             for n, payload in enumerate(payloads)
         )
-        return evaluate_messages(self.desk, Arrived(sensor_id=name, messages=messages)).answers
+        return evaluate_messages(
+            self.loaded, EvaluateMessages(sensor_id=name, messages=messages)
+        ).answers
 
 
 def told(answer: Evaluated) -> list[str]:
@@ -366,7 +377,9 @@ def test_a_large_payload_is_read_from_the_store(instance: ServoInstance) -> None
     digest = "a" * 64
     instance.world.store.put(instance.paths.plan(digest), b'"' + b"x" * 100_000 + b'"')
     message = Message(message_id="m", eval_id="e", received_at=NOW, payload_digest=digest)
-    (answer,) = evaluate_messages(asks.desk, Arrived(sensor_id="s", messages=(message,))).answers
+    (answer,) = evaluate_messages(
+        asks.loaded, EvaluateMessages(sensor_id="s", messages=(message,))
+    ).answers
     assert answer.skipped == "100000"
 
 
@@ -584,7 +597,7 @@ def test_a_sensor_of_runs_begins_where_it_was_started(instance: ServoInstance) -
     ended = run_status_sensor(name="s", run_status=RunStatus.SUCCESS)(lambda: SkipReason("told"))
     asks = Asks(instance, ended)
     make(instance, "orders")
-    seq = asks.desk.history.snapshot(0).applied_seq
+    seq = asks.loaded.history.snapshot(0).applied_seq
     assert asks.look(since=seq) == Evaluated()
     make(instance, "orders")
     assert asks.look(since=seq).skipped == "told"
@@ -662,10 +675,10 @@ def test_after_a_failure_each_run_is_told_alone_and_one_is_passed_over_if_it_mus
 
 
 def test_a_place_is_a_cursor_and_back() -> None:
-    for place in (Place(7), Place(7, ("a", "b"))):
-        assert Place.read(place.text()) == place
+    for place in (HistoryCursor(7), HistoryCursor(7, ("a", "b"))):
+        assert HistoryCursor.read(place.text()) == place
     with pytest.raises(Invalid, match="names no entry"):
-        Place.read("yesterday")
+        HistoryCursor.read("yesterday")
 
 
 # --- freshness ------------------------------------------------------------------------------------
@@ -678,7 +691,7 @@ def test_a_freshness_check_runs_once_its_asset_is_too_old(instance: ServoInstanc
     assert asks.look().skipped == "nothing has become too old"
     make(instance, "orders")
     assert asks.look().skipped == "nothing has become too old"
-    asks.desk.clock = ManualClock(asks.desk.clock.now() + timedelta(hours=2))
+    asks.loaded.clock = ManualClock(asks.loaded.clock.now() + timedelta(hours=2))
     answer = asks.look()
     assert [task.task_key for task in answer.runs[0].planned.tasks] == ["orders:check"]
     assert asks.look(cursor=answer.cursor).skipped == "nothing has become too old"
@@ -694,7 +707,7 @@ def test_a_check_of_the_last_update_runs_once_its_asset_is_too_old(
     asks = Asks(instance, made, asset_checks=checks)
     make(instance, "orders")
     assert asks.look().skipped == "nothing has become too old"
-    asks.desk.clock = ManualClock(asks.desk.clock.now() + timedelta(hours=2))
+    asks.loaded.clock = ManualClock(asks.loaded.clock.now() + timedelta(hours=2))
     assert [task.task_key for task in asks.look().runs[0].planned.tasks] == ["orders:check"]
 
 
@@ -708,7 +721,7 @@ def test_a_check_with_deadlines_runs_once_after_each(instance: ServoInstance) ->
     answer = asks.look()
     assert [task.task_key for task in answer.runs[0].planned.tasks] == ["orders:check"]
     assert asks.look(cursor=answer.cursor).skipped == "nothing has become too old"
-    asks.desk.clock = ManualClock(asks.desk.clock.now() + timedelta(hours=1))
+    asks.loaded.clock = ManualClock(asks.loaded.clock.now() + timedelta(hours=1))
     assert len(asks.look(cursor=answer.cursor).runs) == 1
 
 

@@ -17,8 +17,9 @@ from servo import (
     schedule,
     sensor,
 )
-from servo.code.evaluator.context import Desk, Records, Surroundings
-from servo.code.evaluator.messages import Evaluated, Look, Tick
+from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
+from servo.code.evaluator.messages import Evaluated, EvaluateSensor, EvaluateTick
+from servo.code.evaluator.plan_store import PlanStore
 from servo.code.evaluator.schedules import evaluate_tick
 from servo.code.evaluator.sensors import evaluate_sensor
 from servo.testing.clock import ManualClock
@@ -32,16 +33,16 @@ def instance() -> ServoInstance:
     return ServoInstance.ephemeral()
 
 
-def desk_of(instance: ServoInstance, assets: list[Any], **fields: Any) -> Desk:
+def desk_of(instance: ServoInstance, assets: list[Any], **fields: Any) -> LoadedLocation:
     store, paths = instance.world.store, instance.paths
-    around = Surroundings(
+    around = EvaluatorEnvironment(
         clock=instance.world.clock,
         log=logging.getLogger("test"),
         environ={},
         instance=lambda: instance,
     )
     project = Definitions(assets, **fields).project()
-    return Desk(project, Records(store=store, paths=paths, salt=bytes(32)), around)
+    return LoadedLocation(project, PlanStore(store=store, paths=paths, salt=bytes(32)), around)
 
 
 def assets_of(version: str = "1") -> list[Any]:
@@ -81,9 +82,9 @@ def look(
     def stale() -> Any:
         return RunRequest(run_key="again", stale_assets_only=True, partition_key=partition)
 
-    desk = desk_of(instance, assets, sensors=[stale])
-    desk.clock = ManualClock(instance.world.clock.now() + later)
-    answer = evaluate_sensor(desk, Look(sensor_id="s", eval_id="e"))
+    loaded = desk_of(instance, assets, sensors=[stale])
+    loaded.clock = ManualClock(instance.world.clock.now() + later)
+    answer = evaluate_sensor(loaded, EvaluateSensor(sensor_id="s", eval_id="e"))
     assert answer.error == ""
     return [task.asset_key for run in answer.runs for task in run.planned.tasks], answer.skipped
 
@@ -143,8 +144,8 @@ def test_a_schedule_that_finds_nothing_stale_is_skipped(instance: ServoInstance)
     def stale() -> Any:
         return RunRequest(stale_assets_only=True)
 
-    desk = desk_of(instance, [orders], schedules=[stale])
-    tick = Tick(schedule_id="s", tick_id="s:1", scheduled_for=NOW)
-    assert len(evaluate_tick(desk, tick).runs) == 1
+    loaded = desk_of(instance, [orders], schedules=[stale])
+    tick = EvaluateTick(schedule_id="s", tick_id="s:1", scheduled_for=NOW)
+    assert len(evaluate_tick(loaded, tick).runs) == 1
     assert materialize([orders], instance=instance).success
-    assert evaluate_tick(desk, tick) == Evaluated(skipped="nothing it asks for is stale")
+    assert evaluate_tick(loaded, tick) == Evaluated(skipped="nothing it asks for is stale")

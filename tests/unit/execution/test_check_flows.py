@@ -41,7 +41,7 @@ from servo.errors import Invalid
 from servo.host.materialize import MaterializedRun
 from servo.ledger.paths import Paths
 from servo.planning.assets import plan_assets
-from servo.projection.reader import Reader
+from servo.projection.read.reader import Reader
 from servo.sdk.definitions.project import Project
 from servo.storage.from_url import store_from_url
 from servo.workspace.system import SystemClock

@@ -13,7 +13,7 @@ import pytest
 from servo import AssetCheckResult, AssetChecksDefinition, AssetKey, checks
 from servo.errors import Invalid
 from servo.execution.checks.limits import TookTooLong
-from servo.execution.checks.rules import Subject
+from servo.execution.checks.rules import CheckSubject
 
 pa: Any = import_module("pyarrow")
 
@@ -55,7 +55,7 @@ def table(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 
 def judged(check: AssetChecksDefinition, value: Any, **known: Any) -> AssetCheckResult:
-    subject = Subject(value=value, key=AssetKey("orders"), now=NOW, **known)
+    subject = CheckSubject(value=value, key=AssetKey("orders"), now=NOW, **known)
     found = check.fn(subject)
     assert isinstance(found, AssetCheckResult)
     return found

@@ -17,7 +17,7 @@ from servo import (
 from servo.core.state.rows.assets import CheckResultRow
 from servo.errors import Invalid
 from servo.ledger.paths import Paths
-from servo.projection.reader import Reader
+from servo.projection.read.reader import Reader
 from servo.sdk.checks.definition import AssetChecksDefinition
 from servo.sdk.definitions.project import Project
 from servo.storage.from_url import store_from_url

@@ -8,8 +8,8 @@ import servo
 from servo.core.cron import Cron
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
-from servo.execution.checks.rules import Subject, last_partition, last_update
-from servo.projection.time_travel import snapshot_at
+from servo.execution.checks.rules import CheckSubject, last_partition, last_update
+from servo.projection.read.time_travel import snapshot_at
 from servo.workspace.instance.instance import NOW as LATEST
 
 NOW = datetime(2025, 1, 6, 12, tzinfo=UTC)
@@ -35,12 +35,12 @@ def orders() -> int:
 def test_an_asset_is_asked_for_since_a_bound(
     ago: timedelta, deadlines: Cron | None, passed: bool
 ) -> None:
-    made = Subject(value=1, key=AssetKey(["orders"]), now=NOW, made_at=NOW - ago)
+    made = CheckSubject(value=1, key=AssetKey(["orders"]), now=NOW, made_at=NOW - ago)
     assert last_update(made, within=2 * HOUR, deadlines=deadlines).passed is passed
 
 
 def test_what_nobody_knows_does_not_pass() -> None:
-    unknown = Subject(value=1, key=AssetKey(["orders"]), now=NOW)
+    unknown = CheckSubject(value=1, key=AssetKey(["orders"]), now=NOW)
     assert not last_update(unknown, within=HOUR, deadlines=None).passed
 
 

@@ -29,7 +29,7 @@ from servo import (
     multi_asset,
     success_hook,
 )
-from servo.core.events.tasks import Output, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, TaskOutcome
 from servo.core.keys import AssetKey
 from servo.core.tags import JOB_LABEL
 from servo.errors import Invalid
@@ -252,7 +252,9 @@ def test_the_hooks_of_a_job_are_called_for_its_runs() -> None:
     )  # fmt: skip
     error = ValueError("no")
     hooks.after(work, AssetKey("made"), failed("x", error), error)
-    good = Done(exec_id="x", outcome=TaskOutcome.SUCCEEDED, output=Output(materialization_id="x"))
+    good = Done(
+        exec_id="x", outcome=TaskOutcome.SUCCEEDED, output=CommittedOutput(materialization_id="x")
+    )
     hooks.after(work, AssetKey("made"), good)
     assert SEEN == [("failure", "made", "ValueError('no')"), ("success", "made", "made", "t")]
 

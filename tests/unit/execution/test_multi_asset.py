@@ -32,7 +32,7 @@ from servo.core.state.rows.assets import AssetRow
 from servo.errors import Invalid
 from servo.host.materialize import MaterializationFailed, materialize
 from servo.ledger.paths import Paths
-from servo.projection.reader import Reader
+from servo.projection.read.reader import Reader
 from servo.storage.from_url import store_from_url
 from servo.workspace.system import SystemClock
 

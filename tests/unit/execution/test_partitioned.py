@@ -12,7 +12,7 @@ from servo.errors import Invalid, NotFound
 from servo.execution.inputs.partitions import PartitionInputs
 from servo.execution.messages import Input, Work
 from servo.host.materialize import MaterializationFailed
-from servo.projection.reader import Reader
+from servo.projection.read.reader import Reader
 from servo.sdk.definitions.project import Project
 from servo.sdk.partitions.time_partitions import TimeWindow
 

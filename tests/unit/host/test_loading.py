@@ -20,7 +20,7 @@ from servo.core.events.envelope import Batch
 from servo.core.state.rows.assets import MaterializationRow
 from servo.errors import Invalid, NotFound
 from servo.ledger.paths import Paths
-from servo.projection.reader import Reader
+from servo.projection.read.reader import Reader
 from servo.storage.from_url import store_from_url
 from servo.workspace.composition import open_service
 from servo.workspace.system import SystemClock

@@ -23,7 +23,7 @@ from servo.core.state.states import TaskState
 from servo.errors import NotFound
 from servo.host.materialize import MaterializationFailed
 from servo.ledger.paths import Paths
-from servo.projection.reader import Reader
+from servo.projection.read.reader import Reader
 from servo.storage.from_url import store_from_url
 from servo.workspace.system import SystemClock
 

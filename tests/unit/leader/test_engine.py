@@ -26,7 +26,7 @@ from servo.core.events.runs import (
     RunRequested,
     SensorSource,
 )
-from servo.core.events.tasks import Output, TaskFinished, TaskOutcome, TaskStarted
+from servo.core.events.tasks import CommittedOutput, TaskFinished, TaskOutcome, TaskStarted
 from servo.core.freshness import FreshnessState
 from servo.core.keys import place_of
 from servo.core.plan import chunk_bytes, chunk_digest, normalize, split
@@ -36,15 +36,15 @@ from servo.core.state.rows.system import DeadLetterRow
 from servo.core.state.states import RunState, TaskState
 from servo.errors import Corrupt, Fenced, Invalid, Unavailable
 from servo.leader.engine import Engine
-from servo.leader.heartbeats import Verdict
+from servo.leader.heartbeats import BeatReply
 from servo.leader.requests import Beat
 from servo.leader.takeover import take_over
 from servo.leader.workers import Assignment
 from servo.ledger.reader import LedgerReader
 from servo.ports.object_store import Blob, ObjectMeta
-from servo.projection.cold import ColdRows
-from servo.projection.reader import Reader
-from servo.projection.rebuild import rebuild
+from servo.projection.read.cold import ColdRows
+from servo.projection.read.reader import Reader
+from servo.projection.upkeep.rebuild import rebuild
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import specs, task_key
 from servo.testing.clock import ManualClock
@@ -235,7 +235,7 @@ def test_an_execution_that_beats_keeps_its_task() -> None:
     _start(leader)
     for _ in range(30):
         leader.clock.advance(SECOND)
-        assert leader.beat(_beat(leader)) is Verdict.GO_ON
+        assert leader.beat(_beat(leader)) is BeatReply.GO_ON
     assert leader.engine.state.tasks.rows["run_1", task_key("a")].attempt == 1
 
 
@@ -259,7 +259,7 @@ def test_an_execution_that_falls_silent_loses_its_task() -> None:
     leader.run_for(timedelta(seconds=13))
     row = leader.engine.state.tasks.rows["run_1", task_key("a")]
     assert (row.state, row.infra_losses) == (TaskState.RETRY_WAIT, 1)
-    assert leader.beat(_beat(leader)) is Verdict.LOST
+    assert leader.beat(_beat(leader)) is BeatReply.LOST
 
 
 def test_silence_of_the_leader_is_not_silence_of_the_worker() -> None:
@@ -280,7 +280,7 @@ def test_a_clock_that_jumps_expires_nothing(hours: int) -> None:
     leader.clock.jump(timedelta(hours=hours))
     for _ in range(5):
         leader.clock.advance(SECOND)
-        assert leader.beat(_beat(leader)) is Verdict.GO_ON
+        assert leader.beat(_beat(leader)) is BeatReply.GO_ON
     assert leader.engine.state.tasks.rows["run_1", task_key("a")].state is TaskState.RUNNING
 
 
@@ -296,7 +296,7 @@ def test_a_cancelled_execution_is_told_with_its_next_beat() -> None:
     leader = HandLeader(new_store())
     _start(leader)
     leader.tell(RunCancelRequested(run_id="run_1"))
-    assert leader.beat(_beat(leader)) is Verdict.CANCEL
+    assert leader.beat(_beat(leader)) is BeatReply.CANCEL
 
 
 def test_a_cancelled_execution_that_says_nothing_is_given_up_after_its_grace() -> None:
@@ -514,7 +514,7 @@ def test_ids_inside_other_values_are_checked_too() -> None:
         TaskFinished(
             **row,  # pyright: ignore[reportArgumentType] - fields by name
             outcome=TaskOutcome.SUCCEEDED,
-            output=Output(materialization_id="..\\x"),
+            output=CommittedOutput(materialization_id="..\\x"),
         ),
     ):
         with pytest.raises(Invalid):

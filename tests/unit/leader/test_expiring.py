@@ -13,7 +13,7 @@ from servo.core.events.tasks import TaskFinished, TaskOutcome, TaskStarted
 from servo.core.state.rows.assets import MaterializationRow
 from servo.execution.outputs.store import OutputStore
 from servo.ledger.paths import Paths
-from servo.projection.reader import Reader
+from servo.projection.read.reader import Reader
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import specs, task_key
 from servo.testing.clock import ManualClock

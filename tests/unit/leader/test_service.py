@@ -16,11 +16,11 @@ from servo.core.events.dispatch import DispatchRequested, Handover
 from servo.core.events.envelope import Answer, Batch, Event
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import PlanCreated, RunCancelRequested, RunRequested
-from servo.core.events.tasks import Output, TaskFinished, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, TaskFinished, TaskOutcome
 from servo.core.state.rows.execution import TaskRow
 from servo.errors import Corrupt, Fenced, Internal, Invalid, ServoError, Unavailable
 from servo.leader import requests
-from servo.leader.heartbeats import Verdict
+from servo.leader.heartbeats import BeatReply
 from servo.leader.requests import Beat
 from servo.leader.service import Service, World
 from servo.leader.workers import Assignment, Workers
@@ -28,8 +28,8 @@ from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
 from servo.ports.clock import Clock
 from servo.ports.object_store import Blob, ObjectMeta, ObjectStore
-from servo.projection.reader import Reader
-from servo.projection.verify import verify
+from servo.projection.read.reader import Reader
+from servo.projection.upkeep.verify import verify
 from servo.storage.local import LocalStore
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import specs, task_key
@@ -234,10 +234,10 @@ def test_a_beat_is_answered_with_what_the_execution_should_do(memory: MemoryStor
         mine = Beat(run_id="run_1", task_key=task_key("a"), attempt_id=attempt, exec_id="x")
         others = Beat(run_id="run_1", task_key=task_key("a"), attempt_id=attempt, exec_id="y")
 
-        assert service.beat(mine).result(SOON) is Verdict.GO_ON
-        assert service.beat(others).result(SOON) is Verdict.LOST
+        assert service.beat(mine).result(SOON) is BeatReply.GO_ON
+        assert service.beat(others).result(SOON) is BeatReply.LOST
         _ = service.commit(batch("cancel", RunCancelRequested(run_id="run_1")))
-        assert service.beat(mine).result(SOON) is Verdict.CANCEL
+        assert service.beat(mine).result(SOON) is BeatReply.CANCEL
 
 
 class OneWorker:
@@ -292,7 +292,7 @@ def finished(given: Assignment) -> TaskFinished:
         attempt_id=given.attempt_id,
         exec_id=given.exec_id,
         outcome=TaskOutcome.SUCCEEDED,
-        output=Output(materialization_id=given.exec_id),
+        output=CommittedOutput(materialization_id=given.exec_id),
     )
 
 
@@ -328,7 +328,7 @@ def test_no_lease_expires_and_commits_go_on_when_the_clock_jumps(
         for number, jump in enumerate(jumps):
             clock.offset += jump
             assert service.commit(plan(100 + number), SOON).applied
-            assert service.beat(mine).result(SOON) is Verdict.GO_ON
+            assert service.beat(mine).result(SOON) is BeatReply.GO_ON
         row = task(service)
         assert (row.state, row.attempt, row.infra_losses) == ("RUNNING", 1, 0)
     with service_on(store, clock=clock) as service:

@@ -13,10 +13,10 @@ from servo.core.events.assets import (
     DefinitionsDeployed,
     DynamicPartitionsChanged,
 )
-from servo.core.freshness import CronDeadline, TimeWindow, policy_text
+from servo.core.freshness import CronDeadline, MaxAge, policy_text
 from servo.errors import NotFound
-from servo.projection.partitions.report import Report, Workspace
-from servo.projection.reader import Reader
+from servo.projection.partitions.report import PartitionReader, PartitionReport
+from servo.projection.read.reader import Reader
 from servo.sdk.partitions.definition import PartitionsDefinition
 from servo.sdk.partitions.status import StaleReason
 from servo.sdk.partitions.text import partitions_text
@@ -49,10 +49,10 @@ class World:
             )
             self.leader.tell(made)
 
-    def report(self, asset: str) -> Report:
+    def report(self, asset: str) -> PartitionReport:
         self.leader.engine.finish()
         snapshot = Reader(self.leader.ports.store, self.leader.paths).snapshot()
-        return Workspace(snapshot, self.clock.now()).report(asset)
+        return PartitionReader(snapshot, self.clock.now()).report(asset)
 
     def stale(self, asset: str) -> dict[str, list[str]]:
         """The keys that are stale, by the reason."""
@@ -71,13 +71,13 @@ def defined(name: str, definition: PartitionsDefinition | None, **told: object) 
 @pytest.mark.parametrize(
     ("policy", "first", "later"),
     [
-        (TimeWindow(fail_ms=3_600_000), [], ["eu"]),
+        (MaxAge(fail_ms=3_600_000), [], ["eu"]),
         # Every hour it must have been made not more than ten minutes earlier.
         (CronDeadline(deadline_cron="0 * * * *", lower_bound_ms=600_000), [], ["eu"]),
     ],
 )
 def test_a_partition_is_stale_by_either_kind_of_freshness_policy(
-    policy: TimeWindow | CronDeadline, first: list[str], later: list[str]
+    policy: MaxAge | CronDeadline, first: list[str], later: list[str]
 ) -> None:
     world = World()
     world.deploy(defined("a", REGIONS, freshness_policy=policy_text(policy)))

@@ -8,9 +8,14 @@ from servo import asset
 from servo.core.events.assets import Severity
 from servo.errors import Invalid
 from servo.execution.messages import Checked
-from servo.sdk.checks.gating import CheckPolicy, Verdict, decide
+from servo.sdk.checks.gating import CheckPolicy, GateVerdict, decide
 
-ALLOW, WARN, HOLD, BLOCK = Verdict.ALLOW, Verdict.WARN, Verdict.QUARANTINE, Verdict.BLOCK
+ALLOW, WARN, HOLD, BLOCK = (
+    GateVerdict.ALLOW,
+    GateVerdict.WARN,
+    GateVerdict.QUARANTINE,
+    GateVerdict.BLOCK,
+)
 
 # Failed, by severity and policy: what follows without and with `blocking`.
 MATRIX = {

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from servo.core.keys import AssetKey
-from servo.core.retry import Backoff as StoredBackoff
+from servo.core.retry import BackoffCurve as StoredBackoff
 from servo.errors import Invalid
 from servo.planning.assets import plan_assets
 from servo.sdk.assets.asset import asset

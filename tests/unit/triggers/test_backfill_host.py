@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from servo.code.backfills.chunks import chunk_run
-from servo.code.evaluator.messages import AskedRun, Evaluated, EvaluatedMany, PlanChunks
-from servo.code.evaluator.records import Records
+from servo.code.evaluator.messages import Evaluated, EvaluatedMany, PlanChunks, RequestedRun
+from servo.code.evaluator.plan_store import PlanStore
 from servo.core.events.backfills import (
     BackfillCreated,
     BackfillState,
@@ -38,7 +38,7 @@ LIMIT = 10.0
 class Planner:
     """Stands in for the evaluator processes."""
 
-    def __init__(self, records: Callable[[], Records]) -> None:
+    def __init__(self, records: Callable[[], PlanStore]) -> None:
         self.generation = 0
         self.asked: list[tuple[int, ...]] = []
         self.cannot: set[int] = set()
@@ -63,7 +63,7 @@ class Planner:
             for key in KEYS[start : start + row.chunk_size]
         ]
         made = chunk_run(self._records(), row, index, normalize(tasks), KEYS)
-        return Evaluated(runs=(AskedRun(requested=made[0], planned=made[1]),))
+        return Evaluated(runs=(RequestedRun(requested=made[0], planned=made[1]),))
 
     def renew(self) -> None:
         self.generation += 1
@@ -85,8 +85,8 @@ class Place:
         self.triggers = Triggers(self.service, clock, means, [self.kind])
         self._count = 0
 
-    def records(self) -> Records:
-        return Records(store=self.world.store, paths=PATHS, salt=bytes(32))
+    def records(self) -> PlanStore:
+        return PlanStore(store=self.world.store, paths=PATHS, salt=bytes(32))
 
     def tell(self, *events: Event) -> None:
         self._count += 1

@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from servo.code.evaluator.messages import AskedRun, Evaluated, EvaluatedMany, Tick, Ticks
+from servo.code.evaluator.messages import (
+    Evaluated,
+    EvaluatedMany,
+    EvaluateTick,
+    EvaluateTicks,
+    RequestedRun,
+)
 from servo.core.declared import EVALUATED_LABEL
 from servo.core.events.envelope import Answer, Batch, Event
 from servo.core.events.runs import PlanCreated, RunRequested
@@ -17,7 +23,7 @@ from servo.core.state.rows.automation import ScheduleTickRow
 from servo.errors import Unavailable
 from servo.leader.service import Service, World
 from servo.ledger.paths import Paths
-from servo.projection.time_travel import snapshot_at
+from servo.projection.read.time_travel import snapshot_at
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import START
 from servo.testing.clock import ManualClock
@@ -35,11 +41,11 @@ class Office:
     """Evaluators that ask for what a test wants."""
 
     def __init__(self) -> None:
-        self.say: Callable[[Tick], Evaluated] = lambda _: Evaluated(skipped="nothing to do")
+        self.say: Callable[[EvaluateTick], Evaluated] = lambda _: Evaluated(skipped="nothing to do")
 
-    def ask(self, question: Tick | Ticks, seconds: float) -> Any:
+    def ask(self, question: EvaluateTick | EvaluateTicks, seconds: float) -> Any:
         del seconds
-        if isinstance(question, Tick):
+        if isinstance(question, EvaluateTick):
             return self.say(question)
         return EvaluatedMany(answers=tuple(self.say(tick) for tick in question.ticks))
 
@@ -68,10 +74,10 @@ class Host:
 
     def __init__(self, service: Service, clock: ManualClock, store: MemoryStore) -> None:
         self.service, self.clock, self._store = service, clock, store
-        self.office, self.road = Office(), Road(service)
+        self.evaluators, self.road = Office(), Road(service)
         road: Any = self.road
-        office: Any = self.office
-        means = Means(road, office, clock, SystemEntropy())
+        evaluators: Any = self.evaluators
+        means = Means(road, evaluators, clock, SystemEntropy())
         self.triggers = Triggers(service, clock, means, (Schedules(means),))
         self._sent = 0
 
@@ -139,14 +145,14 @@ def test_a_tick_that_is_lost_keeps_those_after_it_waiting(schedule: Host) -> Non
 def test_a_tick_whose_run_is_refused_is_on_record_before_the_next(schedule: Host) -> None:
     schedule.tell(RunRequested(run_id="run_taken", run_key="other", request_fingerprint="fp"))
 
-    def say(tick: Tick) -> Evaluated:
+    def say(tick: EvaluateTick) -> Evaluated:
         if tick.scheduled_for != START + MINUTE:
             return Evaluated(skipped="nothing to do")
         requested = RunRequested(run_id="run_taken", run_key="mine", request_fingerprint="fp")
         planned = PlanCreated(run_id="run_taken", fingerprint="p")
-        return Evaluated(runs=(AskedRun(requested=requested, planned=planned),))
+        return Evaluated(runs=(RequestedRun(requested=requested, planned=planned),))
 
-    schedule.office.say = say
+    schedule.evaluators.say = say
     schedule.look(minutes=3)
     assert schedule.ticks == [
         (1, TickStatus.FAILED),

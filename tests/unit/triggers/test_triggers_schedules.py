@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from servo.code.evaluator.messages import (
-    AskedRun,
     Evaluated,
     EvaluatedMany,
+    EvaluateTick,
+    EvaluateTicks,
     Question,
-    Tick,
-    Ticks,
+    RequestedRun,
 )
 from servo.core.declared import EVALUATED_LABEL
 from servo.core.events.envelope import Batch, Event
@@ -25,7 +25,7 @@ from servo.core.state.rows.automation import ScheduleTickRow
 from servo.core.state.state import State
 from servo.leader.service import Service, World
 from servo.ledger.paths import Paths
-from servo.projection.time_travel import snapshot_at
+from servo.projection.read.time_travel import snapshot_at
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import START
 from servo.testing.clock import ManualClock
@@ -44,15 +44,17 @@ class Office:
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
-        self.say: Callable[[Tick], Evaluated] = lambda tick: Evaluated(runs=(asked_run(tick),))
+        self.say: Callable[[EvaluateTick], Evaluated] = lambda tick: Evaluated(
+            runs=(asked_run(tick),)
+        )
 
     def ask(self, question: Question, seconds: float) -> Any:
         del seconds
         self.asked.append(question)
         try:
-            if isinstance(question, Ticks):
+            if isinstance(question, EvaluateTicks):
                 return EvaluatedMany(answers=tuple(map(self.say, question.ticks)))
-            assert isinstance(question, Tick)
+            assert isinstance(question, EvaluateTick)
             return self.say(question)
         except TimeoutError as error:
             return Evaluated(error=str(error))
@@ -69,8 +71,8 @@ class Host:
         self.service = service
         self.store = store
         self.clock = clock
-        self.office = Office()
-        self.means = Means(service, self.office, clock, SystemEntropy())  # pyright: ignore[reportArgumentType] - all that is used of it
+        self.evaluators = Office()
+        self.means = Means(service, self.evaluators, clock, SystemEntropy())  # pyright: ignore[reportArgumentType] - all that is used of it
         self.said: list[str] = []
         self.means.say = self.said.append
         self.triggers = Triggers(service, clock, self.means, (Schedules(self.means),))
@@ -91,12 +93,12 @@ class Host:
     def look(self, **later: float) -> int:
         """Let time pass, and everything be done that is due then; how much was asked."""
         self.clock.advance(timedelta(**later))
-        before = len(self.office.asked)
+        before = len(self.evaluators.asked)
         for _ in range(LIMIT):
             if not self.triggers.look():
                 break
             _ = EVENT.wait(0.005)
-        return len(self.office.asked) - before
+        return len(self.evaluators.asked) - before
 
     def ticks(self, name: str) -> list[tuple[TickStatus, str]]:
         seq = self.service.engine.state.seq
@@ -114,7 +116,7 @@ def host() -> Generator[Host]:
         yield Host(service, clock, store)
 
 
-def asked_run(tick: Tick, **labels: str) -> AskedRun:
+def asked_run(tick: EvaluateTick, **labels: str) -> RequestedRun:
     name = f"run_{tick.tick_id}".replace(":", "_")
     requested = RunRequested(
         run_id=name,
@@ -123,11 +125,11 @@ def asked_run(tick: Tick, **labels: str) -> AskedRun:
         source=ScheduleSource(schedule_id=tick.schedule_id, tick_id=tick.tick_id),
         labels=labels,
     )
-    return AskedRun(requested=requested, planned=PlanCreated(run_id=name, fingerprint="p"))
+    return RequestedRun(requested=requested, planned=PlanCreated(run_id=name, fingerprint="p"))
 
 
-def large_for(name: str) -> Callable[[Tick], Evaluated]:
-    def answer(tick: Tick) -> Evaluated:
+def large_for(name: str) -> Callable[[EvaluateTick], Evaluated]:
+    def answer(tick: EvaluateTick) -> Evaluated:
         labels = {"note": TOO_LARGE} if tick.schedule_id == name else {}
         return Evaluated(runs=(asked_run(tick, **labels),))
 
@@ -149,7 +151,7 @@ def test_a_tick_that_is_too_large_is_recorded_as_failed_and_keeps_no_other_waiti
     host: Host, decides: bool
 ) -> None:
     host.define("a", "b", "c", decides=decides)
-    host.office.say = large_for("b")
+    host.evaluators.say = large_for("b")
     host.look(minutes=1)
     [(status, message)] = host.ticks("b")
     assert status is TickStatus.FAILED
@@ -160,7 +162,7 @@ def test_a_tick_that_is_too_large_is_recorded_as_failed_and_keeps_no_other_waiti
 
 def test_an_error_of_any_length_is_recorded(host: Host) -> None:
     host.define("a", decides=True)
-    host.office.say = lambda _: Evaluated(error=TOO_LARGE)
+    host.evaluators.say = lambda _: Evaluated(error=TOO_LARGE)
     host.look(minutes=1)
     [(status, message)] = host.ticks("a")
     assert (status, message) == (TickStatus.FAILED, TOO_LARGE[: len(message)])
@@ -177,24 +179,24 @@ def test_a_quota_that_refuses_the_run_of_a_tick_is_its_reason(host: Host) -> Non
 
 
 def test_a_pause_while_a_tick_is_evaluated_is_no_failure(host: Host) -> None:
-    def paused_meanwhile(tick: Tick) -> Evaluated:
+    def paused_meanwhile(tick: EvaluateTick) -> Evaluated:
         host.tell(SchedulePaused(schedule_id="a"))
         return Evaluated(runs=(asked_run(tick),))
 
     host.define("a", decides=True)
-    host.office.say = paused_meanwhile
+    host.evaluators.say = paused_meanwhile
     host.look(minutes=1)
     assert host.ticks("a") == []
 
 
 def test_one_tick_that_is_not_answered_keeps_no_other_waiting(host: Host) -> None:
-    def hangs_on_b(tick: Tick) -> Evaluated:
+    def hangs_on_b(tick: EvaluateTick) -> Evaluated:
         if tick.schedule_id == "b":
             raise TimeoutError("it took longer than 60 s to answer and was stopped")
         return Evaluated(runs=(asked_run(tick),))
 
     host.define("a", "b", "c")
-    host.office.say = hangs_on_b
+    host.evaluators.say = hangs_on_b
     host.look(minutes=1)
     assert host.ticks("a") == host.ticks("c") == [TRIGGERED]
     [(status, message)] = host.ticks("b")
@@ -205,13 +207,13 @@ def test_one_tick_that_is_not_answered_keeps_no_other_waiting(host: Host) -> Non
 def test_a_store_that_cannot_be_reached_fails_no_tick(host: Host) -> None:
     reached = False
 
-    def not_for_b(tick: Tick) -> Evaluated:
+    def not_for_b(tick: EvaluateTick) -> Evaluated:
         if tick.schedule_id == "b" and not reached:
             return Evaluated(error="the store cannot be reached", unasked=True)
         return Evaluated(skipped="nothing to do")
 
     host.define("a", "b", "c")
-    host.office.say = not_for_b
+    host.evaluators.say = not_for_b
     host.look(minutes=1)
     assert [len(host.ticks(name)) for name in "abc"] == [1, 0, 1]
     reached = True

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from servo.code.evaluator.messages import (
-    Arrived,
-    AskedRun,
     Evaluated,
     EvaluatedMany,
-    Look,
+    EvaluateMessages,
+    EvaluateSensor,
     Question,
+    RequestedRun,
 )
 from servo.core.declared import KIND_LABEL
 from servo.core.events.assets import AssetReported, DynamicPartitionsChanged
@@ -33,7 +33,7 @@ from servo.core.state.states import SensorStatus
 from servo.errors import Conflict
 from servo.leader.service import Service, World
 from servo.ledger.paths import Paths
-from servo.projection.time_travel import snapshot_at
+from servo.projection.read.time_travel import snapshot_at
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import START
 from servo.testing.clock import ManualClock
@@ -74,8 +74,8 @@ class Host:
         self.service = service
         self.store = store
         self.clock = clock
-        self.office = Office()
-        self.means = Means(service, self.office, clock, SystemEntropy())  # pyright: ignore[reportArgumentType] - all that is used of it
+        self.evaluators = Office()
+        self.means = Means(service, self.evaluators, clock, SystemEntropy())  # pyright: ignore[reportArgumentType] - all that is used of it
         self.said: list[str] = []
         self.means.say = self.said.append
         self.triggers = Triggers(service, clock, self.means, (Sensors(self.means),))
@@ -93,12 +93,12 @@ class Host:
     def look(self, **later: float) -> int:
         """Let time pass, and everything be done that is due then; how much was asked."""
         self.clock.advance(timedelta(**later) + timedelta(milliseconds=1))
-        before = len(self.office.asked)
+        before = len(self.evaluators.asked)
         for _ in range(LIMIT):
             if not self.triggers.look():
                 break
             _ = EVENT.wait(0.005)
-        return len(self.office.asked) - before
+        return len(self.evaluators.asked) - before
 
     @property
     def row(self) -> SensorStateRow:
@@ -123,12 +123,14 @@ def host() -> Generator[Host]:
         yield Host(service, clock, store)
 
 
-def asked_run(key: str, fingerprint: str = "fp") -> AskedRun:
+def asked_run(key: str, fingerprint: str = "fp") -> RequestedRun:
     source = SensorSource(sensor_id="s", eval_id="e")
     requested = RunRequested(
         run_id=f"run_{key}", run_key=key, request_fingerprint=fingerprint, source=source
     )
-    return AskedRun(requested=requested, planned=PlanCreated(run_id=f"run_{key}", fingerprint="p"))
+    return RequestedRun(
+        requested=requested, planned=PlanCreated(run_id=f"run_{key}", fingerprint="p")
+    )
 
 
 # --- polls ----------------------------------------------------------------------------------------
@@ -151,31 +153,31 @@ def test_a_reason_is_recorded_when_it_is_another_one(host: Host) -> None:
     host.define()
     words = ["closed", "closed", "open", "open", "closed"]
     for word in words:
-        host.office.say = lambda _, word=word: Evaluated(skipped=word)
+        host.evaluators.say = lambda _, word=word: Evaluated(skipped=word)
         host.look(minutes=1)
     assert [row.message for row in host.evals] == ["closed", "open", "closed"]
 
 
 def test_runs_and_cursor_are_committed_together(host: Host) -> None:
     host.define()
-    host.office.say = lambda _: Evaluated(runs=(asked_run("a"),), cursor="7")
+    host.evaluators.say = lambda _: Evaluated(runs=(asked_run("a"),), cursor="7")
     host.look()
     assert (host.row.cursor, host.row.state_version) == ("7", 1)
     assert "run_a" in host.service.engine.state.runs.rows
     assert host.evals[0].run_keys == ("a",)
     host.look(minutes=1)
-    assert host.office.asked[-1].cursor == "7"
+    assert host.evaluators.asked[-1].cursor == "7"
 
 
 def test_what_is_said_of_assets_is_recorded_with_the_evaluation_or_not_at_all(host: Host) -> None:
     host.define()
     made = AssetReported(asset_key="a", materialization_id="m1")
-    host.office.say = lambda _: Evaluated(reported=(made,))
+    host.evaluators.say = lambda _: Evaluated(reported=(made,))
     host.look()
     [row] = host.evals
     assert (row.status, row.message) == (SensorEvalStatus.SKIPPED, "said of assets: 1")
     assert host.service.engine.state.assets.rows["a"].last_materialization_id == "m1"
-    host.office.say = lambda _: Evaluated(reported=(made,), cursor="7")
+    host.evaluators.say = lambda _: Evaluated(reported=(made,), cursor="7")
     host.look(minutes=1)
     assert host.evals[-1].status is SensorEvalStatus.FAILED
     assert "known_materialization" in host.evals[-1].message
@@ -184,11 +186,11 @@ def test_what_is_said_of_assets_is_recorded_with_the_evaluation_or_not_at_all(ho
 
 def test_a_failure_is_recorded_and_backed_off(host: Host) -> None:
     host.define()
-    host.office.say = lambda _: Evaluated(error="down", cursor="lost")
+    host.evaluators.say = lambda _: Evaluated(error="down", cursor="lost")
     assert [host.look(seconds=30) for _ in range(6)] == [1, 0, 1, 0, 0, 0]
     row = host.row
     assert (row.status, row.consecutive_failures, row.cursor) == (SensorStatus.ERROR, 2, None)
-    host.office.say = lambda _: Evaluated()
+    host.evaluators.say = lambda _: Evaluated()
     host.look(minutes=15)
     assert (host.row.status, host.row.consecutive_failures) == (SensorStatus.ACTIVE, 0)
 
@@ -196,7 +198,7 @@ def test_a_failure_is_recorded_and_backed_off(host: Host) -> None:
 def test_a_run_that_cannot_be_is_recorded_as_a_failure(host: Host) -> None:
     host.define()
     twice = under_another_id(asked_run("b"), run_id="run_a")
-    host.office.say = lambda _: Evaluated(runs=(asked_run("a"), twice), cursor="7")
+    host.evaluators.say = lambda _: Evaluated(runs=(asked_run("a"), twice), cursor="7")
     host.look()
     assert host.evals[0].status is SensorEvalStatus.FAILED
     assert host.evals[0].message.startswith("refused: the run id belongs to another run key")
@@ -208,7 +210,7 @@ def test_a_quota_that_refuses_a_run_is_the_reason_of_a_failure_and_keeps_the_cur
 ) -> None:
     host.tell(QuotaSet(max_daily_runs=1))
     host.define()
-    host.office.say = lambda _: Evaluated(runs=(asked_run("a"), asked_run("b")), cursor="7")
+    host.evaluators.say = lambda _: Evaluated(runs=(asked_run("a"), asked_run("b")), cursor="7")
     host.look()
     [row] = host.evals
     assert (row.status, row.message) == (
@@ -227,7 +229,7 @@ def test_a_quota_that_refuses_the_run_of_a_message_is_recorded_and_the_message_w
     host.tell(QuotaSet(max_daily_runs=0))
     host.define(mode=SensorMode.PUSH, labels={KIND_LABEL: "push"})
     host.tell(SensorMessageReceived(sensor_id="s", message_id="m", payload="1"))
-    host.office.say = lambda _: EvaluatedMany(answers=(Evaluated(runs=(asked_run("a"),)),))
+    host.evaluators.say = lambda _: EvaluatedMany(answers=(Evaluated(runs=(asked_run("a"),)),))
     host.look()
     [row] = host.evals
     assert (row.status, row.message) == (
@@ -244,7 +246,7 @@ def test_a_quota_never_makes_a_message_be_given_up(host: Host) -> None:
     host.tell(QuotaSet(max_daily_runs=0))
     host.define(mode=SensorMode.PUSH, labels={KIND_LABEL: "push"})
     host.tell(SensorMessageReceived(sensor_id="s", message_id="m", payload="1"))
-    host.office.say = lambda _: EvaluatedMany(answers=(Evaluated(runs=(asked_run("a"),)),))
+    host.evaluators.say = lambda _: EvaluatedMany(answers=(Evaluated(runs=(asked_run("a"),)),))
     for _ in range(2 * MAX_MESSAGE_ATTEMPTS):
         host.look(minutes=15)
     assert len(host.evals) == MAX_MESSAGE_ATTEMPTS - 1
@@ -254,12 +256,12 @@ def test_a_quota_never_makes_a_message_be_given_up(host: Host) -> None:
     assert (host.row.messages_waiting, len(host.service.engine.state.runs)) == (0, 1)
 
 
-def under_another_id(run: AskedRun, *, run_id: str) -> AskedRun:
+def under_another_id(run: RequestedRun, *, run_id: str) -> RequestedRun:
     source = SensorSource(sensor_id="s", eval_id="e")
     requested = RunRequested(
         run_id=run_id, run_key=run.requested.run_key, request_fingerprint="fp", source=source
     )
-    return AskedRun(requested=requested, planned=run.planned)
+    return RequestedRun(requested=requested, planned=run.planned)
 
 
 @pytest.mark.parametrize(
@@ -275,7 +277,7 @@ def test_what_cannot_go_into_the_ledger_is_recorded_as_a_failure(
     host: Host, answer: Evaluated, wrong: str
 ) -> None:
     host.define()
-    host.office.say = lambda _: answer
+    host.evaluators.say = lambda _: answer
     assert host.look() == 1
     assert wrong in host.evals[0].message
     assert (host.row.status, host.row.cursor) == (SensorStatus.ERROR, None)
@@ -283,7 +285,7 @@ def test_what_cannot_go_into_the_ledger_is_recorded_as_a_failure(
 
 def test_what_a_sensor_says_is_cut_short(host: Host) -> None:
     host.define()
-    host.office.say = lambda _: Evaluated(error="x" * 1_000_000)
+    host.evaluators.say = lambda _: Evaluated(error="x" * 1_000_000)
     host.look()
     assert host.evals[0].message == "x" * 4_000
 
@@ -298,7 +300,7 @@ class Poisoned:
         self._begin: int | None = None
 
     def __call__(self, question: Question) -> Evaluated:
-        assert isinstance(question, Look)
+        assert isinstance(question, EvaluateSensor)
         at = int(question.cursor or 0)
         self._begin = at if self._begin is None else self._begin
         left = self.runs[at - self._begin :]
@@ -312,7 +314,7 @@ class Poisoned:
 
 def test_what_a_process_is_lost_over_is_found_and_passed_over(host: Host) -> None:
     host.define(labels={KIND_LABEL: "runs"})
-    host.office.say = poisoned = Poisoned()
+    host.evaluators.say = poisoned = Poisoned()
     for _ in range(7):
         host.look(hours=1)
         host.tell(QuotaSet(max_daily_runs=7))  # something happens
@@ -334,12 +336,12 @@ def test_once_more_means_what_looks_at_the_workspace_and_only_if_something_happe
     assert host.look() == 0, "its interval has not passed"
     host.triggers.again()
     assert host.look() == 1
-    assert host.office.asked[-1].sensor_id == "s"
+    assert host.evaluators.asked[-1].sensor_id == "s"
 
 
 def test_once_more_is_no_way_around_a_back_off(host: Host) -> None:
     host.define(labels={KIND_LABEL: "assets"})
-    host.office.say = lambda _: Evaluated(error="down")
+    host.evaluators.say = lambda _: Evaluated(error="down")
     assert host.look() == 1
     host.tell(QuotaSet(max_daily_runs=7))
     host.triggers.again()
@@ -348,11 +350,11 @@ def test_once_more_is_no_way_around_a_back_off(host: Host) -> None:
 
 def test_new_code_is_not_made_to_wait_for_what_the_old_failed_with(host: Host) -> None:
     host.define()
-    host.office.say = lambda _: Evaluated(error="down")
+    host.evaluators.say = lambda _: Evaluated(error="down")
     assert [host.look(seconds=70 * 2**n) for n in range(5)] == [1, 1, 1, 1, 1]
     assert host.look(seconds=30) == 0
     with host.triggers.renewing():
-        host.office.say = lambda _: Evaluated(skipped="up")
+        host.evaluators.say = lambda _: Evaluated(skipped="up")
     assert host.look(seconds=1) == 1
     assert host.row.consecutive_failures == 0
     assert host.look(seconds=1) == 0
@@ -365,13 +367,13 @@ def test_what_new_code_declares_is_asked_of_that_code_alone(host: Host) -> None:
             host.define()
             host.clock.advance(timedelta(seconds=1))
             _ = EVENT.wait(0.2)
-            assert host.office.asked == []
+            assert host.evaluators.asked == []
         for _ in range(LIMIT):
-            if len(host.office.asked) > 1:
+            if len(host.evaluators.asked) > 1:
                 break
             _ = EVENT.wait(0.005)
-        assert host.office.asked[0] == "renewed"
-        assert isinstance(host.office.asked[1], Look)
+        assert host.evaluators.asked[0] == "renewed"
+        assert isinstance(host.evaluators.asked[1], EvaluateSensor)
     finally:
         host.triggers.stop()
 
@@ -379,7 +381,7 @@ def test_what_new_code_declares_is_asked_of_that_code_alone(host: Host) -> None:
 def test_code_that_cannot_be_deployed_replaces_nothing(host: Host) -> None:
     with pytest.raises(Conflict), host.triggers.renewing():
         raise Conflict("sensor s is defined elsewhere", remedy="rename it")
-    assert host.office.asked == []
+    assert host.evaluators.asked == []
 
 
 def test_an_evaluation_that_was_overtaken_changes_nothing(host: Host) -> None:
@@ -389,7 +391,7 @@ def test_an_evaluation_that_was_overtaken_changes_nothing(host: Host) -> None:
         host.tell(SensorPaused(sensor_id="s"))
         return Evaluated(runs=(asked_run("a"),), cursor="7")
 
-    host.office.say = paused_meanwhile
+    host.evaluators.say = paused_meanwhile
     host.look()
     assert (host.row.cursor, host.evals, len(host.service.engine.state.runs)) == (None, [], 0)
     assert host.look(hours=1) == 0
@@ -398,10 +400,10 @@ def test_an_evaluation_that_was_overtaken_changes_nothing(host: Host) -> None:
 def test_a_sensor_of_runs_begins_before_any_of_its_code_runs(host: Host) -> None:
     host.define(labels={KIND_LABEL: "runs"})
     begun = host.row.row_version
-    host.office.say = lambda _: Evaluated(error="down")
+    host.evaluators.say = lambda _: Evaluated(error="down")
     host.look()
     assert (host.row.cursor, host.row.consecutive_failures) == (str(begun), 1)
-    assert [question.cursor for question in host.office.asked] == [str(begun)]
+    assert [question.cursor for question in host.evaluators.asked] == [str(begun)]
 
 
 def test_a_sensor_of_assets_is_asked_when_something_has_happened(host: Host) -> None:
@@ -416,7 +418,7 @@ def test_a_sensor_of_assets_is_asked_when_something_has_happened(host: Host) -> 
 def test_a_sensor_with_more_to_say_is_asked_at_once(host: Host) -> None:
     host.define()
     parts = iter([Evaluated(cursor="1", more=True), Evaluated(cursor="2", more=True)])
-    host.office.say = lambda _: next(parts, Evaluated(cursor="3"))
+    host.evaluators.say = lambda _: next(parts, Evaluated(cursor="3"))
     assert host.look() == 3
     assert host.row.cursor == "3"
 
@@ -424,7 +426,7 @@ def test_a_sensor_with_more_to_say_is_asked_at_once(host: Host) -> None:
 def test_changes_of_partitions_are_committed_with_the_evaluation(host: Host) -> None:
     host.define()
     change = DynamicPartitionsChanged(set_name="regions", added=("eu",))
-    host.office.say = lambda _: Evaluated(dynamic=(change,))
+    host.evaluators.say = lambda _: Evaluated(dynamic=(change,))
     host.look()
     assert host.evals[0].message == "partitions of regions: 1 added"
     assert ("regions", "eu") in host.service.engine.state.dynamic_partitions
@@ -437,7 +439,7 @@ def test_what_is_cut_off_by_the_end_is_no_failure(host: Host) -> None:
         host.means.close()
         return Evaluated(error="the evaluators have been stopped")
 
-    host.office.say = ended
+    host.evaluators.say = ended
     host.look()
     assert (host.row.status, host.row.last_evaluation_at) == (SensorStatus.ACTIVE, None)
     assert "being stopped" in host.said[0]
@@ -450,7 +452,7 @@ def messages(*names: str) -> list[Event]:
     return [SensorMessageReceived(sensor_id="s", message_id=name) for name in names]
 
 
-def seen(question: Arrived) -> list[str]:
+def seen(question: EvaluateMessages) -> list[str]:
     return [message.message_id for message in question.messages]
 
 
@@ -461,12 +463,12 @@ def pushed(host: Host) -> Host:
 
 
 def test_messages_are_evaluated_in_their_order_many_at_a_time(pushed: Host) -> None:
-    pushed.office.say = lambda asked: EvaluatedMany(
+    pushed.evaluators.say = lambda asked: EvaluatedMany(
         answers=tuple(Evaluated(skipped=name) for name in seen(asked)[:2])  # pyright: ignore[reportArgumentType] - as asked
     )
     pushed.tell(*messages("c", "a", "b", "a"))
     assert pushed.look() == 2
-    assert [seen(question) for question in pushed.office.asked] == [["c", "a", "b"], ["b"]]
+    assert [seen(question) for question in pushed.evaluators.asked] == [["c", "a", "b"], ["b"]]
     assert [row.message_id for row in pushed.evals] == ["c", "a", "b"]
     assert pushed.row.messages_waiting == 0
     assert pushed.look(hours=1) == 0
@@ -478,7 +480,7 @@ def test_the_message_that_kills_its_evaluator_fails_alone(pushed: Host) -> None:
             return Evaluated(error="the process that evaluates ended with -9")
         return EvaluatedMany(answers=tuple(Evaluated() for _ in asked.messages))
 
-    pushed.office.say = deadly
+    pushed.evaluators.say = deadly
     pushed.tell(*messages("a", "b", "c"))
     pushed.look()
     status = {row.message_id: row.status for row in pushed.evals}
@@ -488,13 +490,13 @@ def test_the_message_that_kills_its_evaluator_fails_alone(pushed: Host) -> None:
 
 
 def test_a_message_that_fails_is_tried_five_times_and_given_up(pushed: Host) -> None:
-    pushed.office.say = lambda _: EvaluatedMany(answers=(Evaluated(error="down"),))
+    pushed.evaluators.say = lambda _: EvaluatedMany(answers=(Evaluated(error="down"),))
     pushed.tell(*messages("a"))
     assert [pushed.look(seconds=10) for _ in range(20)].count(1) == 5
     assert len(pushed.evals) == 5
     assert pushed.evals[-1].message == "down; given up after 5 attempts"
     assert pushed.row.messages_waiting == 0
-    pushed.office.say = lambda _: EvaluatedMany(answers=(Evaluated(),))
+    pushed.evaluators.say = lambda _: EvaluatedMany(answers=(Evaluated(),))
     pushed.tell(*messages("a"))
     pushed.look()
     assert pushed.evals[-1].dedup_key == "msg:a"
@@ -502,7 +504,7 @@ def test_a_message_that_fails_is_tried_five_times_and_given_up(pushed: Host) -> 
 
 def test_an_answer_that_cannot_go_into_the_ledger_is_a_failure(pushed: Host) -> None:
     bad, good = Evaluated(runs=(asked_run("a\nb"),)), Evaluated(skipped="fine")
-    pushed.office.say = lambda _: EvaluatedMany(answers=(bad, good))
+    pushed.evaluators.say = lambda _: EvaluatedMany(answers=(bad, good))
     pushed.tell(*messages("a", "b"))
     pushed.look()
     told = {row.message_id: row.message for row in pushed.evals}
@@ -514,7 +516,7 @@ def test_a_sensor_that_is_paused_meanwhile_is_told_no_more(pushed: Host) -> None
         pushed.tell(SensorPaused(sensor_id="s"))
         return EvaluatedMany(answers=(Evaluated(),))
 
-    pushed.office.say = paused_meanwhile
+    pushed.evaluators.say = paused_meanwhile
     pushed.tell(*messages("a", "b", "c"))
     assert pushed.look() == 1
     assert pushed.row.messages_waiting == 3
@@ -531,6 +533,6 @@ def test_a_look_is_asked_with_where_the_sensor_stands(host: Host) -> None:
     host.define()
     seq = host.seq
     host.look()
-    (question,) = host.office.asked
-    assert isinstance(question, Look)
+    (question,) = host.evaluators.asked
+    assert isinstance(question, EvaluateSensor)
     assert (question.sensor_id, question.seq, question.failures) == ("s", seq, 0)

@@ -8,7 +8,7 @@ from servo.code.setting import Setting
 from servo.leader.workers import Assignment
 from servo.ledger.paths import Paths
 from servo.storage.local import LocalStore
-from servo.workers.local_pool.last_words import UNKNOWN, keep_last_words
+from servo.workers.local_pool.crash_output import UNKNOWN, keep_last_words
 
 ASSIGNMENT = Assignment(
     worker_id="w",

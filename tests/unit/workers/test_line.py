@@ -12,18 +12,18 @@ import pytest
 
 from servo.code.setting import Setting
 from servo.config import WorkerSettings
-from servo.host.session import setting_for
+from servo.host.leading import setting_for
 from servo.leader.workers import Assignment
 from servo.testing.clock import ManualClock
-from servo.workers.local_pool.child import Child
-from servo.workers.local_pool.line import Line
+from servo.workers.local_pool.execution_queue import ExecutionQueue
 from servo.workers.local_pool.permits import Drawing
-from servo.workers.local_pool.places import Places
-from servo.workers.local_pool.staff import Staff
+from servo.workers.local_pool.process_table import ProcessTable
+from servo.workers.local_pool.slots import Slots
+from servo.workers.local_pool.worker_process import WorkerProcess
 from servo.workspace.system import SystemEntropy
 
 
-class Played(Child):
+class Played(WorkerProcess):
     """A process whose part the test plays: what it is sent, and what it may begin."""
 
     theirs: socket.socket
@@ -50,11 +50,11 @@ class World:
     def __init__(self, folder: Path, size: int) -> None:
         setting = setting_for("assets.py", folder, str(folder))
         self.clock = ManualClock()
-        self.staff = Staff(size, WorkerSettings())
-        self.places = Places(size, SystemEntropy())
-        self.line = Line(self.staff, self.places, self.clock)
+        self.processes = ProcessTable(size, WorkerSettings())
+        self.places = Slots(size, SystemEntropy())
+        self.queue = ExecutionQueue(self.processes, self.places, self.clock)
         self.children = [Played(setting, f"line-{n}") for n in range(size)]
-        self.staff.children += self.children
+        self.processes.children += self.children
         for child in self.children:
             child.ready = True
         for _ in range(100):
@@ -62,12 +62,12 @@ class World:
 
     def give(self, *names: str) -> list[Assignment]:
         given = [an(name) for name in names]
-        self.line.waiting.extend(given)
-        assert not self.line.feed()
+        self.queue.waiting.extend(given)
+        assert not self.queue.feed()
         return given
 
     def waiting(self) -> list[str]:
-        return [assignment.exec_id for assignment in self.line.waiting]
+        return [assignment.exec_id for assignment in self.queue.waiting]
 
 
 def an(name: str) -> Assignment:
@@ -92,7 +92,7 @@ def test_what_is_withdrawn_while_it_lies_ready_is_never_begun(one: World) -> Non
     (child,) = one.children
     _, unwanted, _ = one.give("runs", "unwanted", "other")
     assert child.begins()
-    assert one.line.withdraw(unwanted)
+    assert one.queue.withdraw(unwanted)
     assert one.waiting() == ["other"]
     assert list(child.running) == ["runs"]
     assert [child.begins(), child.begins()] == [False, False]
@@ -102,8 +102,8 @@ def test_what_runs_is_not_withdrawn_and_nothing_is_left_behind_it(one: World) ->
     (child,) = one.children
     runs, *_ = one.give("runs", "second", "third")
     assert child.begins()
-    assert not one.line.withdraw(runs)
-    assert one.line.who_runs(runs) is child
+    assert not one.queue.withdraw(runs)
+    assert one.queue.who_runs(runs) is child
     assert one.waiting() == ["second", "third"]
 
 
@@ -111,17 +111,17 @@ def test_one_that_ended_unnoticed_is_not_the_one_that_runs(one: World) -> None:
     (child,) = one.children
     ended, runs, _ = one.give("ended", "runs", "third")
     assert [child.begins(), child.begins()] == [True, True]
-    assert not one.line.withdraw(ended)
-    assert one.line.who_runs(ended) is None
-    assert one.line.who_runs(runs) is child
+    assert not one.queue.withdraw(ended)
+    assert one.queue.who_runs(ended) is None
+    assert one.queue.who_runs(runs) is child
 
 
 def test_one_that_waits_in_the_pool_is_withdrawn(one: World) -> None:
     one.places.take_long()
     runs, waits = one.give("runs", "waits")
-    assert one.line.withdraw(waits)
-    assert not one.line.withdraw(waits)
-    assert one.line.withdraw(runs)  # sent, and not begun
+    assert one.queue.withdraw(waits)
+    assert not one.queue.withdraw(waits)
+    assert one.queue.withdraw(runs)  # sent, and not begun
     assert not one.children[0].running
 
 
@@ -132,7 +132,7 @@ def test_a_process_that_leaves_goes_also_if_all_it_had_was_taken_back(one: World
     (child,) = one.children
     one.give("first", "second")
     child.leave()
-    one.line.take_back([child])
+    one.queue.take_back([child])
     assert one.waiting() == ["first", "second"]
     child.theirs.settimeout(5)
     while child.theirs.recv(1 << 16):
@@ -162,13 +162,13 @@ def test_those_that_came_last_are_given_back_in_their_order(one: World) -> None:
     one.give(*[f"x{n}" for n in range(40)])
     assert one.children[0].begins()
     one.clock.advance(timedelta(seconds=1))
-    back = one.line.shorten(40, one.clock.monotonic())
+    back = one.queue.shorten(40, one.clock.monotonic())
     assert [assignment.exec_id for assignment in back] == [f"x{n}" for n in range(1, 40)]
 
 
 def test_what_would_wait_for_the_code_to_be_imported_is_given_back(one: World) -> None:
     one.children[0].leave()
     one.give("first", "second", "third")
-    back = one.line.shorten(3, one.clock.monotonic())
+    back = one.queue.shorten(3, one.clock.monotonic())
     assert [assignment.exec_id for assignment in back] == ["second", "third"]
     assert one.waiting() == ["first"]

@@ -2,19 +2,19 @@
 
 import pytest
 
-from servo.workers.local_pool.places import DEEPEST, LONG_SECONDS, MAX_BACKLOG, Places
+from servo.workers.local_pool.slots import DEEPEST, LONG_SECONDS, MAX_BACKLOG, Slots
 from servo.workspace.system import SystemEntropy
 
 
-def short_places(size: int = 2) -> Places:
-    places = Places(size, SystemEntropy())
+def short_places(size: int = 2) -> Slots:
+    places = Slots(size, SystemEntropy())
     for _ in range(100):
         places.took(0.000_01)
     return places
 
 
 def test_at_first_as_many_as_there_are_processes() -> None:
-    places = Places(2, SystemEntropy())
+    places = Slots(2, SystemEntropy())
     assert len(places.free(0)) == 2
     assert places.depth == 1
     assert places.too_many(2) == 0
@@ -67,7 +67,7 @@ def test_one_that_took_an_hour_is_soon_forgotten() -> None:
 
 
 def test_an_id_is_offered_until_it_is_used() -> None:
-    places = Places(3, SystemEntropy())
+    places = Slots(3, SystemEntropy())
     first = places.free(0)
     places.take(first[:2])
     assert places.free(0)[0] == first[2]

@@ -8,7 +8,7 @@ import pytest
 from servo import ServoInstance
 from servo.core.events.sensors import SensorMessageReceived, SensorMode, SensorUpserted
 from servo.errors import Invalid, NotFound
-from servo.projection.time_travel import snapshot_at
+from servo.projection.read.time_travel import snapshot_at
 from servo.workspace.instance.changes import Changes
 from servo.workspace.instance.instance import NOW
 from servo.workspace.push_messages import (

@@ -54,8 +54,8 @@ from servo.core.events.backfills import BackfillState
 from servo.core.keys import AssetKey
 from servo.errors import Conflict
 from servo.planning.backfills import Backfilled
-from servo.projection.lookup import Page
-from servo.projection.reader import Reader, Snapshot
+from servo.projection.read.lookup import Page
+from servo.projection.read.reader import Reader, Snapshot
 from servo.sdk.definitions.project import Project
 from servo.sdk.partitions.mapping_resolution import Moment
 from servo.workspace.system import SystemClock, SystemEntropy

@@ -14,8 +14,8 @@ from servo.core.state.states import TERMINAL_RUN_STATES
 from servo.errors import NotFound, ServoError
 from servo.ledger.paths import unquoted
 from servo.ports.object_store import ObjectMeta
-from servo.projection.lookup import Lookup, Page
-from servo.projection.reader import Reader
+from servo.projection.read.lookup import Lookup, Page
+from servo.projection.read.reader import Reader
 
 LOOK_EVERY = 0.3
 OVERLAP = 4096

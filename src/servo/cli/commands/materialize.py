@@ -25,10 +25,10 @@ from servo.core.state.rows.execution import TaskRow
 from servo.core.state.states import RunState, TaskState
 from servo.core.tags import ISOLATION, JOB_LABEL, OWN_PROCESS
 from servo.errors import Conflict, Invalid, NotFound
-from servo.host.session import Session
+from servo.host.leading import LeadingHost
 from servo.planning.assets import plan_assets, plan_partitions
 from servo.planning.checks import Chosen, chosen_checks
-from servo.projection.reader import Reader
+from servo.projection.read.reader import Reader
 from servo.sdk.checks.selection import checks_of_assets
 from servo.sdk.definitions.jobs import AssetJob
 from servo.sdk.definitions.needs import check_config
@@ -118,7 +118,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
         return _show_plan(plan, json_=json_)
     del project
     with open_host(found, where, parallelism(given, workers)) as host:
-        if isinstance(host, Session):
+        if isinstance(host, LeadingHost):
             for ended in finish_begun(host, json_=json_):
                 _ = tell(ended, where, json_=False) if not json_ else None
         key = f"materialize:{SystemEntropy().token_bytes(12).hex()}"

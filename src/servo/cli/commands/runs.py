@@ -20,8 +20,8 @@ from servo.core.state.rows.assets import CheckResultRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
 from servo.errors import Conflict
-from servo.projection.lookup import Lookup, Page
-from servo.projection.reader import Reader, Snapshot
+from servo.projection.read.lookup import Lookup, Page
+from servo.projection.read.reader import Reader, Snapshot
 
 _UNWELL = (TaskState.FAILED, TaskState.RETRY_WAIT)
 COLOURS = {

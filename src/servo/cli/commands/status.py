@@ -14,8 +14,8 @@ from servo.cli.workspace import Target, of_a_workspace
 from servo.core.freshness import FreshnessState
 from servo.core.state.rows.assets import AssetRow
 from servo.core.state.states import TERMINAL_RUN_STATES
-from servo.projection.lookup import Page
-from servo.projection.reader import Reader, Snapshot
+from servo.projection.read.lookup import Page
+from servo.projection.read.reader import Reader, Snapshot
 
 NEWEST = 5
 

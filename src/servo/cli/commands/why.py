@@ -21,8 +21,8 @@ from servo.core.explain.records import Records
 from servo.core.explain.runs import explain_run, explain_unknown_run
 from servo.core.explain.tasks import explain_attempt
 from servo.errors import Invalid, NotFound
-from servo.projection.lookup import Lookup
-from servo.projection.reader import Snapshot
+from servo.projection.read.lookup import Lookup
+from servo.projection.read.reader import Snapshot
 
 RUN = "run"
 TASK = "task"

@@ -6,7 +6,7 @@ whatever the code has become: so a chunk that is planned twice is the same chunk
 
 from collections.abc import Sequence
 
-from servo.code.evaluator.records import Records
+from servo.code.evaluator.plan_store import PlanStore
 from servo.controllers.backfills import chunk_slice
 from servo.core.canonical import sha256_hex
 from servo.core.events.backfills import BackfillChunkPlanned
@@ -23,7 +23,7 @@ BACKFILL_LABEL = "servo/backfill"
 
 
 def chunk_run(
-    records: Records, row: BackfillRow, index: int, plan: Plan, keys: Sequence[str]
+    records: PlanStore, row: BackfillRow, index: int, plan: Plan, keys: Sequence[str]
 ) -> tuple[RunRequested, PlanCreated]:
     """What asks for the run of a chunk; a large plan is stored first."""
     own = tuple(keys[chunk_slice(row, index)])

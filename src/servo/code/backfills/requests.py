@@ -25,8 +25,8 @@ from servo.ledger.paths import Paths
 from servo.planning.backfills import Backfilled, OfOne
 from servo.planning.partition_choice import key_as_written
 from servo.ports.object_store import ObjectStore
-from servo.projection.partitions.report import Report, Workspace
-from servo.projection.reader import Snapshot
+from servo.projection.partitions.report import PartitionReader, PartitionReport
+from servo.projection.read.reader import Snapshot
 from servo.sdk.partitions.definition import PartitionsDefinition
 from servo.sdk.partitions.text import partitions_from_text
 
@@ -70,7 +70,7 @@ class Standing:
 
     def __init__(
         self,
-        reports: Mapping[AssetKey, Report],
+        reports: Mapping[AssetKey, PartitionReport],
         changed: Mapping[AssetKey, tuple[PartitionsDefinition, PartitionsDefinition]] | None = None,
     ) -> None:
         self._changed = changed or {}
@@ -115,8 +115,8 @@ def standing(snapshot: Snapshot | None, now: datetime, backfilled: Backfilled) -
     """What a workspace knows of the partitions of some assets, as they were deployed."""
     if snapshot is None:
         return Standing({})
-    workspace = Workspace(snapshot, now)
-    reports: dict[AssetKey, Report] = {}
+    workspace = PartitionReader(snapshot, now)
+    reports: dict[AssetKey, PartitionReport] = {}
     changed: dict[AssetKey, tuple[PartitionsDefinition, PartitionsDefinition]] = {}
     for key in backfilled.assets:
         row = workspace.assets.get(key.canonical())

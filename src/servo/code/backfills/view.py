@@ -8,8 +8,8 @@ from servo.core.state.rows.automation import BackfillChunkRow, BackfillRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
 from servo.core.state.states import ChunkState, TaskState
-from servo.projection.lookup import Lookup
-from servo.projection.reader import Snapshot
+from servo.projection.read.lookup import Lookup
+from servo.projection.read.reader import Snapshot
 
 
 class Backfill(msgspec.Struct, frozen=True, kw_only=True):

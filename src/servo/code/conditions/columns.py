@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from servo.core import bitmaps
-from servo.projection.arrow import ArrowColumn, ArrowTable, pa, pc
+from servo.projection.files.arrow import ArrowColumn, ArrowTable, pa, pc
 from servo.projection.partitions.columns import bits_of
-from servo.projection.partitions.places import Places
+from servo.projection.partitions.places import RowPlaces
 from servo.sdk.automation.spaces import KeySpace
 from servo.sdk.partitions.time_space import TimeSpace
 
@@ -96,14 +96,14 @@ class Rows:
     # --- places ---------------------------------------------------------------------------------
 
     @cached_property
-    def _places(self) -> Places:
+    def _places(self) -> RowPlaces:
         """The partitions that the rows are about; a row may be about one that is there no more."""
         listed = self._space.as_listed
         if isinstance(listed, TimeSpace):
-            return Places.of(self._keys, listed.definition, listed)
+            return RowPlaces.of(self._keys, listed.definition, listed)
         numbers = list(map(self._space.place, self._keys.to_pylist()))
         count = max((number + 1 for number in numbers if number is not None), default=0)
-        return Places(self._keys, pa.array(numbers, pa.int64()), count)
+        return RowPlaces(self._keys, pa.array(numbers, pa.int64()), count)
 
     def _set(self, flags: ArrowColumn) -> int:
         """The partitions of the rows where something is true."""

@@ -21,7 +21,7 @@ from servo.core.automation.evaluating import Evaluator
 from servo.core.automation.facts import has_tags
 from servo.core.state.rows.assets import AssetRow
 from servo.core.state.state import State
-from servo.projection.arrow import ArrowTable, pa, pc
+from servo.projection.files.arrow import ArrowTable, pa, pc
 from servo.sdk.automation.spaces import KeySpace
 
 Telling = tuple[int, int, Callable[[], None]]
@@ -102,7 +102,7 @@ class Runs:
         return {row["run_id"]: dict(row["labels"]) for row in rows}
 
 
-class Facts:
+class WorkspaceFacts:
     """The current rows of a workspace, as far as conditions ask for them."""
 
     def __init__(self, snapshot: Any, spaces: Mapping[str, KeySpace], evaluator: Evaluator) -> None:

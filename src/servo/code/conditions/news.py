@@ -16,7 +16,7 @@ from servo.core.state import derived
 from servo.core.state.rows.assets import AssetRow, CheckResultRow, PartitionStatusRow
 from servo.core.state.rows.conditions import AssetFreshnessRow
 from servo.core.state.state import State
-from servo.projection.follower import Changed
+from servo.projection.read.follower import Changed
 from servo.sdk.automation.spaces import KeySpace
 
 Telling = tuple[int, int, Callable[[], None]]

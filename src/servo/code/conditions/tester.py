@@ -15,15 +15,15 @@ from typing import Any
 
 import msgspec
 
-from servo.code.conditions.facts import Facts
+from servo.code.conditions.facts import WorkspaceFacts
 from servo.code.conditions.sets import Sets
 from servo.core.automation.evaluating import Evaluator
 from servo.core.automation.trees import Tree
 from servo.errors import Invalid
-from servo.projection.time_travel import snapshot_at
+from servo.projection.read.time_travel import snapshot_at
 from servo.sdk.assets.specs import to_key
 from servo.sdk.automation.graph import (
-    Conditions,
+    ConditionGraph,
     Subject,
     all_subjects,
     conditions_of,
@@ -81,7 +81,7 @@ def evaluate_automation_conditions(
     chosen = _chosen(project, asset_selection)
     conditions = conditions_of(project, now, store=Sets(snapshot), chosen=chosen)
     evaluator = Evaluator(conditions.graph, states=before.states, last=before.last)
-    Facts(snapshot, conditions.spaces, evaluator).tell(
+    WorkspaceFacts(snapshot, conditions.spaces, evaluator).tell(
         snapshot.applied_seq if cursor is None else before.seq
     )
     tick = evaluator.tick(now)
@@ -124,7 +124,7 @@ def _chosen(project: Project, selection: Any) -> set[Subject]:
 
 
 def _requested(
-    project: Project, conditions: Conditions, requested: dict[str, int]
+    project: Project, conditions: ConditionGraph, requested: dict[str, int]
 ) -> dict[Subject, tuple[str | None, ...]]:
     return {
         of: tuple(conditions.keys(text_of(of).partition(":")[0], bits))

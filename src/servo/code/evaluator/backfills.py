@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from servo.code.backfills.chunks import chunk_run, frozen_partitions
-from servo.code.evaluator.context import Desk, told
-from servo.code.evaluator.messages import AskedRun, Evaluated, EvaluatedMany, PlanChunks
+from servo.code.evaluator.loaded_location import LoadedLocation, told
+from servo.code.evaluator.messages import Evaluated, EvaluatedMany, PlanChunks, RequestedRun
 from servo.controllers.backfills import chunk_slice
 from servo.core.keys import AssetKey
 from servo.core.plan import Plan
@@ -37,27 +37,27 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     besides: Mapping[int, Mapping[AssetKey, Sequence[str]]]
 
 
-def plan_chunks(desk: Desk, asked: PlanChunks) -> EvaluatedMany:
+def plan_chunks(loaded: LoadedLocation, asked: PlanChunks) -> EvaluatedMany:
     """The runs of some chunks of a backfill, or why there is none."""
     row = asked.backfill
     try:
-        prepared = _prepared(desk, row)
+        prepared = _prepared(loaded, row)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - mappings may be user code
         wrong = Evaluated(error=told(error))
         return EvaluatedMany(answers=tuple(wrong for _ in asked.chunks))
-    return EvaluatedMany(answers=tuple(_chunk(desk, row, prepared, n) for n in asked.chunks))
+    return EvaluatedMany(answers=tuple(_chunk(loaded, row, prepared, n) for n in asked.chunks))
 
 
-def _chunk(desk: Desk, row: BackfillRow, prepared: Prepared, index: int) -> Evaluated:
+def _chunk(loaded: LoadedLocation, row: BackfillRow, prepared: Prepared, index: int) -> Evaluated:
     try:
-        plan = _plan(desk, row, prepared, index)
-        requested, planned = chunk_run(desk.records, row, index, plan, prepared.typed)
+        plan = _plan(loaded, row, prepared, index)
+        requested, planned = chunk_run(loaded.records, row, index, plan, prepared.typed)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - mappings may be user code
         return Evaluated(error=told(error))
-    return Evaluated(runs=(AskedRun(requested=requested, planned=planned),))
+    return Evaluated(runs=(RequestedRun(requested=requested, planned=planned),))
 
 
-def _plan(desk: Desk, row: BackfillRow, prepared: Prepared, index: int) -> Plan:
+def _plan(loaded: LoadedLocation, row: BackfillRow, prepared: Prepared, index: int) -> Plan:
     place = chunk_slice(row, index)
     own: list[str] = []
     for plain, typed in zip(prepared.plain[place], prepared.typed[place], strict=True):
@@ -69,31 +69,31 @@ def _plan(desk: Desk, row: BackfillRow, prepared: Prepared, index: int) -> Plan:
         own.append(plain)
     wanted: dict[AssetKey, Sequence[str]] = dict.fromkeys(prepared.assets, own)
     return plan_partitions(
-        desk.project,
+        loaded.project,
         {**wanted, **prepared.besides.get(index, {})},
-        now=desk.clock.now(),
-        dynamic_partitions=desk.instance(),
+        now=loaded.clock.now(),
+        dynamic_partitions=loaded.instance(),
     )
 
 
-def _prepared(desk: Desk, row: BackfillRow) -> Prepared:
+def _prepared(loaded: LoadedLocation, row: BackfillRow) -> Prepared:
     """A backfill as the code sees it; worked out once, as the list may be long."""
-    known = desk.backfills.get(row.backfill_id)
+    known = loaded.backfills.get(row.backfill_id)
     if known is None:
-        while len(desk.backfills) >= KEPT:
-            _ = desk.backfills.pop(next(iter(desk.backfills)))
-        known = desk.backfills[row.backfill_id] = _prepare(desk, row)
+        while len(loaded.backfills) >= KEPT:
+            _ = loaded.backfills.pop(next(iter(loaded.backfills)))
+        known = loaded.backfills[row.backfill_id] = _prepare(loaded, row)
     return known
 
 
-def _prepare(desk: Desk, row: BackfillRow) -> Prepared:
+def _prepare(loaded: LoadedLocation, row: BackfillRow) -> Prepared:
     keys = [AssetKey.parse(text) for text in row.asset_selection]
-    if gone := [key for key in keys if key not in desk.project.specs]:
+    if gone := [key for key in keys if key not in loaded.project.specs]:
         raise Invalid(
             f"{gone[0]} is no asset any more", remedy="define it again, then retry what failed"
         )
-    typed = frozen_partitions(desk.records.store, desk.records.paths, row)
-    backfilled = Backfilled(desk.project, keys, Moment(desk.clock.now(), desk.instance()))
+    typed = frozen_partitions(loaded.records.store, loaded.records.paths, row)
+    backfilled = Backfilled(loaded.project, keys, Moment(loaded.clock.now(), loaded.instance()))
     one = backfilled.of(backfilled.owner(typed))
     plain = [plain_key(one.definition, key) for key in typed]
     chunks = [plain[chunk_slice(row, n)] for n in range(row.total_chunks)]

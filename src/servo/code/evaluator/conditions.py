@@ -17,12 +17,12 @@ from datetime import datetime
 
 import msgspec
 
-from servo.code.conditions.facts import Facts
+from servo.code.conditions.facts import WorkspaceFacts
 from servo.code.conditions.news import News
 from servo.code.conditions.sets import Sets
-from servo.code.evaluator.context import Checked, Desk, told
-from servo.code.evaluator.messages import AskedRun, Judge, Judged
-from servo.core.automation.evaluating import Evaluator, Tick
+from servo.code.evaluator.loaded_location import CheckScope, LoadedLocation, told
+from servo.code.evaluator.messages import ConditionsEvaluated, EvaluateConditions, RequestedRun
+from servo.core.automation.evaluating import EvaluationOutcome, Evaluator
 from servo.core.automation.recording import Position, Recording
 from servo.core.automation.trees import Tree
 from servo.core.declared import AUTOMATION_LABEL
@@ -31,9 +31,9 @@ from servo.core.keys import AssetKey
 from servo.core.state.rows.conditions import AutomationSensorRow
 from servo.core.state.state import State
 from servo.errors import NotFound
-from servo.projection.follower import Follower
-from servo.projection.time_travel import snapshot_at
-from servo.sdk.automation.graph import Conditions, conditions_of, host_of, text_of
+from servo.projection.read.follower import Follower
+from servo.projection.read.time_travel import snapshot_at
+from servo.sdk.automation.graph import ConditionGraph, conditions_of, host_of, text_of
 from servo.sdk.automation.sensors import run_tags_of, subjects_of_sensor
 from servo.sdk.checks.definition import AssetCheckKey
 from servo.sdk.checks.selection import checks_of_assets
@@ -51,31 +51,31 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     next_due: datetime | None = None
 
 
-class Room:
+class ConditionEvaluator:
     """The conditions of one sensor, under evaluation."""
 
-    def __init__(self, desk: Desk, sensor_id: str) -> None:
-        self._desk = desk
+    def __init__(self, loaded: LoadedLocation, sensor_id: str) -> None:
+        self._loaded = loaded
         self._sensor_id = sensor_id
-        self._chosen = subjects_of_sensor(desk.project, sensor_id)
-        records = desk.records
+        self._chosen = subjects_of_sensor(loaded.project, sensor_id)
+        records = loaded.records
         self._follower = Follower(records.store, records.paths)
         self._evaluator: Evaluator | None = None
-        self._conditions: Conditions
+        self._conditions: ConditionGraph
         self._moment: Moment
         self._news: News
         self._until: datetime | None = None
 
-    def judge(self, now: datetime) -> Judged:
+    def judge(self, now: datetime) -> ConditionsEvaluated:
         """Evaluate; what is to be committed, if anything."""
         evaluator = self._up_to_date(now)
         tick = evaluator.tick(now)
         due = evaluator.next_due()
         if not tick.durable:
-            return Judged(next_due=due, seq=self._follower.seq)
+            return ConditionsEvaluated(next_due=due, seq=self._follower.seq)
         row = self._row()
         number = 1 if row is None else row.tick + 1
-        eval_id = f"{self._sensor_id}:{number}:{self._desk.token()}"
+        eval_id = f"{self._sensor_id}:{number}:{self._loaded.token()}"
         position = Position(
             sensor_id=self._sensor_id,
             tick=number,
@@ -85,7 +85,7 @@ class Room:
         )
         recording = Recording(evaluator, tick, position)
         runs = tuple(self._runs(tick, recording.position))
-        return Judged(
+        return ConditionsEvaluated(
             first=tuple(recording.first()),
             ticked=recording.last([run.requested.run_key for run in runs]),
             runs=runs,
@@ -119,18 +119,20 @@ class Room:
         return evaluator
 
     def _begin(self, now: datetime) -> Evaluator:
-        state, desk, row = self._follower.state, self._desk, self._row()
-        held = desk.records
+        state, loaded, row = self._follower.state, self._loaded, self._row()
+        held = loaded.records
         snapshot = snapshot_at(held.store, held.paths, state.seq)
         self._moment = Moment(now, Sets(snapshot))
-        conditions = conditions_of(desk.project, now, store=self._moment.store, chosen=self._chosen)
+        conditions = conditions_of(
+            loaded.project, now, store=self._moment.store, chosen=self._chosen
+        )
         evaluator = Evaluator(
             conditions.graph,
             states=self._states(state),
             last=None if row is None else row.ticked_at,
         )
         # To conditions that are evaluated for the first time nothing is new.
-        Facts(snapshot, conditions.spaces, evaluator).tell(
+        WorkspaceFacts(snapshot, conditions.spaces, evaluator).tell(
             state.seq if row is None else row.applied_seq
         )
         changes = [space.next_change(now) for space in conditions.spaces.values()]
@@ -149,7 +151,7 @@ class Room:
 
     # --- what is asked for ----------------------------------------------------------------------
 
-    def _runs(self, tick: Tick, position: Position) -> Iterator[AskedRun]:
+    def _runs(self, tick: EvaluationOutcome, position: Position) -> Iterator[RequestedRun]:
         made, checked = self._wanted(tick)
         over: dict[AssetKey, list[str]] = {}
         for host in [host for host in checked.partitions if host in made]:
@@ -157,35 +159,35 @@ class Room:
             left = [name for name in names if name not in made[host]]
             if left:
                 over[host] = left
-        chosen = frozenset({*checks_of_assets(self._desk.project, made), *checked.checks})
+        chosen = frozenset({*checks_of_assets(self._loaded.project, made), *checked.checks})
         if made or checked.partitions:
-            together = Checked(checks=chosen, alone=tuple(checked.partitions))
+            together = CheckScope(checks=chosen, alone=tuple(checked.partitions))
             yield self._run({**made, **checked.partitions}, position, together)
         if over:
-            alone = Checked(checks=frozenset(checked.checks), alone=tuple(over))
+            alone = CheckScope(checks=frozenset(checked.checks), alone=tuple(over))
             yield self._run(over, position, alone, suffix=":checks")
 
     def _run(
         self,
         wanted: Mapping[AssetKey, Sequence[str]],
         position: Position,
-        checked: Checked,
+        checked: CheckScope,
         *,
         suffix: str = "",
-    ) -> AskedRun:
-        labels = {**run_tags_of(self._desk.project, self._sensor_id)}
+    ) -> RequestedRun:
+        labels = {**run_tags_of(self._loaded.project, self._sensor_id)}
         labels[AUTOMATION_LABEL] = self._sensor_id
         source = AutomationSource(
             evaluation_id=position.eval_id, sensor_id=self._sensor_id, tick=position.tick
         )
         run_key = f"auto:{position.eval_id}{suffix}"
-        return self._desk.run_of(
+        return self._loaded.run_of(
             wanted, run_key, labels, source=source, moment=self._moment, checked=checked
         )
 
-    def _wanted(self, tick: Tick) -> "tuple[dict[AssetKey, list[str]], _Checks]":
+    def _wanted(self, tick: EvaluationOutcome) -> "tuple[dict[AssetKey, list[str]], _Checks]":
         """The partitions to be made, and those to be checked, in the order of the graph."""
-        asked, project = self._asked(tick), self._desk.project
+        asked, project = self._asked(tick), self._loaded.project
         made = {key: asked[name] for key in project.order if (name := key.canonical()) in asked}
         checks = _Checks()
         for check in sorted(self._chosen_checks(), key=text_of):
@@ -196,7 +198,7 @@ class Room:
     def _chosen_checks(self) -> list[AssetCheckKey]:
         return [one for one in self._chosen if isinstance(one, AssetCheckKey)]
 
-    def _asked(self, tick: Tick) -> dict[str, list[str]]:
+    def _asked(self, tick: EvaluationOutcome) -> dict[str, list[str]]:
         """The partitions that an evaluation asks for, by asset or check."""
         return {
             name: [WHOLE if key is None else key for key in self._keys(name, bits)]
@@ -222,17 +224,17 @@ class _Checks:
             names.append(partition)
 
 
-def judge(desk: Desk, asked: Judge) -> Judged:
+def judge(loaded: LoadedLocation, asked: EvaluateConditions) -> ConditionsEvaluated:
     """Answer what the conditions of a sensor ask for now."""
     try:
-        room = desk.rooms.get(asked.sensor_id)
+        room = loaded.rooms.get(asked.sensor_id)
         if room is None:
-            room = desk.rooms[asked.sensor_id] = Room(desk, asked.sensor_id)
+            room = loaded.rooms[asked.sensor_id] = ConditionEvaluator(loaded, asked.sensor_id)
         if asked.forget:
             room.forget()
-        return room.judge(desk.clock.now())
+        return room.judge(loaded.clock.now())
     except NotFound as error:
-        return Judged(error=told(error))
+        return ConditionsEvaluated(error=told(error))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - mappings are user code
-        _ = desk.rooms.pop(asked.sensor_id, None)
-        return Judged(error=told(error))
+        _ = loaded.rooms.pop(asked.sensor_id, None)
+        return ConditionsEvaluated(error=told(error))

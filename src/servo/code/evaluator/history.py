@@ -1,8 +1,8 @@
 """What a workspace has recorded, as sensors need to see it: everything once, in the ledger's order.
 
-A sensor of assets or of runs remembers how far it has come as a `Place`: an entry of the ledger up
-to which it is done with everything, and what it is done with besides. It is read from what was
-published, which is waited for: whoever asks names the entry that must be in it.
+A sensor of assets or of runs remembers how far it has come as a `HistoryCursor`: an entry of the
+ledger up to which it is done with everything, and what it is done with besides. It is read from
+what was published, which is waited for: whoever asks names the entry that must be in it.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,10 +17,10 @@ from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
 from servo.core.state.tables import TABLES
 from servo.errors import Invalid, NotFound, Unavailable
 from servo.ports.clock import Clock
-from servo.projection.arrow import pc
-from servo.projection.cold import ColdRows
-from servo.projection.parquet import to_rows
-from servo.projection.reader import Reader, Snapshot
+from servo.projection.files.arrow import pc
+from servo.projection.files.parquet import to_rows
+from servo.projection.read.cold import ColdRows
+from servo.projection.read.reader import Reader, Snapshot
 from servo.sdk.triggers.run_requests import RunStatus
 
 LOOK_EVERY = 0.05
@@ -29,14 +29,14 @@ PUBLISHED_WITHIN = 20.0
 Pause = Callable[[float], Any]
 
 
-class Place(msgspec.Struct, frozen=True):
+class HistoryCursor(msgspec.Struct, frozen=True):
     """Done with all up to the entry `seq`, and with these after it."""
 
     seq: int
     also: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, cursor: str) -> "Place":
+    def read(cls, cursor: str) -> "HistoryCursor":
         """The place that a cursor names."""
         try:
             found = msgspec.json.decode(cursor, type=int | tuple[int, tuple[str, ...]])
@@ -52,9 +52,9 @@ class Place(msgspec.Struct, frozen=True):
         told: Any = (self.seq, self.also) if self.also else self.seq
         return msgspec.json.encode(told).decode()
 
-    def after(self, name: str) -> "Place":
+    def after(self, name: str) -> "HistoryCursor":
         """The place when this is done with as well."""
-        return Place(self.seq, (*self.also, name))
+        return HistoryCursor(self.seq, (*self.also, name))
 
 
 class History:
@@ -88,7 +88,7 @@ class History:
         new = [(seq, row) for seq, row in found if seq is not None and seq > after]
         return sorted(new, key=lambda pair: (pair[0], pair[1].materialization_id))
 
-    def runs(self, snapshot: Snapshot, status: RunStatus, place: Place) -> list[RunRow]:
+    def runs(self, snapshot: Snapshot, status: RunStatus, place: HistoryCursor) -> list[RunRow]:
         """The runs that came to stand so after a place, in the order of the ledger."""
         rows = to_rows(TABLES["runs"], snapshot.changed_since("runs", place.seq))
         runs = [row for row in rows if isinstance(row, RunRow)]

@@ -13,7 +13,7 @@ from servo.core.events.runs import PlanCreated, RunRequested
 from servo.core.state.rows.automation import BackfillRow
 
 
-class Tick(msgspec.Struct, frozen=True, kw_only=True, tag="tick"):
+class EvaluateTick(msgspec.Struct, frozen=True, kw_only=True, tag="tick"):
     """What is to be made at this tick of a schedule?"""
 
     schedule_id: str
@@ -21,13 +21,13 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True, tag="tick"):
     scheduled_for: datetime
 
 
-class Ticks(msgspec.Struct, frozen=True, kw_only=True, tag="ticks"):
+class EvaluateTicks(msgspec.Struct, frozen=True, kw_only=True, tag="ticks"):
     """The same of many schedules that no user code decides about."""
 
-    ticks: tuple[Tick, ...]
+    ticks: tuple[EvaluateTick, ...]
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True, tag="look"):
+class EvaluateSensor(msgspec.Struct, frozen=True, kw_only=True, tag="look"):
     """What does a sensor ask for now?
 
     `seq` is the entry of the ledger up to which it must see everything, `since` the one after which
@@ -57,14 +57,14 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     payload_digest: str = ""
 
 
-class Arrived(msgspec.Struct, frozen=True, kw_only=True, tag="arrived"):
+class EvaluateMessages(msgspec.Struct, frozen=True, kw_only=True, tag="arrived"):
     """What does a push sensor ask for on these messages? The answer may be about the first only."""
 
     sensor_id: str
     messages: tuple[Message, ...]
 
 
-class Judge(msgspec.Struct, frozen=True, kw_only=True, tag="judge"):
+class EvaluateConditions(msgspec.Struct, frozen=True, kw_only=True, tag="judge"):
     """What do the conditions of a sensor ask for now? `forget` begins from what is on record."""
 
     sensor_id: str
@@ -78,7 +78,7 @@ class PlanChunks(msgspec.Struct, frozen=True, kw_only=True, tag="plan-chunks"):
     chunks: tuple[int, ...]
 
 
-class AskedRun(msgspec.Struct, frozen=True, kw_only=True):
+class RequestedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run that was asked for, and its plan. A large plan has been stored."""
 
     requested: RunRequested
@@ -94,7 +94,7 @@ class Evaluated(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated", omit
     store could not be reached: it is no failure of what was to be evaluated.
     """
 
-    runs: tuple[AskedRun, ...] = ()
+    runs: tuple[RequestedRun, ...] = ()
     dynamic: tuple[DynamicPartitionsChanged, ...] = ()
     reported: tuple[AssetReported | AssetObserved, ...] = ()
     skipped: str = ""
@@ -110,7 +110,9 @@ class EvaluatedMany(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated-ma
     answers: tuple[Evaluated, ...]
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True, tag="judged", omit_defaults=True):
+class ConditionsEvaluated(
+    msgspec.Struct, frozen=True, kw_only=True, tag="judged", omit_defaults=True
+):
     """What an evaluation of conditions came to: what to commit, and when to look again.
 
     It knew the ledger up to `seq`. What is larger than a batch has batches that come `first`.
@@ -118,7 +120,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True, tag="judged", omit_defau
 
     first: tuple[tuple[AutomationTicked | AutomationEvaluated, ...], ...] = ()
     ticked: tuple[AutomationTicked | AutomationEvaluated, ...] = ()
-    runs: tuple[AskedRun, ...] = ()
+    runs: tuple[RequestedRun, ...] = ()
     next_due: datetime | None = None
     seq: int = 0
     error: str = ""
@@ -130,8 +132,15 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
     error: str = ""
 
 
-Question = Tick | Ticks | Look | Arrived | Judge | PlanChunks
-Answer = Started | Evaluated | EvaluatedMany | Judged
+Question = (
+    EvaluateTick
+    | EvaluateTicks
+    | EvaluateSensor
+    | EvaluateMessages
+    | EvaluateConditions
+    | PlanChunks
+)
+Answer = Started | Evaluated | EvaluatedMany | ConditionsEvaluated
 
 questions = msgspec.msgpack.Decoder(Question)
 answers = msgspec.msgpack.Decoder(Answer)

@@ -26,7 +26,7 @@ from servo.code.evaluator.messages import (
     Started,
     answers,
 )
-from servo.code.evaluator.process import Place
+from servo.code.evaluator.process import EvaluatorSetting
 from servo.code.setting import RECEIVE_BYTES, Setting
 from servo.processes.descendants import MARK, kill_marked
 from servo.processes.frames import Frames, framed
@@ -43,7 +43,7 @@ class Silent(Exception):
     """An evaluator did not answer, and why."""
 
 
-class Office:
+class EvaluatorPool:
     """Asks evaluators, of which there are a few. Any thread may ask."""
 
     def __init__(self, setting: Setting, salt: Callable[[], bytes], *, size: int = SIZE) -> None:
@@ -51,8 +51,8 @@ class Office:
         self._salt = salt
         self._free = threading.Semaphore(size)
         self._lock = threading.Lock()
-        self._idle: list[_Evaluator] = []
-        self._all: set[_Evaluator] = set()
+        self._idle: list[_EvaluatorProcess] = []
+        self._all: set[_EvaluatorProcess] = set()
         self._generation = 0
         self._closed = False
 
@@ -95,14 +95,14 @@ class Office:
         for evaluator in found:
             self._drop(evaluator)
 
-    def _take(self) -> "_Evaluator":
+    def _take(self) -> "_EvaluatorProcess":
         with self._lock:
             if self._closed:
                 raise Silent("the evaluators have been stopped")
             if self._idle:
                 return self._idle.pop()
-            evaluator = _Evaluator(
-                Place(setting=self._setting, salt=self._salt()), self._generation
+            evaluator = _EvaluatorProcess(
+                EvaluatorSetting(setting=self._setting, salt=self._salt()), self._generation
             )
             self._all.add(evaluator)
         try:
@@ -112,23 +112,23 @@ class Office:
             raise
         return evaluator
 
-    def _give_back(self, evaluator: "_Evaluator") -> None:
+    def _give_back(self, evaluator: "_EvaluatorProcess") -> None:
         with self._lock:
             if evaluator.generation == self._generation and not self._closed:
                 self._idle.append(evaluator)
                 return
         self._drop(evaluator)
 
-    def _drop(self, evaluator: "_Evaluator") -> None:
+    def _drop(self, evaluator: "_EvaluatorProcess") -> None:
         with self._lock:
             self._all.discard(evaluator)
         evaluator.end()
 
 
-class _Evaluator:
+class _EvaluatorProcess:
     """One process and the socket to it."""
 
-    def __init__(self, place: Place, generation: int) -> None:
+    def __init__(self, place: EvaluatorSetting, generation: int) -> None:
         self.generation = generation
         self._clock = SystemClock()
         self._ending = threading.Lock()

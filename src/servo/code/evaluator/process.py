@@ -22,20 +22,20 @@ import msgspec
 
 from servo.code.evaluator.backfills import plan_chunks
 from servo.code.evaluator.conditions import judge
-from servo.code.evaluator.context import Desk, Surroundings, told
+from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation, told
 from servo.code.evaluator.messages import (
     Answer,
-    Arrived,
+    EvaluateConditions,
     Evaluated,
-    Judge,
-    Look,
+    EvaluateMessages,
+    EvaluateSensor,
+    EvaluateTick,
+    EvaluateTicks,
     PlanChunks,
     Started,
-    Tick,
-    Ticks,
     questions,
 )
-from servo.code.evaluator.records import Records
+from servo.code.evaluator.plan_store import PlanStore
 from servo.code.evaluator.schedules import evaluate_tick, evaluate_ticks
 from servo.code.evaluator.sensors import evaluate_messages, evaluate_sensor
 from servo.code.loader import load_project
@@ -51,17 +51,17 @@ from servo.sdk.resources.secrets import set_secrets
 from servo.storage.from_url import store_from_url
 from servo.workspace.system import SystemClock
 
-HANDLERS: Mapping[type[Any], Callable[[Desk, Any], Answer]] = {
-    Tick: evaluate_tick,
-    Ticks: evaluate_ticks,
-    Judge: judge,
-    Look: evaluate_sensor,
-    Arrived: evaluate_messages,
+HANDLERS: Mapping[type[Any], Callable[[LoadedLocation, Any], Answer]] = {
+    EvaluateTick: evaluate_tick,
+    EvaluateTicks: evaluate_ticks,
+    EvaluateConditions: judge,
+    EvaluateSensor: evaluate_sensor,
+    EvaluateMessages: evaluate_messages,
     PlanChunks: plan_chunks,
 }
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class EvaluatorSetting(msgspec.Struct, frozen=True, kw_only=True):
     """What an evaluator is told first: where everything is, and what run ids are made with."""
 
     setting: Setting
@@ -78,44 +78,44 @@ def main() -> int:
     ends = (asker.fileno(), os.environ.get(MARK, ""))
     threading.Thread(target=die_with, args=ends, daemon=True).start()
     try:
-        for place in received(asker, msgspec.msgpack.Decoder(Place)):
+        for place in received(asker, msgspec.msgpack.Decoder(EvaluatorSetting)):
             return _serve(asker, place)
     except (BrokenPipeError, ConnectionResetError):
         pass  # whoever asked is gone
     return 0
 
 
-def _serve(asker: socket.socket, place: Place) -> int:
+def _serve(asker: socket.socket, place: EvaluatorSetting) -> int:
     try:
-        desk = make_desk(place)
+        loaded = load_location(place)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - user code is imported here
         _send(asker, Started(error=told(error)))
         return 1
     _send(asker, Started())
     for question in received(asker, questions):
-        _send(asker, HANDLERS[type(question)](desk, question))
+        _send(asker, HANDLERS[type(question)](loaded, question))
     return 0
 
 
-def make_desk(place: Place) -> Desk:
+def load_location(place: EvaluatorSetting) -> LoadedLocation:
     """Import the code, and put everything that an evaluation needs at hand."""
     setting, clock = place.setting, SystemClock()
     set_environment(os.environ)
     project = load_project(setting.code, Path(setting.folder), as_dagster=setting.as_dagster)
     set_secrets(project.secrets)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
-    records = Records(
+    records = PlanStore(
         store=store_from_url(setting.store, clock=clock),
         paths=Paths(setting.tenant, setting.workspace),
         salt=place.salt,
     )
-    around = Surroundings(
+    around = EvaluatorEnvironment(
         clock=clock,
         log=asset_log(),
         environ=os.environ,
         instance=cache(lambda: open_instance(setting)),
     )
-    return Desk(project, records, around)
+    return LoadedLocation(project, records, around)
 
 
 def received(asker: socket.socket, decoder: "msgspec.msgpack.Decoder[Any]") -> Any:

@@ -5,8 +5,14 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from servo.code.evaluator.context import SCHEDULE_LABEL, UP_TO_DATE, Desk, Trigger, told
-from servo.code.evaluator.messages import Evaluated, EvaluatedMany, Tick, Ticks
+from servo.code.evaluator.loaded_location import (
+    SCHEDULE_LABEL,
+    UP_TO_DATE,
+    LoadedLocation,
+    Trigger,
+    told,
+)
+from servo.code.evaluator.messages import Evaluated, EvaluatedMany, EvaluateTick, EvaluateTicks
 from servo.core.events.runs import ScheduleSource
 from servo.errors import Unavailable
 from servo.sdk.triggers.resolution import find_schedule
@@ -20,42 +26,44 @@ def tick_id(schedule_id: str, scheduled_for: datetime, request_id: str = "") -> 
     return f"{name}:manual:{request_id}" if request_id else name
 
 
-def evaluate_ticks(desk: Desk, asked: Ticks) -> EvaluatedMany:
+def evaluate_ticks(loaded: LoadedLocation, asked: EvaluateTicks) -> EvaluatedMany:
     """The answers to several ticks."""
-    return EvaluatedMany(answers=tuple(evaluate_tick(desk, tick) for tick in asked.ticks))
+    return EvaluatedMany(answers=tuple(evaluate_tick(loaded, tick) for tick in asked.ticks))
 
 
-def evaluate_tick(desk: Desk, asked: Tick) -> Evaluated:
+def evaluate_tick(loaded: LoadedLocation, asked: EvaluateTick) -> Evaluated:
     """The runs of a tick, why there are none, or what went wrong."""
     try:
-        schedule = find_schedule(desk.project, asked.schedule_id)
-        found = _answer(desk, schedule, asked)
+        schedule = find_schedule(loaded.project, asked.schedule_id)
+        found = _answer(loaded, schedule, asked)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - user code has run
         return Evaluated(error=told(error))
     try:
-        return _requested(desk, schedule, asked, found)
+        return _requested(loaded, schedule, asked, found)
     except Unavailable as error:
         return Evaluated(error=told(error), unasked=True)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - mappings of users have run
         return Evaluated(error=told(error))
 
 
-def _answer(desk: Desk, schedule: ScheduleDefinition, asked: Tick) -> SensorResult:
+def _answer(
+    loaded: LoadedLocation, schedule: ScheduleDefinition, asked: EvaluateTick
+) -> SensorResult:
     zone = ZoneInfo(schedule.execution_timezone or "UTC")
     needed = {*schedule.signature().resources, *(schedule.required_resource_keys or ())}
-    with desk.resources(sorted(needed)) as resources:
+    with loaded.resources(sorted(needed)) as resources:
         context = ScheduleEvaluationContext(
             scheduled_execution_time=asked.scheduled_for.astimezone(zone),
             schedule_name=schedule.name,
-            instance=desk.instance() if schedule.execution_fn is not None else None,
+            instance=loaded.instance() if schedule.execution_fn is not None else None,
             resources=resources,
-            log=desk.log,
+            log=loaded.log,
         )
         return schedule.evaluate(context)
 
 
 def _requested(
-    desk: Desk, schedule: ScheduleDefinition, asked: Tick, found: SensorResult
+    loaded: LoadedLocation, schedule: ScheduleDefinition, asked: EvaluateTick, found: SensorResult
 ) -> Evaluated:
     if not found.run_requests:
         return Evaluated(skipped=_reason(found))
@@ -67,7 +75,7 @@ def _requested(
     )
     several = len(found.run_requests) > 1
     runs = [
-        desk.run(trigger, _with_tags(schedule, request), _run_key(asked, request, n, several))
+        loaded.run(trigger, _with_tags(schedule, request), _run_key(asked, request, n, several))
         for n, request in enumerate(found.run_requests)
     ]
     wanted = tuple(run for run in runs if run is not None)
@@ -86,7 +94,7 @@ def _with_tags(schedule: ScheduleDefinition, request: RunRequest) -> RunRequest:
     return msgspec.structs.replace(request, tags=tags, run_config=config)
 
 
-def _run_key(asked: Tick, request: RunRequest, number: int, several: bool) -> str:
+def _run_key(asked: EvaluateTick, request: RunRequest, number: int, several: bool) -> str:
     """The key of a run: the one that user code gives is its own for each schedule."""
     if request.run_key is not None:
         return f"sched:{asked.schedule_id}:key:{request.run_key}"

@@ -10,23 +10,23 @@ from typing import Any
 
 import msgspec
 
-from servo.code.evaluator.context import (
+from servo.code.evaluator.loaded_location import (
     SENSOR_LABEL,
     UP_TO_DATE,
-    Desk,
+    LoadedLocation,
     Trigger,
     as_they_will_be,
     told,
 )
 from servo.code.evaluator.messages import (
-    Arrived,
-    AskedRun,
     Evaluated,
     EvaluatedMany,
-    Look,
+    EvaluateMessages,
+    EvaluateSensor,
     Message,
+    RequestedRun,
 )
-from servo.code.evaluator.watching import Found, look_at_asset, look_at_assets, look_at_runs
+from servo.code.evaluator.watching import SensorFinding, look_at_asset, look_at_assets, look_at_runs
 from servo.core.events.assets import DynamicPartitionsChanged
 from servo.core.events.runs import SensorSource
 from servo.errors import Invalid
@@ -54,27 +54,27 @@ MOST_RUNS = 1_000
 MOST_NAMED = 5
 
 
-def evaluate_sensor(desk: Desk, asked: Look) -> Evaluated:
+def evaluate_sensor(loaded: LoadedLocation, asked: EvaluateSensor) -> Evaluated:
     """The runs that a sensor asks for, why there are none, or what went wrong."""
     try:
-        sensor = _found(desk, asked.sensor_id)
-        found = _looked(desk, sensor, asked)
-        answer = _requested(desk, sensor, asked, found.result)
+        sensor = _found(loaded, asked.sensor_id)
+        found = _looked(loaded, sensor, asked)
+        answer = _requested(loaded, sensor, asked, found.result)
         return msgspec.structs.replace(answer, cursor=found.cursor, more=found.more)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - user code has run
         return Evaluated(error=told(error))
 
 
-def evaluate_messages(desk: Desk, asked: Arrived) -> EvaluatedMany:
+def evaluate_messages(loaded: LoadedLocation, asked: EvaluateMessages) -> EvaluatedMany:
     """The answers to the first of these messages, at least to one."""
     answers: list[Evaluated] = []
-    until = desk.clock.monotonic() + BATCH_SECONDS
+    until = loaded.clock.monotonic() + BATCH_SECONDS
     try:
-        sensor = _pushed(desk, asked.sensor_id)
-        with desk.resources(_needed(sensor)) as resources:
+        sensor = _pushed(loaded, asked.sensor_id)
+        with loaded.resources(_needed(sensor)) as resources:
             for message in asked.messages:
-                answers.append(_answer(desk, sensor, message, resources))
-                if desk.clock.monotonic() > until:
+                answers.append(_answer(loaded, sensor, message, resources))
+                if loaded.clock.monotonic() > until:
                     break
     except (Exception, SystemExit) as error:  # noqa: BLE001 - user code has run
         if not answers:
@@ -82,15 +82,15 @@ def evaluate_messages(desk: Desk, asked: Arrived) -> EvaluatedMany:
     return EvaluatedMany(answers=tuple(answers))
 
 
-def _found(desk: Desk, name: str) -> SensorDefinition:
-    sensor = find_sensor(desk.project, name)
+def _found(loaded: LoadedLocation, name: str) -> SensorDefinition:
+    sensor = find_sensor(loaded.project, name)
     if not isinstance(sensor, SensorDefinition):
         raise Invalid(f"{name} is not evaluated as a sensor", remedy="see `servo sensor list`")
     return sensor
 
 
-def _pushed(desk: Desk, name: str) -> SensorDefinition:
-    sensor = _found(desk, name)
+def _pushed(loaded: LoadedLocation, name: str) -> SensorDefinition:
+    sensor = _found(loaded, name)
     if not isinstance(sensor, PushSensorDefinition):
         raise Invalid(f"sensor {name} takes no messages", remedy="use @push_sensor")
     return sensor
@@ -103,69 +103,77 @@ def _needed(sensor: SensorDefinition) -> list[str]:
 # --- looking --------------------------------------------------------------------------------------
 
 
-def _looked(desk: Desk, sensor: SensorDefinition, asked: Look) -> Found:
+def _looked(
+    loaded: LoadedLocation, sensor: SensorDefinition, asked: EvaluateSensor
+) -> SensorFinding:
     if isinstance(sensor, PushSensorDefinition):
-        return _tried(desk, sensor, asked)
-    with desk.resources(_needed(sensor)) as resources:
+        return _tried(loaded, sensor, asked)
+    with loaded.resources(_needed(sensor)) as resources:
         given: dict[str, Any] = {
-            "last_run_key": lambda: _last_run_key(desk, sensor),
+            "last_run_key": lambda: _last_run_key(loaded, sensor),
             "sensor_name": sensor.name,
-            "instance": desk.instance,
+            "instance": loaded.instance,
             "resources": resources,
-            "log": desk.log,
-            "evaluation_time": desk.clock.now(),
+            "log": loaded.log,
+            "evaluation_time": loaded.clock.now(),
         }
         if isinstance(sensor, AssetSensorDefinition):
-            return look_at_asset(desk, sensor, asked, given)
+            return look_at_asset(loaded, sensor, asked, given)
         if isinstance(sensor, MultiAssetSensorDefinition):
-            return look_at_assets(desk, sensor, asked, given)
+            return look_at_assets(loaded, sensor, asked, given)
         if isinstance(sensor, RunStatusSensorDefinition):
-            return look_at_runs(desk, sensor, asked, given)
+            return look_at_runs(loaded, sensor, asked, given)
         context = SensorEvaluationContext(cursor=asked.cursor, **given)
         found = sensor.evaluate(context)
-        return Found(result=found, cursor=found.cursor)
+        return SensorFinding(result=found, cursor=found.cursor)
 
 
-def _tried(desk: Desk, sensor: PushSensorDefinition, asked: Look) -> Found:
+def _tried(
+    loaded: LoadedLocation, sensor: PushSensorDefinition, asked: EvaluateSensor
+) -> SensorFinding:
     """What a push sensor would ask for on a message that nobody has sent."""
     if not asked.payload:
         raise Invalid(f"sensor {sensor.name} is pushed to", remedy="send it a message")
     message = Message(
         message_id=asked.eval_id,
         eval_id=asked.eval_id,
-        received_at=desk.clock.now(),
+        received_at=loaded.clock.now(),
         payload=asked.payload,
     )
-    with desk.resources(_needed(sensor)) as resources:
-        return Found(result=_told(desk, sensor, message, resources))
+    with loaded.resources(_needed(sensor)) as resources:
+        return SensorFinding(result=_told(loaded, sensor, message, resources))
 
 
-def _answer(desk: Desk, sensor: SensorDefinition, message: Message, resources: Any) -> Evaluated:
+def _answer(
+    loaded: LoadedLocation, sensor: SensorDefinition, message: Message, resources: Any
+) -> Evaluated:
     try:
-        return _requested(desk, sensor, message, _told(desk, sensor, message, resources))
+        return _requested(loaded, sensor, message, _told(loaded, sensor, message, resources))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - user code has run
         return Evaluated(error=told(error))
 
 
-def _told(desk: Desk, sensor: SensorDefinition, message: Message, resources: Any) -> SensorResult:
+def _told(
+    loaded: LoadedLocation, sensor: SensorDefinition, message: Message, resources: Any
+) -> SensorResult:
     context = PushSensorContext(
         message_id=message.message_id,
-        payload=payload_of(desk, message),
+        payload=payload_of(loaded, message),
         received_at=message.received_at,
         sensor_name=sensor.name,
-        instance=desk.instance,
+        instance=loaded.instance,
         resources=resources,
-        log=desk.log,
-        evaluation_time=desk.clock.now(),
+        log=loaded.log,
+        evaluation_time=loaded.clock.now(),
     )
     return sensor.evaluate(context)
 
 
-def payload_of(desk: Desk, message: Message) -> Any:
+def payload_of(loaded: LoadedLocation, message: Message) -> Any:
     """What a message says."""
     data: bytes | str = message.payload
     if message.payload_digest:
-        data = desk.records.store.get(desk.records.paths.plan(message.payload_digest)).data
+        data = loaded.records.store.get(loaded.records.paths.plan(message.payload_digest)).data
     try:
         return msgspec.json.decode(data) if data else None
     except msgspec.DecodeError as error:
@@ -179,7 +187,10 @@ def payload_of(desk: Desk, message: Message) -> Any:
 
 
 def _requested(
-    desk: Desk, sensor: SensorDefinition, asked: Look | Message, found: SensorResult
+    loaded: LoadedLocation,
+    sensor: SensorDefinition,
+    asked: EvaluateSensor | Message,
+    found: SensorResult,
 ) -> Evaluated:
     if len(found.run_requests or ()) > MOST_RUNS:
         raise Invalid(
@@ -188,21 +199,21 @@ def _requested(
         )
     trigger = _trigger(sensor, asked.eval_id)
     dynamic = _news(
-        desk, [_changed(sensor, one) for one in found.dynamic_partitions_requests or ()]
+        loaded, [_changed(sensor, one) for one in found.dynamic_partitions_requests or ()]
     )
     made = [
-        desk.run(trigger, request, _run_key(sensor, asked.eval_id, request, n), changing=dynamic)
+        loaded.run(trigger, request, _run_key(sensor, asked.eval_id, request, n), changing=dynamic)
         for n, request in enumerate(found.run_requests or ())
     ]
     runs = [run for run in made if run is not None]
     gone, passed_over = set[str](), ""
-    if isinstance(asked, Look):  # a message is answered once, and cannot ask again
-        gone, passed_over = _known(desk, sensor, runs, asked.seq)
+    if isinstance(asked, EvaluateSensor):  # a message is answered once, and cannot ask again
+        gone, passed_over = _known(loaded, sensor, runs, asked.seq)
     new = [run for run in runs if run.requested.run_key not in gone]
     return Evaluated(
         runs=tuple(new),
         dynamic=dynamic,
-        reported=tuple(desk.instance().as_event(event) for event in found.asset_events or ()),
+        reported=tuple(loaded.instance().as_event(event) for event in found.asset_events or ()),
         skipped=passed_over
         or getattr(found.skip_reason, "skip_message", None)
         or ("" if len(runs) == len(made) else UP_TO_DATE),
@@ -225,28 +236,30 @@ def _run_key(sensor: SensorDefinition, eval_id: str, request: RunRequest, number
     return f"sensor:{sensor.name}:eval:{eval_id}:{number}"
 
 
-def _last_run_key(desk: Desk, sensor: SensorDefinition) -> str | None:
-    key = desk.history.last_run_key(sensor.name)
+def _last_run_key(loaded: LoadedLocation, sensor: SensorDefinition) -> str | None:
+    key = loaded.history.last_run_key(sensor.name)
     return None if key is None else key.removeprefix(f"sensor:{sensor.name}:key:")
 
 
 def _known(
-    desk: Desk, sensor: SensorDefinition, runs: Sequence[AskedRun], seq: int
+    loaded: LoadedLocation, sensor: SensorDefinition, runs: Sequence[RequestedRun], seq: int
 ) -> tuple[set[str], str]:
     """The keys of runs that were asked for before, and what is to be said of them."""
     own = f"sensor:{sensor.name}:key:"
     named = [run for run in runs if run.requested.run_key.startswith(own)]
     if not named:
         return set(), ""
-    taken = desk.history.fingerprints([run.requested.run_key for run in named], seq)
+    taken = loaded.history.fingerprints([run.requested.run_key for run in named], seq)
     same = [run for run in named if taken.get(run.requested.run_key) == _print(run)]
     others = [run for run in named if taken.get(run.requested.run_key, _print(run)) != _print(run)]
-    told_of = desk.history.conflicts([(run.requested.run_key, _print(run)) for run in others])
+    told_of = loaded.history.conflicts([(run.requested.run_key, _print(run)) for run in others])
     known = [run for run in others if (run.requested.run_key, _print(run)) in told_of]
     return {run.requested.run_key for run in (*same, *known)}, _told_of(sensor, same, known)
 
 
-def _told_of(sensor: SensorDefinition, same: Sequence[AskedRun], other: Sequence[AskedRun]) -> str:
+def _told_of(
+    sensor: SensorDefinition, same: Sequence[RequestedRun], other: Sequence[RequestedRun]
+) -> str:
     parts: list[str] = []
     for runs, what in ((same, "asked for before"), (other, "another request has the run key")):
         keys = [
@@ -259,17 +272,17 @@ def _told_of(sensor: SensorDefinition, same: Sequence[AskedRun], other: Sequence
     return "; ".join(parts)
 
 
-def _print(run: AskedRun) -> str:
+def _print(run: RequestedRun) -> str:
     return run.requested.request_fingerprint
 
 
 def _news(
-    desk: Desk, changes: Sequence[DynamicPartitionsChanged]
+    loaded: LoadedLocation, changes: Sequence[DynamicPartitionsChanged]
 ) -> tuple[DynamicPartitionsChanged, ...]:
     """Changes without what is so already: many sensors name all they see, every time."""
     left: list[DynamicPartitionsChanged] = []
     for change in changes:
-        known = as_they_will_be(desk.instance(), left, change.set_name)
+        known = as_they_will_be(loaded.instance(), left, change.set_name)
         new = msgspec.structs.replace(
             change,
             added=tuple(key for key in change.added if key not in known),

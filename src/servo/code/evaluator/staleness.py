@@ -13,9 +13,9 @@ from servo.core.freshness import FreshnessState, judge, read_policy
 from servo.core.keys import AssetKey
 from servo.core.state.rows.assets import AssetRow
 from servo.errors import Invalid
-from servo.projection.arrow import pa, pc
-from servo.projection.partitions.report import Workspace
-from servo.projection.reader import Snapshot
+from servo.projection.files.arrow import pa, pc
+from servo.projection.partitions.report import PartitionReader
+from servo.projection.read.reader import Snapshot
 from servo.sdk.definitions.project import Project
 
 
@@ -28,8 +28,8 @@ def stale_of(
     now: datetime,
 ) -> tuple[AssetKey, ...]:
     """Those of these assets that are stale, one partition of them if it is named."""
-    workspace = Workspace(snapshot, now)
-    whole = _Whole(workspace.assets, snapshot, now)
+    workspace = PartitionReader(snapshot, now)
+    whole = _WholeAssets(workspace.assets, snapshot, now)
     found: dict[AssetKey, None] = {}
     for key in project.executable(keys):
         row = workspace.assets.get(key.canonical())
@@ -43,14 +43,14 @@ def stale_of(
     return tuple(found)
 
 
-def _is_stale(workspace: Workspace, row: AssetRow, partition: str) -> bool:
+def _is_stale(workspace: PartitionReader, row: AssetRow, partition: str) -> bool:
     """Whether a partition is; one that nobody knows was never made."""
     report = workspace.report(row.asset_key)
     number = report.space.ordinal(partition)
     return number is None or bool(sum(report.stale.values()) >> number & 1)
 
 
-class _Whole:
+class _WholeAssets:
     """Assets without partitions, as they stand."""
 
     def __init__(self, rows: Mapping[str, AssetRow], snapshot: Snapshot, now: datetime) -> None:

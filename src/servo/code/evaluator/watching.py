@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 
-from servo.code.evaluator.context import SENSOR_LABEL, Desk, told
-from servo.code.evaluator.history import Place
-from servo.code.evaluator.messages import Look
+from servo.code.evaluator.history import HistoryCursor
+from servo.code.evaluator.loaded_location import SENSOR_LABEL, LoadedLocation, told
+from servo.code.evaluator.messages import EvaluateSensor
 from servo.core.state.rows.assets import MaterializationRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.tags import JOB_LABEL
 from servo.errors import Invalid
-from servo.projection.reader import Snapshot
+from servo.projection.read.reader import Snapshot
 from servo.sdk.selection.selection import AssetSelection
 from servo.sdk.triggers.multi_asset_sensors import MultiAssetSensorEvaluationContext, check_handled
 from servo.sdk.triggers.run_requests import RunStatus, SensorResult, SkipReason, collected
@@ -44,7 +44,7 @@ Item = tuple[str, str, Callable[[], Any]]
 """What is told: its id, what it is for people, and the call that tells it."""
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class SensorFinding(msgspec.Struct, frozen=True, kw_only=True):
     """What a sensor found, its cursor after it if that moves, and whether there is more to tell."""
 
     result: SensorResult
@@ -73,15 +73,17 @@ class StepFailure(msgspec.Struct, frozen=True, kw_only=True):
 # --- assets ---------------------------------------------------------------------------------------
 
 
-def look_at_asset(desk: Desk, sensor: AssetSensorDefinition, asked: Look, given: Given) -> Found:
+def look_at_asset(
+    loaded: LoadedLocation, sensor: AssetSensorDefinition, asked: EvaluateSensor, given: Given
+) -> SensorFinding:
     """What a sensor asks for on what was made of its asset."""
-    snapshot = desk.history.snapshot(asked.seq)
-    place = Place(0) if asked.cursor is None else Place.read(asked.cursor)
-    made = desk.history.made(snapshot, sensor.asset_key.canonical(), place.seq)
+    snapshot = loaded.history.snapshot(asked.seq)
+    place = HistoryCursor(0) if asked.cursor is None else HistoryCursor.read(asked.cursor)
+    made = loaded.history.made(snapshot, sensor.asset_key.canonical(), place.seq)
     new = [(seq, row) for seq, row in made if row.materialization_id not in place.also]
     if not new:
-        return _nothing(place, Place(snapshot.applied_seq))
-    end = Place(new[-1][0])
+        return _nothing(place, HistoryCursor(snapshot.applied_seq))
+    end = HistoryCursor(new[-1][0])
     if not sensor.each_event or asked.cursor is None:
         new = new[-1:]
 
@@ -93,7 +95,7 @@ def look_at_asset(desk: Desk, sensor: AssetSensorDefinition, asked: Look, given:
         (row.materialization_id, f"the output {row.materialization_id}", _bound(tell, row, seq))
         for seq, row in new
     ]
-    return _one_by_one(desk, sensor, asked, (place, end), items)
+    return _one_by_one(loaded, sensor, asked, (place, end), items)
 
 
 def _event(row: MaterializationRow, seq: int) -> AssetEvent:
@@ -101,16 +103,16 @@ def _event(row: MaterializationRow, seq: int) -> AssetEvent:
 
 
 def look_at_assets(
-    desk: Desk, sensor: MultiAssetSensorDefinition, asked: Look, given: Given
-) -> Found:
+    loaded: LoadedLocation, sensor: MultiAssetSensorDefinition, asked: EvaluateSensor, given: Given
+) -> SensorFinding:
     """What a sensor asks for on what was made of its assets."""
-    snapshot = desk.history.snapshot(asked.seq)
+    snapshot = loaded.history.snapshot(asked.seq)
     watched = sensor.monitored_assets
     selection = AssetSelection.from_coercible(watched)
     context = MultiAssetSensorEvaluationContext(
-        monitored=selection.resolve(desk.project),
+        monitored=selection.resolve(loaded.project),
         made=lambda key, after: [
-            _event(row, seq) for seq, row in desk.history.made(snapshot, key.canonical(), after)
+            _event(row, seq) for seq, row in loaded.history.made(snapshot, key.canonical(), after)
         ],
         cursor=asked.cursor,
         **given,
@@ -118,31 +120,33 @@ def look_at_assets(
     found = collected(sensor(context), what=f"sensor {sensor.name}")
     moves = found.cursor is not None
     check_handled(context, asks=bool(found.run_requests), moves=moves)
-    return Found(result=found, cursor=context.cursor if context.handled else None)
+    return SensorFinding(result=found, cursor=context.cursor if context.handled else None)
 
 
 # --- runs -----------------------------------------------------------------------------------------
 
 
-def look_at_runs(desk: Desk, sensor: RunStatusSensorDefinition, asked: Look, given: Given) -> Found:
+def look_at_runs(
+    loaded: LoadedLocation, sensor: RunStatusSensorDefinition, asked: EvaluateSensor, given: Given
+) -> SensorFinding:
     """What a sensor asks for on runs that came to stand as it wants."""
-    history = desk.history
+    history = loaded.history
     snapshot = history.snapshot(asked.seq)
-    place = Place(asked.since) if asked.cursor is None else Place.read(asked.cursor)
+    place = HistoryCursor(asked.since) if asked.cursor is None else HistoryCursor.read(asked.cursor)
     new = [
         row for row in history.runs(snapshot, sensor.run_status, place) if _monitored(sensor, row)
     ]
     if not new:
         still_open = history.still_open(snapshot, place.also)
-        return _nothing(place, Place(snapshot.applied_seq, still_open))
+        return _nothing(place, HistoryCursor(snapshot.applied_seq, still_open))
     seen = (*place.also, *(row.run_id for row in new))
-    end = Place(snapshot.applied_seq, history.still_open(snapshot, seen))
+    end = HistoryCursor(snapshot.applied_seq, history.still_open(snapshot, seen))
 
     def tell(row: RunRow) -> Any:
-        return sensor(_run_context(desk, snapshot, sensor, row, given))
+        return sensor(_run_context(loaded, snapshot, sensor, row, given))
 
     items: list[Item] = [(row.run_id, f"the run {row.run_id}", _bound(tell, row)) for row in new]
-    return _one_by_one(desk, sensor, asked, (place, end), items)
+    return _one_by_one(loaded, sensor, asked, (place, end), items)
 
 
 def _monitored(sensor: RunStatusSensorDefinition, row: RunRow) -> bool:
@@ -153,7 +157,11 @@ def _monitored(sensor: RunStatusSensorDefinition, row: RunRow) -> bool:
 
 
 def _run_context(
-    desk: Desk, snapshot: Snapshot, sensor: RunStatusSensorDefinition, row: RunRow, given: Given
+    loaded: LoadedLocation,
+    snapshot: Snapshot,
+    sensor: RunStatusSensorDefinition,
+    row: RunRow,
+    given: Given,
 ) -> RunStatusSensorContext:
     run = Run.of(row)
     event = RunEvent(
@@ -168,7 +176,7 @@ def _run_context(
                 message=task.error_message,
                 error_code=task.error_code,
             )
-            for task in desk.history.failures(snapshot, row.run_id)
+            for task in loaded.history.failures(snapshot, row.run_id)
         ]
 
     if not event.message and sensor.run_status is RunStatus.FAILURE:
@@ -180,10 +188,10 @@ def _run_context(
 # --- one by one -----------------------------------------------------------------------------------
 
 
-def _nothing(place: Place, end: Place) -> Found:
+def _nothing(place: HistoryCursor, end: HistoryCursor) -> SensorFinding:
     """That there is nothing to tell. Whoever is far behind moves on, and has less to read then."""
     far = end.seq - place.seq > FAR_BEHIND
-    return Found(result=NOTHING, cursor=end.text() if far else None)
+    return SensorFinding(result=NOTHING, cursor=end.text() if far else None)
 
 
 def _bound(call: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
@@ -191,18 +199,18 @@ def _bound(call: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
 
 
 def _one_by_one(
-    desk: Desk,
+    loaded: LoadedLocation,
     sensor: SensorDefinition,
-    asked: Look,
-    places: tuple[Place, Place],
+    asked: EvaluateSensor,
+    places: tuple[HistoryCursor, HistoryCursor],
     items: Sequence[Item],
-) -> Found:
+) -> SensorFinding:
     """Tell a function of one thing after the other; what it asked for, and the place after it."""
     place, end = places
     results: list[SensorResult] = []
     notes: list[str] = []
     done = 0
-    until = desk.clock.monotonic() + sensor.timeout_seconds / 2
+    until = loaded.clock.monotonic() + sensor.timeout_seconds / 2
     for name, what, call in items[: 1 if asked.alone else AT_ONCE]:
         try:
             if asked.pass_over:
@@ -217,7 +225,7 @@ def _one_by_one(
             notes.append(f"passed over {what} after {GIVE_UP_AFTER} failures: {told(error)}")
         done += 1
         place = place.after(name)
-        if notes or desk.clock.monotonic() > until:
+        if notes or loaded.clock.monotonic() > until:
             break
     more = done < len(items)
     cursor = (place if more else end).text()
@@ -226,7 +234,7 @@ def _one_by_one(
         if done == 1
         else f"told of {done}, the last is {items[done - 1][1]}"
     ]
-    return Found(result=_joined(results, notes), cursor=cursor, more=more)
+    return SensorFinding(result=_joined(results, notes), cursor=cursor, more=more)
 
 
 def _one(sensor: SensorDefinition, answer: Any) -> SensorResult:

@@ -1,7 +1,7 @@
 """What the checks of `servo.checks` look for.
 
-Each takes a `Subject` and says what it found, with a few of the rows that are wrong. Tables are
-those of Polars, pandas, Arrow and DuckDB, lists of dicts, and dicts of lists; anything else is
+Each takes a `CheckSubject` and says what it found, with a few of the rows that are wrong. Tables
+are those of Polars, pandas, Arrow and DuckDB, lists of dicts, and dicts of lists; anything else is
 told as what it is, by a failed check and never by a crash.
 """
 
@@ -40,7 +40,7 @@ def _no_other(name: str) -> Any:
     raise LookupError(name)
 
 
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
+class CheckSubject(msgspec.Struct, frozen=True, kw_only=True):
     """What is looked at, and what is known about it.
 
     `made_at` is when it was stored, None if it is not yet or nobody knows; `previous` is the value
@@ -117,7 +117,7 @@ def _missing(table: Any, columns: Iterable[str]) -> AssetCheckResult | None:
 
 
 def row_count(
-    subject: Subject, *, least: int | None, most: int | None, min_ratio: float | None
+    subject: CheckSubject, *, least: int | None, most: int | None, min_ratio: float | None
 ) -> AssetCheckResult:
     """Whether there are as many rows as there should be."""
     count = rows_in(subject.value, subject.key)
@@ -137,7 +137,7 @@ def row_count(
     return _says(not wrong, told, **facts)
 
 
-def not_null(subject: Subject, *, columns: Sequence[str]) -> AssetCheckResult:
+def not_null(subject: CheckSubject, *, columns: Sequence[str]) -> AssetCheckResult:
     """Whether every row has something in these columns."""
     table = table_of(subject.value, subject.key)
     if wrong := _missing(table, columns):
@@ -156,7 +156,7 @@ def not_null(subject: Subject, *, columns: Sequence[str]) -> AssetCheckResult:
     return _says(False, f"nulls: {told}", nulls=found, row_count=table.num_rows, sample=rows)
 
 
-def unique(subject: Subject, *, columns: Sequence[str]) -> AssetCheckResult:
+def unique(subject: CheckSubject, *, columns: Sequence[str]) -> AssetCheckResult:
     """Whether no two rows are the same in these columns; a row with a null there is left out."""
     table = table_of(subject.value, subject.key)
     if wrong := _missing(table, columns):
@@ -177,7 +177,9 @@ def unique(subject: Subject, *, columns: Sequence[str]) -> AssetCheckResult:
     )
 
 
-def last_update(subject: Subject, *, within: timedelta, deadlines: Cron | None) -> AssetCheckResult:
+def last_update(
+    subject: CheckSubject, *, within: timedelta, deadlines: Cron | None
+) -> AssetCheckResult:
     """Whether what is looked at was made since so long before the last deadline, or before now."""
     if subject.made_at is None:
         return _says(False, f"nobody knows when {subject.key} was made: an IO manager stored it")
@@ -208,7 +210,7 @@ def _last(deadlines: Cron | None, now: datetime) -> datetime:
     return passed[-1] if passed else now
 
 
-def freshness(subject: Subject, *, max_age: timedelta, column: str | None) -> AssetCheckResult:
+def freshness(subject: CheckSubject, *, max_age: timedelta, column: str | None) -> AssetCheckResult:
     """Whether the newest row, or the whole, is new enough."""
     if column is None:
         newest = subject.made_at
@@ -253,7 +255,7 @@ def _spoken(age: timedelta) -> str:
     return str(timedelta(seconds=round(age.total_seconds())))
 
 
-def sql(subject: Subject, *, query: str) -> AssetCheckResult:
+def sql(subject: CheckSubject, *, query: str) -> AssetCheckResult:
     """Whether a query, which selects one boolean, says that the data is good."""
     duckdb = import_module("duckdb")
     with duckdb.connect(config={"python_enable_replacements": "false"}) as db:

@@ -16,12 +16,12 @@ from typing import Any
 import msgspec
 
 from servo.core.events.assets import Severity
-from servo.core.events.tasks import Gate, Output, TaskError, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, Gate, TaskError, TaskOutcome
 from servo.core.keys import AssetKey, place_of
 from servo.errors import Invalid, ServoError
 from servo.execution.checks.limits import TookTooLong, limited
 from servo.execution.checks.results import failed, found_by, listed, matched, results_of
-from servo.execution.checks.rules import Subject, names
+from servo.execution.checks.rules import CheckSubject, names
 from servo.execution.messages import Checked, Done, Input, Work
 from servo.execution.outputs.store import OutputStore
 from servo.execution.outputs.tables import as_asked
@@ -32,7 +32,7 @@ from servo.sdk.assets.context import AssetExecutionContext
 from servo.sdk.checks.binding import BoundCheck
 from servo.sdk.checks.context import AssetCheckExecutionContext
 from servo.sdk.checks.definition import AssetCheckSeverity, AssetCheckSpec
-from servo.sdk.checks.gating import CheckPolicy, Verdict, decide
+from servo.sdk.checks.gating import CheckPolicy, GateVerdict, decide
 from servo.sdk.definitions.project import Project
 from servo.sdk.resources.deferred_config import build_config, schema_model
 from servo.sdk.resources.redaction import hidden
@@ -40,9 +40,9 @@ from servo.sdk.resources.resources import Resources
 from servo.sdk.resources.run_config import RunConfig
 
 GATES = {
-    Verdict.ALLOW: Gate.PROMOTED,
-    Verdict.WARN: Gate.WARNED,
-    Verdict.QUARANTINE: Gate.QUARANTINED,
+    GateVerdict.ALLOW: Gate.PROMOTED,
+    GateVerdict.WARN: Gate.WARNED,
+    GateVerdict.QUARANTINE: Gate.QUARANTINED,
 }
 
 FOUND = "__servo_checked__"
@@ -63,7 +63,7 @@ class Around(msgspec.Struct, frozen=True, kw_only=True):
     managed: bool = False
 
 
-class Checks:
+class ProjectChecks:
     """The checks of a project."""
 
     def __init__(self, project: Project, outputs: OutputStore, clock: Clock) -> None:
@@ -78,7 +78,9 @@ class Checks:
 
     def begin(self, work: Work, key: AssetKey, around: Around) -> "Checking":
         """The checks of an execution, even if there are none."""
-        return Checking(self._project, work, key, around, Stored(self._outputs, self._clock, work))
+        return Checking(
+            self._project, work, key, around, GrantedOutputs(self._outputs, self._clock, work)
+        )
 
     def resources_of(self, key: AssetKey) -> set[str]:
         """The resources that the checks of an asset ask for."""
@@ -98,7 +100,7 @@ class Checks:
         return {key, *asked, *(need for bound in hosted for need in bound.needs)}
 
 
-class Stored:
+class GrantedOutputs:
     """What is known of outputs as they were at the grant."""
 
     def __init__(self, outputs: OutputStore, clock: Clock, work: Work) -> None:
@@ -132,7 +134,7 @@ class Checking:
     """The checks of one execution of one asset."""
 
     def __init__(
-        self, project: Project, work: Work, key: AssetKey, around: Around, stored: Stored
+        self, project: Project, work: Work, key: AssetKey, around: Around, stored: GrantedOutputs
     ) -> None:
         self._work = work
         self._key = key
@@ -156,9 +158,9 @@ class Checking:
         self._inputs = inputs
         self._value = self._previous
         self._run(bound for bound in self._bound if bound.definition.options.before)
-        return self._refused() if self._verdict() >= Verdict.QUARANTINE else None
+        return self._refused() if self._verdict() >= GateVerdict.QUARANTINE else None
 
-    def after(self, made: Any, told: Sequence[Any], store: Callable[[], Output]) -> Done:
+    def after(self, made: Any, told: Sequence[Any], store: Callable[[], CommittedOutput]) -> Done:
         """Check what the function made, and have it stored with what follows from that.
 
         `told` is what the function said of the checks it makes itself.
@@ -170,7 +172,9 @@ class Checking:
             return wrong
         self._run(bound for bound in self._bound if not bound.definition.options.before)
         verdict = self._verdict()
-        if verdict is Verdict.BLOCK or (verdict is Verdict.QUARANTINE and self._around.managed):
+        if verdict is GateVerdict.BLOCK or (
+            verdict is GateVerdict.QUARANTINE and self._around.managed
+        ):
             return self._refused()
         output = store() if output is None else output
         return Done(
@@ -194,7 +198,7 @@ class Checking:
         self._run(bound for bound in self._bound if not bound.definition.options.before)
         of = self._stored.id_of(self._key)
         self.found = [msgspec.structs.replace(one, materialization_id=of) for one in self.found]
-        if self._verdict() >= Verdict.QUARANTINE:
+        if self._verdict() >= GateVerdict.QUARANTINE:
             return self._refused()
         return Done(
             exec_id=self._work.exec_id, outcome=TaskOutcome.SUCCEEDED, checks=tuple(self.found)
@@ -202,7 +206,7 @@ class Checking:
 
     # --- what follows -------------------------------------------------------------------------
 
-    def _verdict(self) -> Verdict:
+    def _verdict(self) -> GateVerdict:
         behaviour = self._behaviour
         if behaviour is None:
             return decide(self.found, CheckPolicy.AS_DECLARED, quarantine=False)
@@ -329,7 +333,7 @@ class Checking:
         made = build_config(wanted, given or {}, where=where, environ=self._around.environ)
         return made.model_dump() if wanted is schema and schema is not None else made
 
-    def _subject(self, bound: BoundCheck) -> Subject:
+    def _subject(self, bound: BoundCheck) -> CheckSubject:
         """What a check of `servo.checks` looks at."""
         others = {**self._upstream, **bound.values}
         options = bound.definition.options
@@ -340,7 +344,7 @@ class Checking:
 
         own = next(iter(bound.taken.values()), "")
         key = others.get(own, self._key)
-        return Subject(
+        return CheckSubject(
             value=self._inputs[own] if own else self._value(),
             key=key,
             now=self._stored.now(),

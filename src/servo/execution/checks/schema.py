@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from servo.errors import Invalid
-from servo.execution.checks.rules import Subject, table_of
+from servo.execution.checks.rules import CheckSubject, table_of
 from servo.sdk.checks.definition import AssetCheckResult
 
 _SAME = {
@@ -74,7 +74,9 @@ def _name(kind: Any) -> str:
     return {"float": "float32"}.get(text, _SAME.get(text, text))
 
 
-def schema(subject: Subject, *, columns: Mapping[str, str], allow_extra: bool) -> AssetCheckResult:
+def schema(
+    subject: CheckSubject, *, columns: Mapping[str, str], allow_extra: bool
+) -> AssetCheckResult:
     """Whether the columns are there, and of their types."""
     table = table_of(subject.value, subject.key)
     found = {field.name: _name(field.type) for field in table.schema}

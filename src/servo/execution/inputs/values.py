@@ -16,7 +16,7 @@ from servo.execution.outputs.store import OutputStore
 from servo.execution.outputs.storing import Storing
 from servo.execution.outputs.tables import as_asked
 from servo.sdk.definitions.project import Project
-from servo.sdk.resources.io_context import Stored
+from servo.sdk.resources.io_context import StoredValue
 from servo.sdk.resources.resources import Resources
 
 Opened = Callable[[str], AbstractContextManager[Resources]]
@@ -47,7 +47,7 @@ class AssetValues:
         with opened(manager) as resources:
             if partition is None:
                 return self._storing.load(work, key, NAME, resources, hint)
-            stored = Stored(
+            stored = StoredValue(
                 name=NAME,
                 partition_keys=(partition,),
                 partitions_def=self._project.specs[key].partitions_def,

@@ -16,11 +16,11 @@ from servo.core.state.rows.assets import AssetRow, MaterializationRow
 from servo.errors import Invalid, NotFound
 from servo.execution.outputs.store import OutputStore
 from servo.execution.outputs.tables import PREFIX, arrow_table
-from servo.projection.arrow import ArrowTable, pa
-from servo.projection.lookup import Lookup
+from servo.projection.files.arrow import ArrowTable, pa
 from servo.projection.partitions.asset_names import find_asset
 from servo.projection.partitions.stored import StoredPartitions, is_partitioned
-from servo.projection.reader import Snapshot
+from servo.projection.read.lookup import Lookup
+from servo.projection.read.reader import Snapshot
 
 COLUMN = "value"
 PARTITION = "_partition"

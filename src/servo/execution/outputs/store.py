@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from servo.core.events.tasks import Output
+from servo.core.events.tasks import CommittedOutput
 from servo.errors import Conflict, Corrupt
 from servo.execution.outputs import codecs, tables
 from servo.ledger.paths import DATA, MARKER, Paths
@@ -64,7 +64,7 @@ class OutputStore:
         self._store = store
         self._paths = paths
 
-    def save(self, asset_key: str, exec_id: str, value: Any, *, part: int = 0) -> Output:
+    def save(self, asset_key: str, exec_id: str, value: Any, *, part: int = 0) -> CommittedOutput:
         """Store a value and commit it; a second time is the same output.
 
         `part` tells values apart that one execution stores for an asset.
@@ -78,14 +78,14 @@ class OutputStore:
         name = "" if inline else f"{DATA}{codec}"
         return self._save(place, codec, data, name)
 
-    def _save_table(self, place: "_Place", table: tables.Encoded) -> Output:
+    def _save_table(self, place: "_Place", table: tables.Encoded) -> CommittedOutput:
         codec = f"{tables.PREFIX}{table.kind}"
         output = self._save(place, codec, table.data, f"{DATA}parquet")
         return replace(
             output, format="parquet", row_count=table.rows, schema_hash=table.schema_hash
         )
 
-    def _save(self, place: "_Place", codec: str, data: bytes, name: str) -> Output:
+    def _save(self, place: "_Place", codec: str, data: bytes, name: str) -> CommittedOutput:
         """Store bytes as a file of this name, or inside the marker if it has none."""
         digest = sha256(data).hexdigest()
         asset_key, exec_id, folder = place
@@ -102,7 +102,7 @@ class OutputStore:
             value=None if name else base64.b64encode(data).decode(),
         )
         self._commit(f"{folder}{MARKER}", _encoder.encode(marker))
-        return Output(
+        return CommittedOutput(
             materialization_id=exec_id,
             uri=folder,
             format=codec,

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
-from servo.core.events.tasks import Output
+from servo.core.events.tasks import CommittedOutput
 from servo.core.keys import AssetKey
 from servo.execution.inputs.partitions import PartitionInputs
 from servo.execution.messages import Input, Work
@@ -17,7 +17,7 @@ from servo.sdk.assets.results import Failure
 from servo.sdk.definitions.project import Project
 from servo.sdk.metadata.entries import encode_metadata
 from servo.sdk.partitions.context import Partitions
-from servo.sdk.resources.io_context import InputContext, OutputContext, Stored
+from servo.sdk.resources.io_context import InputContext, OutputContext, StoredValue
 from servo.sdk.resources.io_manager import check_io_manager
 from servo.sdk.resources.resources import Resources
 
@@ -58,7 +58,9 @@ class Storing:
             )
         return self._value(pinned, hint)
 
-    def fetch(self, work: Work, upstream: AssetKey, stored: Stored, resources: Resources) -> Any:
+    def fetch(
+        self, work: Work, upstream: AssetKey, stored: StoredValue, resources: Resources
+    ) -> Any:
         """An asset as its IO manager has it."""
         manager = self.io_key(upstream)
         loader = check_io_manager(getattr(resources, manager), manager)
@@ -89,10 +91,12 @@ class Storing:
         return self._partitions.own(work, AssetKey.parse(work.asset_key))
 
     def _input_context(
-        self, upstream: AssetKey, stored: Stored, making: Partitions, resources: Resources
+        self, upstream: AssetKey, stored: StoredValue, making: Partitions, resources: Resources
     ) -> InputContext:
         above = OutputContext(
-            Stored(asset_key=upstream, definition_metadata=self._project.specs[upstream].metadata)
+            StoredValue(
+                asset_key=upstream, definition_metadata=self._project.specs[upstream].metadata
+            )
         )
         stored = msgspec.structs.replace(stored, asset_key=upstream, made_keys=making.keys)
         return InputContext(stored, upstream_output=above, resources=resources, log=self._log)
@@ -106,7 +110,7 @@ class Storing:
         made: Made,
         context: AssetExecutionContext,
         resources: Resources,
-    ) -> tuple[Output, ...]:
+    ) -> tuple[CommittedOutput, ...]:
         """Store what was made; its materialization has this name.
 
         One output for all partitions that are made, or one for each where each has its value.
@@ -114,7 +118,7 @@ class Storing:
         metadata = {**context.metadata_of(made.key), **made.metadata}
         value, manager = made.value, self.io_key(made.key)
         if value is msgspec.UNSET or (value is None and not manager):
-            outputs = (Output(materialization_id=name),)
+            outputs = (CommittedOutput(materialization_id=name),)
         elif manager:
             outputs = (self._hand_over(work, made, name, resources, metadata),)
         elif len(work.partitions) > 1:
@@ -131,11 +135,11 @@ class Storing:
             msgspec.structs.replace(one, metadata=told, data_version=given) for one in outputs
         )
 
-    def _save_each(self, work: Work, made: Made, name: str) -> tuple[Output, ...]:
+    def _save_each(self, work: Work, made: Made, name: str) -> tuple[CommittedOutput, ...]:
         """Store the value of every partition that was made together."""
         keys = self._making(work).keys
         values = _values_of(made, keys)
-        outputs: list[Output] = []
+        outputs: list[CommittedOutput] = []
         for part, (key, typed) in enumerate(zip(keys, work.partitions, strict=True)):
             output = self._outputs.save(made.key.canonical(), work.exec_id, values[key], part=part)
             named = f"{name}.{part}" if part else name
@@ -151,7 +155,7 @@ class Storing:
         materialization: str,
         resources: Resources,
         metadata: dict[str, Any],
-    ) -> Output:
+    ) -> CommittedOutput:
         """Let the asset's IO manager store a value."""
         key = made.key
         name = self.io_key(key)
@@ -159,7 +163,7 @@ class Storing:
         returns = maker.signature.returns if len(maker.specs) == 1 else None
         names = {found: output for output, found in maker.keys_by_output_name.items()}
         making = self._making(work)
-        stored = Stored(
+        stored = StoredValue(
             name=names[key],
             asset_key=key,
             partition_keys=making.keys or None,
@@ -172,11 +176,11 @@ class Storing:
         out = OutputContext(stored, resources=resources, log=self._log)
         check_io_manager(getattr(resources, name), name).handle_output(out, made.value)
         metadata.update(out.output_metadata)
-        return Output(materialization_id=materialization, format=name)
+        return CommittedOutput(materialization_id=materialization, format=name)
 
 
-def _to_load(name: str, hint: Any, found: Partitions | None) -> Stored:
-    return Stored(
+def _to_load(name: str, hint: Any, found: Partitions | None) -> StoredValue:
+    return StoredValue(
         name=name,
         partition_keys=None if found is None else found.keys,
         partitions_def=None if found is None else found.definition,

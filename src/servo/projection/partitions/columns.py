@@ -7,7 +7,7 @@ is put together from what it has.
 from collections.abc import Sequence
 
 from servo.core import bitmaps
-from servo.projection.arrow import ArrowColumn, pa, pc
+from servo.projection.files.arrow import ArrowColumn, pa, pc
 
 
 def flat(column: ArrowColumn) -> ArrowColumn:

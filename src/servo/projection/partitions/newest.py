@@ -10,10 +10,17 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from servo.core import bitmaps
-from servo.projection.arrow import ArrowColumn, pa, pc
+from servo.projection.files.arrow import ArrowColumn, pa, pc
 from servo.projection.partitions.columns import repeated, stretched, turned
 from servo.sdk.partitions.dimension_mapping import Dimensions
-from servo.sdk.partitions.mapping_edges import UNDIVIDED, All, Edge, Moment, Sides, Step
+from servo.sdk.partitions.mapping_edges import (
+    UNDIVIDED,
+    Edge,
+    EveryPartition,
+    Moment,
+    Sides,
+    Stride,
+)
 from servo.sdk.partitions.space import PartitionSpace
 
 
@@ -79,14 +86,14 @@ def _by_steps(edge: Edge, above: ArrowColumn) -> ArrowColumn:
     return stretched(greatest, [step.length for step in steps])
 
 
-def _greatest_in(values: Sequence[int], steps: Sequence[Step]) -> Iterator[int]:
+def _greatest_in(values: Sequence[int], steps: Sequence[Stride]) -> Iterator[int]:
     """The greatest value in the range of each step."""
     if sum(step.stop - step.start for step in steps) <= 2 * len(values) + len(steps):
         return (max(values[step.start : step.stop], default=0) for step in steps)
     return _sliding(values, steps)
 
 
-def _sliding(values: Sequence[int], steps: Sequence[Step]) -> Iterator[int]:
+def _sliding(values: Sequence[int], steps: Sequence[Stride]) -> Iterator[int]:
     """The same where ranges overlap much: every value is looked at once."""
     held: deque[int] = deque()  # places whose values fall: the first has the greatest
     seen = 0
@@ -135,7 +142,7 @@ def _axes(edge: Dimensions) -> list[Axis] | None:
     return axes + [Axis(_Whole(UNDIVIDED, below.parts[name]), down.index(name)) for name in alone]
 
 
-class _Whole(All):
+class _Whole(EveryPartition):
     """A dimension that belongs to all of another, or to none."""
 
     def __init__(self, above: PartitionSpace, below: PartitionSpace) -> None:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from servo.core.partitions import DEFAULT_DIMENSION, PartitionKey, ValueType
-from servo.projection.arrow import ArrowColumn, pa, pc
+from servo.projection.files.arrow import ArrowColumn, pa, pc
 from servo.projection.partitions.columns import counting, flat, is_counting, repeated
 from servo.sdk.partitions.definition import PartitionsDefinition
 from servo.sdk.partitions.space import PartitionSpace, ProductSpace
@@ -23,7 +23,7 @@ _DATE_LENGTH = len("2024-01-31")
 _TIME_LENGTH = len("2024-01-31T12:30:00.000000")
 
 
-class Places:
+class RowPlaces:
     """Where rows are among the partitions of an asset: `numbers` of `count`, null for nowhere."""
 
     def __init__(self, keys: ArrowColumn, numbers: ArrowColumn, count: int) -> None:
@@ -35,7 +35,7 @@ class Places:
     @classmethod
     def of(
         cls, keys: ArrowColumn, definition: PartitionsDefinition, space: PartitionSpace
-    ) -> "Places":
+    ) -> "RowPlaces":
         """Those of the stored keys of an asset that is divided like this."""
         return cls(keys, _numbered(keys, DEFAULT_DIMENSION, definition, space), space.count)
 

@@ -15,11 +15,18 @@ from servo.core.manifest import Tier
 from servo.core.state.rows.assets import AssetRow
 from servo.core.state.states import TERMINAL_TASK_STATES
 from servo.errors import Invalid, NotFound
-from servo.projection.arrow import ArrowColumn, pa, pc
+from servo.projection.files.arrow import ArrowColumn, pa, pc
 from servo.projection.partitions.asset_names import find_asset
-from servo.projection.partitions.places import Places
-from servo.projection.partitions.table import KEY, MADE, OUTCOME, Policy, Table, Upstream
-from servo.projection.reader import Snapshot
+from servo.projection.partitions.places import RowPlaces
+from servo.projection.partitions.table import (
+    KEY,
+    MADE,
+    OUTCOME,
+    PartitionTable,
+    Policy,
+    UpstreamTable,
+)
+from servo.projection.read.reader import Snapshot
 from servo.sdk.partitions.definition import PartitionsDefinition
 from servo.sdk.partitions.mapping_resolution import Moment, edge_between
 from servo.sdk.partitions.mapping_text import mapping_from_text
@@ -30,7 +37,7 @@ from servo.sdk.partitions.text import partitions_from_text
 _TASK_COLUMNS = ("asset_key", "also_makes", "partition_key", "also_partitions", "state")
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
     """How the partitions of an asset stand; `unknown` are mappings that only code knows."""
 
     asset_key: str
@@ -40,14 +47,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     unknown: tuple[str, ...] = ()
 
 
-class Workspace:
+class PartitionReader:
     """One snapshot, asked about partitions at one moment."""
 
     def __init__(self, snapshot: Snapshot, now: datetime) -> None:
         self._snapshot = snapshot
         self._now = now
         self.moment = Moment(now, self)
-        self._known: list[tuple[PartitionsDefinition, ArrowColumn, Places]] = []
+        self._known: list[tuple[PartitionsDefinition, ArrowColumn, RowPlaces]] = []
 
     @cached_property
     def assets(self) -> Mapping[str, AssetRow]:
@@ -61,7 +68,7 @@ class Workspace:
         found = self._snapshot.stored_of("dynamic_partitions", partitions_def_name, only=columns)
         return found.sort_by([(name, "ascending") for name in columns])[KEY].to_pylist()
 
-    def report(self, name: str) -> Report:
+    def report(self, name: str) -> PartitionReport:
         """How the partitions of the asset that is called this stand."""
         row = self.assets[find_asset(self.assets, name)]
         definition = partitions_from_text(row.partitions)
@@ -73,7 +80,7 @@ class Workspace:
         policy = self._policy(row)
         table = self._table(row.asset_key, definition, [OUTCOME, *policy.columns()])
         upstream, unknown = self._upstream(row, definition)
-        return Report(
+        return PartitionReport(
             asset_key=row.asset_key,
             space=self.moment.space(definition),
             status=table.status(self._in_progress(row.asset_key)),
@@ -87,9 +94,9 @@ class Workspace:
 
     def _upstream(
         self, row: AssetRow, definition: PartitionsDefinition
-    ) -> tuple[list[Upstream], list[str]]:
+    ) -> tuple[list[UpstreamTable], list[str]]:
         """What an asset is made from, as far as it can be followed, and what cannot."""
-        found: list[Upstream] = []
+        found: list[UpstreamTable] = []
         unknown: list[str] = []
         for name in row.upstream:
             above = self.assets.get(name)
@@ -101,31 +108,33 @@ class Workspace:
                 unknown.append(name)
         return found, unknown
 
-    def _edge(self, row: AssetRow, above: AssetRow, below: PartitionsDefinition) -> Upstream:
+    def _edge(self, row: AssetRow, above: AssetRow, below: PartitionsDefinition) -> UpstreamTable:
         own = partitions_from_text(above.partitions)
         told = row.partition_mappings.get(above.asset_key)
         mapping = None if told is None else mapping_from_text(told)
         edge = edge_between(own, below, mapping, self.moment)
         if own is None:
             made = pa.array([above.last_materialization_seq or 0], pa.int64())
-            return Upstream(edge=edge, made=made)
-        return Upstream(edge=edge, made=self._table(above.asset_key, own).made)
+            return UpstreamTable(edge=edge, made=made)
+        return UpstreamTable(edge=edge, made=self._table(above.asset_key, own).made)
 
     # --- columns --------------------------------------------------------------------------------
 
     def _table(
         self, asset_key: str, definition: PartitionsDefinition, more: Sequence[str] = ()
-    ) -> Table:
+    ) -> PartitionTable:
         """What is recorded of an asset: when its partitions were made, and `more` columns."""
         rows = self._snapshot.partitions(asset_key, only=[KEY, MADE, *more])
         space = self.moment.space(definition)
         places = self._known_places(definition, rows[KEY])
         if places is None:
-            places = Places.of(rows[KEY], definition, space)
+            places = RowPlaces.of(rows[KEY], definition, space)
             self._known.append((definition, rows[KEY], places))
-        return Table(space, rows, places)
+        return PartitionTable(space, rows, places)
 
-    def _known_places(self, definition: PartitionsDefinition, keys: ArrowColumn) -> Places | None:
+    def _known_places(
+        self, definition: PartitionsDefinition, keys: ArrowColumn
+    ) -> RowPlaces | None:
         """Those of the same partitions: what is made from another often has them."""
         for known, texts, places in self._known:
             if known == definition and texts.equals(keys):

@@ -11,9 +11,9 @@ from servo.core.explain.naming import find_partition
 from servo.core.partitions import shown_partition
 from servo.core.state.rows.assets import AssetRow, PartitionStatusRow
 from servo.errors import Invalid, NotFound
-from servo.projection.lookup import Lookup
-from servo.projection.partitions.report import Workspace
-from servo.projection.reader import Snapshot
+from servo.projection.partitions.report import PartitionReader
+from servo.projection.read.lookup import Lookup
+from servo.projection.read.reader import Snapshot
 from servo.sdk.partitions.definition import MultiPartitionKey, PartitionsDefinition
 from servo.sdk.partitions.text import partitions_from_text
 
@@ -28,7 +28,7 @@ class StoredPartitions:
         self._snapshot = snapshot
         self._asset = asset.asset_key
         self._definition = _definition(asset)
-        self._moment = Workspace(snapshot, now).moment
+        self._moment = PartitionReader(snapshot, now).moment
 
     def made(self) -> dict[str, PartitionStatusRow]:
         """Those that are materialized, by name, in the order of their definition."""

@@ -6,10 +6,10 @@ from datetime import datetime
 import msgspec
 
 from servo.core import bitmaps
-from servo.projection.arrow import ArrowColumn, ArrowTable, pa, pc
+from servo.projection.files.arrow import ArrowColumn, ArrowTable, pa, pc
 from servo.projection.partitions.columns import bits_of
 from servo.projection.partitions.newest import newest
-from servo.projection.partitions.places import Places
+from servo.projection.partitions.places import RowPlaces
 from servo.sdk.partitions.mapping_resolution import Edge
 from servo.sdk.partitions.space import PartitionSpace
 from servo.sdk.partitions.status import PartitionStatus, StaleReason, first_reasons, ordinal_of
@@ -35,20 +35,20 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         return version if self.fresh_since is None else [*version, MADE_AT]
 
 
-class Upstream(msgspec.Struct, frozen=True, kw_only=True):
+class UpstreamTable(msgspec.Struct, frozen=True, kw_only=True):
     """Something an asset is made from: how they belong together, and when each was made."""
 
     edge: Edge
     made: ArrowColumn
 
 
-class Table:
+class PartitionTable:
     """The rows of an asset, and the partitions they are about.
 
     `rows` has a column of keys, and of the others those that will be asked for.
     """
 
-    def __init__(self, space: PartitionSpace, rows: ArrowTable, places: Places) -> None:
+    def __init__(self, space: PartitionSpace, rows: ArrowTable, places: RowPlaces) -> None:
         self._space = space
         self._rows = rows
         self.places = places
@@ -68,7 +68,7 @@ class Table:
             outside=tuple(self.places.outside()),
         )
 
-    def stale(self, policy: Policy, upstream: Sequence[Upstream]) -> Mapping[StaleReason, int]:
+    def stale(self, policy: Policy, upstream: Sequence[UpstreamTable]) -> Mapping[StaleReason, int]:
         """The partitions that are stale, by the first reason that holds."""
         changed = bitmaps.EMPTY
         for one in upstream:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from servo.core.cron import Cron
-from servo.core.freshness import CronDeadline, TimeWindow, policy_text
+from servo.core.freshness import CronDeadline, MaxAge, policy_text
 from servo.errors import Invalid
 
 _MS = timedelta(milliseconds=1)
@@ -79,7 +79,7 @@ def stored_policy(policy: FreshnessPolicy | None) -> str:
     match policy:
         case TimeWindowFreshnessPolicy():
             warn = None if policy.warn_window is None else policy.warn_window // _MS
-            return policy_text(TimeWindow(fail_ms=policy.fail_window // _MS, warn_ms=warn))
+            return policy_text(MaxAge(fail_ms=policy.fail_window // _MS, warn_ms=warn))
         case CronFreshnessPolicy():
             deadline = CronDeadline(
                 deadline_cron=policy.deadline_cron,

@@ -52,29 +52,29 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     def calculate_delay(self, attempt_num: int) -> float:
         """The seconds before retry number `attempt_num` (from 1), before jitter spreads them."""
-        even = msgspec.structs.replace(stored_policy(self), jitter=retry.Jitter.NONE)
+        even = msgspec.structs.replace(stored_policy(self), jitter=retry.JitterSpread.NONE)
         return retry.delay_after(even, attempt_num, jitter=0).total_seconds()
 
 
 _BACKOFF = {
-    None: retry.Backoff.CONSTANT,
-    Backoff.LINEAR: retry.Backoff.LINEAR,
-    Backoff.EXPONENTIAL: retry.Backoff.EXPONENTIAL,
+    None: retry.BackoffCurve.CONSTANT,
+    Backoff.LINEAR: retry.BackoffCurve.LINEAR,
+    Backoff.EXPONENTIAL: retry.BackoffCurve.EXPONENTIAL,
 }
 _JITTER = {
-    None: retry.Jitter.NONE,
-    Jitter.FULL: retry.Jitter.FULL,
-    Jitter.PLUS_MINUS: retry.Jitter.PLUS_MINUS,
+    None: retry.JitterSpread.NONE,
+    Jitter.FULL: retry.JitterSpread.FULL,
+    Jitter.PLUS_MINUS: retry.JitterSpread.PLUS_MINUS,
 }
 
-ONCE = retry.RetryPolicy(max_attempts=1)
+ONCE = retry.RetryRules(max_attempts=1)
 
 
-def stored_policy(policy: RetryPolicy | None) -> retry.RetryPolicy:
+def stored_policy(policy: RetryPolicy | None) -> retry.RetryRules:
     """The policy as plans hold it; without one an asset is tried once."""
     if policy is None:
         return ONCE
-    stored = retry.RetryPolicy(
+    stored = retry.RetryRules(
         max_attempts=policy.max_retries + 1,
         delay_ms=round((policy.delay or 0) * 1000),
         backoff=_BACKOFF[policy.backoff],

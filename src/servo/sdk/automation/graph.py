@@ -25,7 +25,7 @@ Subject = AssetKey | AssetCheckKey
 """What has a condition: an asset, or a check of one."""
 
 
-class Conditions(msgspec.Struct, frozen=True, kw_only=True):
+class ConditionGraph(msgspec.Struct, frozen=True, kw_only=True):
     """The graph of a project, and the spaces of the assets that have partitions."""
 
     graph: Graph
@@ -52,7 +52,7 @@ def conditions_of(
     *,
     store: Any = None,
     chosen: Container[Subject] | None = None,
-) -> Conditions:
+) -> ConditionGraph:
     """The conditions of the chosen assets and checks of a project, and what they look at."""
     spaces: dict[str, KeySpace] = {}
     for key, spec in project.specs.items():
@@ -61,7 +61,7 @@ def conditions_of(
     wanted = set(all_subjects(project)) if chosen is None else chosen
     hosted = _checks_by_asset(project)
     assets = [_asset(project, key, spaces, wanted, hosted.get(key, ())) for key in project.order]
-    return Conditions(graph=Graph(assets, _selector(project)), spaces=spaces)
+    return ConditionGraph(graph=Graph(assets, _selector(project)), spaces=spaces)
 
 
 def all_subjects(project: Project) -> Iterator[Subject]:

@@ -62,7 +62,7 @@ class KeySpace:
             name: _dimension(one, self.moment) for name, one in definition.dimensions().items()
         }
         slow = [part for part in self._parts.values() if not part.fixed]
-        self._slow = sorted(slow, key=lambda part: not isinstance(part, _Windows))
+        self._slow = sorted(slow, key=lambda part: not isinstance(part, _WindowPart))
         self._rooms = [part.room for part in self._slow[1:]]
         self._fast = [part for part in self._parts.values() if part.fixed]
         self._weight = 1
@@ -74,7 +74,7 @@ class KeySpace:
 
     def _told(self) -> str:
         """What the numbers mean; short enough to stand in every state."""
-        plain = all(isinstance(part, _Fixed | _Windows) for part in self._parts.values())
+        plain = all(isinstance(part, _Fixed | _WindowPart) for part in self._parts.values())
         way = "" if plain and len(self._parts) == 1 else _WAY
         parts = (part.told for part in self._parts.values())
         told = " ".join(filter(None, (way, repr(self.definition), *parts)))
@@ -98,7 +98,7 @@ class KeySpace:
         late = {
             id(part): part.late(lookback)
             for part in self._parts.values()
-            if isinstance(part, _Windows)
+            if isinstance(part, _WindowPart)
         }
         return self._set(late) if late else self.everything
 
@@ -286,7 +286,7 @@ class _Listed(_Part):
         self.told = _digest("\n".join(space.keys()))
 
 
-class _Windows(_Part):
+class _WindowPart(_Part):
     """Windows of time."""
 
     def late(self, lookback: timedelta | None) -> range:
@@ -347,7 +347,7 @@ class _At(Sequence[datetime]):
 def _dimension(definition: PartitionsDefinition, moment: Moment) -> _Part:
     space = moment.space(definition)
     if isinstance(definition, TimeWindowPartitionsDefinition):
-        return _Windows(space)
+        return _WindowPart(space)
     if isinstance(definition, StaticPartitionsDefinition):
         return _Fixed(space)
     numbers = getattr(moment.store, "dynamic_numbers", None)

@@ -28,7 +28,7 @@ class CheckPolicy(Enum):
     QUARANTINE = "quarantine"
 
 
-class Verdict(IntEnum):
+class GateVerdict(IntEnum):
     """What becomes of an output, from good to bad."""
 
     ALLOW = 0
@@ -37,7 +37,7 @@ class Verdict(IntEnum):
     BLOCK = 3
 
 
-class Finding(Protocol):
+class CheckFinding(Protocol):
     """What is asked of the result of a check."""
 
     @property
@@ -56,22 +56,24 @@ class Finding(Protocol):
         ...
 
 
-def verdict(finding: Finding, policy: CheckPolicy) -> Verdict:
+def verdict(finding: CheckFinding, policy: CheckPolicy) -> GateVerdict:
     """What one check means for the output."""
     if finding.passed or finding.severity in (Severity.INFO, Severity.WARN):
-        return Verdict.ALLOW
+        return GateVerdict.ALLOW
     if policy is CheckPolicy.WARN_ONLY:
-        return Verdict.WARN
+        return GateVerdict.WARN
     strict = policy is CheckPolicy.BLOCK_ON_ERROR
     if finding.severity is Severity.CRITICAL or strict or finding.blocking:
-        return Verdict.QUARANTINE if policy is CheckPolicy.QUARANTINE else Verdict.BLOCK
-    return Verdict.WARN
+        return GateVerdict.QUARANTINE if policy is CheckPolicy.QUARANTINE else GateVerdict.BLOCK
+    return GateVerdict.WARN
 
 
-def decide(findings: Iterable[Finding], policy: CheckPolicy, *, quarantine: bool) -> Verdict:
+def decide(
+    findings: Iterable[CheckFinding], policy: CheckPolicy, *, quarantine: bool
+) -> GateVerdict:
     """What all checks together mean for the output; none at all allow it."""
-    worst = max((verdict(found, policy) for found in findings), default=Verdict.ALLOW)
-    return Verdict.QUARANTINE if quarantine and worst is Verdict.BLOCK else worst
+    worst = max((verdict(found, policy) for found in findings), default=GateVerdict.ALLOW)
+    return GateVerdict.QUARANTINE if quarantine and worst is GateVerdict.BLOCK else worst
 
 
 def to_policy(given: CheckPolicy | str | None, what: str, *, quarantine: bool) -> CheckPolicy:

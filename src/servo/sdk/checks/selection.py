@@ -11,8 +11,8 @@ from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.checks.definition import AssetCheckKey, AssetChecksDefinition, AssetCheckSpec
 from servo.sdk.definitions.project import Project
-from servo.sdk.selection.filters import AllChecks, Checks, ChecksOf, Selector
-from servo.sdk.selection.operators import And, Not, Or, WithoutChecks
+from servo.sdk.selection.filters import AllChecks, ChecksOf, Selector, SomeChecks
+from servo.sdk.selection.operators import Complement, Intersection, Union, WithoutChecks
 from servo.sdk.selection.selection import AssetSelection
 
 Keys = frozenset[AssetCheckKey]
@@ -28,10 +28,10 @@ def _speaks(query: Selector) -> bool:
     match query:
         case AllChecks() | WithoutChecks():
             return True
-        case Or() | And():
+        case Union() | Intersection():
             return any(_speaks(operand) for operand in query.operands)
         case _:
-            return isinstance(query, Not) and _speaks(query.child)
+            return isinstance(query, Complement) and _speaks(query.child)
 
 
 def _resolved(query: Selector, project: Project) -> Keys:
@@ -41,11 +41,11 @@ def _resolved(query: Selector, project: Project) -> Keys:
             return _named(query, everything)
         case WithoutChecks():
             return frozenset()
-        case Or():
+        case Union():
             return frozenset(key for one in query.operands for key in _resolved(one, project))
-        case And():
+        case Intersection():
             return everything.intersection(*(_resolved(one, project) for one in query.operands))
-        case Not():
+        case Complement():
             return everything - _resolved(query.child, project)
         case _:
             return frozenset(checks_of_assets(project, query.resolve_inner(project)))
@@ -53,7 +53,7 @@ def _resolved(query: Selector, project: Project) -> Keys:
 
 def _named(query: AllChecks, everything: Keys) -> Keys:
     """The checks of a selection of checks alone."""
-    if isinstance(query, Checks):
+    if isinstance(query, SomeChecks):
         return _known(query.asset_checks, everything)
     if isinstance(query, ChecksOf):
         return frozenset(check for check in everything if check.asset_key in query.asset_keys)

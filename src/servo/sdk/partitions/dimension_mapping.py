@@ -19,7 +19,7 @@ from servo.sdk.partitions.mapping import (
     MultiToSingleDimensionPartitionMapping,
     PartitionMapping,
 )
-from servo.sdk.partitions.mapping_edges import Edge, Found, Sides
+from servo.sdk.partitions.mapping_edges import Edge, FoundNumbers, Sides
 from servo.sdk.partitions.space import PartitionSpace, ProductSpace
 from servo.sdk.partitions.time_partitions import TimeWindowPartitionsDefinition
 
@@ -148,7 +148,7 @@ class Dimensions(Edge):
         self.grids = Grid(self.above), Grid(self.below)
         self.pairs = pairs
 
-    def upstream(self, ordinal: int) -> Found:
+    def upstream(self, ordinal: int) -> FoundNumbers:
         """Every combination upstream that fits, and which parts of any there are not."""
         up, down = self.grids
         digits = down.digits(ordinal)
@@ -158,7 +158,7 @@ class Dimensions(Edge):
             found = edge.upstream(digits[pair.below])
             chosen[pair.above] = found.numbers
             missing += [up.shown(pair.above, one) for one in found.missing]
-        return Found(up.numbers_with(chosen), missing)
+        return FoundNumbers(up.numbers_with(chosen), missing)
 
     def downstream(self, ordinal: int) -> Sequence[int]:
         """Every combination of ours that fits."""

@@ -36,7 +36,7 @@ class Mapped(NamedTuple):
     missing: list[str]
 
 
-class Found(NamedTuple):
+class FoundNumbers(NamedTuple):
     """The same, with numbers of those that exist."""
 
     numbers: Sequence[int]
@@ -66,7 +66,7 @@ class Sides(NamedTuple):
     moment: Moment
 
 
-class Step(NamedTuple):
+class Stride(NamedTuple):
     """So many partitions that follow each other, and the range that each of them is made from."""
 
     length: int
@@ -88,14 +88,14 @@ class Edge(ABC):
         self.below = sides.moment.space(sides.below)
 
     @abstractmethod
-    def upstream(self, ordinal: int) -> Found:
+    def upstream(self, ordinal: int) -> FoundNumbers:
         """The upstream partitions that a partition is made from, by number."""
 
     @abstractmethod
     def downstream(self, ordinal: int) -> Sequence[int]:
         """The numbers of the partitions that are made from an upstream one."""
 
-    def steps(self) -> Sequence[Step] | None:
+    def steps(self) -> Sequence[Stride] | None:
         """What every partition is made from, in order; None if that need not be ranges.
 
         From one step to the next neither end of the range goes back, unless it is empty.
@@ -124,11 +124,11 @@ class Edge(ABC):
         number = self.above.ordinal(key)
         return [] if number is None else list(map(self.below.key, self.downstream(number)))
 
-    def _found(self, keys: Iterable[str]) -> Found:
+    def _found(self, keys: Iterable[str]) -> FoundNumbers:
         """Upstream keys that somebody wrote down."""
         numbers = {key: self.above.ordinal(key) for key in keys}
         there = [number for number in numbers.values() if number is not None]
-        return Found(there, [key for key, number in numbers.items() if number is None])
+        return FoundNumbers(there, [key for key, number in numbers.items() if number is None])
 
 
 class _Always(Edge):
@@ -142,10 +142,10 @@ class _Always(Edge):
         self._bits = bitmaps.bitmap(self._always.numbers)
 
     @abstractmethod
-    def _chosen(self) -> Found:
+    def _chosen(self) -> FoundNumbers:
         """The upstream partitions that everything is made from."""
 
-    def upstream(self, ordinal: int) -> Found:
+    def upstream(self, ordinal: int) -> FoundNumbers:
         """The same for each."""
         del ordinal
         return self._always
@@ -166,9 +166,9 @@ class _Always(Edge):
 class Last(_Always):
     """Everything from the last partition there is."""
 
-    def _chosen(self) -> Found:
+    def _chosen(self) -> FoundNumbers:
         count = self.above.count
-        return Found(range(max(count - 1, 0), count))
+        return FoundNumbers(range(max(count - 1, 0), count))
 
 
 class Specific(_Always):
@@ -178,19 +178,19 @@ class Specific(_Always):
         self._keys = mapping.partition_keys
         super().__init__(sides)
 
-    def _chosen(self) -> Found:
+    def _chosen(self) -> FoundNumbers:
         return self._found(self._keys)
 
 
-class All(Edge):
+class EveryPartition(Edge):
     """Everything from everything."""
 
     constant = True
 
-    def upstream(self, ordinal: int) -> Found:
+    def upstream(self, ordinal: int) -> FoundNumbers:
         """All of them."""
         del ordinal
-        return Found(range(self.above.count))
+        return FoundNumbers(range(self.above.count))
 
     def downstream(self, ordinal: int) -> Sequence[int]:
         """All of them."""
@@ -206,14 +206,14 @@ class All(Edge):
         return self.below.everything if bits else bitmaps.EMPTY
 
 
-class Same(Edge):
+class SameKey(Edge):
     """The same key of the same definition, and so the same number."""
 
     shift = (0, 0)
 
-    def upstream(self, ordinal: int) -> Found:
+    def upstream(self, ordinal: int) -> FoundNumbers:
         """The one of the same number."""
-        return Found((ordinal,))
+        return FoundNumbers((ordinal,))
 
     def downstream(self, ordinal: int) -> Sequence[int]:
         """The one of the same number."""
@@ -231,7 +231,7 @@ class Same(Edge):
 class Alike(Edge):
     """The same key of another definition, if that has it."""
 
-    def upstream(self, ordinal: int) -> Found:
+    def upstream(self, ordinal: int) -> FoundNumbers:
         """The one of the same key."""
         return self._found((self.below.key(ordinal),))
 
@@ -260,9 +260,9 @@ class Static(Edge):
                 self._down[above] = below
         self._up = {number: self._found(keys) for number, keys in wanted.items()}
 
-    def upstream(self, ordinal: int) -> Found:
+    def upstream(self, ordinal: int) -> FoundNumbers:
         """Those that are written down for it."""
-        return self._up.get(ordinal, Found(()))
+        return self._up.get(ordinal, FoundNumbers(()))
 
     def downstream(self, ordinal: int) -> Sequence[int]:
         """Those that are written down for it."""
@@ -291,7 +291,7 @@ class Custom(Edge):
         self._mapping = mapping
         self._told = type(mapping).downstream_keys is not PartitionMapping.downstream_keys
 
-    def upstream(self, ordinal: int) -> Found:
+    def upstream(self, ordinal: int) -> FoundNumbers:
         """Those that it names."""
         key = self.below.key(ordinal)
         return self._found(self._mapping.upstream_keys(key, self._sides.above, self._sides.below))

@@ -32,13 +32,13 @@ from servo.sdk.partitions.mapping_edges import (
     UNDIVIDED,
     WHOLE,
     Alike,
-    All,
     Custom,
     Edge,
+    EveryPartition,
     Last,
     Mapped,
     Moment,
-    Same,
+    SameKey,
     Sides,
     Specific,
     Static,
@@ -91,10 +91,10 @@ def _by_name(above: Mapping[str, Any], below: Mapping[str, Any]) -> MultiPartiti
 
 def _edge(sides: Sides, mapping: PartitionMapping) -> Edge:
     if sides.above is None:
-        return All(sides)
+        return EveryPartition(sides)
     match mapping:
         case AllPartitionMapping():
-            return All(sides)
+            return EveryPartition(sides)
         case LastPartitionMapping():
             return Last(sides)
         case SpecificPartitionsPartitionMapping():
@@ -115,7 +115,7 @@ def _divided(sides: Sides, mapping: PartitionMapping) -> Edge:
         )
     match mapping:
         case IdentityPartitionMapping():
-            return Same(sides) if sides.above == sides.below else Alike(sides)
+            return SameKey(sides) if sides.above == sides.below else Alike(sides)
         case StaticPartitionMapping():
             return Static(sides, mapping)
         case TimeWindowPartitionMapping():

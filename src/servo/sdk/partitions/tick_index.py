@@ -50,7 +50,7 @@ def instant_of(seconds: int) -> datetime:
     return _START + timedelta(seconds=seconds)
 
 
-class Place(NamedTuple):
+class TickPlace(NamedTuple):
     """A tick: its number, and how many there are from it on that follow in steps of `unit`."""
 
     number: int
@@ -92,20 +92,20 @@ class Ticks:
         seconds = seconds_of(instant)
         return instant == instant_of(seconds) and self._upto(seconds) > self._upto(seconds - 1)
 
-    def place(self, seconds: int) -> "Place | None":
+    def place(self, seconds: int) -> "TickPlace | None":
         """The tick at so many seconds after 1970, and how regularly it goes on from there."""
         number = self._upto(seconds) - 1
         if number < 0 or number + 1 == self._upto(seconds - 1):
             return None
         at = bisect_right(self._starts, seconds) - 1
         if seconds == self._starts[at] and self._extra[at]:
-            return Place(number, 1, 1)
+            return TickPlace(number, 1, 1)
         last = at + 1 == len(self._starts)
         left = (self._upto(self._reached - 1) if last else self._base[at + 1]) - number
         if self._walls.unit is not None:
-            return Place(number, self._walls.unit, left)
+            return TickPlace(number, self._walls.unit, left)
         unit, today = self._walls.rest_of_day(seconds + self._offsets[at])
-        return Place(number, unit, min(today, left))
+        return TickPlace(number, unit, min(today, left))
 
     def seconds(self, start: int, stop: int) -> list[int]:
         """When the ticks of these numbers are, from one up to and without another, since 1970.

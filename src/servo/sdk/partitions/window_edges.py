@@ -13,7 +13,7 @@ from itertools import pairwise
 from servo.core import bitmaps
 from servo.errors import Invalid
 from servo.sdk.partitions.mapping import TimeWindowPartitionMapping
-from servo.sdk.partitions.mapping_edges import Edge, Found, Sides, Step
+from servo.sdk.partitions.mapping_edges import Edge, FoundNumbers, Sides, Stride
 from servo.sdk.partitions.tick_index import Ticks
 from servo.sdk.partitions.time_space import TimeSpace
 
@@ -61,18 +61,18 @@ class Windows(Edge):
         first = self._down.upto(start) - 1 - self._mapping.end_offset
         return first, self._down.upto(end - _SECOND) - 1 - self._mapping.start_offset
 
-    def upstream(self, ordinal: int) -> Found:
+    def upstream(self, ordinal: int) -> FoundNumbers:
         """The upstream windows that a window is made from, by number."""
         tick = self._below.tick(ordinal)
         low, high = self._up_ticks(tick, tick)
         numbers = _numbers(self._above, low, high)
         first, last = self._above.first, self._above.end - 1
         if self._mapping.allow_nonexistent_upstream_partitions or first <= low <= high <= last:
-            return Found(numbers)
+            return FoundNumbers(numbers)
         outside = [n for n in range(max(low, 0), high + 1) if not first <= n <= last]
         starts = (self._up.nth(n) for n in outside)
         key_at = self._above.definition.key_at
-        return Found(numbers, [key_at(at) for at in starts if at is not None])
+        return FoundNumbers(numbers, [key_at(at) for at in starts if at is not None])
 
     def downstream(self, ordinal: int) -> Sequence[int]:
         """The numbers of the windows that are made from an upstream one."""
@@ -89,14 +89,14 @@ class Windows(Edge):
 
     # --- all of them at once --------------------------------------------------------------------
 
-    def steps(self) -> Sequence[Step]:
+    def steps(self) -> Sequence[Stride]:
         """What every window is made from, worked out from the side that has fewer of them."""
         if self._empty:
-            return [Step(self._below.count, 0, 0)]
+            return [Stride(self._below.count, 0, 0)]
         if self._below.count <= self._above.count:
             offsets = self._mapping.start_offset, self._mapping.end_offset
             spans = _spans(self._below, self._above, inner=offsets)
-            return [Step(1, start, stop) for start, stop in spans]
+            return [Stride(1, start, stop) for start, stop in spans]
         offsets = -self._mapping.end_offset, -self._mapping.start_offset
         return _turned(_spans(self._above, self._below, outer=offsets), self._below.count)
 
@@ -177,11 +177,11 @@ def _at_ticks(ticks: Ticks, first: int, last: int) -> list[int]:
     return found + [found[-1]] * (last - first + 1 - len(found))
 
 
-def _turned(spans: Sequence[tuple[int, int]], count: int) -> list[Step]:
+def _turned(spans: Sequence[tuple[int, int]], count: int) -> list[Stride]:
     """What every partition is made from, if these are the ranges that each upstream one reaches."""
     starts, stops = [start for start, _ in spans], [stop for _, stop in spans]
-    found: list[Step] = []
+    found: list[Stride] = []
     for low, high in pairwise(sorted({0, count, *starts, *stops})):
         first = bisect_right(stops, low)
-        found.append(Step(high - low, first, max(first, bisect_right(starts, low))))
+        found.append(Stride(high - low, first, max(first, bisect_right(starts, low))))
     return found

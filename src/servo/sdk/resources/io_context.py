@@ -26,7 +26,7 @@ class TypeHint(msgspec.Struct, frozen=True):
         return getattr(self.typing_type, "__name__", str(self.typing_type))
 
 
-class Stored(msgspec.Struct, frozen=True, kw_only=True):
+class StoredValue(msgspec.Struct, frozen=True, kw_only=True):
     """Which value it is, and what is known about it."""
 
     name: str = "result"
@@ -49,7 +49,7 @@ class _Context(HoldsResources):
     """
 
     def __init__(
-        self, stored: Stored, *, resources: Resources | None = None, log: Logger | None = None
+        self, stored: StoredValue, *, resources: Resources | None = None, log: Logger | None = None
     ) -> None:
         self._stored = stored
         self.resources = resources or Resources()
@@ -192,7 +192,7 @@ class OutputContext(_Context):
     """A value that is to be stored."""
 
     def __init__(
-        self, stored: Stored, *, resources: Resources | None = None, log: Logger | None = None
+        self, stored: StoredValue, *, resources: Resources | None = None, log: Logger | None = None
     ) -> None:
         super().__init__(stored, resources=resources, log=log)
         self._added: dict[str, Any] = {}
@@ -226,7 +226,7 @@ class InputContext(_Context):
 
     def __init__(
         self,
-        stored: Stored,
+        stored: StoredValue,
         *,
         upstream_output: OutputContext | None = None,
         resources: Resources | None = None,
@@ -288,7 +288,7 @@ def build_output_context(  # noqa: PLR0913 - the options people know
     """
     if metadata is not None and definition_metadata is not None:
         raise Invalid("both metadata and definition_metadata were given", remedy="use one of them")
-    stored = Stored(
+    stored = StoredValue(
         name=name,
         asset_key=None if asset_key is None else to_key(asset_key),
         partition_keys=_keys(partition_key, partition_keys),
@@ -330,7 +330,7 @@ def build_input_context(  # noqa: PLR0913 - the options people know
                 remedy="give it asset_partitions_def too, or partition_keys=[...]",
             )
         partition_keys = asset_partitions_def.get_partition_keys_in_range(asset_partition_key_range)
-    stored = Stored(
+    stored = StoredValue(
         name=name,
         asset_key=None if asset_key is None else to_key(asset_key),
         partition_keys=_keys(partition_key, partition_keys),

@@ -40,7 +40,7 @@ class Selector(msgspec.Struct, frozen=True):
         return text if self.binding >= loosest else f"({text})"
 
 
-class All(Selector, frozen=True):
+class AllAssets(Selector, frozen=True):
     """All assets."""
 
     include_sources: bool = False
@@ -96,7 +96,7 @@ class Prefix(Selector, frozen=True):
 
     def resolve_inner(self, project: Project) -> Keys:
         """The assets that match, perhaps none."""
-        among = All(self.include_sources).resolve_inner(project)
+        among = AllAssets(self.include_sources).resolve_inner(project)
         return frozenset(key for key in among if key.parts[: len(self.prefix)] == self.prefix)
 
 
@@ -118,7 +118,7 @@ class Filter(Selector, frozen=True):
 
     def resolve_inner(self, project: Project) -> Keys:
         """The assets that match, perhaps none."""
-        among = All(self.include_sources).resolve_inner(project)
+        among = AllAssets(self.include_sources).resolve_inner(project)
         return frozenset(key for key in among if self.matches(project.specs[key]))
 
     def to_selection_str(self) -> str:
@@ -150,7 +150,7 @@ class Owner(Filter, frozen=True):
         return self.name in spec.owners if self.name is not None else not spec.owners
 
 
-class Kind(Filter, frozen=True):
+class OfKind(Filter, frozen=True):
     """The assets of a kind."""
 
     word = "kind"
@@ -190,7 +190,7 @@ class AllChecks(Selector, frozen=True):
         return frozenset()
 
 
-class Checks(AllChecks, frozen=True):
+class SomeChecks(AllChecks, frozen=True):
     """Some checks."""
 
     asset_checks: tuple[Any, ...]
@@ -204,7 +204,7 @@ class ChecksOf(AllChecks, frozen=True):
 
 def wildcard(pieces: tuple[str, ...]) -> Selector:
     """The assets whose keys are these two or more pieces with anything in between."""
-    return All(include_sources=True) if pieces == ("", "") else Wildcard(pieces)
+    return AllAssets(include_sources=True) if pieces == ("", "") else Wildcard(pieces)
 
 
 def _fits(pieces: tuple[str, ...], text: str) -> bool:

@@ -15,7 +15,17 @@ of any length; what nests is limited, because it takes a stack here and again wh
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
-from servo.sdk.selection.filters import NULL, All, Group, Key, Kind, Owner, Selector, Tag, wildcard
+from servo.sdk.selection.filters import (
+    NULL,
+    AllAssets,
+    Group,
+    Key,
+    OfKind,
+    Owner,
+    Selector,
+    Tag,
+    wildcard,
+)
 from servo.sdk.selection.operators import (
     Downstream,
     Roots,
@@ -129,7 +139,7 @@ class _Parser:
         if token.kind is TokenKind.OPEN:
             return self._nested()
         if self._accept(TokenKind.STAR):
-            return All()
+            return AllAssets()
         if not _is_name(token):
             raise self._unexpected(_OPERAND)
         if self._at_plain_key():
@@ -179,7 +189,7 @@ class _Parser:
             case "group":
                 return Group(self._value_or_none())
             case "kind":
-                return Kind(self._value_or_none())
+                return OfKind(self._value_or_none())
             case unknown:
                 known = "expected key:, tag:, owner:, group: or kind:"
                 raise self._wrong(name, f"no filter {unknown}", known)

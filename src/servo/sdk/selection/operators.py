@@ -13,7 +13,7 @@ from servo.sdk.definitions.project import Project
 from servo.sdk.selection.filters import AND, NOT, OPERAND, OR, TRAVERSAL, Keys, Selector
 
 
-class Or(Selector, frozen=True):
+class Union(Selector, frozen=True):
     """What is in any of the operands."""
 
     operands: tuple[Selector, ...]
@@ -31,7 +31,7 @@ class Or(Selector, frozen=True):
         return " or ".join(operand.operand_str(AND) for operand in self.operands)
 
 
-class And(Selector, frozen=True):
+class Intersection(Selector, frozen=True):
     """What is in all of the operands, of which there are two or more."""
 
     operands: tuple[Selector, ...]
@@ -48,7 +48,7 @@ class And(Selector, frozen=True):
         return " and ".join(operand.operand_str(NOT) for operand in self.operands)
 
 
-class Not(Selector, frozen=True):
+class Complement(Selector, frozen=True):
     """What is not in the child, of all assets: without code too, or `~~a` would not be `a`."""
 
     child: Selector
@@ -178,21 +178,21 @@ def any_of(selectors: Iterable[Selector]) -> Selector:
     """What is in any of them; of none, nothing."""
     flat: list[Selector] = []
     for selector in selectors:
-        flat += selector.operands if isinstance(selector, Or) else (selector,)
-    return flat[0] if len(flat) == 1 else Or(tuple(flat))
+        flat += selector.operands if isinstance(selector, Union) else (selector,)
+    return flat[0] if len(flat) == 1 else Union(tuple(flat))
 
 
 def all_of(selectors: Iterable[Selector]) -> Selector:
     """What is in all of them, of which there is one at least."""
     flat: list[Selector] = []
     for selector in selectors:
-        flat += selector.operands if isinstance(selector, And) else (selector,)
-    return flat[0] if len(flat) == 1 else And(tuple(flat))
+        flat += selector.operands if isinstance(selector, Intersection) else (selector,)
+    return flat[0] if len(flat) == 1 else Intersection(tuple(flat))
 
 
 def none_of(selector: Selector) -> Selector:
     """What is not in it."""
-    return selector.child if isinstance(selector, Not) else Not(selector)
+    return selector.child if isinstance(selector, Complement) else Complement(selector)
 
 
 def _number(depth: int | None) -> str:

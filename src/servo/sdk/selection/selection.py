@@ -15,17 +15,17 @@ from servo.sdk.assets.assets_definition import AssetsDefinition, assets_in
 from servo.sdk.assets.specs import AssetSpec, prefix_parts, to_key
 from servo.sdk.definitions.project import Project
 from servo.sdk.selection.filters import (
-    All,
+    AllAssets,
     AllChecks,
-    Checks,
     ChecksOf,
     Group,
     Key,
     Keys,
-    Kind,
+    OfKind,
     Owner,
     Prefix,
     Selector,
+    SomeChecks,
     Tag,
     wildcard,
 )
@@ -60,7 +60,7 @@ class AssetSelection(msgspec.Struct, frozen=True):
     @staticmethod
     def all(include_sources: bool = False) -> "AssetSelection":
         """All assets that have code, or simply all."""
-        return AssetSelection(All(include_sources))
+        return AssetSelection(AllAssets(include_sources))
 
     @staticmethod
     def assets(*assets_defs: Any) -> "AssetSelection":
@@ -105,7 +105,7 @@ class AssetSelection(msgspec.Struct, frozen=True):
     @staticmethod
     def kind(kind: str | None, include_sources: bool = False) -> "AssetSelection":
         """The assets of this kind; with None, those of no kind."""
-        return AssetSelection(Kind(kind, include_sources))
+        return AssetSelection(OfKind(kind, include_sources))
 
     @staticmethod
     def owner(owner: str | None, include_sources: bool = False) -> "AssetSelection":
@@ -115,7 +115,7 @@ class AssetSelection(msgspec.Struct, frozen=True):
     @staticmethod
     def checks(*asset_checks: Any) -> "AssetSelection":
         """These checks, and no assets."""
-        return AssetSelection(Checks(asset_checks))
+        return AssetSelection(SomeChecks(asset_checks))
 
     @staticmethod
     def checks_for_assets(*assets_defs: Any) -> "AssetSelection":

@@ -28,7 +28,7 @@ Made = Callable[[AssetKey, int], Sequence[Any]]
 """What was made of an asset after an entry of the ledger, the oldest first."""
 
 
-class Done(msgspec.Struct, frozen=True, array_like=True):
+class Consumed(msgspec.Struct, frozen=True, array_like=True):
     """Done with everything up to the entry `seq`, but for the newest output of these partitions."""
 
     seq: int = 0
@@ -42,7 +42,7 @@ class Done(msgspec.Struct, frozen=True, array_like=True):
         """Whether an output was left behind when one that came after it was done with."""
         return self.besides.get(event.partition_key or "") == event.storage_id
 
-    def with_(self, events: Sequence[Any], record: Any) -> "Done":
+    def with_(self, events: Sequence[Any], record: Any) -> "Consumed":
         """The same, done with one more of these outputs, and with those of its partition before."""
         seq = max(self.seq, record.storage_id)
         besides: dict[str, int] = {}
@@ -56,7 +56,7 @@ class Done(msgspec.Struct, frozen=True, array_like=True):
                 and not self.holds(event)
             ):
                 besides[event.partition_key] = event.storage_id
-        return Done(seq, besides)
+        return Consumed(seq, besides)
 
     @property
     def floor(self) -> int:
@@ -131,7 +131,7 @@ class MultiAssetSensorEvaluationContext(SensorEvaluationContext):
         """Say that it is done with everything that was made so far."""
         for key in self._monitored:
             newest = [event.storage_id for event in self._open(key)]
-            done = Done(max([self._done_with(key).seq, *newest]))
+            done = Consumed(max([self._done_with(key).seq, *newest]))
             if done.seq:
                 self._done[key.canonical()] = done
         self._moved()
@@ -147,8 +147,8 @@ class MultiAssetSensorEvaluationContext(SensorEvaluationContext):
         told = {key: done if done.besides else done.seq for key, done in held}
         self.cursor = msgspec.json.encode(told).decode()
 
-    def _done_with(self, key: AssetKey) -> Done:
-        return self._done.get(key.canonical(), Done())
+    def _done_with(self, key: AssetKey) -> Consumed:
+        return self._done.get(key.canonical(), Consumed())
 
     def _events(self, key: AssetKey) -> Sequence[Any]:
         """What was made of an asset, from the first on that it was not done with at the start."""
@@ -216,12 +216,14 @@ def _own_cursor(name: str) -> Invalid:
     )
 
 
-def _decoded(cursor: str | None) -> dict[str, Done]:
+def _decoded(cursor: str | None) -> dict[str, Consumed]:
     if cursor is None:
         return {}
     try:
-        found = msgspec.json.decode(cursor, type=dict[str, int | Done])
-        return {key: Done(done) if isinstance(done, int) else done for key, done in found.items()}
+        found = msgspec.json.decode(cursor, type=dict[str, int | Consumed])
+        return {
+            key: Consumed(done) if isinstance(done, int) else done for key, done in found.items()
+        }
     except msgspec.DecodeError:
         raise Invalid(
             f"the cursor {cursor!r} is none of a sensor of several assets",

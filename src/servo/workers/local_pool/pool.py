@@ -7,9 +7,9 @@ free, in the order they came.
 what processes say, and alone starts new ones. Both hold the lock while they look at who does what.
 
 **Who waits.** While tasks are short, some lie ready in the processes, and are taken back when
-others have nothing to do or what they lie behind takes long (see `servo.workers.local_pool.line`).
-What would have to wait for long is given back to the leader: the time that it may take runs since
-its grant.
+others have nothing to do or what they lie behind takes long (see
+`servo.workers.local_pool.execution_queue`). What would have to wait for long is given back to the
+leader: the time that it may take runs since its grant.
 
 **What dies.** A process that ends takes the execution it has begun with it and nothing else: that
 one is reported, what lay behind it goes to another process, and a new one takes its place. An
@@ -48,11 +48,11 @@ from servo.leader.workers import Assignment
 from servo.ports.clock import Clock
 from servo.ports.entropy import Entropy
 from servo.workers.endings import died, ended_within, finished, given_back, how, hung, stopped
-from servo.workers.local_pool.child import Child
-from servo.workers.local_pool.line import Line
-from servo.workers.local_pool.places import Places
+from servo.workers.local_pool.execution_queue import ExecutionQueue
+from servo.workers.local_pool.process_table import ProcessTable
 from servo.workers.local_pool.reports import Reports
-from servo.workers.local_pool.staff import Staff
+from servo.workers.local_pool.slots import Slots
+from servo.workers.local_pool.worker_process import WorkerProcess
 from servo.workers.reporting import report_of
 from servo.workspace.registry import Registered, registry_folder
 
@@ -85,13 +85,13 @@ class Pool:
         self._selector = selectors.DefaultSelector()
         self._waker, self._woken = socket.socketpair()
         self._selector.register(self._woken, selectors.EVENT_READ, None)
-        self._staff = Staff(size, limits or WorkerSettings())
+        self._processes = ProcessTable(size, limits or WorkerSettings())
         self._numbers = count(1)
-        self._restaff = False
+        self._rebalance = False
         self._held: dict[str, Assignment] = {}
         self._passed_on: Counter[str] = Counter()
-        self._places = Places(size, entropy)
-        self._line = Line(self._staff, self._places, clock)
+        self._places = Slots(size, entropy)
+        self._queue = ExecutionQueue(self._processes, self._places, clock)
         self._state: State | None = None
         self._next_beat = 0.0
         self._draining = self._stopping = False
@@ -110,7 +110,7 @@ class Pool:
 
     def start(self) -> None:
         """Start every process; they import the user's code while the leader takes over."""
-        for _ in range(self._staff.size):
+        for _ in range(self._processes.size):
             self._add_child()
         self._service.watch(self.look)
         self._thread.start()
@@ -137,10 +137,10 @@ class Pool:
         """
         with self._lock:
             self._broken, self._stillborn = None, 0
-            self._line.take_back(self._staff.children)
-            for child in self._staff.children:
+            self._queue.take_back(self._processes.children)
+            for child in self._processes.children:
                 child.leave()
-        self._look_at_staff()
+        self._wake_to_rebalance()
 
     def drain(self, limit: timedelta = GRACE) -> None:
         """Take nothing more, interrupt what runs and report it, within a limit.
@@ -152,10 +152,10 @@ class Pool:
         kill_at = until - min(RESERVE, limit / 4).total_seconds()
         with self._lock:
             self._draining = True
-            self._line.take_back(self._staff.children)
-            for child in self._staff.children:
+            self._queue.take_back(self._processes.children)
+            for child in self._processes.children:
                 child.interrupt(None, None, kill_at)
-            waiting = self._line.clear()
+            waiting = self._queue.clear()
         for assignment in waiting:
             self._report(assignment, given_back(assignment))
         pause = threading.Event()
@@ -172,7 +172,7 @@ class Pool:
         with suppress(RuntimeError):  # never started
             self._thread.join()
         with self._lock:  # the leader goes on for a while, and looks at what is there
-            children, self._staff.children = self._staff.children, []
+            children, self._processes.children = self._processes.children, []
         for child in children:
             child.close()
         self._selector.close()
@@ -193,7 +193,7 @@ class Pool:
     def idle(self) -> Sequence[IdleWorker]:
         """As many places as the pool has free, each with the execution id it would use."""
         with self._lock:
-            waits = not self._draining and self._staff.ready
+            waits = not self._draining and self._processes.ready
             places = self._places.free(len(self._held)) if waits else []
         return [
             IdleWorker(worker_id=self.name, exec_id=exec_id, one_of_many=True) for exec_id in places
@@ -208,17 +208,17 @@ class Pool:
                     self._reports.tell(given_back(assignment))
                 return
             self._held.update({assignment.exec_id: assignment for assignment in assignments})
-            self._line.waiting.extend(assignments)
+            self._queue.waiting.extend(assignments)
             self._feed()
 
     def _feed(self) -> None:
-        if self._line.feed():
-            self._look_at_staff()
+        if self._queue.feed():
+            self._wake_to_rebalance()
 
     def at_work(self) -> list[str]:
         """The assets that are being made."""
         with self._lock:
-            children = self._staff.children
+            children = self._processes.children
             running = [a for child in children for a in list(child.running.values())[:1]]
         return [assignment.asset_key for assignment in running]
 
@@ -253,27 +253,27 @@ class Pool:
     def _let_go(self, assignment: Assignment, outcome: TaskOutcome | None) -> None:
         """Stop an execution; with an outcome it is still reported."""
         told = None if outcome is None else finished(assignment, outcome)
-        if self._line.withdraw(assignment):
+        if self._queue.withdraw(assignment):
             if told is not None:
                 self._report(assignment, told)
             self._held.pop(assignment.exec_id, None)
             return
-        if (child := self._line.who_runs(assignment)) is not None:
+        if (child := self._queue.who_runs(assignment)) is not None:
             kill_at = self._clock.monotonic() + GRACE.total_seconds()
             child.interrupt(assignment.exec_id, told, kill_at)
-            self._look_at_staff()
+            self._wake_to_rebalance()
 
     # --- from the processes -------------------------------------------------------------------
 
     def _add_child(self) -> None:
-        child = Child(self._setting, f"{self.name}-{next(self._numbers)}")
+        child = WorkerProcess(self._setting, f"{self.name}-{next(self._numbers)}")
         with self._lock:
-            self._staff.children.append(child)
+            self._processes.children.append(child)
         self._selector.register(child.socket, selectors.EVENT_READ, child)
 
-    def _look_at_staff(self) -> None:
+    def _wake_to_rebalance(self) -> None:
         """Have the pool's own thread see whether processes are to be started or let go."""
-        self._restaff = True
+        self._rebalance = True
         with suppress(OSError):
             self._waker.send(b"!", socket.MSG_DONTWAIT)
 
@@ -286,7 +286,7 @@ class Pool:
 
     def _turn(self) -> None:
         reports: list[Batch] = []
-        wait = LOOK_SOON if len(self._held) > self._staff.size else LOOK_EVERY
+        wait = LOOK_SOON if len(self._held) > self._processes.size else LOOK_EVERY
         for key, _ in self._selector.select(timeout=wait):
             if key.data is not None:
                 self._read(key.data, reports)
@@ -294,16 +294,16 @@ class Pool:
                 _ = self._woken.recv(RECEIVE_BYTES)
         for report in reports:
             self._reports.send(report)
-        if self._restaff:
+        if self._rebalance:
             self._rearrange()
         self._keep_going()
 
     def _rearrange(self) -> None:
         with self._lock:
-            self._restaff = False
+            self._rebalance = False
             if self._broken is not None or self._stopping or self._draining:
                 return
-            missing = self._staff.rearrange(self._line.waiting)
+            missing = self._processes.rearrange(self._queue.waiting)
         for _ in range(missing):
             self._add_child()
 
@@ -311,7 +311,7 @@ class Pool:
         self._broken = why
         self._up.set()
 
-    def _read(self, child: Child, reports: list[Batch]) -> None:
+    def _read(self, child: WorkerProcess, reports: list[Batch]) -> None:
         try:
             data = child.socket.recv(RECEIVE_BYTES)
         except OSError:
@@ -324,10 +324,10 @@ class Pool:
         with self._lock:
             self._feed()
 
-    def _hear(self, child: Child, message: FromWorker, reports: list[Batch]) -> None:
+    def _hear(self, child: WorkerProcess, message: FromWorker, reports: list[Batch]) -> None:
         if isinstance(message, Ready):
             child.ready = True
-            self._restaff = True
+            self._rebalance = True
             self._stillborn = 0
             self._up.set()
             self._service.wake()
@@ -336,7 +336,7 @@ class Pool:
         else:
             reports += self._done(child, message)
 
-    def _done(self, child: Child, done: Done) -> list[Batch]:
+    def _done(self, child: WorkerProcess, done: Done) -> list[Batch]:
         """An execution ended by itself; what is to be reported of it."""
         with self._lock:
             assignment, took = child.finished(done.exec_id, self._clock.monotonic())
@@ -344,8 +344,8 @@ class Pool:
             self._reports.expect(done.exec_id)  # first: neither held nor reported counts as lost
             del self._held[done.exec_id]
             self._passed_on.pop(done.exec_id, None)
-            if self._staff.used(child):
-                self._restaff = True
+            if self._processes.used(child):
+                self._rebalance = True
         if child.interrupted and done.outcome is TaskOutcome.FAILED:
             # It made something else of the request to stop, or a library did.
             told = stopped(child, assignment)
@@ -355,12 +355,12 @@ class Pool:
             return []
         return [report_of(assignment, done, actor=self.name)]
 
-    def _lost(self, child: Child) -> None:
+    def _lost(self, child: WorkerProcess) -> None:
         """A process ended: report what it had begun, pass on the rest, and start another."""
         self._selector.unregister(child.socket)
         began = child.began()
         with self._lock:
-            self._staff.children.remove(child)
+            self._processes.children.remove(child)
             held = list(child.running.values())
         code = child.ended()
         for assignment in reversed(held[began:]):
@@ -373,10 +373,10 @@ class Pool:
         if self._stillborn >= MAX_STILLBORN and self._broken is None:
             self._fail(f"worker processes end while they import the code, with {how(code)}")
         with self._lock:
-            self._restaff = True
+            self._rebalance = True
             self._feed()
 
-    def _never_began(self, child: Child, assignment: Assignment, code: int) -> None:
+    def _never_began(self, child: WorkerProcess, assignment: Assignment, code: int) -> None:
         """A process ended before it began this: another does it, unless nobody wants it."""
         if child.interrupted and assignment.exec_id == child.target:
             self._ended_within(child, assignment, code)
@@ -385,12 +385,12 @@ class Pool:
             self._passed_on[assignment.exec_id] += 1
             goes_on = not self._draining and self._passed_on[assignment.exec_id] <= MAX_PASSED_ON
             if goes_on:
-                self._line.waiting.appendleft(assignment)
+                self._queue.waiting.appendleft(assignment)
         if not goes_on:
             how_told = given_back(assignment) if self._draining else died(assignment, code)
             self._report(assignment, how_told)
 
-    def _ended_within(self, child: Child, assignment: Assignment, code: int) -> None:
+    def _ended_within(self, child: WorkerProcess, assignment: Assignment, code: int) -> None:
         """A process ended while it ran this."""
         told = ended_within(self._setting, child, assignment, code)
         if told is None:
@@ -399,7 +399,7 @@ class Pool:
             self._report(assignment, told)
 
     def _kill_overdue(self, now: float) -> None:
-        for child in self._staff.children:
+        for child in self._processes.children:
             if (what := child.overdue_check(now)) and (current := child.current):
                 child.interrupt(current, hung(child.running[current], what), now)
             child.kill_if_overdue(now)
@@ -409,8 +409,8 @@ class Pool:
         now = self._clock.monotonic()
         with self._lock:
             self._kill_overdue(now)
-            if len(self._held) > self._staff.size:
-                for assignment in self._line.shorten(len(self._held), now):
+            if len(self._held) > self._processes.size:
+                for assignment in self._queue.shorten(len(self._held), now):
                     self._report(assignment, given_back(assignment))
                 self._feed()
             if now < self._next_beat:

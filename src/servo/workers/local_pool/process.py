@@ -5,8 +5,8 @@
 Started by a pool and connected to it by a socket, over which it is told where everything is; when
 the pool is gone, so is the worker, with everything that user code has started. The pool has the
 other files as well: it learns from two what the worker can no longer say if it dies (see
-`servo.workers.local_pool.testament`), and by the last takes back what the worker has not begun (see
-`servo.workers.local_pool.permits`).
+`servo.workers.local_pool.crash_record`), and by the last takes back what the worker has not begun
+(see `servo.workers.local_pool.permits`).
 """
 
 import faulthandler
@@ -44,8 +44,8 @@ from servo.sdk.resources.environment import set_environment
 from servo.sdk.resources.redaction import hidden
 from servo.sdk.resources.secrets import set_secrets
 from servo.storage.from_url import store_from_url
+from servo.workers.local_pool.crash_record import CrashRecord
 from servo.workers.local_pool.permits import Drawing
-from servo.workers.local_pool.testament import Testament
 from servo.workspace.system import SystemClock
 
 
@@ -56,8 +56,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     pool = socket.socket(fileno=int(sys.argv[1]))
     pool.set_inheritable(False)
-    testament, output, permits = (_inherited(number) for number in sys.argv[2:5])
-    faulthandler.enable(testament, all_threads=False)
+    crash_record, output, permits = (_inherited(number) for number in sys.argv[2:5])
+    faulthandler.enable(crash_record, all_threads=False)
     os.register_at_fork(after_in_child=pool.close)
     ends = (pool.fileno(), os.environ.get(MARK, ""))
     threading.Thread(target=die_with, args=ends, daemon=True).start()
@@ -65,7 +65,7 @@ def main() -> int:
         setting = _told(pool)
         if setting is None:
             return 0
-        return _work_for(pool, setting, output, Testament(testament), Drawing(permits))
+        return _work_for(pool, setting, output, CrashRecord(crash_record), Drawing(permits))
     except Interrupted:
         return STOPPED
     except (BrokenPipeError, ConnectionResetError):
@@ -88,10 +88,10 @@ def _inherited(number: str) -> int:
 
 
 def _work_for(
-    pool: socket.socket, setting: Setting, output: int, testament: Testament, drawing: Drawing
+    pool: socket.socket, setting: Setting, output: int, crash_record: CrashRecord, drawing: Drawing
 ) -> int:
-    hidden().before_first(testament.has_secrets)
-    tell_limits(testament.limit)
+    hidden().before_first(crash_record.has_secrets)
+    tell_limits(crash_record.limit)
     try:
         runner = _runner(setting, output)
     except ServoError as error:
@@ -103,7 +103,7 @@ def _work_for(
         pool.sendall(frame(Broken(message=message_of(error))))
         return 1
     pool.sendall(frame(Ready(pid=os.getpid())))
-    return serve(pool, runner, testament, drawing)
+    return serve(pool, runner, crash_record, drawing)
 
 
 _asked_to_stop = threading.Event()
@@ -138,14 +138,14 @@ def _runner(setting: Setting, output: int) -> Runner:
     )
 
 
-def serve(pool: socket.socket, runner: Runner, testament: Testament, drawing: Drawing) -> int:
+def serve(pool: socket.socket, runner: Runner, crash_record: CrashRecord, drawing: Drawing) -> int:
     """Run what the pool sends, one after the other, until the pool hangs up; the exit code."""
     frames, tidying = Frames(to_worker), Tidying()
     while data := pool.recv(RECEIVE_BYTES):
         for work in frames.feed(data):
             if not drawing.may_begin():
                 continue
-            testament.one_more()
+            crash_record.one_more()
             done = runner.run(work)
             stopped = _asked_to_stop.is_set()  # and user code made something else of it
             if not stopped or done.outcome is not TaskOutcome.FAILED:

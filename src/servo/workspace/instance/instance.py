@@ -37,8 +37,8 @@ from servo.core.state.rows.row import Row
 from servo.errors import Invalid, NotFound
 from servo.leader.service import Service, World
 from servo.ledger.paths import Paths
-from servo.projection.arrow import ArrowTable, pa, pc
-from servo.projection.time_travel import snapshot_at
+from servo.projection.files.arrow import ArrowTable, pa, pc
+from servo.projection.read.time_travel import snapshot_at
 from servo.sdk.assets.results import AssetMaterialization, AssetObservation
 from servo.sdk.assets.specs import to_key
 from servo.sdk.metadata.entries import encode_metadata
