@@ -16,6 +16,7 @@ from servo.core.events.codec import encode_batch
 from servo.core.events.dispatch import DispatchRequested, Handover
 from servo.core.events.envelope import Answer, Batch, Event, Status
 from servo.core.events.runs import PlanFailed, PlanSegmentExpanded
+from servo.core.fold.quotas import lane_weight
 from servo.core.state.rows.assets import PartitionStatusRow
 from servo.core.state.rows.execution import TaskRow
 from servo.core.tags import is_isolated
@@ -183,6 +184,8 @@ class Controllers:
                 isolated=is_isolated(row.tags, labels),
                 operation=row.operation,
                 tags=row.tags,
+                lane=row.lane,
+                weight=lane_weight(self._state, row.lane),
             )
         )
 

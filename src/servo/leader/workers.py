@@ -7,6 +7,7 @@ import msgspec
 
 from servo.controllers.dispatch import IdleWorker
 from servo.core.keys import TaskOperation
+from servo.core.lanes import OTHER_WEIGHT
 from servo.errors import Internal
 
 
@@ -16,7 +17,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     `inputs` are the latest outputs of what the asset is made from, as they were at the grant: by
     asset, or by `place_of` for its partitions, the materialization and where it is stored. `labels`
     are the run's, `tags` the task's. `failures` are the attempts before that user code has ended.
-    With `isolated` it runs in a process of its own.
+    With `isolated` it runs in a process of its own. Executions that have to wait share by `lane`,
+    each of which has a `weight`.
     """
 
     worker_id: str
@@ -36,6 +38,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     operation: TaskOperation = TaskOperation.MATERIALIZE
     tags: dict[str, str] = {}
     isolated: bool = False
+    lane: str = ""
+    weight: int = OTHER_WEIGHT
 
 
 class Workers(Protocol):

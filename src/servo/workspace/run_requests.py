@@ -20,6 +20,7 @@ from servo.core.events.runs import (
     SourceRef,
 )
 from servo.core.ids import RunKey, TenantId, WorkspaceId, run_id
+from servo.core.lanes import lane_of
 from servo.core.plan import Plan, chunk_bytes, chunk_digest, fingerprint, split
 from servo.core.tags import CONFIG_LABEL, priority_of
 from servo.errors import Conflict
@@ -31,6 +32,9 @@ from servo.ports.object_store import ObjectStore
 INLINE_TASKS = 200
 TASKS_PER_SEGMENT = 1_000
 EVENTS_PER_BATCH = 200
+
+_CORRECT = "correct the request, or ask again under another run key"
+_QUOTA = "ask for less or later, or raise the limit with `servo admin quota`"
 
 
 def with_config(tags: Mapping[str, str], config: Mapping[str, Any]) -> dict[str, str]:
@@ -72,12 +76,14 @@ def run_events(
     plan = _with_priority(request.plan, priority_of(request.tags, "the run"))
     printed = fingerprint(tenant, workspace, plan)
     by_hand = ManualSource() if request.again is None else RerunSource(run_id=request.again)
+    source = by_hand if request.source is None else request.source
     requested = RunRequested(
         run_id=made,
         run_key=request.run_key,
         request_fingerprint=request.fingerprint or printed,
         labels=dict(request.tags),
-        source=by_hand if request.source is None else request.source,
+        source=source,
+        lane=lane_of(source, request.tags),
         partition_selection=request.partitions,
         parent_run_id=request.again,
     )
@@ -147,6 +153,6 @@ class Requests:
         if not answer.applied:
             raise Conflict(
                 f"the workspace refused: {answer.reason}",
-                remedy="correct the request, or ask again under another run key",
+                remedy=_QUOTA if answer.reason.startswith("quota:") else _CORRECT,
             )
         return answer

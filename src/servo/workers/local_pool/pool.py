@@ -1,7 +1,8 @@
 """Warm worker processes on this machine.
 
 The leader grants executions to the pool as a whole; the pool runs each on whichever process is
-free, in the order they came.
+free: lanes share the processes by their weights, and within a lane executions go in the order they
+came.
 
 **Who may race.** The leader's thread calls `idle`, `assign` and `look`; the pool's own thread reads
 what processes say, and alone starts new ones. Both hold the lock while they look at who does what.
@@ -81,7 +82,7 @@ class Pool:
         self._service = service
         self._setting = setting
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._selector = selectors.DefaultSelector()
         self._waker, self._woken = socket.socketpair()
         self._selector.register(self._woken, selectors.EVENT_READ, None)
@@ -256,7 +257,7 @@ class Pool:
         if self._queue.withdraw(assignment):
             if told is not None:
                 self._report(assignment, told)
-            self._held.pop(assignment.exec_id, None)
+            self._forget(assignment)
             return
         if (child := self._queue.who_runs(assignment)) is not None:
             kill_at = self._clock.monotonic() + GRACE.total_seconds()
@@ -342,8 +343,8 @@ class Pool:
             assignment, took = child.finished(done.exec_id, self._clock.monotonic())
             self._places.took(took)
             self._reports.expect(done.exec_id)  # first: neither held nor reported counts as lost
-            del self._held[done.exec_id]
-            self._passed_on.pop(done.exec_id, None)
+            self._queue.waiting.ended(assignment)
+            self._forget(assignment)
             if self._processes.used(child):
                 self._rebalance = True
         if child.interrupted and done.outcome is TaskOutcome.FAILED:
@@ -385,7 +386,7 @@ class Pool:
             self._passed_on[assignment.exec_id] += 1
             goes_on = not self._draining and self._passed_on[assignment.exec_id] <= MAX_PASSED_ON
             if goes_on:
-                self._queue.waiting.appendleft(assignment)
+                self._queue.waiting.extend([assignment])
         if not goes_on:
             how_told = given_back(assignment) if self._draining else died(assignment, code)
             self._report(assignment, how_told)
@@ -394,7 +395,7 @@ class Pool:
         """A process ended while it ran this."""
         told = ended_within(self._setting, child, assignment, code)
         if told is None:
-            self._held.pop(assignment.exec_id, None)
+            self._forget(assignment)
         else:
             self._report(assignment, told)
 
@@ -433,5 +434,10 @@ class Pool:
     def _report(self, assignment: Assignment, report: TaskFinished) -> None:
         # In this order: what is neither held nor reported counts as lost.
         self._reports.tell(report)
-        self._held.pop(assignment.exec_id, None)
-        self._passed_on.pop(assignment.exec_id, None)
+        self._forget(assignment)
+
+    def _forget(self, assignment: Assignment) -> None:
+        with self._lock:
+            self._held.pop(assignment.exec_id, None)
+            self._passed_on.pop(assignment.exec_id, None)
+            self._queue.waiting.gone(assignment)
