@@ -6,7 +6,7 @@ from hashlib import sha256
 import click
 
 from servo.cli import admin_output
-from servo.cli.commands.limits import pool, quota
+from servo.cli.commands.limits import lane, pool, quota
 from servo.cli.options import json_option
 from servo.cli.output import EXIT_CODES, emit_json, progress
 from servo.cli.republish import republish
@@ -36,6 +36,7 @@ def admin() -> None:
     """Look at what is stored, check it, make it again, clear it up."""
 
 
+admin.add_command(lane)
 admin.add_command(pool)
 admin.add_command(quota)
 
