@@ -517,6 +517,26 @@ def messages() -> Story:
     return story
 
 
+def force_cancel() -> Story:
+    """Runs that are ended by force: at once, while they are being stopped, and reported late."""
+    story = Story()
+    story.tell(QuotaSet(max_concurrent_runs=4, max_daily_runs=9))
+    story.tell(QuotaSet(lifted=("max_daily_runs",)))
+    story.plan({"a": (), "b": ("a",)}, "run_1", partition="day:d:2024-01-01")
+    story.start("a", "run_1")
+    late = story.finished(
+        "a", run_id="run_1", output=CommittedOutput(materialization_id="m", uri="mem")
+    )
+    story.tell(RunCancelRequested(run_id="run_1", requested_by="ada", force=True))
+    story.tell(late)
+    story.plan({"c": ()}, "run_2")
+    story.start("c", "run_2")
+    story.tell(RunCancelRequested(run_id="run_2", requested_by="ada"))
+    story.wait(seconds=5)
+    story.tell(RunCancelRequested(run_id="run_2", requested_by="bob", force=True))
+    return story
+
+
 STORIES: dict[str, Callable[[], Story]] = {
     "execution": execution,
     "automation": automation,
@@ -526,6 +546,7 @@ STORIES: dict[str, Callable[[], Story]] = {
     "conditions": conditions,
     "several_partitions": several_partitions,
     "messages": messages,
+    "force_cancel": force_cancel,
 }
 
 

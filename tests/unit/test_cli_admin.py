@@ -18,11 +18,12 @@ from servo.cli.main import COMMANDS, OTHERS, SECTIONS, run
 from servo.cli.moment import parse_moment
 from servo.cli.output import EXIT_CODES, exit_code, plural, size
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
-from servo.core.events.runs import PlanSegmentExpanded
+from servo.core.events.runs import PlanSegmentExpanded, RunCancelRequested
 from servo.core.events.tasks import TaskOutcome
 from servo.core.manifest import encode, next_claim
 from servo.errors import Internal, Invalid, ServoError, Unavailable
 from servo.execution.outputs.store import OutputStore
+from servo.ledger.reader import LedgerReader
 from servo.projection.upkeep.pins import Pin, pin
 from servo.projection.upkeep.verify import verify
 from servo.storage.local import LocalStore
@@ -542,6 +543,21 @@ def test_what_is_left_for_a_leader_says_so_if_there_is_none(servo: Run) -> None:
         "big will be stopped by whoever leads the workspace; nobody does now: `servo dev` does it"
     )
     assert out == f"{told}, or `servo resume`\n"
+
+
+def test_a_run_can_be_ended_by_force(servo: Run, told: StoredStory) -> None:
+    assert servo("run", "cancel", "big", "--force")[0] == 0
+    leader = HandLeader(told.store)
+    leader.run_for(timedelta(seconds=5))
+    assert leader.engine.state.runs.rows["big"].state.value == "CANCELLED"
+    requested = [
+        event
+        for entry, _ in LedgerReader(told.store, leader.paths).forward(0)
+        for batch in entry.batches
+        for event in batch.events
+        if isinstance(event, RunCancelRequested)
+    ]
+    assert [event.force for event in requested] == [True]
 
 
 def test_an_interrupted_command_says_so(servo: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,9 +143,9 @@ class Requests:
         """Commit events as one batch; `Conflict` if the workspace refuses them."""
         _ = self._commit(*events)
 
-    def cancel(self, run: str, by: str) -> None:
-        """Ask for a run to be stopped."""
-        _ = self._commit(RunCancelRequested(run_id=run, requested_by=by))
+    def cancel(self, run: str, by: str, *, force: bool = False) -> None:
+        """Ask for a run to be stopped; with `force` nobody waits for what runs."""
+        _ = self._commit(RunCancelRequested(run_id=run, requested_by=by, force=force))
 
     def _commit(self, *events: Event) -> Answer:
         name = f"request-{self._world.entropy.token_bytes(10).hex()}"

@@ -94,15 +94,22 @@ def _with_checks(
 @run.command("cancel", short_help="Stop a run.")
 @click.argument("run_id", shell_complete=run_ids)
 @click.option("--reason", default="", help="Why, for whoever asks later.")
+@click.option("--force", is_flag=True, help="End the run at once, although workers do not answer.")
 @of_a_workspace
-def cancel(*, target: Target, run_id: str, reason: str) -> None:
-    """Stop a run: nothing of it starts any more, and what runs is interrupted."""
+def cancel(*, target: Target, run_id: str, reason: str, force: bool) -> None:
+    """Stop a run: nothing of it starts any more, and what runs is interrupted.
+
+    Running tasks have 30 seconds to clean up. With --force they have none: their processes are
+    killed, the run ends as CANCELLED, and what a lost worker reports later changes nothing.
+    """
     row = Reader(target.store, target.paths).read(
         lambda snapshot: find_run(Lookup(snapshot), run_id)
     )
     if row.state in TERMINAL_RUN_STATES:
         raise Conflict(f"{row.run_id} has ended: {row.state.value}", remedy="leave it as it is")
-    event = RunCancelRequested(run_id=row.run_id, requested_by="servo run cancel", reason=reason)
+    event = RunCancelRequested(
+        run_id=row.run_id, requested_by="servo run cancel", reason=reason, force=force
+    )
     leave(target, "cancel", event)
     tell_left(target, row.run_id, "stopped")
 

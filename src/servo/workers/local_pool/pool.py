@@ -232,7 +232,9 @@ class Pool:
             for assignment in list(self._held.values()):
                 row = state.tasks.rows.get((assignment.run_id, assignment.task_key))
                 if row is None or row.state is not RUNNING or row.exec_id != assignment.exec_id:
-                    self._let_go(assignment, None)
+                    run = state.runs.rows.get(assignment.run_id)
+                    forced = run is not None and run.cancel_forced
+                    self._let_go(assignment, None, timedelta(0) if forced else GRACE)
                 elif state.runs.rows[assignment.run_id].cancel_requested_at is not None:
                     self._let_go(assignment, TaskOutcome.CANCELLED)
                 else:
@@ -251,7 +253,9 @@ class Pool:
             if row.worker_id == self.name and not known:
                 self._reports.tell(given_back(row))
 
-    def _let_go(self, assignment: Assignment, outcome: TaskOutcome | None) -> None:
+    def _let_go(
+        self, assignment: Assignment, outcome: TaskOutcome | None, grace: timedelta = GRACE
+    ) -> None:
         """Stop an execution; with an outcome it is still reported."""
         told = None if outcome is None else finished(assignment, outcome)
         if self._queue.withdraw(assignment):
@@ -260,8 +264,9 @@ class Pool:
             self._forget(assignment)
             return
         if (child := self._queue.who_runs(assignment)) is not None:
-            kill_at = self._clock.monotonic() + GRACE.total_seconds()
-            child.interrupt(assignment.exec_id, told, kill_at)
+            now = self._clock.monotonic()
+            child.interrupt(assignment.exec_id, told, now + grace.total_seconds())
+            child.kill_if_overdue(now)
             self._wake_to_rebalance()
 
     # --- from the processes -------------------------------------------------------------------
