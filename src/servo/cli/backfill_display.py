@@ -10,7 +10,7 @@ from servo.cli.hosts import Host
 from servo.cli.output import console, instant, number, plural, progress
 from servo.cli.tables import facts, grid
 from servo.code.backfills.requests import Outline
-from servo.code.backfills.view import Backfill
+from servo.code.backfills.view import Backfill, BackfillStatus, status_of
 from servo.core.events.backfills import BackfillState
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.states import RunState
@@ -24,6 +24,7 @@ _STYLES = {
     "CANCELLED": "yellow",
     "CANCELLING": "yellow",
     "PAUSED": "yellow",
+    "PAUSED_WITH_FAILURES": "red",
     "RUNNING": "cyan",
 }
 Look = Callable[[], Backfill | None]
@@ -91,7 +92,7 @@ def tell_backfill(found: Backfill) -> None:
     """How a backfill stands: its numbers, what failed and why, and what to do next."""
     row = found.row
     out = console()
-    out.print(Text.assemble(coloured(row.state), f" {row.backfill_id}: {counted(row)}"))
+    out.print(Text.assemble(coloured(status_of(row)), f" {row.backfill_id}: {counted(row)}"))
     for chunk in [chunk for chunk in found.chunks if chunk.failed_partition_keys][:MAX_FAILURES]:
         run = found.runs.get(chunk.run_id or "")
         keys = [shown_key(key) for key in chunk.failed_partition_keys]
@@ -126,7 +127,7 @@ def counted(row: BackfillRow) -> str:
     return f"{', '.join(told) or 'none over'} of {plural(row.total_partitions, 'partition')}"
 
 
-def coloured(state: BackfillState) -> Text:
+def coloured(state: BackfillStatus) -> Text:
     """A state in its colour."""
     return Text(state.value, style=_STYLES.get(state.value, ""))
 
@@ -138,8 +139,18 @@ def tell_list(rows: Sequence[BackfillRow]) -> None:
         runs = f"{row.planned_chunks} of {row.total_chunks}"
         assets = ", ".join(row.asset_selection[:3]) + ("…" if len(row.asset_selection) > 3 else "")
         made = instant(row.created_at)
-        table.add_row(row.backfill_id, coloured(row.state), counted(row), runs, assets, made)
+        table.add_row(row.backfill_id, coloured(status_of(row)), counted(row), runs, assets, made)
     console().print(table if rows else "no backfills yet: `servo backfill create` makes one")
+
+
+def _failure_limits(row: BackfillRow) -> str:
+    """When so much of a backfill has failed that it stops."""
+    told = ["the first failure"] if row.stop_on_failure else []
+    if row.max_failed_partitions is not None:
+        told.append(f"more than {plural(row.max_failed_partitions, 'failed partition')}")
+    if row.max_failed_percent is not None:
+        told.append(f"more than {row.max_failed_percent} % failed partitions")
+    return ", or ".join(told)
 
 
 def tell_details(found: Backfill, states: dict[str, str], *, partitions: bool) -> None:
@@ -150,6 +161,8 @@ def tell_details(found: Backfill, states: dict[str, str], *, partitions: bool) -
     table.add_row("assets", ", ".join(row.asset_selection))
     table.add_row("runs", f"{row.planned_chunks} of {row.total_chunks}, {row.active_chunks} active")
     table.add_row("at once", str(row.max_concurrent_runs))
+    if limits := _failure_limits(row):
+        table.add_row("stops after", limits)
     if row.parent_backfill_id:
         table.add_row("repeats", row.parent_backfill_id)
     console().print(table)

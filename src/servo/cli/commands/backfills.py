@@ -39,7 +39,6 @@ from servo.cli.telling import deploy_now
 from servo.cli.workspace import Command, Target, Where, at_a_workspace, of_a_workspace
 from servo.code.backfills.chunks import frozen_partitions
 from servo.code.backfills.requests import (
-    DEFAULT_CONCURRENCY,
     Asked,
     Choice,
     Outline,
@@ -49,16 +48,18 @@ from servo.code.backfills.requests import (
     outline,
     standing,
 )
-from servo.code.backfills.view import Backfill, partition_states
-from servo.core.events.backfills import BackfillState
+from servo.code.backfills.view import Backfill, partition_states, shown
+from servo.core.events.backfills import DEFAULT_CONCURRENT_RUNS, BackfillState
 from servo.core.keys import AssetKey
-from servo.errors import Conflict
+from servo.errors import Conflict, Invalid
 from servo.planning.backfills import Backfilled
 from servo.projection.read.lookup import Page
 from servo.projection.read.reader import Reader, Snapshot
 from servo.sdk.definitions.project import Project
 from servo.sdk.partitions.mapping_resolution import Moment
 from servo.workspace.system import SystemClock, SystemEntropy
+
+MOST_DIGITS = 18
 
 _wait = click.option("--wait", "wait_", is_flag=True, help="Wait until it is over.")
 _id = click.argument("backfill_id", shell_complete=backfill_ids)
@@ -80,13 +81,17 @@ def _what(command: Command) -> Command:
         click.option(
             "--concurrency",
             type=int,
-            default=DEFAULT_CONCURRENCY,
+            default=DEFAULT_CONCURRENT_RUNS,
             show_default=True,
             help="Runs at once.",
         ),
         click.option("--priority", type=int, default=0, help="Higher goes first."),
         click.option("--stop-on-failure", is_flag=True, help="Begin no run after one failed."),
-        click.option("--max-failed", type=int, help="Begin no run after so many more failed."),
+        click.option(
+            "--max-failed",
+            metavar="N|N%",
+            help="Begin no run after more partitions than this failed, or more percent of all.",
+        ),
         click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag of it."),
         click.option("--request-id", help="Your own name for it: asking twice makes one."),
     )
@@ -181,7 +186,7 @@ def list_(*, target: Target, page: Page, json_: bool) -> None:
         lambda snapshot: newest_backfills(snapshot, page)
     )
     if json_:
-        emit_json(found.rows)
+        emit_json([shown(row) for row in found.rows])
         return
     tell_list(found.rows)
     tell_older(found.older)
@@ -203,7 +208,7 @@ def show(*, target: Target, backfill_id: str, partitions: bool, json_: bool) -> 
     found, states = Reader(target.store, target.paths).read(read)
     if json_:
         named = {shown_key(key): state for key, state in states.items()}
-        emit_json({"backfill": found.row, "chunks": found.chunks, "partitions": named})
+        emit_json({"backfill": shown(found.row), "chunks": found.chunks, "partitions": named})
         return
     tell_details(found, states, partitions=partitions)
 
@@ -310,6 +315,7 @@ def _asked(code: Code, options: dict[str, Any]) -> Asked:
         keys=tuple(options["keys"]),
         which=which,
     )
+    most, percent = max_failed(options["max_failed"])
     return Asked(
         choice=choice,
         request_id=options["request_id"] or SystemEntropy().token_bytes(12).hex(),
@@ -317,9 +323,20 @@ def _asked(code: Code, options: dict[str, Any]) -> Asked:
         concurrency=options["concurrency"],
         priority=options["priority"],
         stop_on_failure=options["stop_on_failure"],
-        max_failed=options["max_failed"],
+        max_failed=most,
+        max_failed_percent=percent,
         labels={**read_tags(options["tags"]), CODE_LABEL: code.name},
     )
+
+
+def max_failed(text: str | None) -> tuple[int | None, int | None]:
+    """How many partitions may fail, and how many percent of all."""
+    if text is None:
+        return None, None
+    written = text.strip().removesuffix("%")
+    if not written.isdecimal() or len(written) > MOST_DIGITS:
+        raise Invalid(f"--max-failed {text}", remedy="write a number, or percent such as 5%")
+    return (None, int(written)) if text.strip().endswith("%") else (int(written), None)
 
 
 def _chosen(project: Project, select: Sequence[str]) -> list[AssetKey]:
