@@ -12,11 +12,11 @@ from servo.cli.code import find_code
 from servo.cli.output import console, plural
 from servo.cli.workspace import Target, Where
 from servo.code.examine import fingerprint, watched_files
-from servo.code.loader import load_project
-from servo.code.setting import Setting
+from servo.code.loader import load_location
+from servo.code.setting import CodeLocation, Setting
 from servo.core.declared import Declared
 from servo.host.attached import AttachedHost
-from servo.host.leading import LeadingHost, setting_for
+from servo.host.leading import LeadingHost
 from servo.projection.files.arrow import without_pandas
 from servo.sdk.definitions.executors import ExecutorDefinition, at_most
 from servo.sdk.definitions.project import Project
@@ -39,26 +39,23 @@ class Code(msgspec.Struct, frozen=True, kw_only=True):
     Without the project itself, which is large and needed no more once there is a plan.
     """
 
-    name: str
-    folder: Path
+    location: CodeLocation
     declared: Declared
-    executor: ExecutorDefinition | None
-    as_dagster: bool = False
+    executor: ExecutorDefinition | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the location."""
+        return self.location.name
 
 
 def read_code(given: str | None, *, as_dagster: bool = False) -> tuple[Code, Project]:
     """Find and import the code that is named, or the only one it can be."""
     folder = Path.cwd()
     name = find_code(given, folder)
-    project = load_project(name, folder, as_dagster=as_dagster)
-    code = Code(
-        name=name,
-        folder=folder,
-        declared=declared(project),
-        executor=project.executor,
-        as_dagster=as_dagster,
-    )
-    return code, project
+    location = CodeLocation(name=name, code=name, folder=str(folder), as_dagster=as_dagster)
+    project = load_location(location)
+    return Code(location=location, declared=declared(project), executor=project.executor), project
 
 
 @contextmanager
@@ -69,14 +66,7 @@ def open_host(
 
     `backfills` is whether one that leads goes on with those that were begun.
     """
-    setting = setting_for(
-        code.name,
-        code.folder,
-        where.url,
-        tenant=where.tenant,
-        workspace=where.workspace,
-        as_dagster=code.as_dagster,
-    )
+    setting = where.setting(code.location)
     with ExitStack() as opened:
         with telling_interrupted(EARLY):
             opened.enter_context(stopped_by_sigterm())
@@ -123,15 +113,15 @@ def _host(setting: Setting, code: Code, workers: int, backfills: bool) -> Host:
         without_pandas()
         size = at_most(workers, code.executor)
         return LeadingHost(setting, workers=size, triggers="backfills" if backfills else False)
-    return AttachedHost(setting, busy, fingerprint(watched_files(code.name, code.folder)))
+    files = watched_files(code.location.code, Path(code.location.folder))
+    return AttachedHost(setting, busy, fingerprint(files))
 
 
 def who_works_in(target: Target) -> Member | None:
     """The process of this machine that is at work in a workspace, if one is."""
     paths = target.paths
     where = Where(store=target.url, tenant=paths.tenant, workspace=paths.workspace)
-    setting = setting_for("", Path.cwd(), where.url, tenant=where.tenant, workspace=where.workspace)
-    return at_work(registry_folder(), setting.address)
+    return at_work(registry_folder(), where.address)
 
 
 @contextmanager

@@ -1,11 +1,14 @@
 """Runs and their tasks, as published."""
 
+from collections.abc import Sequence
+from shlex import quote
+
 from servo.cli.output import plural
 from servo.core.keys import place_of
 from servo.core.partitions import shown_partition
 from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
-from servo.core.state.states import TaskState
+from servo.core.state.states import RunState, TaskState
 from servo.errors import Conflict, NotFound
 from servo.projection.partitions.asset_names import find_asset
 from servo.projection.read.lookup import Lookup, Page, Paged
@@ -42,6 +45,24 @@ def run_and_tasks(snapshot: Snapshot, run_id: str) -> tuple[RunRow, list[TaskRow
     row = find_run(lookup, run_id)
     tasks = lookup.all(TaskRow, run_id=row.run_id)
     return row, sorted(tasks, key=lambda task: (task.state is not TaskState.FAILED, task.task_key))
+
+
+def waiting_words(row: RunRow) -> str:
+    """That a run waits for somebody who has its code, and how to go on with it."""
+    place = quote(row.location)
+    told = f"{row.run_id} waits for a worker of location {row.location}"
+    return f"{told}: `servo resume {place}` finishes it"
+
+
+def waiting_runs(snapshot: Snapshot, rows: Sequence[RunRow]) -> list[RunRow]:
+    """Those of some runs that could go on and of which nothing runs: nobody has their code."""
+    lookup = Lookup(snapshot)
+    open_ = [row for row in rows if row.location and row.state is RunState.RUNNING]
+    return [row for row in open_ if _waits(lookup.values("tasks", "state", run_id=row.run_id))]
+
+
+def _waits(states: Sequence[str]) -> bool:
+    return TaskState.READY in states and not {TaskState.DISPATCHED, TaskState.RUNNING} & {*states}
 
 
 def outputs_of(snapshot: Snapshot, run_id: str) -> list[MaterializationRow]:

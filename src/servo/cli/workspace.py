@@ -12,6 +12,7 @@ from typing import Any
 import click
 import msgspec
 
+from servo.code.setting import CodeLocation, Setting
 from servo.errors import NotFound
 from servo.ledger.paths import Paths
 from servo.ports.clock import Clock
@@ -45,6 +46,21 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
     def url(self) -> str:
         """The store, wherever it is looked at from."""
         return self.store if "://" in self.store else str(Path(self.store).expanduser().absolute())
+
+    @property
+    def address(self) -> str:
+        """What tells the workspace apart from every other on this machine."""
+        return self.setting(CodeLocation(name="", code="", folder="")).address
+
+    def setting(self, location: CodeLocation, *, stays: bool = False) -> Setting:
+        """Where the workers of a location find everything."""
+        return Setting(
+            location=location,
+            store=self.url,
+            tenant=self.tenant,
+            workspace=self.workspace,
+            stays=stays,
+        )
 
     def open(self) -> Target:
         """The workspace; `NotFound` if its store is a folder that is not there."""

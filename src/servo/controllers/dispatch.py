@@ -23,8 +23,8 @@ MAX_PER_ROUND = 1_000
 class IdleWorker(msgspec.Struct, frozen=True, kw_only=True):
     """A worker that waits for a task, with the execution id its next one gets.
 
-    With `one_of_many` this is one of several places of the worker, told apart by `exec_id`. It takes
-    tasks of its code `location`, and those that name none; without a location it takes any.
+    With `one_of_many` this is one of several places of the worker, told apart by `exec_id`. It
+    takes tasks of its code `location`, and those that name none; without one it takes any task.
     """
 
     worker_id: str

@@ -20,6 +20,7 @@ from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Batch, Event
 from servo.core.events.runs import RunRequested
 from servo.core.ids import ulid
+from servo.core.locations import one_of
 from servo.core.plan import Plan
 from servo.core.state.rows.automation import BackfillRow, ScheduleDefinitionRow
 from servo.core.state.rows.execution import RunRow, TaskRow
@@ -63,7 +64,8 @@ class AttachedHost:
             self._check_host()
             if self._clock.monotonic() > until:
                 raise Conflict(
-                    f"process {self._host.pid} has not loaded {self._setting.code} as it is now",
+                    f"process {self._host.pid} has not loaded "
+                    f"{self._setting.location.code} as it is now",
                     remedy="see in its terminal what is wrong with the code",
                 )
             self._pause.wait(LOOK_EVERY)
@@ -88,11 +90,20 @@ class AttachedHost:
     ) -> str:
         """Ask for a run of a plan; its id."""
         labels = with_config(tags or {}, config or {})
-        return self._leave(Wanted(plan=plan, run_key=run_key, tags=labels))
+        name = self._setting.location.name
+        return self._leave(Wanted(plan=plan, run_key=run_key, tags=labels, location=name))
 
     def repeat(self, run: RunRow, plan: Plan, run_key: str) -> str:
         """Ask for a run that repeats what another left undone, with its tags; its id."""
-        return self._leave(Wanted(plan=plan, run_key=run_key, tags=run.labels, again=run.run_id))
+        return self._leave(
+            Wanted(
+                plan=plan,
+                run_key=run_key,
+                tags=run.labels,
+                again=run.run_id,
+                location=self._setting.location.name,
+            )
+        )
 
     @property
     def salt(self) -> bytes:
@@ -122,8 +133,9 @@ class AttachedHost:
         return self._store
 
     def begun_runs(self) -> list[str]:
-        """Runs that have not ended, oldest first."""
-        return [row.run_id for row in self.open_runs()]
+        """Runs of this location that have not ended, oldest first."""
+        mine = one_of((self._setting.location.name,))
+        return [row.run_id for row in self.open_runs() if mine(row.location)]
 
     def open_runs(self) -> list[RunRow]:
         """Runs that were asked for and have not ended, oldest first."""
@@ -170,10 +182,11 @@ class AttachedHost:
         return self._reader.read(lambda snapshot: _backfill(snapshot, name))
 
     def open_backfills(self) -> list[BackfillRow]:
-        """Backfills that are not over, oldest first."""
+        """Backfills of this location that are not over, oldest first."""
+        mine = one_of((self._setting.location.name,))
         rows = self._reader.read(lambda snapshot: snapshot.rows("backfills"))
         found = [row for row in rows if isinstance(row, BackfillRow) and row.finished_at is None]
-        return sorted(found, key=lambda row: row.created_at)
+        return sorted((row for row in found if mine(row.location)), key=lambda row: row.created_at)
 
     def check(self) -> None:
         """`Unavailable` if the other process has ended."""
@@ -235,10 +248,11 @@ def _check_code(setting: Setting, host: Member) -> None:
             f"another process ({host.pid}) is at work in this workspace",
             remedy="wait for it to end, or stop it; what it has begun is then resumed",
         )
-    if host.code != setting.place:
+    place = setting.location.place
+    if host.code != place:
         raise Conflict(
             f"`servo dev` (process {host.pid}) works with {host.code} in this workspace, "
-            f"and {setting.place} was asked for",
+            f"and {place} was asked for",
             remedy="name that code, stop that process, or use another --store or --workspace",
         )
 

@@ -189,6 +189,11 @@ def test_tasks_wait_by_lane_place_and_priority_and_leave_nothing_behind() -> Non
             }
         )
     db, none = ("a.py", "db"), ("a.py", "")
-    assert seen == [{db: {0: 1, 5: 1}, none: {0: 1}}, {db: {5: 1}, none: {0: 1}}, {none: {0: 1}}, {}]
+    assert seen == [
+        {db: {0: 1, 5: 1}, none: {0: 1}},
+        {db: {5: 1}, none: {0: 1}},
+        {none: {0: 1}},
+        {},
+    ]
     assert story.state.index.ready == {}
     assert story.state.index.ready_count == 0

@@ -11,7 +11,15 @@ from servo.cli.leaving import leave, tell_left
 from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, instant
 from servo.cli.run_display import show_checks
-from servo.cli.run_rows import failed_checks, find_run, newest_runs, run_and_tasks, task_shown
+from servo.cli.run_rows import (
+    failed_checks,
+    find_run,
+    newest_runs,
+    run_and_tasks,
+    task_shown,
+    waiting_runs,
+    waiting_words,
+)
 from servo.cli.tables import grid
 from servo.cli.workspace import Target, of_a_workspace
 from servo.core.events.runs import RunCancelRequested
@@ -20,7 +28,7 @@ from servo.core.state.rows.assets import CheckResultRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
 from servo.errors import Conflict
-from servo.projection.read.lookup import Lookup, Page
+from servo.projection.read.lookup import Lookup, Page, Paged
 from servo.projection.read.reader import Reader, Snapshot
 
 _UNWELL = (TaskState.FAILED, TaskState.RETRY_WAIT)
@@ -46,7 +54,9 @@ def run() -> None:
 @of_a_workspace
 def list_(*, target: Target, page: Page, json_: bool) -> None:
     """List the newest runs."""
-    found = Reader(target.store, target.paths).read(lambda snapshot: newest_runs(snapshot, page))
+    found, waiting = Reader(target.store, target.paths).read(
+        lambda snapshot: _page_and_waiting(snapshot, page)
+    )
     if json_:
         emit_json(found.rows)
         return
@@ -55,7 +65,14 @@ def list_(*, target: Target, page: Page, json_: bool) -> None:
         began = instant(row.created_at)
         table.add_row(row.run_id, coloured(row.state), _counts(row), began, _took(row))
     console().print(table if found.rows else "no runs yet: `servo materialize` makes one")
+    for row in waiting:
+        console().print(waiting_words(row), soft_wrap=True)
     tell_older(found.older)
+
+
+def _page_and_waiting(snapshot: Snapshot, page: Page) -> tuple[Paged[RunRow], list[RunRow]]:
+    found = newest_runs(snapshot, page)
+    return found, waiting_runs(snapshot, found.rows)
 
 
 @run.command("show", short_help="One run and its tasks.")

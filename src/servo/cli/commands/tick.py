@@ -25,7 +25,7 @@ from servo.code.setting import Setting
 from servo.config import Settings
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import RunState
-from servo.host.leading import LeadingHost, setting_for
+from servo.host.leading import LeadingHost
 from servo.host.one_pass import Outlook, conditions_due, make_pass, outlook
 from servo.ledger.paths import Paths
 from servo.projection.files.arrow import without_pandas
@@ -49,14 +49,7 @@ def tick(*, code: str | None, where: Where, workers: int, as_dagster: bool, json
     now and then is all it takes to run a workspace.
     """
     found, project = read_code(code, as_dagster=as_dagster)
-    setting = setting_for(
-        found.name,
-        found.folder,
-        where.url,
-        tenant=where.tenant,
-        workspace=where.workspace,
-        as_dagster=as_dagster,
-    )
+    setting = where.setting(found.location)
     busy = at_work(registry_folder(), setting.address)
     if busy is not None:
         return _told(Outlook(), [], json_=json_, instead=f"process {busy.pid} is at work here")
@@ -64,7 +57,7 @@ def tick(*, code: str | None, where: Where, workers: int, as_dagster: bool, json
     without_pandas()
     store = store_from_url(where.url, clock=clock)
     paths = Paths(where.tenant, where.workspace)
-    ahead = outlook(store, paths, found.name, found.declared, clock.now())
+    ahead = outlook(store, paths, {found.name: found.declared}, clock.now())
     if not ahead.why:
         loaded = loaded_here(project, store, where, salt=bytes(32))
         if judged := conditions_due(loaded, found.declared, clock.now()):
