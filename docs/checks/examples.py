@@ -21,7 +21,7 @@ from servo.projection.reader import Snapshot
 from servo.projection.sql import query
 
 FIRST = "first_run.py"
-GUIDE = "docs/guide/"
+GUIDE = "docs/how-to/"
 PATIENCE_S = 120
 
 

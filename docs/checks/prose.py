@@ -27,7 +27,7 @@ _RECORD = re.compile(r"(\d{4})-[a-z-]+\.md")
 def links(docs: Docs) -> Iterator[str]:
     """Every link in the repository leads to a file, and to a heading if it names one.
 
-    Every page of the guide is linked from the first page.
+    Every page is linked from the first page, or from the README of its folder.
     """
     for document in docs:
         for link in document.links():
@@ -43,12 +43,14 @@ def links(docs: Docs) -> Iterator[str]:
 
 
 def _unlisted(docs: Docs) -> Iterator[str]:
-    """Pages of the guide that nobody finds from the first one."""
-    contents = docs["README.md"]
-    listed = {f"docs/{link}" for link in contents.links()}
-    for name in docs.documents:
-        if name.startswith("docs/guide/") and name not in listed:
-            yield f"{contents.name} does not list {name}"
+    """Pages that nobody finds: neither the first page nor the README of their folder links them."""
+    for document in docs:
+        near = document.path.with_name("README.md").relative_to(docs.root).as_posix()
+        names = [name for name in ("docs/README.md", near) if name in docs.documents]
+        indexes = [docs.documents[name] for name in names]
+        listed = {(page.path.parent / link).resolve() for page in indexes for link in page.links()}
+        if document.path.name != "README.md" and document.path.resolve() not in listed:
+            yield f"{names[-1]} does not list {document.name}"
 
 
 def _elsewhere(docs: Docs, path: Path) -> Path:
