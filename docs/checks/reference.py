@@ -133,8 +133,10 @@ def bugs(docs: Docs) -> Iterator[str]:
 def verbs(docs: Docs) -> Iterator[str]:
     """Every verb of the Makefile."""
     page = docs["development.md"]
-    listed = [plain(row[0]).removeprefix("make ") for row in page.section("Verbs").rows()]
-    yield from _compare(page, "Verbs", dict.fromkeys(make_verbs(), ""), dict.fromkeys(listed, ""))
+    listed = [plain(row[0]).removeprefix("make ") for row in page.section("Make targets").rows()]
+    yield from _compare(
+        page, "Make targets", dict.fromkeys(make_verbs(), ""), dict.fromkeys(listed, "")
+    )
 
 
 def make_verbs() -> list[str]:
