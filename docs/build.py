@@ -1,7 +1,7 @@
 """Check the documentation and build the site: `python docs/build.py`, or `make docs`.
 
 Each check has a name; `--only NAME` runs one, and `--root FOLDER` reads the documents of a copy.
-`--write` writes the pages that are generated from the code. The site goes to `build/site`.
+`--write` writes what is generated: the command line reference, and snippets in pages. The site goes to `build/site`.
 """
 
 import argparse
@@ -45,15 +45,14 @@ def main() -> int:
     parser.add_argument("--root", type=Path, default=ROOT)
     parser.add_argument("--only", action="append", choices=CHECKS)
     parser.add_argument("--list", action="store_true", help="name the checks")
-    parser.add_argument("--write", action="store_true", help="write the generated pages")
+    parser.add_argument("--write", action="store_true", help="write what is generated")
     options = parser.parse_args()
     if options.list:
         print(*CHECKS)
         return 0
     if options.write:
-        path = options.root / "docs" / cli_page.PAGE
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(cli_page.page())
+        (options.root / "docs" / cli_page.PAGE).write_text(cli_page.page())
+        examples.refresh(Docs(options.root.resolve()))
     docs = Docs(options.root.resolve())
     problems = 0
     for name in options.only or CHECKS:

@@ -127,11 +127,13 @@ LIES: dict[str, list[Lie]] = {
     ],
     "stored": [
         Lie(LEDGER, '{"sha256":"3', '{"sha256":"4', "bytes do not match their hash"),
-        Lie(MANIFEST, "<!-- example: manifest -->", "", "does not say of what it is one"),
+        Lie(MANIFEST, "<!-- example: manifest -->", "", "does not say what it is an example of"),
     ],
     "shown": [
-        Lie("docs/snippets/derive_ids.py", "salt = bytes(32)", "salt = b''", "shown otherwise"),
-        Lie(CONCEPTS, "<!-- snippet: ask_with_sql.py -->", "", "is no snippet (unmarked)"),
+        Lie(
+            "docs/snippets/derive_ids.py", "salt = bytes(32)", "salt = b''", "differs from its file"
+        ),
+        Lie(CONCEPTS, "<!-- snippet: ask_with_sql.py -->", "", "is not a snippet (unmarked)"),
         Lie(CONCEPTS, "<!-- snippet: ask_with_sql.py -->", "", "ask_with_sql.py is shown nowhere"),
     ],
     "snippets": [

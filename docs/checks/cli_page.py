@@ -110,5 +110,5 @@ def _row(option: click.Option, context: click.Context) -> str:
     record = option.get_help_record(context)
     names = (record[0] if record else ", ".join(option.opts)).replace("|", "\\|")
     default = option.get_default(context)
-    shown = isinstance(default, str | int) and not option.is_flag
+    shown = isinstance(default, str | int) and default != "" and not option.is_flag
     return f"| `{names}` | {option.help or ''} | {f'`{default}`' if shown else ''} |"
