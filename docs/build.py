@@ -1,7 +1,8 @@
 """Check the documentation and build the site: `python docs/build.py`, or `make docs`.
 
 Each check has a name; `--only NAME` runs one, and `--root FOLDER` reads the documents of a copy.
-`--write` writes what is generated: the command line reference, and snippets in pages. The site goes to `build/site`.
+`--write` writes what is generated: the command line reference, and the snippets in the pages. The
+site goes to `build/site`.
 """
 
 import argparse

@@ -39,7 +39,7 @@ def shown(docs: Docs) -> Iterator[str]:
                 mark = fence.mark or "unmarked"
                 yield f"{document.name}: a Python block is not a snippet ({mark})"
             elif fence.text != files[name]:
-                yield f"{document.name}: {name} differs from its file: run python docs/build.py --write"
+                yield f"{document.name}: {name} differs from its file: run docs/build.py --write"
             unseen.pop(name, None)
     yield from (f"docs/snippets/{name} is shown nowhere" for name in unseen)
 

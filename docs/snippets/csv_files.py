@@ -1,4 +1,4 @@
-"""An IO manager that keeps plain rows in CSV files, for one asset; the others are kept as usual."""
+"""An IO manager that stores one asset's rows in a CSV file."""
 
 import csv
 from pathlib import Path
@@ -16,7 +16,7 @@ Rows = list[dict[str, str]]
 
 
 class CsvFiles(ConfigurableIOManager):
-    """One file for each asset, at a place that other programs know."""
+    """One CSV file for each asset, where other programs find it."""
 
     folder: str
 

@@ -1,4 +1,4 @@
-"""Orders day by day, checked before anybody uses them, and a total of all days."""
+"""Daily orders with checks and a schedule, and their total."""
 
 from servo import (
     AssetExecutionContext,
@@ -21,7 +21,7 @@ def orders(context: AssetExecutionContext) -> list[dict[str, object]]:
 
 @asset
 def revenue(orders: dict[str, list[dict[str, int]]]) -> int:
-    """The sum over all days that were materialized."""
+    """The sum over all materialized days."""
     return sum(order["amount"] for of_a_day in orders.values() for order in of_a_day)
 
 

@@ -1,4 +1,4 @@
-"""Every version of an asset can be loaded: the latest, and what was the latest at any moment."""
+"""Load the latest version of an asset, or an older one."""
 
 import pyarrow as pa
 
