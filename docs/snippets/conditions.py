@@ -1,7 +1,12 @@
 """Assets with automation conditions, and a test of the conditions."""
 
-from servo import AutomationCondition, ServoInstance, asset, evaluate_automation_conditions
-from servo import materialize as make
+from servo import (
+    AutomationCondition,
+    ServoInstance,
+    asset,
+    evaluate_automation_conditions,
+    materialize,
+)
 
 
 @asset
@@ -30,7 +35,7 @@ instance = ServoInstance.ephemeral()
 first = evaluate_automation_conditions(assets, instance)
 print(first.total_requested)  # 0: a new condition starts from the current state
 
-make([orders], instance=instance)
+materialize([orders], instance=instance)
 second = evaluate_automation_conditions(assets, instance, cursor=first.cursor)
 print(second.get_num_requested("revenue"))  # 1
 print(second.get_num_requested("report"))  # 1, in the same run

@@ -51,5 +51,5 @@ def greeting(names: list[str]) -> str:
 
 
 resources = {"csv": CsvFiles(folder="out"), "files": FilesystemIOManager(base_dir="pickles")}
-made = materialize([customers, names, greeting], resources=resources)
-print(made.asset_value("greeting"), Path("out/exports/customers.csv").read_text().split())
+result = materialize([customers, names, greeting], resources=resources)
+print(result.asset_value("greeting"), Path("out/exports/customers.csv").read_text().split())

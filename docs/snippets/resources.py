@@ -56,9 +56,9 @@ login = Login(user="etl", password=EnvVar("WAREHOUSE_PASSWORD"))
 warehouse = Warehouse(login=login)
 print(warehouse)
 
-made = materialize([orders], resources={"warehouse": warehouse})
-print(made.asset_value("orders"))
+result = materialize([orders], resources={"warehouse": warehouse})
+print(result.asset_value("orders"))
 
 more = RunConfig(ops={"orders": OrdersConfig(limit=5)})
-made = materialize([orders], resources={"warehouse": warehouse}, run_config=more)
-print(made.asset_value("orders"))
+result = materialize([orders], resources={"warehouse": warehouse}, run_config=more)
+print(result.asset_value("orders"))

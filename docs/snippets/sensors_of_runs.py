@@ -37,8 +37,8 @@ def tell_somebody(context):
 @multi_asset_sensor(monitored_assets=["orders", "customers"], target="report")
 def both_made(context):
     """Run the report once both assets were updated."""
-    made = context.latest_materialization_records_by_key()
-    if not all(made.values()):
+    records = context.latest_materialization_records_by_key()
+    if not all(records.values()):
         return SkipReason("waiting for both")
     context.advance_all_cursors()
     return RunRequest()
