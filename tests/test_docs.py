@@ -1,8 +1,8 @@
-"""The documentation says what is so, and proof that it could not say anything else.
+"""The documentation is true and complete, and every check of it is known to find faults.
 
-`docs/build.py` holds the checks: everything that exists is described, everything described exists,
-links lead somewhere, snippets run. A check nobody has seen refuse anything may not be looking, so
-each is also run on a copy of the documents with falsehoods planted in it.
+`docs/build.py` holds the checks: everything that exists is documented, everything documented
+exists, links lead somewhere, snippets run, the site builds. A check that nobody has seen fail may
+not be looking, so each one also runs on a copy of the documents with falsehoods planted in it.
 """
 
 import shutil
@@ -167,8 +167,9 @@ def copy(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_what_the_documentation_says_is_so() -> None:
-    done = build(ROOT)
+@pytest.mark.parametrize("check", LIES)
+def test_what_the_documentation_says_is_so(check: str) -> None:
+    done = build(ROOT, "--only", check)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
