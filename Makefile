@@ -69,7 +69,7 @@ endif
 
 SEEDS ?= 0:200
 sim: setup ## Simulate: SEEDS=0:200, WORLD=name, BUG=name plants a known bug, TRACE=1 prints every step
-	$(BIN)/python -m servo.testing.simulation --seeds $(SEEDS) \
+	$(BIN)/python -m simulation --seeds $(SEEDS) \
 		$(if $(WORLD),--world $(WORLD)) $(if $(BUG),--bug $(BUG)) $(if $(TRACE),--trace)
 
 bench: setup ## Measure; ONLY=name measures one

@@ -14,15 +14,15 @@ from pathlib import Path
 from benchmarks.floors import BareDisk
 from benchmarks.measure import Result, in_turn
 from benchmarks.scratch import Scratch
-from servo.runtime.system import SystemClock
-from servo.sdk.backfills import Backfilled
-from servo.sdk.mapping_resolution import Moment
-from servo.sdk.project import Project
-from servo.sdk.triggers import declared
+from servo.code.backfills.requests import Asked, Choice, Standing, created, outline
+from servo.code.loader import load_project
+from servo.host.leading import LeadingHost, setting_for
+from servo.planning.backfills import Backfilled
+from servo.sdk.definitions.project import Project
+from servo.sdk.partitions.mapping_resolution import Moment
+from servo.sdk.triggers.resolution import declared
 from servo.storage.local import LocalStore
-from servo.worker.backfilling import Asked, Choice, Standing, created, outline
-from servo.worker.loader import load_project
-from servo.worker.session import Session, setting_for
+from servo.workspace.system import SystemClock
 
 WORKERS = 2
 CONCURRENCY = 10
@@ -38,7 +38,7 @@ def days(): ...
 class Days:
     """A thousand days, and the session that makes them."""
 
-    def __init__(self, session: Session, project: Project, store: LocalStore) -> None:
+    def __init__(self, session: LeadingHost, project: Project, store: LocalStore) -> None:
         self._session = session
         self._project = project
         self._store = store
@@ -78,7 +78,7 @@ def _days(folder: Path) -> Generator[Days]:
     project = load_project("assets.py", folder)
     place = folder / "store"
     setting = setting_for("assets.py", folder, str(place))
-    with Session(setting, workers=WORKERS, triggers="backfills") as session:
+    with LeadingHost(setting, workers=WORKERS, triggers="backfills") as session:
         session.deploy("assets.py", declared(project))
         assert session.triggers is not None
         session.triggers.start()

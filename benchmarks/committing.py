@@ -11,7 +11,7 @@ from benchmarks.scratch import Scratch
 from servo.core.events.envelope import Batch
 from servo.core.events.quotas import QuotaSet
 from servo.core.plan import normalize
-from servo.runtime.service import Service
+from servo.leader.service import Service
 from servo.storage.local import LocalStore
 
 ENTRY = b"x" * 700  # about what an entry with one event takes

@@ -16,6 +16,9 @@ from benchmarks.history import ROWS_PER_FILE, write_tables
 from benchmarks.leader import PATHS
 from benchmarks.measure import Result, Samples, in_turn
 from benchmarks.scratch import Scratch
+from servo.code.evaluator.conditions import ConditionEvaluator
+from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
+from servo.code.evaluator.plan_store import PlanStore
 from servo.core import bitmaps
 from servo.core.automation.assets import Asset, Dependency, Graph
 from servo.core.automation.condition import AutomationCondition
@@ -25,15 +28,13 @@ from servo.core.automation.spaces import Listed
 from servo.core.events.tasks import TaskOutcome
 from servo.core.state.rows.assets import AssetRow, PartitionStatusRow
 from servo.core.state.rows.row import Row
-from servo.runtime.system import SystemClock
-from servo.sdk.asset import asset
-from servo.sdk.condition_graph import DEFAULT_SENSOR
-from servo.sdk.project import Project
-from servo.sdk.time_partitions import HOUR, TimeWindowPartitionsDefinition
+from servo.sdk.assets.asset import asset
+from servo.sdk.automation.graph import DEFAULT_SENSOR
+from servo.sdk.definitions.project import Project
+from servo.sdk.partitions.time_partitions import HOUR, TimeWindowPartitionsDefinition
 from servo.storage.local import LocalStore
 from servo.testing.builders import START
-from servo.worker.evaluating.conditions import Room
-from servo.worker.evaluating.desk import Desk, Records, Surroundings
+from servo.workspace.system import SystemClock
 
 TICK = timedelta(seconds=30)
 MINUTE = timedelta(minutes=1)
@@ -108,12 +109,14 @@ def _start(folder: Path, count: int) -> Callable[[], object]:
     eager = AutomationCondition.eager()
     mart = asset(name="mart", partitions_def=minutes, deps=["raw"], automation_condition=eager)
     project = Project([raw, mart(_nothing)])
-    around = Surroundings(
+    around = EvaluatorEnvironment(
         clock=SystemClock(), log=logging.getLogger("bench"), environ={}, instance=lambda: None
     )
-    held = Records(store=LocalStore(folder), paths=PATHS, salt=bytes(32))
+    held = PlanStore(store=LocalStore(folder), paths=PATHS, salt=bytes(32))
     now = FIRST + count * MINUTE
-    return lambda: Room(Desk(project, held, around), DEFAULT_SENSOR).judge(now)
+    return lambda: ConditionEvaluator(LoadedLocation(project, held, around), DEFAULT_SENSOR).judge(
+        now
+    )
 
 
 def _nothing() -> None: ...

@@ -13,11 +13,11 @@ from pathlib import Path
 from benchmarks.floors import BareDisk
 from benchmarks.measure import Result, Samples, in_turn
 from benchmarks.scratch import Scratch
+from servo.code.loader import load_project
 from servo.core.plan import Plan
-from servo.sdk.planning import plan_assets
-from servo.sdk.triggers import declared
-from servo.worker.loader import load_project
-from servo.worker.session import Session, setting_for
+from servo.host.leading import LeadingHost, setting_for
+from servo.planning.assets import plan_assets
+from servo.sdk.triggers.resolution import declared
 
 WORKERS = 2
 LIMIT = 120.0
@@ -62,7 +62,7 @@ def _nothing(_: int) -> None:
 class _Project:
     """A file of assets, the plan to make them all, and the session that does."""
 
-    def __init__(self, session: Session, plan: Plan) -> None:
+    def __init__(self, session: LeadingHost, plan: Plan) -> None:
         self._session = session
         self._plan = plan
         self._runs = 0
@@ -80,7 +80,7 @@ class _Project:
 def _project(folder: Path, code: str) -> Generator[_Project]:
     (folder / "assets.py").write_text(_MAKE + code)
     project = load_project("assets.py", folder)
-    with Session(
+    with LeadingHost(
         setting_for("assets.py", folder, str(folder / "store")), workers=WORKERS
     ) as session:
         session.deploy("assets.py", declared(project))

@@ -16,10 +16,10 @@ from servo.core.events.quotas import QuotaSet
 from servo.core.events.tasks import TaskOutcome
 from servo.core.fold.apply import apply_batch, open_entry
 from servo.core.plan import TaskSpec
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.core.state.state import State
-from servo.projection.closing import forget_history
-from servo.runtime.memory import look_for_cycles_less_often
+from servo.leader.memory import look_for_cycles_less_often
+from servo.projection.publish.closing import forget_history
 from servo.testing.builders import START
 
 CYCLE = 64
@@ -125,7 +125,7 @@ def _fail_chain(samples: Samples, run: str, size: int) -> None:
     workspace = Workspace()
     head, *rest = plans.chain(size)
     once = TaskSpec(
-        task_key=head.task_key, asset_key=head.asset_key, retry=RetryPolicy(max_attempts=1)
+        task_key=head.task_key, asset_key=head.asset_key, retry=RetryRules(max_attempts=1)
     )
     workspace.commit([plans.planned(run, [once, *rest])])
     workspace.commit(list(plans.one_each(f"{run}-start", [plans.started(run, 0)])))

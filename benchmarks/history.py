@@ -12,17 +12,17 @@ from msgspec.structs import replace
 from benchmarks.leader import PATHS
 from servo.core.events.tasks import TaskOutcome
 from servo.core.manifest import TableFiles, Tier, encode, first_claim
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.core.state.rows.assets import PartitionStatusRow
 from servo.core.state.rows.automation import RunKeyRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.rows.row import Row
 from servo.core.state.states import RunState, RunTransitionReason, TaskState, TransitionReason
 from servo.ports.object_store import ObjectStore
-from servo.projection.capture import Change
-from servo.projection.manifest_store import ManifestStore
-from servo.projection.segment_store import Place, SegmentStore, build, one_by_one
-from servo.projection.tiering import level_for
+from servo.projection.files.manifest_store import ManifestStore
+from servo.projection.files.segment_store import FilePlacement, SegmentStore, build, one_by_one
+from servo.projection.publish.capture import Change
+from servo.projection.publish.tiering import level_for
 from servo.testing.builders import START, task_key
 
 TASKS_PER_RUN = 1_000
@@ -61,7 +61,7 @@ def _write(store: ObjectStore, table: str, files: Files) -> TableFiles:
     segments = SegmentStore(store, PATHS, cold=None, uploads=one_by_one)
     written: list[TableFiles] = []
     for number, rows in enumerate(files):
-        place = Place(
+        place = FilePlacement(
             table=table,
             tier=Tier.CLOSED,
             level=level_for(len(rows)),
@@ -157,7 +157,7 @@ def _task(number: int) -> TaskRow:
         exec_id=f"exec-{number:012d}",
         worker_id=f"worker-{number % 16}",
         fencing_token=number,
-        retry=RetryPolicy(),
+        retry=RetryRules(),
         ready_at=START,
         dispatched_at=START,
         started_at=START,

@@ -7,16 +7,16 @@ from pathlib import Path
 from servo.config import Settings
 from servo.core.events.envelope import Answer, Batch
 from servo.errors import ServoError
+from servo.leader.background import ThreadBackground
+from servo.leader.engine import Engine
+from servo.leader.ports import Ports
+from servo.leader.requests import request
+from servo.leader.service import Service, World
+from servo.leader.takeover import take_over
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
-from servo.runtime.background import ThreadBackground
-from servo.runtime.engine import Engine
-from servo.runtime.ports import Ports
-from servo.runtime.requests import request
-from servo.runtime.service import Service, World
-from servo.runtime.system import SystemClock, SystemEntropy
-from servo.runtime.takeover import take_over
 from servo.storage.local import LocalStore
+from servo.workspace.system import SystemClock, SystemEntropy
 
 PATHS = Paths("acme", "bench")
 

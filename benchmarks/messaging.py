@@ -7,15 +7,15 @@ from collections import Counter
 from benchmarks.floors import BareDisk
 from benchmarks.measure import Result, Samples, timed
 from benchmarks.scratch import Scratch
+from servo.code.loader import load_project
 from servo.core.events.envelope import Batch
 from servo.core.events.sensors import SensorMessageReceived
 from servo.core.state.rows.automation import SensorEvalRow
-from servo.projection.reader import Reader
-from servo.runtime.deployment import open_world
-from servo.sdk.triggers import declared
-from servo.worker.loader import load_project
-from servo.worker.pushing import as_json, in_batches
-from servo.worker.session import Session, setting_for
+from servo.host.leading import LeadingHost, setting_for
+from servo.projection.read.reader import Reader
+from servo.sdk.triggers.resolution import declared
+from servo.workspace.composition import open_world
+from servo.workspace.push_messages import as_json, in_batches
 
 LIMIT = 300.0
 DUPLICATES = 0.3
@@ -49,7 +49,7 @@ def sensor_storm(scratch: Scratch, *, quick: bool) -> list[Result]:
     store = str(folder / "store")
     setting = setting_for("assets.py", folder, store)
     taken, floors, disk = Samples(), Samples(), BareDisk(scratch.folder())
-    with Session(setting, workers=1, triggers=True) as session:
+    with LeadingHost(setting, workers=1, triggers=True) as session:
         session.deploy("assets.py", declared(project))
         assert session.triggers is not None
         session.triggers.start()
@@ -73,7 +73,7 @@ def sensor_storm(scratch: Scratch, *, quick: bool) -> list[Result]:
     ]
 
 
-def _send(session: Session, names: list[str]) -> None:
+def _send(session: LeadingHost, names: list[str]) -> None:
     """Send messages, and wait until none is left."""
     service = session.service
     events = [

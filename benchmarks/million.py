@@ -12,16 +12,16 @@ from servo.core.manifest import Tier
 from servo.core.state.rows.assets import AssetRow
 from servo.core.state.rows.execution import TaskRow
 from servo.core.state.tables import TABLES
-from servo.projection.arrow import ArrowTable, pa
-from servo.projection.schema import schema
-from servo.sdk.asset import asset
-from servo.sdk.partitions_definition import PartitionKeyRange
-from servo.sdk.partitions_text import partitions_text
-from servo.sdk.planning import plan_assets
-from servo.sdk.project import Project
-from servo.sdk.specs import AssetDep
-from servo.sdk.time_partitions import HOUR, TimeWindowPartitionsDefinition
-from servo.worker.partition_report import Workspace
+from servo.planning.assets import plan_assets
+from servo.projection.files.arrow import ArrowTable, pa
+from servo.projection.files.schema import schema
+from servo.projection.partitions.report import PartitionReader
+from servo.sdk.assets.asset import asset
+from servo.sdk.assets.specs import AssetDep
+from servo.sdk.definitions.project import Project
+from servo.sdk.partitions.definition import PartitionKeyRange
+from servo.sdk.partitions.text import partitions_text
+from servo.sdk.partitions.time_partitions import HOUR, TimeWindowPartitionsDefinition
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 MILLION = 1_000_000
@@ -47,7 +47,7 @@ def million_partitions(scratch: Scratch, *, quick: bool) -> list[Result]:
         ),
         _timed(
             "partitions.status",
-            lambda: Workspace(snapshot, now).report("clean"),
+            lambda: PartitionReader(snapshot, now).report("clean"),
             most=150,
         ),
     ]

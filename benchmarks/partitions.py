@@ -15,7 +15,7 @@ from benchmarks.scratch import Scratch
 from benchmarks.starting import memory_result, resident_kib
 from servo.core.events.assets import AssetReported, AssetWiped
 from servo.core.events.envelope import Batch
-from servo.runtime.takeover import take_over
+from servo.leader.takeover import take_over
 from servo.storage.local import LocalStore
 
 STEP = 7_919

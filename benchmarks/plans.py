@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from servo.core.events.dispatch import DispatchEnqueued, DispatchRequested, Handover
 from servo.core.events.envelope import Batch, Event
 from servo.core.events.runs import PlanCreated, PlanSegment, RunRequested
-from servo.core.events.tasks import Output, TaskFinished, TaskOutcome, TaskStarted
+from servo.core.events.tasks import CommittedOutput, TaskFinished, TaskOutcome, TaskStarted
 from servo.core.ids import RunId, TaskKeyStr, attempt_id
 from servo.core.plan import Plan, TaskSpec, chunk_bytes, chunk_digest, split
 from servo.ledger.paths import Paths
@@ -94,7 +94,7 @@ def queued(run: str, number: int) -> tuple[Event, ...]:
 
 def finished(run: str, number: int, outcome: TaskOutcome = TaskOutcome.SUCCEEDED) -> TaskFinished:
     exec_id = execution(run, number)
-    made = Output(
+    made = CommittedOutput(
         materialization_id=exec_id,
         uri=f"assets/ns/t{number:06d}/{exec_id}",
         format="parquet",

@@ -9,14 +9,14 @@ from benchmarks.measure import Result, growth, in_turn
 from benchmarks.scratch import Scratch
 from servo.core.events.envelope import Batch
 from servo.core.fold.apply import apply_batch, open_entry
+from servo.leader.term import TICK
 from servo.ports.object_store import ObjectStore
-from servo.projection.cold import ColdRows
-from servo.projection.load import load_state
-from servo.projection.manifest_store import ManifestStore
-from servo.projection.publisher import Publisher
-from servo.runtime.system import SystemClock, SystemEntropy
-from servo.runtime.term import TICK
+from servo.projection.files.manifest_store import ManifestStore
+from servo.projection.publish.publisher import Publisher
+from servo.projection.read.cold import ColdRows
+from servo.projection.read.load import load_state
 from servo.storage.local import LocalStore
+from servo.workspace.system import SystemClock, SystemEntropy
 
 CHANGED = 100
 HOUR = timedelta(hours=1)

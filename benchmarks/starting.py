@@ -14,7 +14,7 @@ from benchmarks.leader import PATHS, ports, service
 from benchmarks.measure import Result, growth, in_turn
 from benchmarks.scratch import Scratch
 from servo.core.events.envelope import Batch
-from servo.runtime.takeover import take_over
+from servo.leader.takeover import take_over
 from servo.storage.local import LocalStore
 
 

@@ -11,12 +11,12 @@ from benchmarks.floors import BareDisk
 from benchmarks.measure import Result, Sample, Samples, timed
 from benchmarks.processes import cpu_seconds
 from benchmarks.scratch import Scratch
-from servo.runtime.service import World
-from servo.runtime.system import SystemClock, SystemEntropy
-from servo.sdk.triggers import declared
+from servo.code.loader import load_project
+from servo.host.leading import LeadingHost, setting_for
+from servo.leader.service import World
+from servo.sdk.triggers.resolution import declared
 from servo.storage.local import LocalStore
-from servo.worker.loader import load_project
-from servo.worker.session import Session, setting_for
+from servo.workspace.system import SystemClock, SystemEntropy
 
 LIMIT = 120.0
 _SCHEDULES = """
@@ -60,7 +60,7 @@ def schedules_due(scratch: Scratch, *, quick: bool) -> list[Result]:
     setting = setting_for("assets.py", folder, str(folder / "store"))
     world = World(LocalStore(folder / "store"), clock, SystemEntropy())
     disk, taken, floors = BareDisk(scratch.folder()), Samples(), Samples()
-    with Session(setting, workers=2, world=world, triggers=True) as session:
+    with LeadingHost(setting, workers=2, world=world, triggers=True) as session:
         session.deploy("assets.py", declared(project))
         for _ in range(rounds + 1):
             clock.days += 1
@@ -82,7 +82,7 @@ def schedules_due(scratch: Scratch, *, quick: bool) -> list[Result]:
     ]
 
 
-def _until_ticked(session: Session, clock: _Ahead) -> Sample:
+def _until_ticked(session: LeadingHost, clock: _Ahead) -> Sample:
     due = clock.now()
     rows = session.service.engine.state.schedule_state.rows
     triggers = session.triggers
@@ -98,7 +98,7 @@ def _until_ticked(session: Session, clock: _Ahead) -> Sample:
     return timed(work)
 
 
-def _until_quiet(session: Session) -> None:
+def _until_quiet(session: LeadingHost) -> None:
     until = time.monotonic() + LIMIT
     while session.open_runs():
         assert time.monotonic() < until

@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ("src", "tests", "benchmarks")
+SOURCES = ("src", "tests", "benchmarks", "simulation")
 MOST_LINES = 800
+MOST_MODULES = 25
 
 IMPURE = (
     "asyncio",
@@ -65,7 +66,9 @@ BANNED = {
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in ("src", "simulation"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
     return tmp_path
 
 
@@ -122,9 +125,17 @@ def test_the_sources_keep_every_import_contract() -> None:
         ("controllers", "queues"),
         ("controllers", "ports"),
         ("ledger", "projection"),
+        ("sdk", "planning"),
         ("projection", "storage"),
-        ("storage", "runtime"),
-        ("runtime", "cli"),
+        ("storage", "leader"),
+        ("leader", "workspace"),
+        ("code", "execution"),
+        ("execution", "code"),
+        ("execution", "workers"),
+        ("workers", "triggers"),
+        ("triggers", "workers"),
+        ("workers", "host"),
+        ("leader", "cli"),
         ("cli", "testing"),
         ("testing", "cli"),
     ],
@@ -175,7 +186,7 @@ def test_an_adapter_that_looks_at_the_engine_is_caught(
 def test_every_pure_package_that_exists_is_under_the_purity_contract() -> None:
     pure = {
         f"servo.{name}"
-        for name in ("core", "controllers", "sdk")
+        for name in ("core", "controllers", "sdk", "planning")
         if (ROOT / "src" / "servo" / name).is_dir()
     }
     (purity,) = (
@@ -210,17 +221,22 @@ def test_no_comment_in_the_sources_lifts_the_ban() -> None:
 
 def test_only_the_system_module_and_seeded_testing_are_exempt() -> None:
     ignores = settings("tool", "ruff", "lint", "per-file-ignores")
-    exempt = {path for path, rules in ignores.items() if "TID251" in rules and "src/" in path}
+    exempt = {
+        path
+        for path, rules in ignores.items()
+        if "TID251" in rules and ("src/" in path or path.startswith("simulation"))
+    }
     assert exempt == {
-        "src/servo/runtime/system.py",
-        "src/servo/testing/simulation/*.py",
+        "src/servo/workspace/system.py",
+        "simulation/*.py",
         "src/servo/testing/{arbitrary,clock}.py",
     }
 
 
 def calls_in_the_simulation(root: Path) -> list[str]:
     exempt_nothing = ("--ignore-noqa", "--config", "lint.per-file-ignores = {}")
-    found = clock_and_entropy_calls(root, "src/servo/testing", *exempt_nothing)
+    places = ("src/servo/testing", "simulation")
+    found = [m for at in places for m in clock_and_entropy_calls(root, at, *exempt_nothing)]
     return [message for message in found if not message.startswith("`random` ")]
 
 
@@ -230,8 +246,8 @@ def test_the_simulation_uses_its_exemption_for_seeded_randomness_only() -> None:
 
 def test_a_clock_in_the_simulation_is_caught_despite_its_exemption(copy: Path) -> None:
     text = "import random\nimport time\n\ntime.time()\n"
-    plant(copy, "testing/simulation/planted.py", text)
-    assert clock_and_entropy_calls(copy, "src/servo/testing/simulation") == []
+    (copy / "simulation" / "planted.py").write_text(text)
+    assert clock_and_entropy_calls(copy, "simulation") == []
     (message,) = calls_in_the_simulation(copy)
     assert "`time.time` is banned" in message
 
@@ -280,3 +296,49 @@ def test_a_relative_import_is_caught_here_and_by_the_linter(copy: Path) -> None:
     assert relative_imports(copy) == ["src/servo/core/planted.py:1"]
     done = run(copy, "ruff", "check", "--no-cache", "--select", "TID252", "src/servo/core")
     assert done.returncode == 1
+
+
+# --- names and rooms ------------------------------------------------------------------------------
+
+
+def class_names(root: Path) -> dict[str, list[str]]:
+    """Where each class of the package is defined."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((root / "src").rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(str(path.relative_to(root)))
+    return found
+
+
+def ambiguous(root: Path) -> dict[str, list[str]]:
+    return {name: places for name, places in class_names(root).items() if len(places) > 1}
+
+
+def crowded(root: Path) -> list[str]:
+    folders = {path.parent for path in (root / "src").rglob("*.py")}
+    return [
+        str(folder.relative_to(root))
+        for folder in sorted(folders)
+        if len([path for path in folder.glob("*.py") if path.stem != "__init__"]) > MOST_MODULES
+    ]
+
+
+def test_a_class_name_means_one_thing() -> None:
+    assert ambiguous(ROOT) == {}
+
+
+def test_a_class_name_with_two_meanings_is_caught(copy: Path) -> None:
+    plant(copy, "core/planted.py", "class LeaderLease: ...\n")
+    places = ["src/servo/core/planted.py", "src/servo/leader/lease.py"]
+    assert ambiguous(copy) == {"LeaderLease": places}
+
+
+def test_no_package_holds_more_than_25_modules() -> None:
+    assert [room for room in crowded(ROOT) if room != "src/servo/cli"] == []
+
+
+def test_a_package_with_26_modules_is_caught(copy: Path) -> None:
+    for number in range(MOST_MODULES + 1):
+        plant(copy, f"ports/crowd/planted_{number}.py", "")
+    assert "src/servo/ports/crowd" in crowded(copy)

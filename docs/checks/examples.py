@@ -18,8 +18,8 @@ from checks.markdown import Docs
 from servo.core import manifest
 from servo.core.events.codec import decode_entry
 from servo.errors import ServoError
-from servo.projection.reader import Snapshot
-from servo.projection.sql import query
+from servo.projection.read.reader import Snapshot
+from servo.projection.read.sql import query
 
 FIRST = "first_run.py"
 GUIDE = "docs/how-to/"
@@ -77,9 +77,13 @@ def _snippets(docs: Docs) -> list[Path]:
 
 def _run(path: Path, place: Path) -> Iterator[str]:
     command = [sys.executable, "-W", "error", str(path.resolve())]
-    done = subprocess.run(
-        command, cwd=place, capture_output=True, text=True, check=False, timeout=PATIENCE_S
-    )
+    try:
+        done = subprocess.run(
+            command, cwd=place, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
+    except subprocess.TimeoutExpired:
+        yield f"docs/snippets/{path.name} did not end within {PATIENCE_S} s"
+        return
     if done.returncode:
         yield f"docs/snippets/{path.name} fails: {done.stderr.strip()[-500:]}"
 

@@ -25,10 +25,10 @@ from servo.core.events.runs import PlanCreated, RunCancelRequested, RunRequested
 from servo.core.ids import TaskKeyStr
 from servo.core.plan import TaskSpec, normalize
 from servo.ledger.paths import Paths
-from servo.projection.reader import Reader, Snapshot
-from servo.runtime.deployment import open_service
-from servo.runtime.system import SystemClock
+from servo.projection.read.reader import Reader, Snapshot
 from servo.storage.from_url import store_from_url
+from servo.workspace.composition import open_service
+from servo.workspace.system import SystemClock
 
 amounts: list[int] = []
 

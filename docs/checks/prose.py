@@ -14,6 +14,7 @@ from checks.types import column_types
 from servo.core.state.tables import TABLES
 
 SECTIONS = ["Status", "Context", "Decision", "Consequences", "Rejected alternatives"]
+SOURCES = ("src", "simulation")
 STATUSES = ("Proposed", "Accepted", "Superseded")
 
 _CLASS = re.compile(r"[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)*")
@@ -114,15 +115,17 @@ def _fault(span: str) -> str:
 
 
 @cache
-def _trees(folder: str) -> list[ast.Module]:
-    return [ast.parse(path.read_text()) for path in sorted((REPOSITORY / folder).rglob("*.py"))]
+def _trees() -> list[ast.Module]:
+    """The package, and the simulation beside it."""
+    files = [path for folder in SOURCES for path in sorted((REPOSITORY / folder).rglob("*.py"))]
+    return [ast.parse(path.read_text()) for path in files]
 
 
 @cache
 def _classes() -> dict[str, set[str]]:
     """Every class of the sources with what it defines."""
     found: dict[str, set[str]] = {}
-    for tree in _trees("src"):
+    for tree in _trees():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, set()).update(_members(node))
@@ -141,7 +144,7 @@ def _members(node: ast.ClassDef) -> Iterator[str]:
 @cache
 def _texts() -> set[str]:
     """Every text that stands in the sources by itself, such as the code of an error."""
-    nodes = (node for tree in _trees("src") for node in ast.walk(tree))
+    nodes = (node for tree in _trees() for node in ast.walk(tree))
     return {
         node.value
         for node in nodes
@@ -160,6 +163,6 @@ def _functions(path: str) -> set[str]:
 def _words() -> set[str]:
     """Every word of the sources and of the benchmarks."""
     files = [
-        path for folder in ("src", "benchmarks") for path in (REPOSITORY / folder).rglob("*.py")
+        path for folder in (*SOURCES, "benchmarks") for path in (REPOSITORY / folder).rglob("*.py")
     ]
     return {word for path in files for word in re.findall(r"\w+", path.read_text())}

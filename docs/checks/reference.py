@@ -5,9 +5,11 @@ Each check compares a part of the code with a page, word for word, and yields wh
 
 import ast
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +19,12 @@ from checks.types import column_types, field_defaults, field_types, nested_types
 
 from servo.config import WORKER_VARIABLES, Settings
 from servo.core import fold
-from servo.core.events.envelope import Answer, Batch, Entry, Event, Kind, Status
+from servo.core.events.envelope import Answer, Batch, Entry, Event, EventKind, Status
 from servo.core.events.registry import EVENTS
 from servo.core.manifest import FileEntry, Manifest, ObjectRef, TableFiles, Tier
 from servo.core.state import states
 from servo.core.state.tables import TABLES
 from servo.ledger.segment import Header
-from servo.testing.simulation.bugs import BUGS
 
 REPOSITORY = Path(__file__).parents[2]
 EVERYWHERE = ("tenant_id", "workspace_id", "row_version")
@@ -37,7 +38,7 @@ def events(docs: Docs) -> Iterator[str]:
     """Every event and everything inside one: fields, types, defaults, kinds, values."""
     page = docs["reference/events.md"]
     inside = nested_types(list(EVENTS.values()))
-    del inside[Kind.__name__]
+    del inside[EventKind.__name__]
     expected = {**EVENTS, **inside}
     yield from _headings(page, _TYPE_NAME, expected)
     for name, kind in expected.items():
@@ -126,8 +127,15 @@ def settings(docs: Docs) -> Iterator[str]:
 def bugs(docs: Docs) -> Iterator[str]:
     """Every planted bug, with the sentence that says what is wrong."""
     page = docs["development.md"]
-    expected = {name: bug.what for name, bug in BUGS.items()}
+    expected = {name: bug.what for name, bug in _planted_bugs().items()}
     yield from _compare(page, "Planted bugs", expected, _described(page.section("Planted bugs"), 2))
+
+
+def _planted_bugs() -> Mapping[str, Any]:
+    """The simulation is a part of the repository and not of the package."""
+    if str(REPOSITORY) not in sys.path:
+        sys.path.append(str(REPOSITORY))
+    return import_module("simulation.bugs").BUGS
 
 
 def verbs(docs: Docs) -> Iterator[str]:

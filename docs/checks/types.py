@@ -13,8 +13,8 @@ import msgspec
 
 from servo.core.events.envelope import Event, UnknownEvent
 from servo.core.state.tables import TableSpec
-from servo.projection.arrow import pa
-from servo.projection.schema import columns, schema
+from servo.projection.files.arrow import pa
+from servo.projection.files.schema import columns, schema
 
 _PLAIN: dict[object, str] = {
     str: "string",

@@ -1,11 +1,11 @@
 """Query the tables from a program, now and as of an earlier ledger entry."""
 
 from servo.ledger.paths import Paths
-from servo.projection.reader import Reader
-from servo.projection.sql import query
-from servo.projection.time_travel import snapshot_at
-from servo.runtime.system import SystemClock
+from servo.projection.read.reader import Reader
+from servo.projection.read.sql import query
+from servo.projection.read.time_travel import snapshot_at
 from servo.storage.from_url import store_from_url
+from servo.workspace.system import SystemClock
 
 store, paths = store_from_url(".servo", clock=SystemClock()), Paths("default", "default")
 now = Reader(store, paths).snapshot()

@@ -3,11 +3,11 @@
 from servo.core.events.dispatch import DispatchRequested, Handover
 from servo.core.events.envelope import Answer, Batch, Event
 from servo.core.events.runs import PlanCreated, RunRequested
-from servo.core.events.tasks import Output, TaskFinished, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, TaskFinished, TaskOutcome
 from servo.core.ids import RunKey, TaskKeyStr, TenantId, WorkspaceId, run_id
 from servo.core.plan import TaskSpec, fingerprint, normalize
-from servo.runtime.deployment import open_service
-from servo.runtime.service import Service
+from servo.leader.service import Service
+from servo.workspace.composition import open_service
 
 TENANT, WORKSPACE = TenantId("default"), WorkspaceId("default")
 RAW = TaskKeyStr("raw/orders:materialize")
@@ -31,7 +31,7 @@ def work(service: Service, run: str, task: TaskKeyStr) -> None:
         attempt_id=str(granted.data["attempt_id"]),
         exec_id=execution,
         outcome=TaskOutcome.SUCCEEDED,
-        output=Output(materialization_id=execution, row_count=42),
+        output=CommittedOutput(materialization_id=execution, row_count=42),
     )
     print(task, tell(service, f"done-{task}", done).data["task_state"])
 

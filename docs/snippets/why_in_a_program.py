@@ -4,10 +4,10 @@ from servo.core.explain.assets import why
 from servo.core.explain.finding import Finding
 from servo.core.explain.records import Records, Subject
 from servo.ledger.paths import Paths
-from servo.projection.lookup import Lookup
-from servo.projection.reader import Reader
-from servo.runtime.system import SystemClock
+from servo.projection.read.lookup import Lookup
+from servo.projection.read.reader import Reader
 from servo.storage.from_url import store_from_url
+from servo.workspace.system import SystemClock
 
 
 def told(finding: Finding, depth: int = 0) -> None:

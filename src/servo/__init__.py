@@ -12,13 +12,72 @@ if TYPE_CHECKING:
         build_last_update_freshness_checks,
         build_time_partition_freshness_checks,
     )
+    from servo.code.conditions.tester import (
+        EvaluateAutomationConditionsResult,
+        evaluate_automation_conditions,
+    )
+    from servo.code.source_paths import file_relative_path
     from servo.core.keys import AssetKey
-    from servo.sdk.asset import asset
-    from servo.sdk.assets_definition import AssetsDefinition
-    from servo.sdk.automation import AutomationCondition
-    from servo.sdk.check_context import AssetCheckExecutionContext
-    from servo.sdk.check_gating import CheckPolicy
-    from servo.sdk.checks import (
+    from servo.execution.built_contexts import (
+        build_asset_check_context,
+        build_asset_context,
+        build_op_context,
+    )
+    from servo.execution.outputs.filesystem_io import FilesystemIOManager
+    from servo.execution.pipes.handler import PipesMessageHandler
+    from servo.execution.pipes.session import (
+        PipesClientCompletedInvocation,
+        PipesSession,
+        open_pipes_session,
+    )
+    from servo.execution.pipes.subprocess_client import PipesExecutionError, PipesSubprocessClient
+    from servo.execution.pipes.transport import (
+        PipesContextInjector,
+        PipesEnvContextInjector,
+        PipesFileContextInjector,
+        PipesFileMessageReader,
+        PipesMessageReader,
+        PipesTempFileContextInjector,
+        PipesTempFileMessageReader,
+    )
+    from servo.execution.secret_files import FileSecrets
+    from servo.host.loading import load_asset
+    from servo.host.materialize import materialize, materialize_to_memory
+    from servo.sdk.assets.asset import asset
+    from servo.sdk.assets.assets_definition import AssetsDefinition
+    from servo.sdk.assets.context import AssetExecutionContext
+    from servo.sdk.assets.freshness import FreshnessPolicy
+    from servo.sdk.assets.hooks import (
+        HookContext,
+        HookDefinition,
+        build_hook_context,
+        failure_hook,
+        success_hook,
+    )
+    from servo.sdk.assets.multi_asset import AssetOut, multi_asset
+    from servo.sdk.assets.observable import (
+        SourceAsset,
+        external_asset_from_spec,
+        external_assets_from_specs,
+        observable_source_asset,
+    )
+    from servo.sdk.assets.results import (
+        AssetMaterialization,
+        AssetObservation,
+        DataVersion,
+        Failure,
+        MaterializeResult,
+        ObserveResult,
+        Output,
+        RetryRequested,
+        Skip,
+    )
+    from servo.sdk.assets.retention import Retention
+    from servo.sdk.assets.retries import Backoff, Jitter, RetryPolicy
+    from servo.sdk.assets.specs import AssetDep, AssetIn, AssetSpec
+    from servo.sdk.automation.condition import AutomationCondition
+    from servo.sdk.checks.context import AssetCheckExecutionContext
+    from servo.sdk.checks.definition import (
         AssetCheckKey,
         AssetCheckResult,
         AssetChecksDefinition,
@@ -27,20 +86,15 @@ if TYPE_CHECKING:
         asset_check,
         multi_asset_check,
     )
-    from servo.sdk.config import Config, PermissiveConfig
-    from servo.sdk.configurable import ConfigurableIOManager, ConfigurableResource
-    from servo.sdk.context import AssetExecutionContext
-    from servo.sdk.definitions import Definitions
-    from servo.sdk.environment import EnvVar
-    from servo.sdk.executors import (
+    from servo.sdk.checks.gating import CheckPolicy
+    from servo.sdk.definitions.definitions import Definitions
+    from servo.sdk.definitions.executors import (
         ExecutorDefinition,
         in_process_executor,
         multi_or_in_process_executor,
         multiprocess_executor,
     )
-    from servo.sdk.freshness import FreshnessPolicy
-    from servo.sdk.freshness_sensors import build_sensor_for_freshness_checks
-    from servo.sdk.gathering import (
+    from servo.sdk.definitions.gathering import (
         load_asset_checks_from_current_module,
         load_asset_checks_from_modules,
         load_asset_checks_from_package_module,
@@ -50,22 +104,8 @@ if TYPE_CHECKING:
         load_assets_from_package_module,
         load_assets_from_package_name,
     )
-    from servo.sdk.hooks import (
-        HookContext,
-        HookDefinition,
-        build_hook_context,
-        failure_hook,
-        success_hook,
-    )
-    from servo.sdk.io_context import (
-        InputContext,
-        OutputContext,
-        build_input_context,
-        build_output_context,
-    )
-    from servo.sdk.io_manager import IOManager, io_manager, mem_io_manager
-    from servo.sdk.jobs import define_asset_job
-    from servo.sdk.metadata import (
+    from servo.sdk.definitions.jobs import define_asset_job
+    from servo.sdk.metadata.entries import (
         MetadataValue,
         TableColumn,
         TableColumnDep,
@@ -73,18 +113,17 @@ if TYPE_CHECKING:
         TableRecord,
         TableSchema,
     )
-    from servo.sdk.multi_asset import AssetOut, multi_asset
-    from servo.sdk.multi_asset_sensors import (
-        MultiAssetSensorEvaluationContext,
-        build_multi_asset_sensor_context,
+    from servo.sdk.partitions.definition import (
+        AddDynamicPartitionsRequest,
+        DeleteDynamicPartitionsRequest,
+        DynamicPartitionsDefinition,
+        MultiPartitionKey,
+        MultiPartitionsDefinition,
+        PartitionKeyRange,
+        PartitionsDefinition,
+        StaticPartitionsDefinition,
     )
-    from servo.sdk.observable import (
-        SourceAsset,
-        external_asset_from_spec,
-        external_assets_from_specs,
-        observable_source_asset,
-    )
-    from servo.sdk.partition_mapping import (
+    from servo.sdk.partitions.mapping import (
         AllPartitionMapping,
         BackfillPolicy,
         DimensionPartitionMapping,
@@ -97,44 +136,39 @@ if TYPE_CHECKING:
         StaticPartitionMapping,
         TimeWindowPartitionMapping,
     )
-    from servo.sdk.partitions_definition import (
-        AddDynamicPartitionsRequest,
-        DeleteDynamicPartitionsRequest,
-        DynamicPartitionsDefinition,
-        MultiPartitionKey,
-        MultiPartitionsDefinition,
-        PartitionKeyRange,
-        PartitionsDefinition,
-        StaticPartitionsDefinition,
+    from servo.sdk.partitions.time_partitions import ScheduleType, TimeWindow
+    from servo.sdk.resources.config import Config, PermissiveConfig
+    from servo.sdk.resources.configurable import ConfigurableIOManager, ConfigurableResource
+    from servo.sdk.resources.environment import EnvVar
+    from servo.sdk.resources.io_context import (
+        InputContext,
+        OutputContext,
+        build_input_context,
+        build_output_context,
     )
-    from servo.sdk.push_sensors import (
-        PushSensorContext,
-        PushSensorDefinition,
-        build_push_sensor_context,
-        push_sensor,
-    )
-    from servo.sdk.resources import (
+    from servo.sdk.resources.io_manager import IOManager, io_manager, mem_io_manager
+    from servo.sdk.resources.resources import (
         InitResourceContext,
         ResourceParam,
         build_init_resource_context,
         build_resources,
         resource,
     )
-    from servo.sdk.results import (
-        AssetMaterialization,
-        AssetObservation,
-        DataVersion,
-        Failure,
-        MaterializeResult,
-        ObserveResult,
-        Output,
-        RetryRequested,
-        Skip,
+    from servo.sdk.resources.run_config import RunConfig
+    from servo.sdk.resources.secrets import EnvSecrets, Secret, SecretProvider
+    from servo.sdk.selection.selection import AssetSelection
+    from servo.sdk.triggers.freshness_sensors import build_sensor_for_freshness_checks
+    from servo.sdk.triggers.multi_asset_sensors import (
+        MultiAssetSensorEvaluationContext,
+        build_multi_asset_sensor_context,
     )
-    from servo.sdk.retention import Retention
-    from servo.sdk.retries import Backoff, Jitter, RetryPolicy
-    from servo.sdk.run_config import RunConfig
-    from servo.sdk.run_requests import (
+    from servo.sdk.triggers.push_sensors import (
+        PushSensorContext,
+        PushSensorDefinition,
+        build_push_sensor_context,
+        push_sensor,
+    )
+    from servo.sdk.triggers.run_requests import (
         DefaultScheduleStatus,
         DefaultSensorStatus,
         RunRequest,
@@ -142,7 +176,7 @@ if TYPE_CHECKING:
         SensorResult,
         SkipReason,
     )
-    from servo.sdk.schedules import (
+    from servo.sdk.triggers.schedules import (
         MissedTicks,
         ScheduleDefinition,
         ScheduleEvaluationContext,
@@ -150,9 +184,7 @@ if TYPE_CHECKING:
         build_schedule_from_partitioned_job,
         schedule,
     )
-    from servo.sdk.secrets import EnvSecrets, Secret, SecretProvider
-    from servo.sdk.selection import AssetSelection
-    from servo.sdk.sensors import (
+    from servo.sdk.triggers.sensors import (
         AssetSensorDefinition,
         AutomationConditionSensorDefinition,
         MultiAssetSensorDefinition,
@@ -168,47 +200,15 @@ if TYPE_CHECKING:
         run_status_sensor,
         sensor,
     )
-    from servo.sdk.specs import AssetDep, AssetIn, AssetSpec
-    from servo.sdk.time_partitions import ScheduleType, TimeWindow
-    from servo.worker.built_contexts import (
-        build_asset_check_context,
-        build_asset_context,
-        build_op_context,
-    )
-    from servo.worker.condition_tester import (
-        EvaluateAutomationConditionsResult,
-        evaluate_automation_conditions,
-    )
-    from servo.worker.filesystem_io import FilesystemIOManager
-    from servo.worker.instance import ServoInstance
-    from servo.worker.instance_records import AssetEventType, EventRecordsFilter, RunsFilter
-    from servo.worker.loading import load_asset
-    from servo.worker.materialize import materialize, materialize_to_memory
-    from servo.worker.partitions import (
+    from servo.workspace.clocked_partitions import (
         DailyPartitionsDefinition,
         HourlyPartitionsDefinition,
         MonthlyPartitionsDefinition,
         TimeWindowPartitionsDefinition,
         WeeklyPartitionsDefinition,
     )
-    from servo.worker.pipes.handler import PipesMessageHandler
-    from servo.worker.pipes.session import (
-        PipesClientCompletedInvocation,
-        PipesSession,
-        open_pipes_session,
-    )
-    from servo.worker.pipes.subprocess_client import PipesExecutionError, PipesSubprocessClient
-    from servo.worker.pipes.transport import (
-        PipesContextInjector,
-        PipesEnvContextInjector,
-        PipesFileContextInjector,
-        PipesFileMessageReader,
-        PipesMessageReader,
-        PipesTempFileContextInjector,
-        PipesTempFileMessageReader,
-    )
-    from servo.worker.secret_files import FileSecrets
-    from servo.worker.source_paths import file_relative_path
+    from servo.workspace.instance.instance import ServoInstance
+    from servo.workspace.instance.records import AssetEventType, EventRecordsFilter, RunsFilter
 
 __version__ = "0.1.0"
 
@@ -391,179 +391,179 @@ __all__ = [
 ]
 
 _PLACES = {
-    "AddDynamicPartitionsRequest": "servo.sdk.partitions_definition",
-    "AllPartitionMapping": "servo.sdk.partition_mapping",
-    "AssetCheckExecutionContext": "servo.sdk.check_context",
-    "AssetCheckKey": "servo.sdk.checks",
-    "AssetCheckResult": "servo.sdk.checks",
-    "AssetCheckSeverity": "servo.sdk.checks",
-    "AssetCheckSpec": "servo.sdk.checks",
-    "AssetChecksDefinition": "servo.sdk.checks",
-    "AssetDep": "servo.sdk.specs",
-    "AssetEventType": "servo.worker.instance_records",
-    "AssetExecutionContext": "servo.sdk.context",
-    "AssetIn": "servo.sdk.specs",
+    "AddDynamicPartitionsRequest": "servo.sdk.partitions.definition",
+    "AllPartitionMapping": "servo.sdk.partitions.mapping",
+    "AssetCheckExecutionContext": "servo.sdk.checks.context",
+    "AssetCheckKey": "servo.sdk.checks.definition",
+    "AssetCheckResult": "servo.sdk.checks.definition",
+    "AssetCheckSeverity": "servo.sdk.checks.definition",
+    "AssetCheckSpec": "servo.sdk.checks.definition",
+    "AssetChecksDefinition": "servo.sdk.checks.definition",
+    "AssetDep": "servo.sdk.assets.specs",
+    "AssetEventType": "servo.workspace.instance.records",
+    "AssetExecutionContext": "servo.sdk.assets.context",
+    "AssetIn": "servo.sdk.assets.specs",
     "AssetKey": "servo.core.keys",
-    "AssetMaterialization": "servo.sdk.results",
-    "AssetObservation": "servo.sdk.results",
-    "AssetOut": "servo.sdk.multi_asset",
-    "AssetSelection": "servo.sdk.selection",
-    "AssetSensorDefinition": "servo.sdk.sensors",
-    "AssetSpec": "servo.sdk.specs",
-    "AssetsDefinition": "servo.sdk.assets_definition",
-    "AutomationCondition": "servo.sdk.automation",
-    "AutomationConditionSensorDefinition": "servo.sdk.sensors",
-    "BackfillPolicy": "servo.sdk.partition_mapping",
-    "Backoff": "servo.sdk.retries",
-    "CheckPolicy": "servo.sdk.check_gating",
-    "Config": "servo.sdk.config",
-    "ConfigurableIOManager": "servo.sdk.configurable",
-    "ConfigurableResource": "servo.sdk.configurable",
-    "DailyPartitionsDefinition": "servo.worker.partitions",
-    "DataVersion": "servo.sdk.results",
-    "DefaultScheduleStatus": "servo.sdk.run_requests",
-    "DefaultSensorStatus": "servo.sdk.run_requests",
-    "Definitions": "servo.sdk.definitions",
-    "DeleteDynamicPartitionsRequest": "servo.sdk.partitions_definition",
-    "DimensionPartitionMapping": "servo.sdk.partition_mapping",
-    "DynamicPartitionsDefinition": "servo.sdk.partitions_definition",
-    "EnvSecrets": "servo.sdk.secrets",
-    "EnvVar": "servo.sdk.environment",
-    "EvaluateAutomationConditionsResult": "servo.worker.condition_tester",
-    "EventRecordsFilter": "servo.worker.instance_records",
-    "ExecutorDefinition": "servo.sdk.executors",
-    "Failure": "servo.sdk.results",
-    "FileSecrets": "servo.worker.secret_files",
-    "FilesystemIOManager": "servo.worker.filesystem_io",
-    "FreshnessPolicy": "servo.sdk.freshness",
-    "HookContext": "servo.sdk.hooks",
-    "HookDefinition": "servo.sdk.hooks",
-    "HourlyPartitionsDefinition": "servo.worker.partitions",
-    "IOManager": "servo.sdk.io_manager",
-    "IdentityPartitionMapping": "servo.sdk.partition_mapping",
-    "InitResourceContext": "servo.sdk.resources",
-    "InputContext": "servo.sdk.io_context",
-    "Jitter": "servo.sdk.retries",
-    "LastPartitionMapping": "servo.sdk.partition_mapping",
-    "MaterializeResult": "servo.sdk.results",
-    "MetadataValue": "servo.sdk.metadata",
-    "MonthlyPartitionsDefinition": "servo.worker.partitions",
-    "MultiAssetSensorDefinition": "servo.sdk.sensors",
-    "MultiAssetSensorEvaluationContext": "servo.sdk.multi_asset_sensors",
-    "MultiPartitionKey": "servo.sdk.partitions_definition",
-    "MultiPartitionMapping": "servo.sdk.partition_mapping",
-    "MultiPartitionsDefinition": "servo.sdk.partitions_definition",
-    "MultiToSingleDimensionPartitionMapping": "servo.sdk.partition_mapping",
-    "ObserveResult": "servo.sdk.results",
-    "Output": "servo.sdk.results",
-    "OutputContext": "servo.sdk.io_context",
-    "PartitionKeyRange": "servo.sdk.partitions_definition",
-    "PartitionMapping": "servo.sdk.partition_mapping",
-    "PartitionsDefinition": "servo.sdk.partitions_definition",
-    "PermissiveConfig": "servo.sdk.config",
-    "PipesClientCompletedInvocation": "servo.worker.pipes.session",
-    "PipesContextInjector": "servo.worker.pipes.transport",
-    "PipesEnvContextInjector": "servo.worker.pipes.transport",
-    "PipesExecutionError": "servo.worker.pipes.subprocess_client",
-    "PipesFileContextInjector": "servo.worker.pipes.transport",
-    "PipesFileMessageReader": "servo.worker.pipes.transport",
-    "PipesMessageHandler": "servo.worker.pipes.handler",
-    "PipesMessageReader": "servo.worker.pipes.transport",
-    "PipesSession": "servo.worker.pipes.session",
-    "PipesSubprocessClient": "servo.worker.pipes.subprocess_client",
-    "PipesTempFileContextInjector": "servo.worker.pipes.transport",
-    "PipesTempFileMessageReader": "servo.worker.pipes.transport",
-    "PushSensorContext": "servo.sdk.push_sensors",
-    "PushSensorDefinition": "servo.sdk.push_sensors",
-    "ResourceParam": "servo.sdk.resources",
-    "Retention": "servo.sdk.retention",
-    "RetryPolicy": "servo.sdk.retries",
-    "RetryRequested": "servo.sdk.results",
-    "RunConfig": "servo.sdk.run_config",
-    "RunRequest": "servo.sdk.run_requests",
-    "RunStatus": "servo.sdk.run_requests",
-    "RunStatusSensorContext": "servo.sdk.sensors",
-    "RunStatusSensorDefinition": "servo.sdk.sensors",
-    "RunsFilter": "servo.worker.instance_records",
-    "MissedTicks": "servo.sdk.schedules",
-    "ScheduleDefinition": "servo.sdk.schedules",
-    "ScheduleEvaluationContext": "servo.sdk.schedules",
-    "ScheduleType": "servo.sdk.time_partitions",
-    "Secret": "servo.sdk.secrets",
-    "SecretProvider": "servo.sdk.secrets",
-    "SensorDefinition": "servo.sdk.sensors",
-    "SensorEvaluationContext": "servo.sdk.sensors",
-    "SensorResult": "servo.sdk.run_requests",
-    "ServoInstance": "servo.worker.instance",
-    "Skip": "servo.sdk.results",
-    "SkipReason": "servo.sdk.run_requests",
-    "SourceAsset": "servo.sdk.observable",
-    "SpecificPartitionsPartitionMapping": "servo.sdk.partition_mapping",
-    "StaticPartitionMapping": "servo.sdk.partition_mapping",
-    "StaticPartitionsDefinition": "servo.sdk.partitions_definition",
-    "TableColumn": "servo.sdk.metadata",
-    "TableColumnDep": "servo.sdk.metadata",
-    "TableColumnLineage": "servo.sdk.metadata",
-    "TableRecord": "servo.sdk.metadata",
-    "TableSchema": "servo.sdk.metadata",
-    "TimeWindow": "servo.sdk.time_partitions",
-    "TimeWindowPartitionMapping": "servo.sdk.partition_mapping",
-    "TimeWindowPartitionsDefinition": "servo.worker.partitions",
-    "WeeklyPartitionsDefinition": "servo.worker.partitions",
-    "asset": "servo.sdk.asset",
-    "asset_check": "servo.sdk.checks",
-    "asset_sensor": "servo.sdk.sensors",
-    "build_asset_check_context": "servo.worker.built_contexts",
-    "build_asset_context": "servo.worker.built_contexts",
-    "build_hook_context": "servo.sdk.hooks",
-    "build_init_resource_context": "servo.sdk.resources",
-    "build_input_context": "servo.sdk.io_context",
+    "AssetMaterialization": "servo.sdk.assets.results",
+    "AssetObservation": "servo.sdk.assets.results",
+    "AssetOut": "servo.sdk.assets.multi_asset",
+    "AssetSelection": "servo.sdk.selection.selection",
+    "AssetSensorDefinition": "servo.sdk.triggers.sensors",
+    "AssetSpec": "servo.sdk.assets.specs",
+    "AssetsDefinition": "servo.sdk.assets.assets_definition",
+    "AutomationCondition": "servo.sdk.automation.condition",
+    "AutomationConditionSensorDefinition": "servo.sdk.triggers.sensors",
+    "BackfillPolicy": "servo.sdk.partitions.mapping",
+    "Backoff": "servo.sdk.assets.retries",
+    "CheckPolicy": "servo.sdk.checks.gating",
+    "Config": "servo.sdk.resources.config",
+    "ConfigurableIOManager": "servo.sdk.resources.configurable",
+    "ConfigurableResource": "servo.sdk.resources.configurable",
+    "DailyPartitionsDefinition": "servo.workspace.clocked_partitions",
+    "DataVersion": "servo.sdk.assets.results",
+    "DefaultScheduleStatus": "servo.sdk.triggers.run_requests",
+    "DefaultSensorStatus": "servo.sdk.triggers.run_requests",
+    "Definitions": "servo.sdk.definitions.definitions",
+    "DeleteDynamicPartitionsRequest": "servo.sdk.partitions.definition",
+    "DimensionPartitionMapping": "servo.sdk.partitions.mapping",
+    "DynamicPartitionsDefinition": "servo.sdk.partitions.definition",
+    "EnvSecrets": "servo.sdk.resources.secrets",
+    "EnvVar": "servo.sdk.resources.environment",
+    "EvaluateAutomationConditionsResult": "servo.code.conditions.tester",
+    "EventRecordsFilter": "servo.workspace.instance.records",
+    "ExecutorDefinition": "servo.sdk.definitions.executors",
+    "Failure": "servo.sdk.assets.results",
+    "FileSecrets": "servo.execution.secret_files",
+    "FilesystemIOManager": "servo.execution.outputs.filesystem_io",
+    "FreshnessPolicy": "servo.sdk.assets.freshness",
+    "HookContext": "servo.sdk.assets.hooks",
+    "HookDefinition": "servo.sdk.assets.hooks",
+    "HourlyPartitionsDefinition": "servo.workspace.clocked_partitions",
+    "IOManager": "servo.sdk.resources.io_manager",
+    "IdentityPartitionMapping": "servo.sdk.partitions.mapping",
+    "InitResourceContext": "servo.sdk.resources.resources",
+    "InputContext": "servo.sdk.resources.io_context",
+    "Jitter": "servo.sdk.assets.retries",
+    "LastPartitionMapping": "servo.sdk.partitions.mapping",
+    "MaterializeResult": "servo.sdk.assets.results",
+    "MetadataValue": "servo.sdk.metadata.entries",
+    "MonthlyPartitionsDefinition": "servo.workspace.clocked_partitions",
+    "MultiAssetSensorDefinition": "servo.sdk.triggers.sensors",
+    "MultiAssetSensorEvaluationContext": "servo.sdk.triggers.multi_asset_sensors",
+    "MultiPartitionKey": "servo.sdk.partitions.definition",
+    "MultiPartitionMapping": "servo.sdk.partitions.mapping",
+    "MultiPartitionsDefinition": "servo.sdk.partitions.definition",
+    "MultiToSingleDimensionPartitionMapping": "servo.sdk.partitions.mapping",
+    "ObserveResult": "servo.sdk.assets.results",
+    "Output": "servo.sdk.assets.results",
+    "OutputContext": "servo.sdk.resources.io_context",
+    "PartitionKeyRange": "servo.sdk.partitions.definition",
+    "PartitionMapping": "servo.sdk.partitions.mapping",
+    "PartitionsDefinition": "servo.sdk.partitions.definition",
+    "PermissiveConfig": "servo.sdk.resources.config",
+    "PipesClientCompletedInvocation": "servo.execution.pipes.session",
+    "PipesContextInjector": "servo.execution.pipes.transport",
+    "PipesEnvContextInjector": "servo.execution.pipes.transport",
+    "PipesExecutionError": "servo.execution.pipes.subprocess_client",
+    "PipesFileContextInjector": "servo.execution.pipes.transport",
+    "PipesFileMessageReader": "servo.execution.pipes.transport",
+    "PipesMessageHandler": "servo.execution.pipes.handler",
+    "PipesMessageReader": "servo.execution.pipes.transport",
+    "PipesSession": "servo.execution.pipes.session",
+    "PipesSubprocessClient": "servo.execution.pipes.subprocess_client",
+    "PipesTempFileContextInjector": "servo.execution.pipes.transport",
+    "PipesTempFileMessageReader": "servo.execution.pipes.transport",
+    "PushSensorContext": "servo.sdk.triggers.push_sensors",
+    "PushSensorDefinition": "servo.sdk.triggers.push_sensors",
+    "ResourceParam": "servo.sdk.resources.resources",
+    "Retention": "servo.sdk.assets.retention",
+    "RetryPolicy": "servo.sdk.assets.retries",
+    "RetryRequested": "servo.sdk.assets.results",
+    "RunConfig": "servo.sdk.resources.run_config",
+    "RunRequest": "servo.sdk.triggers.run_requests",
+    "RunStatus": "servo.sdk.triggers.run_requests",
+    "RunStatusSensorContext": "servo.sdk.triggers.sensors",
+    "RunStatusSensorDefinition": "servo.sdk.triggers.sensors",
+    "RunsFilter": "servo.workspace.instance.records",
+    "MissedTicks": "servo.sdk.triggers.schedules",
+    "ScheduleDefinition": "servo.sdk.triggers.schedules",
+    "ScheduleEvaluationContext": "servo.sdk.triggers.schedules",
+    "ScheduleType": "servo.sdk.partitions.time_partitions",
+    "Secret": "servo.sdk.resources.secrets",
+    "SecretProvider": "servo.sdk.resources.secrets",
+    "SensorDefinition": "servo.sdk.triggers.sensors",
+    "SensorEvaluationContext": "servo.sdk.triggers.sensors",
+    "SensorResult": "servo.sdk.triggers.run_requests",
+    "ServoInstance": "servo.workspace.instance.instance",
+    "Skip": "servo.sdk.assets.results",
+    "SkipReason": "servo.sdk.triggers.run_requests",
+    "SourceAsset": "servo.sdk.assets.observable",
+    "SpecificPartitionsPartitionMapping": "servo.sdk.partitions.mapping",
+    "StaticPartitionMapping": "servo.sdk.partitions.mapping",
+    "StaticPartitionsDefinition": "servo.sdk.partitions.definition",
+    "TableColumn": "servo.sdk.metadata.entries",
+    "TableColumnDep": "servo.sdk.metadata.entries",
+    "TableColumnLineage": "servo.sdk.metadata.entries",
+    "TableRecord": "servo.sdk.metadata.entries",
+    "TableSchema": "servo.sdk.metadata.entries",
+    "TimeWindow": "servo.sdk.partitions.time_partitions",
+    "TimeWindowPartitionMapping": "servo.sdk.partitions.mapping",
+    "TimeWindowPartitionsDefinition": "servo.workspace.clocked_partitions",
+    "WeeklyPartitionsDefinition": "servo.workspace.clocked_partitions",
+    "asset": "servo.sdk.assets.asset",
+    "asset_check": "servo.sdk.checks.definition",
+    "asset_sensor": "servo.sdk.triggers.sensors",
+    "build_asset_check_context": "servo.execution.built_contexts",
+    "build_asset_context": "servo.execution.built_contexts",
+    "build_hook_context": "servo.sdk.assets.hooks",
+    "build_init_resource_context": "servo.sdk.resources.resources",
+    "build_input_context": "servo.sdk.resources.io_context",
     "build_last_update_freshness_checks": "servo.checks",
-    "build_multi_asset_sensor_context": "servo.sdk.multi_asset_sensors",
-    "build_op_context": "servo.worker.built_contexts",
-    "build_output_context": "servo.sdk.io_context",
-    "build_push_sensor_context": "servo.sdk.push_sensors",
-    "build_resources": "servo.sdk.resources",
-    "build_run_status_sensor_context": "servo.sdk.sensors",
-    "build_schedule_context": "servo.sdk.schedules",
-    "build_schedule_from_partitioned_job": "servo.sdk.schedules",
-    "build_sensor_context": "servo.sdk.sensors",
+    "build_multi_asset_sensor_context": "servo.sdk.triggers.multi_asset_sensors",
+    "build_op_context": "servo.execution.built_contexts",
+    "build_output_context": "servo.sdk.resources.io_context",
+    "build_push_sensor_context": "servo.sdk.triggers.push_sensors",
+    "build_resources": "servo.sdk.resources.resources",
+    "build_run_status_sensor_context": "servo.sdk.triggers.sensors",
+    "build_schedule_context": "servo.sdk.triggers.schedules",
+    "build_schedule_from_partitioned_job": "servo.sdk.triggers.schedules",
+    "build_sensor_context": "servo.sdk.triggers.sensors",
     "build_time_partition_freshness_checks": "servo.checks",
-    "build_sensor_for_freshness_checks": "servo.sdk.freshness_sensors",
-    "define_asset_job": "servo.sdk.jobs",
-    "evaluate_automation_conditions": "servo.worker.condition_tester",
-    "external_asset_from_spec": "servo.sdk.observable",
-    "external_assets_from_specs": "servo.sdk.observable",
-    "failure_hook": "servo.sdk.hooks",
-    "file_relative_path": "servo.worker.source_paths",
-    "in_process_executor": "servo.sdk.executors",
-    "io_manager": "servo.sdk.io_manager",
-    "load_asset": "servo.worker.loading",
-    "load_asset_checks_from_current_module": "servo.sdk.gathering",
-    "load_asset_checks_from_modules": "servo.sdk.gathering",
-    "load_asset_checks_from_package_module": "servo.sdk.gathering",
-    "load_asset_checks_from_package_name": "servo.sdk.gathering",
-    "load_assets_from_current_module": "servo.sdk.gathering",
-    "load_assets_from_modules": "servo.sdk.gathering",
-    "load_assets_from_package_module": "servo.sdk.gathering",
-    "load_assets_from_package_name": "servo.sdk.gathering",
-    "materialize": "servo.worker.materialize",
-    "materialize_to_memory": "servo.worker.materialize",
-    "mem_io_manager": "servo.sdk.io_manager",
-    "multi_asset": "servo.sdk.multi_asset",
-    "multi_asset_check": "servo.sdk.checks",
-    "multi_asset_sensor": "servo.sdk.sensors",
-    "multi_or_in_process_executor": "servo.sdk.executors",
-    "multiprocess_executor": "servo.sdk.executors",
-    "observable_source_asset": "servo.sdk.observable",
-    "open_pipes_session": "servo.worker.pipes.session",
-    "push_sensor": "servo.sdk.push_sensors",
-    "resource": "servo.sdk.resources",
-    "run_failure_sensor": "servo.sdk.sensors",
-    "run_status_sensor": "servo.sdk.sensors",
-    "schedule": "servo.sdk.schedules",
-    "sensor": "servo.sdk.sensors",
-    "success_hook": "servo.sdk.hooks",
+    "build_sensor_for_freshness_checks": "servo.sdk.triggers.freshness_sensors",
+    "define_asset_job": "servo.sdk.definitions.jobs",
+    "evaluate_automation_conditions": "servo.code.conditions.tester",
+    "external_asset_from_spec": "servo.sdk.assets.observable",
+    "external_assets_from_specs": "servo.sdk.assets.observable",
+    "failure_hook": "servo.sdk.assets.hooks",
+    "file_relative_path": "servo.code.source_paths",
+    "in_process_executor": "servo.sdk.definitions.executors",
+    "io_manager": "servo.sdk.resources.io_manager",
+    "load_asset": "servo.host.loading",
+    "load_asset_checks_from_current_module": "servo.sdk.definitions.gathering",
+    "load_asset_checks_from_modules": "servo.sdk.definitions.gathering",
+    "load_asset_checks_from_package_module": "servo.sdk.definitions.gathering",
+    "load_asset_checks_from_package_name": "servo.sdk.definitions.gathering",
+    "load_assets_from_current_module": "servo.sdk.definitions.gathering",
+    "load_assets_from_modules": "servo.sdk.definitions.gathering",
+    "load_assets_from_package_module": "servo.sdk.definitions.gathering",
+    "load_assets_from_package_name": "servo.sdk.definitions.gathering",
+    "materialize": "servo.host.materialize",
+    "materialize_to_memory": "servo.host.materialize",
+    "mem_io_manager": "servo.sdk.resources.io_manager",
+    "multi_asset": "servo.sdk.assets.multi_asset",
+    "multi_asset_check": "servo.sdk.checks.definition",
+    "multi_asset_sensor": "servo.sdk.triggers.sensors",
+    "multi_or_in_process_executor": "servo.sdk.definitions.executors",
+    "multiprocess_executor": "servo.sdk.definitions.executors",
+    "observable_source_asset": "servo.sdk.assets.observable",
+    "open_pipes_session": "servo.execution.pipes.session",
+    "push_sensor": "servo.sdk.triggers.push_sensors",
+    "resource": "servo.sdk.resources.resources",
+    "run_failure_sensor": "servo.sdk.triggers.sensors",
+    "run_status_sensor": "servo.sdk.triggers.sensors",
+    "schedule": "servo.sdk.triggers.schedules",
+    "sensor": "servo.sdk.triggers.sensors",
+    "success_hook": "servo.sdk.assets.hooks",
 }
 
 

@@ -23,9 +23,14 @@ import msgspec
 
 from servo.core.cron import Cron
 from servo.errors import Invalid
-from servo.runtime.system import SystemClock
-from servo.sdk.check_context import AssetCheckExecutionContext
-from servo.sdk.checks import (
+from servo.execution.checks import rules as check_rules
+from servo.execution.checks.rules import CheckSubject
+from servo.execution.checks.schema import expected
+from servo.execution.checks.schema import schema as schema_rule
+from servo.sdk.assets.signature import Signature
+from servo.sdk.assets.specs import AssetSpec, to_key
+from servo.sdk.checks.context import AssetCheckExecutionContext
+from servo.sdk.checks.definition import (
     AssetCheckResult,
     AssetChecksDefinition,
     AssetCheckSeverity,
@@ -37,14 +42,9 @@ from servo.sdk.checks import (
     to_severity,
     to_timeout,
 )
-from servo.sdk.freshness_sensors import DEADLINES, MAX_AGE, TIMEZONE
-from servo.sdk.signature import Signature
-from servo.sdk.specs import AssetSpec, to_key
-from servo.sdk.time_partitions import TimeWindowPartitionsDefinition
-from servo.worker import check_rules
-from servo.worker.check_rules import Subject
-from servo.worker.check_schema import expected
-from servo.worker.check_schema import schema as schema_rule
+from servo.sdk.partitions.time_partitions import TimeWindowPartitionsDefinition
+from servo.sdk.triggers.freshness_sensors import DEADLINES, MAX_AGE, TIMEZONE
+from servo.workspace.system import SystemClock
 
 __all__ = [
     "build_last_update_freshness_checks",
@@ -57,7 +57,7 @@ __all__ = [
     "unique",
 ]
 
-Rule = Callable[[Subject], AssetCheckResult]
+Rule = Callable[[CheckSubject], AssetCheckResult]
 
 
 class Options(TypedDict, total=False):
@@ -87,7 +87,7 @@ def row_count(
     if min is not None and max is not None and min > max:
         raise Invalid(f"row_count: min {min} is more than max {max}", remedy="swap them")
 
-    def rule(subject: Subject) -> AssetCheckResult:
+    def rule(subject: CheckSubject) -> AssetCheckResult:
         return check_rules.row_count(subject, least=min, most=max, min_ratio=min_ratio)
 
     looks = CheckOptions(sees_previous=min_ratio is not None)
@@ -100,7 +100,7 @@ def not_null(
     """No null in any of these columns; pandas' NaN is one."""
     names = _columns("not_null", columns)
 
-    def rule(subject: Subject) -> AssetCheckResult:
+    def rule(subject: CheckSubject) -> AssetCheckResult:
         return check_rules.not_null(subject, columns=names)
 
     return _define(asset, _called("not_null", names), rule, options)
@@ -112,7 +112,7 @@ def unique(
     """No two rows with the same values in all of these columns; nulls are not compared."""
     names = _columns("unique", columns)
 
-    def rule(subject: Subject) -> AssetCheckResult:
+    def rule(subject: CheckSubject) -> AssetCheckResult:
         return check_rules.unique(subject, columns=names)
 
     return _define(asset, _called("unique", names), rule, options)
@@ -130,7 +130,7 @@ def freshness(
     if age <= timedelta():
         raise Invalid(f"freshness: max_age is {max_age}", remedy="use a time, more than 0")
 
-    def rule(subject: Subject) -> AssetCheckResult:
+    def rule(subject: CheckSubject) -> AssetCheckResult:
         return check_rules.freshness(subject, max_age=age, column=column)
 
     told = {**options.get("metadata", {}), MAX_AGE: age.total_seconds()}
@@ -156,7 +156,7 @@ def build_last_update_freshness_checks(
         told = {DEADLINES: deadline_cron, TIMEZONE: timezone}
     options = Options(severity=severity, blocking=blocking, metadata=told)
 
-    def rule(subject: Subject) -> AssetCheckResult:
+    def rule(subject: CheckSubject) -> AssetCheckResult:
         return check_rules.last_update(subject, within=lower_bound_delta, deadlines=cron)
 
     return [_define(asset, "freshness_check", rule, options) for asset in assets]
@@ -212,7 +212,7 @@ def schema(
     """These columns with these types, by Arrow's names or Python's; None is any type."""
     wanted = expected(columns)
 
-    def rule(subject: Subject) -> AssetCheckResult:
+    def rule(subject: CheckSubject) -> AssetCheckResult:
         return schema_rule(subject, columns=wanted, allow_extra=allow_extra)
 
     return _define(asset, "schema", rule, options)
@@ -229,7 +229,7 @@ def sql(
     if not query.strip():
         raise Invalid("sql: the query is empty", remedy="select one boolean")
 
-    def rule(subject: Subject) -> AssetCheckResult:
+    def rule(subject: CheckSubject) -> AssetCheckResult:
         return check_rules.sql(subject, query=query)
 
     return _define(asset, "sql", rule, options, CheckOptions(ins=to_ins(ins), query=query))
@@ -263,9 +263,9 @@ def _define(
 
     def check(subject: Any) -> AssetCheckResult:
         """Look at a subject, or at a bare value as a test has it."""
-        if not isinstance(subject, Subject):
+        if not isinstance(subject, CheckSubject):
             now = SystemClock().now()
-            subject = Subject(value=subject, key=spec.asset, now=now, made_at=now)
+            subject = CheckSubject(value=subject, key=spec.asset, now=now, made_at=now)
         return rule(subject)
 
     looks = looks or CheckOptions()

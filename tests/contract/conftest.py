@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from servo.runtime.system import SystemClock
 from servo.testing.seaweed import Seaweed, seaweed, weed_binary
+from servo.workspace.system import SystemClock
 
 
 @pytest.fixture(scope="session")

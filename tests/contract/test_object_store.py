@@ -13,10 +13,10 @@ import pytest
 
 from servo.errors import Conflict, Invalid, NotFound
 from servo.ports.object_store import Blob, ObjectStore
-from servo.runtime.system import SystemClock
 from servo.storage.local import LocalStore
 from servo.storage.memory import MemoryStore
 from servo.testing.seaweed import Seaweed
+from servo.workspace.system import SystemClock
 
 MIB = 1024 * 1024
 

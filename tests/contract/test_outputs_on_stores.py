@@ -9,19 +9,19 @@ import pytest
 from servo.config import Settings
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed, OutputsExpired
 from servo.core.events.tasks import TaskOutcome
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.core.state.rows.row import Row
+from servo.execution.outputs.store import OutputStore
 from servo.ports.object_store import ObjectStore
-from servo.projection.outputs import OutputCollector, claims_of
-from servo.projection.reader import Snapshot
-from servo.runtime.system import SystemClock
+from servo.projection.read.reader import Snapshot
+from servo.projection.upkeep.outputs import OutputCollector, claims_of
 from servo.storage.local import LocalStore
 from servo.testing.seaweed import Seaweed
 from servo.testing.workspaces import StoredStory
-from servo.worker.outputs import OutputStore
+from servo.workspace.system import SystemClock
 
 AT_ONCE = Settings(gc_min_age=timedelta(0))
-ONCE = RetryPolicy(max_attempts=1)
+ONCE = RetryRules(max_attempts=1)
 
 
 @pytest.fixture(params=["local", "s3"])

@@ -16,9 +16,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from servo.errors import Conflict, Invalid, NotFound
 from servo.ports.object_store import ObjectMeta, ObjectStore
-from servo.runtime.system import SystemClock
 from servo.storage.local import LocalStore
 from servo.storage.memory import MemoryStore
+from servo.workspace.system import SystemClock
 
 KEYS = ("a", "a/b", "a/b/c", "a/b-", "a/b.", "a/b0", "a-", "a.x", "a0", "z/é", "z/z/z/z")
 PREFIXES = ("", "a", "a/", "a/b", "a/b/", "z/", "z/z", "q", *KEYS)

@@ -78,7 +78,7 @@ from servo.core.events.sensors import (
     SensorResumed,
     SensorUpserted,
 )
-from servo.core.events.tasks import Gate, Output, TaskCost, TaskError, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, Gate, TaskCost, TaskError, TaskOutcome
 from servo.core.events.timers import (
     TimerCancelled,
     TimerEnqueued,
@@ -89,7 +89,7 @@ from servo.core.events.timers import (
 from servo.core.fold.apply import apply_entry
 from servo.core.freshness import FreshnessState
 from servo.core.keys import TaskOperation
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.core.state.state import State
 from servo.testing.builders import Story, dump, specs
 
@@ -135,7 +135,7 @@ def execution() -> Story:
             exec_id=silent.exec_id,
         )
     )
-    once = RetryPolicy(max_attempts=1)
+    once = RetryRules(max_attempts=1)
     story.plan({"x": (), "y": ("x",), "z": ("y",), "w": ()}, "run_2", retry=once)
     story.execute("x", TaskOutcome.FAILED, "run_2")
     story.execute("w", run_id="run_2")
@@ -167,7 +167,9 @@ def automation() -> Story:
     story.plan({"held": ()}, "run_q")
     story.start("held", "run_q")
     held = story.task("held", "run_q")
-    output = Output(materialization_id="mat-1", uri="mem", gate=Gate.QUARANTINED, row_count=3)
+    output = CommittedOutput(
+        materialization_id="mat-1", uri="mem", gate=Gate.QUARANTINED, row_count=3
+    )
     check = CheckEvaluated(
         run_id="run_q",
         task_key=held.task_key,
@@ -362,15 +364,17 @@ def several_outputs() -> Story:
     story.plan({"a": ()}, "run_1", **many)
     story.start("a", "run_1")
     made = (
-        Output(materialization_id="m1", uri="mem"),
-        Output(materialization_id="m2", asset_key="ns/c", gate=Gate.QUARANTINED),
+        CommittedOutput(materialization_id="m1", uri="mem"),
+        CommittedOutput(materialization_id="m2", asset_key="ns/c", gate=Gate.QUARANTINED),
     )
     story.finish("a", run_id="run_1", outputs=made)
-    story.plan({"a": ()}, "run_2", retry=RetryPolicy(max_attempts=1), **many)
+    story.plan({"a": ()}, "run_2", retry=RetryRules(max_attempts=1), **many)
     story.execute("a", TaskOutcome.FAILED, "run_2")
     story.plan({"seen": ()}, "run_3", operation=TaskOperation.OBSERVE)
     story.start("seen", "run_3")
-    story.finish("seen", run_id="run_3", output=Output(materialization_id="", data_version="v1"))
+    story.finish(
+        "seen", run_id="run_3", output=CommittedOutput(materialization_id="", data_version="v1")
+    )
     story.tell(AssetReported(asset_key="ns/other", materialization_id="r1", metadata="{}"))
     return story
 
@@ -387,7 +391,7 @@ def retention() -> Story:
         story.plan({"a": ()}, f"run_{number}", partition="day=d:2026-01-01")
         story.start("a", f"run_{number}", f"exec-{number}")
         gate = Gate.QUARANTINED if number == 1 else Gate.PROMOTED
-        output = Output(materialization_id=f"m{number}", uri=f"mem/{number}/", gate=gate)
+        output = CommittedOutput(materialization_id=f"m{number}", uri=f"mem/{number}/", gate=gate)
         story.finish("a", run_id=f"run_{number}", output=output)
         story.wait(days=1)
     story.tell(OutputsExpired(materialization_ids=("m0", "m3")))
@@ -459,16 +463,16 @@ def several_partitions() -> Story:
     many = {"partition": days[0], "also_partitions": days[1:]}
     story.plan({"a": ()}, "run_1", **many)
     story.start("a", "run_1")
-    story.finish("a", run_id="run_1", output=Output(materialization_id="m1", uri="mem"))
+    story.finish("a", run_id="run_1", output=CommittedOutput(materialization_id="m1", uri="mem"))
     story.plan({"a": ()}, "run_2", also_makes=("ns/b",), **many)
     story.start("a", "run_2")
     made = (
-        Output(materialization_id="m2", partition_key=days[1], gate=Gate.QUARANTINED),
-        Output(materialization_id="m3", partition_key=days[2]),
-        Output(materialization_id="m4", asset_key="ns/b"),
+        CommittedOutput(materialization_id="m2", partition_key=days[1], gate=Gate.QUARANTINED),
+        CommittedOutput(materialization_id="m3", partition_key=days[2]),
+        CommittedOutput(materialization_id="m4", asset_key="ns/b"),
     )
     story.finish("a", run_id="run_2", outputs=made)
-    story.plan({"a": ()}, "run_3", retry=RetryPolicy(max_attempts=1), **many)
+    story.plan({"a": ()}, "run_3", retry=RetryRules(max_attempts=1), **many)
     story.execute("a", TaskOutcome.FAILED, "run_3")
     return story
 

@@ -18,7 +18,7 @@ from servo.core.events.backfills import BackfillState
 from servo.core.state.state import State
 from servo.core.state.states import TaskState
 from servo.ledger.paths import Paths
-from servo.projection.rebuild import rebuild
+from servo.projection.upkeep.rebuild import rebuild
 from servo.storage.local import LocalStore
 from servo.testing.command_line import asked, servo
 
@@ -316,7 +316,7 @@ from servo import AssetIn, PartitionMapping
 
 class Odd(PartitionMapping, frozen=True):
     def upstream_keys(self, key, upstream, downstream):
-        if key == "2024-01-04" and "servo.worker.evaluating.process" in sys.argv[0] + __name__:
+        if key == "2024-01-04" and "servo.code.evaluator.process" in sys.argv[0] + __name__:
             os._exit(3)
         return [key]
 
@@ -325,7 +325,7 @@ class Odd(PartitionMapping, frozen=True):
 
 import sys
 if "evaluating" in " ".join(sys.orig_argv):
-    Odd.upstream_keys.__globals__["__name__"] = "servo.worker.evaluating.process"
+    Odd.upstream_keys.__globals__["__name__"] = "servo.code.evaluator.process"
 
 @asset(partitions_def=days, ins={"events": AssetIn(partition_mapping=Odd())})
 def reports(events):

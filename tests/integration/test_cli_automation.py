@@ -14,11 +14,11 @@ from servo.core.declared import AUTOMATION_LABEL
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
 from servo.core.events.freshness import FreshnessChanged
 from servo.core.events.sensors import SensorUpserted
-from servo.core.freshness import FreshnessState, TimeWindow, policy_text
-from servo.runtime.system import SystemClock
+from servo.core.freshness import FreshnessState, MaxAge, policy_text
 from servo.storage.from_url import store_from_url
 from servo.testing.command_line import Dev, asked, servo
 from servo.testing.workspaces import StoredStory
+from servo.workspace.system import SystemClock
 
 SENSOR = "default_automation_condition_sensor"
 CODE = """
@@ -204,7 +204,7 @@ def test_the_only_sensor_and_the_default_one_need_no_name(
 
 def test_how_fresh_an_asset_is_and_was(tmp_path: Path, story: StoredStory) -> None:
     hour = round(timedelta(hours=1) / timedelta(milliseconds=1))
-    deploy(story, freshness_policy=policy_text(TimeWindow(fail_ms=hour)))
+    deploy(story, freshness_policy=policy_text(MaxAge(fail_ms=hour)))
     story.publish()
     assert "UNKNOWN" in told(tmp_path, "asset", "show", "a").out
     assert "was not judged yet" in told(tmp_path, "asset", "history", "a", "--freshness").out

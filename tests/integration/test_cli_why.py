@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from servo.cli.main import run
+from servo.code.loader import load_project
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
 from servo.core.events.runs import PlanCreated, RunRequested, ScheduleSource
 from servo.core.events.schedules import (
@@ -27,16 +28,15 @@ from servo.core.explain.finding import What
 from servo.core.keys import AssetKey, TaskOperation, task_key_text
 from servo.core.partitions import PartitionKey
 from servo.core.plan import TaskSpec
-from servo.runtime.system import SystemClock
-from servo.sdk.planning import plan_assets
-from servo.sdk.triggers import declared
+from servo.host.leading import LeadingHost, setting_for
+from servo.planning.assets import plan_assets
+from servo.sdk.triggers.resolution import declared
 from servo.storage.from_url import store_from_url
 from servo.testing.builders import task_key
 from servo.testing.command_line import servo
 from servo.testing.eventually import eventually
 from servo.testing.workspaces import StoredStory
-from servo.worker.loader import load_project
-from servo.worker.session import Session, setting_for
+from servo.workspace.system import SystemClock
 
 LIMIT = 60
 DOCS = Path(__file__).parents[2] / "docs"
@@ -128,7 +128,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_of(folder: Path) -> str:
-    return json.loads(told(folder, "run", "list", "--json").out)[0]["run_id"]
+    return json.loads(told(folder, "run", "list", "--json").out)["items"][0]["run_id"]
 
 
 def test_a_skipped_asset_leads_to_the_failure_and_to_what_to_type(shop: Path) -> None:
@@ -241,13 +241,13 @@ def test_a_narrow_terminal_gets_the_same_words(shop: Path) -> None:
 
 
 @contextmanager
-def at_work(folder: Path) -> Generator[tuple[Session, str]]:
+def at_work(folder: Path) -> Generator[tuple[LeadingHost, str]]:
     """A session with a run of what waits: for a retry, for a pool, for a slot."""
     (folder / "assets.py").write_text(dedent(CODE))
     project = load_project("assets.py", folder)
     setting = setting_for("assets.py", folder, str(folder / ".servo"))
     assert told_limits(folder)
-    with Session(setting, workers=2) as session:
+    with LeadingHost(setting, workers=2) as session:
         session.deploy("assets.py", declared(project))
         keys = [AssetKey(name) for name in ("flaky", "first", "second")]
         run_id = session.request(plan_assets(project, keys), "one")

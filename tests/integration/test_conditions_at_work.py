@@ -21,6 +21,10 @@ from servo import (
     asset_check,
     materialize,
 )
+from servo.code.evaluator.conditions import ConditionEvaluator
+from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
+from servo.code.evaluator.messages import ConditionsEvaluated
+from servo.code.evaluator.plan_store import PlanStore
 from servo.core.events.assets import (
     AssetObserved,
     AssetReported,
@@ -31,12 +35,9 @@ from servo.core.events.automation import AutomationEvaluated
 from servo.core.events.envelope import Batch
 from servo.core.events.runs import RunRequested
 from servo.core.keys import TaskOperation
-from servo.runtime.service import Service
-from servo.sdk.condition_graph import DEFAULT_SENSOR
-from servo.testing.command_line import asked, servo
-from servo.worker.evaluating.conditions import Room
-from servo.worker.evaluating.desk import Desk, Records, Surroundings
-from servo.worker.evaluating.messages import Judged
+from servo.leader.service import Service
+from servo.sdk.automation.graph import DEFAULT_SENSOR
+from servo.testing.command_line import asked, listed, servo
 
 WORDS = {"fails": False}
 days = DailyPartitionsDefinition(start_date="2026-01-01", end_date="2026-01-06")
@@ -139,7 +140,7 @@ class Workspace:
             raise_on_error=False,
         )
 
-    def asked(self, room: Room) -> dict[str, str]:
+    def asked(self, room: ConditionEvaluator) -> dict[str, str]:
         """What the next evaluation asks for; it is committed."""
         self.now += timedelta(minutes=1)
         found = room.judge(self.now)
@@ -177,19 +178,19 @@ class Workspace:
             answer = service.commit(Batch(id=f"judged-{self._batches}", events=tuple(events)))
         return answer.applied
 
-    def room(self) -> Room:
+    def room(self) -> ConditionEvaluator:
         world = self.instance.world
-        records = Records(store=world.store, paths=self.instance.paths, salt=bytes(32))
-        around = Surroundings(
+        records = PlanStore(store=world.store, paths=self.instance.paths, salt=bytes(32))
+        around = EvaluatorEnvironment(
             clock=world.clock,
             log=logging.getLogger("test"),
             environ={},
             instance=lambda: self.instance,
         )
-        return Room(Desk(self.project, records, around), DEFAULT_SENSOR)
+        return ConditionEvaluator(LoadedLocation(self.project, records, around), DEFAULT_SENSOR)
 
 
-def said(found: Judged) -> dict[str, tuple[str, str | None]]:
+def said(found: ConditionsEvaluated) -> dict[str, tuple[str, str | None]]:
     """What an evaluation asked for and what it will remember, by asset.
 
     One that begins anew may have more to tell besides: it did not tell it before.
@@ -378,7 +379,7 @@ def test_a_pass_makes_what_conditions_ask_for_once(tmp_path: Path) -> None:
     assert [run["state"] for run in first["runs"]] == ["SUCCEEDED"]
     for _ in range(2):
         assert asked(tmp_path, "tick")["runs"] == []
-    runs = asked(tmp_path, "run", "list")
+    runs = listed(tmp_path, "run", "list")
     assert sorted(run["tasks_succeeded"] for run in runs) == [1, 2]
     assert datetime.fromisoformat(runs[0]["created_at"]).tzinfo is not None
 

@@ -4,17 +4,18 @@ import logging
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from servo.code.evaluator.conditions import ConditionEvaluator
+from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
+from servo.code.evaluator.plan_store import PlanStore
+from servo.code.loader import load_project
 from servo.core.events.envelope import Batch
+from servo.leader.service import Service, World
 from servo.ledger.paths import Paths
-from servo.runtime.service import Service, World
-from servo.runtime.system import SystemClock, SystemEntropy
-from servo.sdk.condition_graph import DEFAULT_SENSOR
+from servo.sdk.automation.graph import DEFAULT_SENSOR
 from servo.storage.local import LocalStore
-from servo.testing.command_line import asked, servo
-from servo.worker.evaluating.conditions import Room
-from servo.worker.evaluating.desk import Desk, Records, Surroundings
-from servo.worker.instance import ServoInstance
-from servo.worker.loader import load_project
+from servo.testing.command_line import asked, listed, servo
+from servo.workspace.instance.instance import ServoInstance
+from servo.workspace.system import SystemClock, SystemEntropy
 
 CODE = """
 from servo import AssetCheckResult, AutomationCondition, asset, asset_check
@@ -39,14 +40,14 @@ def evaluate_at(folder: Path, at: datetime) -> None:
     """Evaluate the conditions of a workspace as somebody did who came by then."""
     store, paths = LocalStore(folder / ".servo"), Paths("default", "default")
     project = load_project("assets.py", folder)
-    around = Surroundings(
+    around = EvaluatorEnvironment(
         clock=SystemClock(),
         log=logging.getLogger("test"),
         environ={},
         instance=ServoInstance.ephemeral,
     )
-    desk = Desk(project, Records(store=store, paths=paths, salt=bytes(32)), around)
-    judged = Room(desk, DEFAULT_SENSOR).judge(at)
+    loaded = LoadedLocation(project, PlanStore(store=store, paths=paths, salt=bytes(32)), around)
+    judged = ConditionEvaluator(loaded, DEFAULT_SENSOR).judge(at)
     assert not judged.runs
     with Service(World(store, SystemClock(), SystemEntropy()), paths) as service:
         assert service.commit(Batch(id="then", events=judged.ticked)).applied
@@ -61,12 +62,12 @@ def test_a_pass_makes_and_checks_what_a_tick_of_a_cron_asks_for_once(tmp_path: P
     evaluate_at(tmp_path, now - timedelta(hours=2))
     first = asked(tmp_path, "tick")
     assert [run["state"] for run in first["runs"]] == ["SUCCEEDED"]
-    [newest, _] = sorted(asked(tmp_path, "run", "list"), key=lambda run: run["created_at"])[::-1]
+    [newest, _] = sorted(listed(tmp_path, "run", "list"), key=lambda run: run["created_at"])[::-1]
     tasks = asked(tmp_path, "run", "show", newest["run_id"])["tasks"]
     assert sorted(task["task_key"] for task in tasks) == ["orders:check", "report:materialize"]
     assert asked(tmp_path, "tick")["runs"] == []
-    listed = {row["asset_key"]: row for row in asked(tmp_path, "automation", "list")}
-    assert listed["orders:orders_are_good"]["last_requested_at"] is not None
+    conditions = {row["asset_key"]: row for row in asked(tmp_path, "automation", "list")}
+    assert conditions["orders:orders_are_good"]["last_requested_at"] is not None
     shown = asked(tmp_path, "automation", "show", "orders:orders_are_good")
     assert shown["asset"]["condition"].startswith("cron_tick_passed")
 

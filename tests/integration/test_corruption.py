@@ -17,20 +17,20 @@ from servo.core.events.tasks import TaskOutcome
 from servo.core.manifest import FileEntry, Tier
 from servo.core.state.rows.row import Row
 from servo.errors import Corrupt
-from servo.ledger.archive import Due, archive_range, delete_archived
+from servo.leader.ports import Ports
+from servo.leader.service import World
+from servo.leader.takeover import take_over
+from servo.ledger.archive import ArchiveDue, archive_range, delete_archived
 from servo.ports.object_store import ObjectStore
-from servo.projection.cold import ColdRows
-from servo.projection.compare import Dump, dump, dump_snapshot
-from servo.projection.manifest_store import ManifestStore
-from servo.projection.reader import Reader
-from servo.projection.rebuild import rebuild
-from servo.projection.replay import ignore
-from servo.projection.sql import query
-from servo.projection.time_travel import Overlaid, Past, snapshot_at
-from servo.projection.verify import Part, verify
-from servo.runtime.ports import Ports
-from servo.runtime.service import World
-from servo.runtime.takeover import take_over
+from servo.projection.files.manifest_store import ManifestStore
+from servo.projection.read.cold import ColdRows
+from servo.projection.read.reader import Reader
+from servo.projection.read.replay import ignore
+from servo.projection.read.sql import query
+from servo.projection.read.time_travel import Overlaid, Past, snapshot_at
+from servo.projection.upkeep.compare import Dump, dump, dump_snapshot
+from servo.projection.upkeep.rebuild import rebuild
+from servo.projection.upkeep.verify import ProblemPart, verify
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import specs
 from servo.testing.clock import SeededEntropy
@@ -92,7 +92,7 @@ def story() -> StoredStory:
     _ = told.publish(close_after=HOUR)
     _ = told.plan({"a": []}, run_id="behind")
     _ = archive_range(told.store, told.paths, 1, ARCHIVED)
-    due = Due(upto=ARCHIVED, older_than=told.now)
+    due = ArchiveDue(upto=ARCHIVED, older_than=told.now)
     assert len(delete_archived(told.store, told.paths, due, limit=100)) == ARCHIVED
     told.manifests.write_hint(told.manifest.v)
     return told
@@ -324,5 +324,5 @@ def test_verification_finds_what_is_asked_by_key(which: str, damage: str) -> Non
     told, file = large()
     key = file.key if which == "file" else _bloom_key()
     report = verify(damaged(told, key, DAMAGES[damage]), told.paths)
-    assert [problem.part for problem in report.problems] == [Part.FILES]
+    assert [problem.part for problem in report.problems] == [ProblemPart.FILES]
     assert key in report.problems[0].what

@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
+from servo.code.loader import load_project
 from servo.core.events.tasks import TaskCost
 from servo.core.state.rows.execution import TaskCostRow
-from servo.projection.reader import Reader
-from servo.runtime.system import SystemClock
-from servo.sdk.planning import plan_assets
-from servo.sdk.triggers import declared
+from servo.execution.metering import Meter
+from servo.host.leading import LeadingHost, setting_for
+from servo.planning.assets import plan_assets
+from servo.projection.read.reader import Reader
+from servo.sdk.triggers.resolution import declared
 from servo.storage.from_url import store_from_url
-from servo.worker.loader import load_project
-from servo.worker.metering import Meter
-from servo.worker.session import Session, setting_for
+from servo.workspace.system import SystemClock
 
 CODE = """
 import subprocess
@@ -53,7 +53,7 @@ def test_time_processor_and_memory_of_an_execution_are_recorded(tmp_path: Path) 
     (tmp_path / "assets.py").write_text(CODE)
     project = load_project("assets.py", tmp_path)
     setting = setting_for("assets.py", tmp_path, str(tmp_path / "store"))
-    with Session(setting, workers=1) as session:
+    with LeadingHost(setting, workers=1) as session:
         session.deploy("assets.py", declared(project))
         run = session.request(plan_assets(project, project.order), "one")
         ended = session.wait(run, 60)

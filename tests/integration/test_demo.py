@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from servo.cli.demo_processes import Process
+from servo.cli.demo_processes import DemoProcess
 from servo.cli.demo_shop import write_shop
 from servo.cli.main import run
 from servo.errors import Conflict
 from servo.ledger.paths import Paths
-from servo.projection.reader import Reader
-from servo.projection.sql import query
-from servo.runtime.system import SystemClock
+from servo.projection.read.reader import Reader
+from servo.projection.read.sql import query
 from servo.storage.from_url import store_from_url
+from servo.workspace.system import SystemClock
 
 ROOT = Path(__file__).parents[2]
 TASKS = 9
@@ -90,7 +90,7 @@ def test_the_workers_of_a_process_are_found_and_end_with_it(tmp_path: Path) -> N
     (tmp_path / "assets.py").write_text(
         "import time\nfrom servo import asset\n\n@asset\ndef slow() -> None:\n    time.sleep(60)\n"
     )
-    running = Process(tmp_path, "materialize", "--workers", "2")
+    running = DemoProcess(tmp_path, "materialize", "--workers", "2")
     try:
         workers: list[int] = []
         while len(workers) < 2 and not running.ended:

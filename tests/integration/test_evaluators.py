@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from servo.worker.evaluating.messages import Evaluated, Look
-from servo.worker.evaluating.office import Office, was_lost
-from servo.worker.session import setting_for
+from servo.code.evaluator.messages import Evaluated, EvaluateSensor
+from servo.code.evaluator.pool import EvaluatorPool, was_lost
+from servo.host.leading import setting_for
 
 LIMIT = 30.0
 
@@ -67,14 +67,16 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def office(folder: Path) -> Generator[Office]:
-    made = Office(setting_for("assets.py", folder, str(folder / ".servo")), lambda: bytes(32))
+def evaluators(folder: Path) -> Generator[EvaluatorPool]:
+    made = EvaluatorPool(
+        setting_for("assets.py", folder, str(folder / ".servo")), lambda: bytes(32)
+    )
     yield made
     made.close()
 
 
-def look(name: str) -> Look:
-    return Look(sensor_id=name, eval_id="e")
+def look(name: str) -> EvaluateSensor:
+    return EvaluateSensor(sensor_id=name, eval_id="e")
 
 
 def is_gone(folder: Path) -> bool:
@@ -100,64 +102,66 @@ def is_gone(folder: Path) -> bool:
     ],
 )
 def test_what_user_code_started_ends_with_its_process_and_the_next_is_answered(
-    office: Office, folder: Path, name: str, told: str
+    evaluators: EvaluatorPool, folder: Path, name: str, told: str
 ) -> None:
-    assert office.ask(look(name), 2) == Evaluated(error=told)
+    assert evaluators.ask(look(name), 2) == Evaluated(error=told)
     assert was_lost(told)
     assert is_gone(folder)
-    assert office.ask(look("well"), LIMIT) == Evaluated(skipped="first")
+    assert evaluators.ask(look("well"), LIMIT) == Evaluated(skipped="first")
 
 
 def test_a_daemon_that_user_code_started_ends_with_its_process(
-    office: Office, folder: Path
+    evaluators: EvaluatorPool, folder: Path
 ) -> None:
-    assert office.ask(look("leaves_a_daemon"), LIMIT) == Evaluated(skipped="left")
-    office.close()
+    assert evaluators.ask(look("leaves_a_daemon"), LIMIT) == Evaluated(skipped="left")
+    evaluators.close()
     assert is_gone(folder)
 
 
 def test_whoever_waits_for_an_answer_is_let_go_when_everything_ends(
-    office: Office, folder: Path
+    evaluators: EvaluatorPool, folder: Path
 ) -> None:
     with ThreadPoolExecutor(4) as threads:
-        asked = [threads.submit(office.ask, look("hangs"), 1000) for _ in range(4)]
+        asked = [threads.submit(evaluators.ask, look("hangs"), 1000) for _ in range(4)]
         until = time.monotonic() + LIMIT
         while not (folder / "child").exists() and time.monotonic() < until:
             time.sleep(0.05)
-        office.close()
+        evaluators.close()
         answers = [future.result(LIMIT) for future in asked]
     assert all(answer.error for answer in answers)
     assert is_gone(folder)
 
 
-def test_new_code_answers_as_soon_as_it_is_said_to_be_there(office: Office, folder: Path) -> None:
-    assert office.ask(look("well"), LIMIT).skipped == "first"
+def test_new_code_answers_as_soon_as_it_is_said_to_be_there(
+    evaluators: EvaluatorPool, folder: Path
+) -> None:
+    assert evaluators.ask(look("well"), LIMIT).skipped == "first"
     (folder / "assets.py").write_text(CODE.replace('"first"', '"the second"'))
-    assert office.ask(look("well"), LIMIT).skipped == "first"
-    office.renew()
-    assert office.ask(look("well"), LIMIT).skipped == "the second"
+    assert evaluators.ask(look("well"), LIMIT).skipped == "first"
+    evaluators.renew()
+    assert evaluators.ask(look("well"), LIMIT).skipped == "the second"
 
 
 def test_code_that_cannot_be_imported_is_told_as_such_until_it_can(
-    office: Office, folder: Path
+    evaluators: EvaluatorPool, folder: Path
 ) -> None:
     (folder / "assets.py").write_text(CODE + "\nthis is no code\n")
-    answer = office.ask(look("well"), LIMIT)
+    answer = evaluators.ask(look("well"), LIMIT)
     assert answer.unasked
     assert "assets.py" in answer.error
     (folder / "assets.py").write_text("import os\nos.kill(os.getpid(), 9)\n")
-    answer = office.ask(look("well"), LIMIT)
+    answer = evaluators.ask(look("well"), LIMIT)
     assert answer.unasked
     assert answer.error.endswith("ended with -9 before it could import the code")
     assert not was_lost(answer.error)
     (folder / "assets.py").write_text(CODE)
-    assert office.ask(look("well"), LIMIT).skipped == "first"
+    assert evaluators.ask(look("well"), LIMIT).skipped == "first"
 
 
-def test_many_who_ask_at_once_are_all_answered(office: Office) -> None:
+def test_many_who_ask_at_once_are_all_answered(evaluators: EvaluatorPool) -> None:
     answers: list[Evaluated] = []
     threads = [
-        threading.Thread(target=lambda: answers.append(office.ask(look("well"), LIMIT)))
+        threading.Thread(target=lambda: answers.append(evaluators.ask(look("well"), LIMIT)))
         for _ in range(12)
     ]
     for thread in threads:
@@ -168,11 +172,11 @@ def test_many_who_ask_at_once_are_all_answered(office: Office) -> None:
 
 
 def test_an_answer_that_cannot_be_read_is_told_and_leaves_no_process_behind(
-    office: Office, folder: Path
+    evaluators: EvaluatorPool, folder: Path
 ) -> None:
     for _ in range(2):
-        assert "its answer cannot be read" in office.ask(look("odd"), LIMIT).error
-    assert office.ask(look("well"), LIMIT).skipped == "first"
+        assert "its answer cannot be read" in evaluators.ask(look("odd"), LIMIT).error
+    assert evaluators.ask(look("well"), LIMIT).skipped == "first"
     named = [path for path in Path("/proc").glob("[0-9]*/cwd") if _leads_to(path, folder)]
     assert len(named) == 1
 

@@ -11,13 +11,13 @@ import pytest
 from servo.core.events.envelope import Answer, Batch
 from servo.core.events.runs import PlanCreated, RunRequested
 from servo.errors import NotFound, Unavailable
+from servo.leader.service import Service, World
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
-from servo.projection.reader import Reader, Snapshot
-from servo.projection.verify import verify
-from servo.runtime.service import Service, World
-from servo.runtime.system import SystemClock, SystemEntropy
+from servo.projection.read.reader import Reader, Snapshot
+from servo.projection.upkeep.verify import verify
 from servo.storage.local import LocalStore
+from servo.workspace.system import SystemClock, SystemEntropy
 
 PATHS = Paths("acme", "prod")
 

@@ -15,9 +15,9 @@ import pytest
 from servo.core.state.state import State
 from servo.core.state.states import TaskState
 from servo.ledger.paths import Paths
-from servo.projection.rebuild import rebuild
-from servo.runtime.system import SystemClock
+from servo.projection.upkeep.rebuild import rebuild
 from servo.storage.local import LocalStore
+from servo.workspace.system import SystemClock
 
 LIMIT = 240
 KILLS = int(os.environ.get("SERVO_KILLS", "4"))

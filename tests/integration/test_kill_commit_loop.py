@@ -31,20 +31,20 @@ from servo.core.events.dispatch import DispatchRequested, Handover
 from servo.core.events.envelope import Answer, Batch
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import PlanCreated, RunRequested
-from servo.core.events.tasks import Output, TaskFinished, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, TaskFinished, TaskOutcome
 from servo.core.ids import RunId, attempt_id
 from servo.errors import Unavailable
+from servo.leader.service import Service, World
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
-from servo.projection.compare import differences, dump, dump_snapshot
-from servo.projection.rebuild import rebuild
-from servo.projection.time_travel import Overlaid
-from servo.projection.verify import verify
-from servo.runtime.service import Service, World
-from servo.runtime.system import SystemClock, SystemEntropy
+from servo.projection.read.time_travel import Overlaid
+from servo.projection.upkeep.compare import differences, dump, dump_snapshot
+from servo.projection.upkeep.rebuild import rebuild
+from servo.projection.upkeep.verify import verify
 from servo.storage.local import LocalStore
 from servo.testing.builders import specs, task_key
 from servo.testing.workspaces import StoredStory
+from servo.workspace.system import SystemClock, SystemEntropy
 
 KILLS = 200
 THREADS = 3
@@ -96,7 +96,7 @@ def batch_of(name: str) -> Batch:
                 attempt_id=attempt,
                 exec_id=execution,
                 outcome=TaskOutcome.SUCCEEDED,
-                output=Output(materialization_id=f"m-{subject}"),
+                output=CommittedOutput(materialization_id=f"m-{subject}"),
             ),
         ),
     }

@@ -9,18 +9,18 @@ from textwrap import dedent
 import pytest
 
 from servo.cli.main import run as servo
+from servo.code.loader import load_project
 from servo.core.keys import AssetKey
 from servo.core.state.rows.execution import RunRow
-from servo.sdk.planning import plan_assets
-from servo.sdk.triggers import declared
+from servo.host.leading import LeadingHost, setting_for
+from servo.planning.assets import plan_assets
+from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
-from servo.worker.loader import load_project
-from servo.worker.session import Session, setting_for
 
 LIMIT = 60
 HEAD = """
-from servo.sdk.asset import asset
-from servo.sdk.triggers import declared
+from servo.sdk.assets.asset import asset
+from servo.sdk.triggers.resolution import declared
 import time
 from pathlib import Path
 """
@@ -36,16 +36,16 @@ class Project:
         self.setting = setting_for("assets.py", folder, str(folder / "store"))
 
     @contextmanager
-    def session(self, workers: int = 1) -> Generator[Session]:
-        with Session(self.setting, workers=workers) as session:
+    def session(self, workers: int = 1) -> Generator[LeadingHost]:
+        with LeadingHost(self.setting, workers=workers) as session:
             session.deploy("assets.py", declared(self.definitions))
             yield session
 
-    def request(self, session: Session, *names: str, key: str = "one") -> str:
+    def request(self, session: LeadingHost, *names: str, key: str = "one") -> str:
         keys = [AssetKey(name) for name in names]
         return session.request(plan_assets(self.definitions, keys), key)
 
-    def run(self, session: Session, *names: str, key: str = "one") -> RunRow:
+    def run(self, session: LeadingHost, *names: str, key: str = "one") -> RunRow:
         ended = session.wait(self.request(session, *names, key=key), LIMIT)
         assert ended is not None
         return ended

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from servo.errors import NotFound, Unavailable
-from servo.runtime.system import SystemClock
 from servo.storage.local import LocalStore
+from servo.workspace.system import SystemClock
 
 KILLS = 36
 

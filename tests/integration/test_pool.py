@@ -15,25 +15,25 @@ from threading import Event, Timer
 import pytest
 from msgspec.structs import replace
 
+from servo.code.loader import load_project
 from servo.config import WorkerSettings
 from servo.core.keys import AssetKey
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.errors import Unavailable
+from servo.host.leading import LeadingHost, setting_for
+from servo.leader.service import World
+from servo.planning.assets import plan_assets
 from servo.ports.object_store import Blob, ObjectMeta, ObjectStore
-from servo.runtime.deployment import open_world
-from servo.runtime.service import World
-from servo.runtime.system import SystemClock
-from servo.sdk.planning import plan_assets
-from servo.sdk.triggers import declared
+from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
-from servo.worker.loader import load_project
-from servo.worker.registry import at_work, registry_folder
-from servo.worker.session import Session, setting_for
+from servo.workspace.composition import open_world
+from servo.workspace.registry import at_work, registry_folder
+from servo.workspace.system import SystemClock
 
 LIMIT = 60
 HEAD = """
-from servo.sdk.asset import asset
-from servo.sdk.triggers import declared
+from servo.sdk.assets.asset import asset
+from servo.sdk.triggers.resolution import declared
 import os
 import signal
 import subprocess
@@ -61,26 +61,26 @@ class Project:
         *,
         limits: WorkerSettings | None = None,
         world: World | None = None,
-    ) -> Generator[Session]:
-        with Session(self.setting, workers=workers, limits=limits, world=world) as session:
+    ) -> Generator[LeadingHost]:
+        with LeadingHost(self.setting, workers=workers, limits=limits, world=world) as session:
             session.deploy("assets.py", declared(self.definitions))
             yield session
 
-    def request(self, session: Session, *names: str, key: str = "one") -> str:
+    def request(self, session: LeadingHost, *names: str, key: str = "one") -> str:
         keys = [AssetKey(name) for name in names] or self.definitions.order
         return session.request(plan_assets(self.definitions, keys), key)
 
-    def run(self, session: Session, *names: str, key: str = "one") -> RunRow:
+    def run(self, session: LeadingHost, *names: str, key: str = "one") -> RunRow:
         ended = session.wait(self.request(session, *names, key=key), LIMIT)
         assert ended is not None
         return ended
 
     def told(self, name: str) -> list[int]:
         path = self.folder / name
-        return [int(line) for line in path.read_text().split()] if path.exists() else []
+        return [int(queue) for queue in path.read_text().split()] if path.exists() else []
 
 
-def task(session: Session, run: str, name: str) -> TaskRow:
+def task(session: LeadingHost, run: str, name: str) -> TaskRow:
     return session.service.engine.state.tasks.rows[run, f"{name}:materialize"]
 
 
@@ -100,7 +100,7 @@ def workers_of(pid: int) -> list[int]:
             command = (path / "cmdline").read_bytes()
         except OSError:
             continue
-        if int(parent) == pid and b"servo.worker.process" in command:
+        if int(parent) == pid and b"servo.workers.local_pool.process" in command:
             found.append(int(path.name))
     return found
 
@@ -240,12 +240,12 @@ def test_what_kills_every_process_before_it_begins_is_given_up(tmp_path: Path) -
     project = Project(
         tmp_path,
         """
-        from servo.worker import testament
+        from servo.workers.local_pool import crash_record
 
-        if "servo.worker.process" in " ".join(__import__("sys").orig_argv):
+        if "servo.workers.local_pool.process" in " ".join(__import__("sys").orig_argv):
             with Path("pids").open("a") as file:
                 print(os.getpid(), file=file)
-            testament.Testament.one_more = lambda self: os._exit(5)
+            crash_record.CrashRecord.one_more = lambda self: os._exit(5)
 
         @asset
         def a(): ...
@@ -303,7 +303,7 @@ def test_what_a_session_left_undone_is_done_by_the_next_in_the_same_process(tmp_
 def test_a_session_that_cannot_start_a_process_leaves_nothing_behind(tmp_path: Path) -> None:
     project = Project(tmp_path, "@asset\ndef a(): ...\n")
     nowhere = replace(project.setting, folder=str(tmp_path / "gone"))
-    with pytest.raises(FileNotFoundError, match="gone"), Session(nowhere, workers=1):
+    with pytest.raises(FileNotFoundError, match="gone"), LeadingHost(nowhere, workers=1):
         raise AssertionError("it must not begin")
     assert at_work(registry_folder(), project.setting.address) is None
 

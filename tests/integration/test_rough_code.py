@@ -9,15 +9,15 @@ from textwrap import dedent
 
 import pytest
 
+from servo.code.loader import load_project
 from servo.core.keys import AssetKey
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TaskState
-from servo.sdk.planning import plan_assets
-from servo.sdk.triggers import declared
+from servo.execution.outputs.store import OutputStore
+from servo.host.leading import LeadingHost, setting_for
+from servo.planning.assets import plan_assets
+from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
-from servo.worker.loader import load_project
-from servo.worker.outputs import OutputStore
-from servo.worker.session import Session, setting_for
 
 LIMIT = 60
 HEAD = """
@@ -46,12 +46,12 @@ class Project:
         self.setting = setting_for("assets.py", folder, str(folder / "store"))
 
     @contextmanager
-    def session(self) -> Generator[Session]:
-        with Session(self.setting, workers=1) as session:
+    def session(self) -> Generator[LeadingHost]:
+        with LeadingHost(self.setting, workers=1) as session:
             session.deploy("assets.py", declared(self.definitions))
             yield session
 
-    def run(self, session: Session, *names: str) -> RunRow:
+    def run(self, session: LeadingHost, *names: str) -> RunRow:
         keys = [AssetKey(name) for name in names]
         plan = plan_assets(self.definitions, keys)
         self._runs += 1
@@ -59,7 +59,7 @@ class Project:
         assert ended is not None
         return ended
 
-    def task(self, session: Session, name: str) -> TaskRow:
+    def task(self, session: LeadingHost, name: str) -> TaskRow:
         run = self.run(session, name)
         return session.service.engine.state.tasks.rows[run.run_id, f"{name}:materialize"]
 
@@ -68,16 +68,16 @@ class Project:
         lines = (self.folder / "assets.py").read_text().splitlines()
         return next(number for number, line in enumerate(lines, 1) if text in line)
 
-    def who(self, session: Session) -> object:
+    def who(self, session: LeadingHost) -> object:
         """The process that works."""
         assert self.task(session, "who").state is TaskState.SUCCEEDED
         return self.value(session, "who")
 
-    def log(self, session: Session, row: TaskRow) -> str:
+    def log(self, session: LeadingHost, row: TaskRow) -> str:
         place = session.paths.log(row.run_id, row.task_key, row.attempt, row.exec_id)
         return session.store.get(place).data.decode()
 
-    def value(self, session: Session, name: str) -> object:
+    def value(self, session: LeadingHost, name: str) -> object:
         row = session.service.engine.state.assets.rows[name]
         return OutputStore(session.store, session.paths).load(row.last_output_uri)
 
@@ -321,7 +321,7 @@ STOPPED = """
 """
 
 
-def started(project: Project, session: Session, name: str) -> str:
+def started(project: Project, session: LeadingHost, name: str) -> str:
     run = session.request(plan_assets(project.definitions, [AssetKey(name)]), "one")
     eventually((project.folder / "begun").exists)
     return run

@@ -10,19 +10,19 @@ from urllib.parse import quote
 
 import pytest
 
+from servo.code.loader import load_module, load_project, project_of
 from servo.core.state.tables import TABLES
 from servo.errors import Invalid
+from servo.host.leading import LeadingHost, setting_for
+from servo.host.materialize import materialize
 from servo.ledger.paths import Paths
-from servo.projection.reader import Reader
-from servo.runtime.system import SystemClock
-from servo.sdk.planning import plan_assets
-from servo.sdk.redaction import hidden
-from servo.sdk.run_config import RunConfig
-from servo.sdk.triggers import declared
+from servo.planning.assets import plan_assets
+from servo.projection.read.reader import Reader
+from servo.sdk.resources.redaction import hidden
+from servo.sdk.resources.run_config import RunConfig
+from servo.sdk.triggers.resolution import declared
 from servo.storage.from_url import store_from_url
-from servo.worker.loader import load_module, load_project, project_of
-from servo.worker.materialize import materialize
-from servo.worker.session import Session, setting_for
+from servo.workspace.system import SystemClock
 
 LIMIT = 60
 
@@ -189,7 +189,7 @@ def test_no_secret_of_a_worker_process_is_stored(
 ) -> None:
     project = load_project("assets.py", folder)
     setting = setting_for("assets.py", folder, str(folder / "store"))
-    with Session(setting, workers=2) as session:
+    with LeadingHost(setting, workers=2) as session:
         session.deploy("assets.py", declared(project))
         plan = plan_assets(project, project.order)
         run = session.request(plan, "one", config=CONFIG)
@@ -243,7 +243,7 @@ def test_a_secret_in_what_an_import_raises_is_not_told(folder: Path) -> None:
     )
     with (
         pytest.raises(Invalid) as told,
-        Session(setting_for("assets.py", folder, str(folder / "store")), workers=1),
+        LeadingHost(setting_for("assets.py", folder, str(folder / "store")), workers=1),
     ):
         pass
     assert "ValueError: ***" in str(told.value)

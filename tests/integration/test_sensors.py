@@ -13,10 +13,10 @@ from typing import Any
 
 from servo.errors import NotFound
 from servo.ledger.paths import Paths
-from servo.projection.reader import Reader
-from servo.runtime.system import SystemClock
+from servo.projection.read.reader import Reader
 from servo.storage.from_url import store_from_url
 from servo.testing.command_line import asked, servo
+from servo.workspace.system import SystemClock
 
 LIMIT = 60
 HEAD = """

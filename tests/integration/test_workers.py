@@ -7,14 +7,14 @@ from textwrap import dedent
 
 import pytest
 
+from servo.code.loader import load_project
 from servo.core.keys import AssetKey
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.errors import Conflict, Invalid
-from servo.sdk.planning import plan_assets
-from servo.sdk.triggers import declared
+from servo.host.leading import LeadingHost, setting_for
+from servo.planning.assets import plan_assets
+from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
-from servo.worker.loader import load_project
-from servo.worker.session import Session, setting_for
 
 LIMIT = 60
 
@@ -26,24 +26,26 @@ class Project:
 
     def __init__(self, folder: Path, code: str) -> None:
         self.folder = folder
-        (folder / "assets.py").write_text("from servo.sdk.asset import asset\n" + dedent(code))
+        (folder / "assets.py").write_text(
+            "from servo.sdk.assets.asset import asset\n" + dedent(code)
+        )
         self.definitions = load_project("assets.py", folder)
         self.setting = setting_for("assets.py", folder, str(folder / "store"))
 
     @contextmanager
-    def session(self, workers: int = 2) -> Generator[Session]:
-        with Session(self.setting, workers=workers) as session:
+    def session(self, workers: int = 2) -> Generator[LeadingHost]:
+        with LeadingHost(self.setting, workers=workers) as session:
             session.deploy("assets.py", declared(self.definitions))
             yield session
 
-    def run(self, session: Session, *names: str, key: str = "one") -> RunRow:
+    def run(self, session: LeadingHost, *names: str, key: str = "one") -> RunRow:
         keys = [AssetKey(name) for name in names] or self.definitions.order
         ended = session.wait(session.request(plan_assets(self.definitions, keys), key), LIMIT)
         assert ended is not None
         return ended
 
 
-def task(session: Session, run: RunRow, name: str) -> TaskRow:
+def task(session: LeadingHost, run: RunRow, name: str) -> TaskRow:
     return session.service.engine.state.tasks.rows[run.run_id, f"{name}:materialize"]
 
 
@@ -212,7 +214,7 @@ def test_what_is_interrupted_by_a_shutdown_is_done_by_the_next_session(tmp_path:
         session.pool.drain()
         eventually(lambda: not session.service.engine.state.index.running)
     (tmp_path / "assets.py").write_text(
-        "from servo.sdk.asset import asset\n\n@asset\ndef sleeper(): ...\n@asset\ndef beside(): ..."
+        "from servo import asset\n\n@asset\ndef sleeper(): ...\n@asset\ndef beside(): ..."
     )
     with project.session() as session:
         (left,) = session.open_runs()
@@ -270,7 +272,7 @@ def test_a_second_session_in_a_workspace_is_told_that_somebody_is_at_work(tmp_pa
     project = Project(tmp_path, "@asset\ndef a(): ...\n")
     with project.session() as session:
         with pytest.raises(Conflict, match="is at work in this workspace"):
-            Session(project.setting, workers=1)
+            LeadingHost(project.setting, workers=1)
         assert project.run(session).state.value == "SUCCEEDED"
     with project.session():
         pass

@@ -8,11 +8,11 @@ from threading import Event
 import pytest
 
 from servo import ServoInstance, load_asset
+from servo.code.loader import load_project
 from servo.core.state.states import RunState
-from servo.sdk.planning import plan_assets
-from servo.sdk.triggers import declared
-from servo.worker.loader import load_project
-from servo.worker.session import Session, setting_for
+from servo.host.leading import LeadingHost, setting_for
+from servo.planning.assets import plan_assets
+from servo.sdk.triggers.resolution import declared
 
 LIMIT = 60
 
@@ -60,13 +60,13 @@ defs = Definitions(
 """
 
 
-def session_in(folder: Path) -> Session:
+def session_in(folder: Path) -> LeadingHost:
     (folder / "assets.py").write_text(dedent(CODE))
     setting = setting_for("assets.py", folder, str(folder / "store"))
-    return Session(setting, workers=1)
+    return LeadingHost(setting, workers=1)
 
 
-def request(session: Session, folder: Path, *names: str) -> str:
+def request(session: LeadingHost, folder: Path, *names: str) -> str:
     project = load_project("assets.py", folder)
     session.deploy("assets.py", declared(project))
     keys = [key for key in project.order if key.name in names]

@@ -69,13 +69,13 @@ from servo.core.events.sensors import (
     SensorResumed,
     SensorUpserted,
 )
-from servo.core.events.tasks import Gate, Output, TaskFinished, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, Gate, TaskFinished, TaskOutcome
 from servo.core.fold import assets, automation, backfills, freshness, schedules, sensors
 from servo.core.fold.apply import apply_batch, apply_entry, needs, needs_now
 from servo.core.freshness import FreshnessState
 from servo.core.keys import TaskOperation, task_key_text
 from servo.core.plan import TaskSpec
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES, ChunkState
@@ -83,7 +83,7 @@ from servo.core.state.tables import TABLES, Residency
 from servo.testing.builders import Story, dump
 
 FAMILIES = (schedules, sensors, automation, backfills, assets, freshness)
-ONCE = RetryPolicy(max_attempts=1, max_infra_retries=0)
+ONCE = RetryRules(max_attempts=1, max_infra_retries=0)
 DAYS = tuple(f"day=d:2025-01-{day:02}" for day in range(1, 8))
 TERMINAL = {BackfillState.SUCCEEDED, BackfillState.FAILED, BackfillState.CANCELLED}
 MINUTE = timedelta(minutes=1)
@@ -262,7 +262,7 @@ def advance(story: Story, run_id: str, outcome: TaskOutcome, gate: Gate) -> tupl
     for key in state.index.run_tasks[run_id]:
         row = state.tasks.rows[run_id, key]
         if (run_id, key) in state.index.running:
-            made = Output(materialization_id=row.exec_id, uri="mem", gate=gate)
+            made = CommittedOutput(materialization_id=row.exec_id, uri="mem", gate=gate)
             return (
                 TaskFinished(
                     run_id=run_id,

@@ -28,7 +28,7 @@ from servo.core.automation.condition import (
     Or,
     Since,
 )
-from servo.core.automation.evaluating import Evaluator, Tick
+from servo.core.automation.evaluating import EvaluationOutcome, Evaluator
 from servo.core.automation.spaces import EVERYTHING, SAME, UNPARTITIONED, Listed, Universes
 from servo.core.cron import Cron
 from servo.core.keys import AssetKey
@@ -634,7 +634,7 @@ class Runner:
         self.history.append(happened)
         happened.tell(self.evaluator)
 
-    def tick(self, minutes: int) -> Tick:
+    def tick(self, minutes: int) -> EvaluationOutcome:
         self.now += minutes * MINUTE
         tick = self.evaluator.tick(self.now)
         wanted = self.reference.tick(self.graph, self.history, self.seen, self.now)

@@ -18,14 +18,14 @@ from servo.core.events.registry import EVENTS
 from servo.core.events.runs import RunCancelRequested
 from servo.core.events.tasks import TaskOutcome
 from servo.core.fold.apply import apply_batch, apply_entry, open_entry
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.core.state import derived
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES, TaskState
 from servo.testing.arbitrary import struct
 from servo.testing.builders import Story, dump
 
-RETRY = RetryPolicy(max_attempts=3, max_infra_retries=2, delay_ms=1_000)
+RETRY = RetryRules(max_attempts=3, max_infra_retries=2, delay_ms=1_000)
 SEEDS = st.integers(0, 2**32)
 
 

@@ -45,13 +45,13 @@ from servo.core.plan import (
 )
 from servo.core.retry import (
     MAX_DELAY,
-    Backoff,
-    Failure,
+    BackoffCurve,
+    FailedAttempt,
     FailureKind,
     GiveUp,
-    Jitter,
+    JitterSpread,
     Retry,
-    RetryPolicy,
+    RetryRules,
     Spent,
     decide,
     delay_after,
@@ -318,12 +318,12 @@ def test_a_graph_has_the_one_order_of_its_definition_or_a_real_cycle(
 
 
 POLICIES = st.builds(
-    RetryPolicy,
+    RetryRules,
     max_attempts=st.sampled_from([1, 3, 999]),
     delay_ms=st.sampled_from([0, 30_000, 30_001]),
     cap_ms=st.sampled_from([900_000, 1]),
-    backoff=st.sampled_from(Backoff),
-    jitter=st.sampled_from(Jitter),
+    backoff=st.sampled_from(BackoffCurve),
+    jitter=st.sampled_from(JitterSpread),
     retry_on=st.lists(st.text(max_size=2), max_size=2).map(tuple),
 )
 
@@ -385,17 +385,17 @@ def test_a_damaged_chunk_is_found_before_it_is_read(
 # --- retry ----------------------------------------------------------------------------------------
 
 ANY_POLICY = st.builds(
-    RetryPolicy,
+    RetryRules,
     max_attempts=INT64,
     max_infra_retries=INT64,
     delay_ms=INT64,
     cap_ms=INT64,
     multiplier_percent=INT64,
-    backoff=st.sampled_from(Backoff),
-    jitter=st.sampled_from(Jitter),
+    backoff=st.sampled_from(BackoffCurve),
+    jitter=st.sampled_from(JitterSpread),
 )
 FAILURES = st.builds(
-    Failure,
+    FailedAttempt,
     kind=st.sampled_from(FailureKind),
     error_types=st.lists(st.text(max_size=3), max_size=2).map(tuple),
     retriable=st.none() | st.booleans(),
@@ -406,7 +406,7 @@ FAILURES = st.builds(
 
 @given(ANY_POLICY, FAILURES, st.builds(Spent, user_failures=INT64, infra_losses=INT64), INT64)
 def test_every_failure_under_every_policy_has_one_bounded_answer(
-    policy: RetryPolicy, failure: Failure, spent: Spent, jitter: int
+    policy: RetryRules, failure: FailedAttempt, spent: Spent, jitter: int
 ) -> None:
     match decide(policy, failure, spent, jitter=jitter % 10_000):
         case Retry(after):
@@ -416,11 +416,11 @@ def test_every_failure_under_every_policy_has_one_bounded_answer(
 
 
 @given(
-    POLICIES.map(lambda policy: msgspec.structs.replace(policy, jitter=Jitter.NONE)),
+    POLICIES.map(lambda policy: msgspec.structs.replace(policy, jitter=JitterSpread.NONE)),
     st.integers(1, 2000),
 )
 def test_without_jitter_delays_never_shrink_and_never_pass_the_cap(
-    policy: RetryPolicy, failures: int
+    policy: RetryRules, failures: int
 ) -> None:
     now, then = (delay_after(policy, count, jitter=0) for count in (failures, failures + 1))
     assert now <= then <= timedelta(milliseconds=policy.cap_ms)

@@ -10,9 +10,16 @@ from hypothesis import strategies as st
 
 from servo.core import bitmaps
 from servo.core.cron import Cron
-from servo.projection.arrow import pa
-from servo.sdk.mapping_resolution import Edge, Moment, edge_between
-from servo.sdk.partition_mapping import (
+from servo.projection.files.arrow import pa
+from servo.projection.partitions.newest import newest
+from servo.projection.partitions.places import RowPlaces
+from servo.projection.partitions.table import PartitionTable, Policy, UpstreamTable
+from servo.sdk.partitions.definition import (
+    MultiPartitionsDefinition,
+    PartitionsDefinition,
+    StaticPartitionsDefinition,
+)
+from servo.sdk.partitions.mapping import (
     AllPartitionMapping,
     DimensionPartitionMapping,
     IdentityPartitionMapping,
@@ -24,19 +31,12 @@ from servo.sdk.partition_mapping import (
     StaticPartitionMapping,
     TimeWindowPartitionMapping,
 )
-from servo.sdk.partition_space import PartitionSpace
-from servo.sdk.partition_status import DisplayStatus, StaleReason
-from servo.sdk.partitions_definition import (
-    MultiPartitionsDefinition,
-    PartitionsDefinition,
-    StaticPartitionsDefinition,
-)
-from servo.sdk.partitions_text import partitions_from_text, partitions_text
-from servo.sdk.tick_index import instant_of, ticks_of
-from servo.sdk.time_partitions import DATE, HOUR, TimeWindowPartitionsDefinition
-from servo.worker.partition_newest import newest
-from servo.worker.partition_places import Places
-from servo.worker.partition_table import Policy, Table, Upstream
+from servo.sdk.partitions.mapping_resolution import Edge, Moment, edge_between
+from servo.sdk.partitions.space import PartitionSpace
+from servo.sdk.partitions.status import DisplayStatus, StaleReason
+from servo.sdk.partitions.text import partitions_from_text, partitions_text
+from servo.sdk.partitions.tick_index import instant_of, ticks_of
+from servo.sdk.partitions.time_partitions import DATE, HOUR, TimeWindowPartitionsDefinition
 
 ZONES = (
     "UTC",
@@ -269,7 +269,7 @@ class Recorded(NamedTuple):
     versions: list[str]
     failed: list[bool]
 
-    def table(self, space: PartitionSpace, definition: PartitionsDefinition) -> Table:
+    def table(self, space: PartitionSpace, definition: PartitionsDefinition) -> PartitionTable:
         at = [seq and EPOCH + timedelta(seconds=seq) for seq in self.made]
         keys = pa.chunked_array([self.keys[:3], self.keys[3:]], pa.string())
         rows = pa.table(
@@ -287,7 +287,7 @@ class Recorded(NamedTuple):
                 ),
             }
         )
-        return Table(space, rows, Places.of(rows["partition_key"], definition, space))
+        return PartitionTable(space, rows, RowPlaces.of(rows["partition_key"], definition, space))
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -380,7 +380,7 @@ def test_what_is_stale_is_what_a_slow_look_finds(
     made = _drawn(data, edge)
     found = rows.table(space, definition).stale(
         Policy(code_version="2", fresh_since=EPOCH + timedelta(seconds=2)),
-        [Upstream(edge=edge, made=pa.array(made, pa.int64()))],
+        [UpstreamTable(edge=edge, made=pa.array(made, pa.int64()))],
     )
     by_key = {key: n for n, key in enumerate(rows.keys)}
     for number in range(min(space.count, 80)):

@@ -16,7 +16,7 @@ from servo.core.events.assets import (
 )
 from servo.core.events.dispatch import Handover, LeaseExpired
 from servo.core.events.envelope import Event
-from servo.core.events.tasks import Gate, Output, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, Gate, TaskOutcome
 from servo.core.fold.apply import apply_entry, needs_now
 from servo.core.state.state import State
 from servo.core.state.tables import TABLES, Residency
@@ -66,7 +66,9 @@ def attempt(story: Story, draw: DataObject, number: int) -> None:
     elif outcome is TaskOutcome.SUCCEEDED:
         gates = [draw.draw(st.sampled_from([Gate.PROMOTED, Gate.QUARANTINED])) for _ in ASSETS]
         outputs = tuple(
-            Output(asset_key=key, materialization_id=f"{key}{number}", uri="mem", gate=gate)
+            CommittedOutput(
+                asset_key=key, materialization_id=f"{key}{number}", uri="mem", gate=gate
+            )
             for key, gate in zip(ASSETS, gates, strict=True)
         )
         story.finish("a", outcome, run, output=None, outputs=outputs)

@@ -38,19 +38,19 @@ from servo.core.state.tables import TABLES, Residency, TableSpec
 from servo.errors import Unavailable
 from servo.ledger.paths import Paths
 from servo.ports.object_store import Blob, ObjectMeta
-from servo.projection.bloom import BloomBuilder, probe
-from servo.projection.capture import Capture
-from servo.projection.cold import ColdRows
-from servo.projection.compare import canonical_rows
-from servo.projection.load import load_state
-from servo.projection.manifest_store import ManifestStore
-from servo.projection.merge import MergeResult
-from servo.projection.parquet import decode
-from servo.projection.parquet import encode as encode_rows
-from servo.projection.publisher import Publisher
-from servo.projection.reader import Snapshot
-from servo.projection.schema import key_parts
-from servo.projection.tiering import MergePolicy
+from servo.projection.files.bloom import BloomBuilder, probe
+from servo.projection.files.manifest_store import ManifestStore
+from servo.projection.files.parquet import decode
+from servo.projection.files.parquet import encode as encode_rows
+from servo.projection.files.schema import key_parts
+from servo.projection.publish.capture import PendingPublish
+from servo.projection.publish.merge import MergeResult
+from servo.projection.publish.publisher import Publisher
+from servo.projection.publish.tiering import MergePolicy
+from servo.projection.read.cold import ColdRows
+from servo.projection.read.load import load_state
+from servo.projection.read.reader import Snapshot
+from servo.projection.upkeep.compare import canonical_rows
 from servo.storage.memory import MemoryStore
 
 PATHS = Paths("acme", "prod")
@@ -209,7 +209,7 @@ class Workspace:
         self.model: Model = {name: {} for name in folded_tables()}
         self.captured: Model = {}
         self.known: dict[str, dict[Any, None]] = {name: {} for name in folded_tables()}
-        self.capture: Capture | None = None
+        self.capture: PendingPublish | None = None
         self.merges: list[MergeResult] = []
         claim = first_claim(identity="ab" * 16, owner="me", nonce="first", ts=START)
         self.manifest: Manifest = encode(claim)[1]

@@ -3,8 +3,8 @@
 import pytest
 
 from servo.core.events.backfills import BackfillState
-from servo.testing.simulation.backfilling import world_of_backfills
-from servo.testing.simulation.run import Simulation
+from simulation.backfilling import world_of_backfills
+from simulation.run import Simulation
 
 
 @pytest.mark.slow

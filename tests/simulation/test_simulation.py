@@ -2,10 +2,10 @@
 
 import pytest
 
-from servo.testing.simulation.bugs import BUGS, planted
-from servo.testing.simulation.kernel import Kernel, Violation
-from servo.testing.simulation.run import run_seed
-from servo.testing.simulation.swarm import draw
+from simulation.bugs import BUGS, planted
+from simulation.kernel import Kernel, Violation
+from simulation.run import run_seed
+from simulation.swarm import draw
 
 # Worlds that broke a rule at some time, and must not again.
 ONCE_BROKEN = (2, 9, 22, 31, 493, 836)

@@ -4,8 +4,8 @@ import pytest
 
 from servo.core.events.schedules import TickStatus
 from servo.core.events.sensors import SensorEvalStatus
-from servo.testing.simulation.run import Simulation
-from servo.testing.simulation.triggering import world_of_triggers
+from simulation.run import Simulation
+from simulation.triggering import world_of_triggers
 
 # Worlds of triggers that broke a rule at some time, and must not again: ticks that overtook each
 # other, and a stretch of missed ticks that was taken for a shorter one.

@@ -3,8 +3,8 @@
 import pytest
 
 from servo.core.state.states import RunState
-from servo.testing.simulation.run import Simulation
-from servo.testing.simulation.workloads import GRAPHS, world_of
+from simulation.run import Simulation
+from simulation.workloads import GRAPHS, world_of
 
 
 @pytest.mark.slow

@@ -13,9 +13,9 @@ from servo.core.events.codec import encode_entry
 from servo.core.events.envelope import Entry
 from servo.errors import Corrupt, NotFound, Unavailable
 from servo.ledger.archive import (
+    ArchiveDue,
     ArchiveReader,
-    Due,
-    Segment,
+    ArchiveSegment,
     archive_range,
     delete_archived,
     read_segment,
@@ -26,7 +26,7 @@ from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
 from servo.ledger.segment import MAX_BYTES, MAX_ENTRIES, decode_segment, encode_segment
 from servo.ports.object_store import ObjectMeta, ObjectStore
-from servo.projection.arrow import pa
+from servo.projection.files.arrow import pa
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import START
 from servo.testing.clock import ManualClock
@@ -61,8 +61,8 @@ class World:
             self.clock.advance(timedelta(seconds=1))
             _ = self.store.create(PATHS.ledger_entry(seq), data)
 
-    def due(self, upto: int, *, seconds: int = 10**6) -> Due:
-        return Due(upto=upto, older_than=START + timedelta(seconds=seconds))
+    def due(self, upto: int, *, seconds: int = 10**6) -> ArchiveDue:
+        return ArchiveDue(upto=upto, older_than=START + timedelta(seconds=seconds))
 
     def readable(self) -> list[bytes]:
         reader = LedgerReader(self.store, PATHS)
@@ -168,7 +168,7 @@ def test_any_missing_end_of_a_segment_is_found(data: st.DataObject) -> None:
 def test_a_segment_under_a_wrong_name_is_found() -> None:
     world = World(4)
     data = world.store.get(archive_range(world.store, PATHS, 1, 4)).data
-    wrong = Segment(key=PATHS.archive_segment(5, 8), first=5, last=8)
+    wrong = ArchiveSegment(key=PATHS.archive_segment(5, 8), first=5, last=8)
     _ = world.store.create(wrong.key, data)
     with pytest.raises(Corrupt, match="it holds entries 1 to 4"):
         _ = read_segment(world.store, wrong)
@@ -324,8 +324,8 @@ def test_a_crash_at_any_call_leaves_a_ledger_that_can_be_read_and_finished(
 # --- a little at a time ---------------------------------------------------------------------------
 
 
-def steps(packer: Packer, due: Due, *, reads: int) -> Sequence[Segment | None]:
-    found: list[Segment | None] = [packer.step(due, reads=reads)]
+def steps(packer: Packer, due: ArchiveDue, *, reads: int) -> Sequence[ArchiveSegment | None]:
+    found: list[ArchiveSegment | None] = [packer.step(due, reads=reads)]
     while packer.under_way:
         found.append(packer.step(due, reads=reads))
     return found
@@ -333,7 +333,7 @@ def steps(packer: Packer, due: Due, *, reads: int) -> Sequence[Segment | None]:
 
 def test_a_packer_reads_a_few_entries_in_each_step() -> None:
     world = World(10)
-    due = Due(upto=10, older_than=START + FILL_FOR + timedelta(minutes=1))
+    due = ArchiveDue(upto=10, older_than=START + FILL_FOR + timedelta(minutes=1))
     found = steps(Packer(world.store, PATHS), due, reads=4)
     assert [segment and (segment.first, segment.last) for segment in found] == [None, None, (1, 10)]
     assert world.readable() == world.entries
@@ -342,9 +342,9 @@ def test_a_packer_reads_a_few_entries_in_each_step() -> None:
 def test_a_packer_waits_a_day_for_enough_entries() -> None:
     world = World(10)
     packer = Packer(world.store, PATHS)
-    assert packer.step(Due(upto=10, older_than=START + FILL_FOR), reads=MANY) is None
+    assert packer.step(ArchiveDue(upto=10, older_than=START + FILL_FOR), reads=MANY) is None
     assert not packer.under_way
-    later = Due(upto=10, older_than=START + FILL_FOR + timedelta(seconds=1))
+    later = ArchiveDue(upto=10, older_than=START + FILL_FOR + timedelta(seconds=1))
     found = packer.step(later, reads=MANY)
     assert found is not None
     assert (found.first, found.last) == (1, 10)

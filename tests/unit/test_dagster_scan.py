@@ -10,10 +10,10 @@ from types import ModuleType
 import pytest
 
 import servo.dagster
+from servo.code.loader import load_project
 from servo.dagster.scan import check_supported, found_in, own_files
 from servo.dagster.stand_in import stand_in, standing_in, step_down
 from servo.errors import Conflict, Invalid
-from servo.worker.loader import load_project
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:

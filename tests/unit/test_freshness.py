@@ -9,8 +9,8 @@ from servo.core.freshness import (
     CronDeadline,
     FreshnessState,
     Judgement,
+    MaxAge,
     Policy,
-    TimeWindow,
     fresh_since,
     judge,
     policy_text,
@@ -26,12 +26,12 @@ PASS, WARN, FAIL = FreshnessState.PASS, FreshnessState.WARN, FreshnessState.FAIL
 
 
 def test_what_was_never_made_is_unknown() -> None:
-    for policy in (TimeWindow(fail_ms=1), CronDeadline(deadline_cron="@daily", lower_bound_ms=1)):
+    for policy in (MaxAge(fail_ms=1), CronDeadline(deadline_cron="@daily", lower_bound_ms=1)):
         assert judge(policy, None, MADE) == UNJUDGED
 
 
 def test_a_window_warns_and_then_fails() -> None:
-    policy = TimeWindow(fail_ms=2 * HOUR_MS, warn_ms=HOUR_MS)
+    policy = MaxAge(fail_ms=2 * HOUR_MS, warn_ms=HOUR_MS)
     warns, fails = MADE + HOUR + TICK, MADE + 2 * HOUR + TICK
     assert judge(policy, MADE, MADE) == Judgement(state=PASS, since=MADE, next_due=warns)
     assert judge(policy, MADE, MADE + HOUR).state is PASS
@@ -43,7 +43,7 @@ def test_a_window_warns_and_then_fails() -> None:
 
 def test_a_window_without_a_warning_fails_at_once() -> None:
     fails = MADE + HOUR + TICK
-    policy = TimeWindow(fail_ms=HOUR_MS)
+    policy = MaxAge(fail_ms=HOUR_MS)
     assert judge(policy, MADE, MADE) == Judgement(state=PASS, since=MADE, next_due=fails)
     assert judge(policy, MADE, fails).state is FAIL
 
@@ -72,7 +72,7 @@ def test_deadlines_are_in_their_time_zone() -> None:
 
 
 def test_a_policy_survives_being_stored() -> None:
-    window = TimeWindow(fail_ms=86_400_000, warn_ms=43_200_000)
+    window = MaxAge(fail_ms=86_400_000, warn_ms=43_200_000)
     assert policy_text(window) == '{"fail_ms":86400000,"kind":"time_window","warn_ms":43200000}'
     assert read_policy(policy_text(window)) == window
     cron = CronDeadline(deadline_cron="0 9 * * *", lower_bound_ms=1, timezone="Asia/Tokyo")
@@ -98,7 +98,7 @@ def test_what_is_no_policy_is_told(text: str) -> None:
 @pytest.mark.parametrize(
     "policy",
     [
-        TimeWindow(fail_ms=3_600_000),
+        MaxAge(fail_ms=3_600_000),
         CronDeadline(deadline_cron="0 9 * * *", lower_bound_ms=3_600_000, timezone="Europe/Berlin"),
         CronDeadline(deadline_cron="30 2 * * *", lower_bound_ms=60_000, timezone="Europe/Berlin"),
     ],

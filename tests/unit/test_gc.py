@@ -12,11 +12,11 @@ from servo.config import Settings
 from servo.core.manifest import encode, next_claim, referenced
 from servo.errors import Conflict, Fenced, NotFound
 from servo.ledger.reader import LedgerReader
-from servo.projection.gc import Collector, GcReport, collect
-from servo.projection.orphans import delete_plans, orphaned_plans
-from servo.projection.pins import Pin, pin, read_pins, unpin
-from servo.projection.reader import Snapshot
-from servo.projection.verify import verify
+from servo.projection.read.reader import Snapshot
+from servo.projection.upkeep.gc import Collector, GcReport, collect
+from servo.projection.upkeep.orphans import delete_plans, orphaned_plans
+from servo.projection.upkeep.pins import Pin, pin, read_pins, unpin
+from servo.projection.upkeep.verify import verify
 from servo.testing.builders import specs
 from servo.testing.workspaces import StoredStory
 

@@ -11,20 +11,20 @@ from servo.config import Settings
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed, OutputsExpired
 from servo.core.events.codec import encode_batch
 from servo.core.events.dispatch import LeaseExpired
-from servo.core.events.tasks import Output, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, TaskOutcome
 from servo.core.manifest import encode, next_claim
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.errors import Fenced, NotFound
+from servo.execution.outputs.store import OutputStore
 from servo.ports.object_store import ObjectStore
-from servo.projection.cold import ColdRows
-from servo.projection.gc import GcReport
-from servo.projection.outputs import OutputCollector, claims_of, collect_outputs
-from servo.projection.verify import verify
+from servo.projection.read.cold import ColdRows
+from servo.projection.upkeep.gc import GcReport
+from servo.projection.upkeep.outputs import OutputCollector, claims_of, collect_outputs
+from servo.projection.upkeep.verify import verify
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import START, Story
 from servo.testing.clock import ManualClock
 from servo.testing.workspaces import StoredStory
-from servo.worker.outputs import OutputStore
 
 SHORT = Settings(gc_min_age=timedelta(hours=2))
 LARGE = "x" * 100_000  # more than a marker holds, so that an output is two objects
@@ -36,7 +36,7 @@ class Workspace(StoredStory):
     def __init__(self, store: ObjectStore | None = None, **retention: Any) -> None:
         super().__init__(store)
         self.outputs = OutputStore(self.store, self.paths)
-        self.saved: dict[str, Output] = {}
+        self.saved: dict[str, CommittedOutput] = {}
         self.deploy(**retention)
 
     def deploy(self, *keys: str, **retention: Any) -> None:
@@ -47,7 +47,7 @@ class Workspace(StoredStory):
 
     def begin(self, name: str, **fields: Any) -> None:
         """Let an execution of this name run and store something for ns/a."""
-        self.plan({"a": ()}, f"run-{name}", retry=RetryPolicy(max_attempts=1), **fields)
+        self.plan({"a": ()}, f"run-{name}", retry=RetryRules(max_attempts=1), **fields)
         self.start("a", f"run-{name}", name)
         self.save(name)
 
@@ -394,7 +394,7 @@ def test_nothing_is_deleted_while_what_is_recorded_cannot_be_read() -> None:
 
 
 def test_steps_delete_a_bounded_part_and_together_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servo.projection.outputs.ROWS_PER_STEP", 0)
+    monkeypatch.setattr("servo.projection.upkeep.outputs.ROWS_PER_STEP", 0)
     workspace = Workspace()
     workspace.make(*(f"e{number}" for number in range(6)))
     for number in range(6):

@@ -22,7 +22,7 @@ from servo.core.plan import (
     parse_chunk,
     split,
 )
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.errors import Corrupt, Invalid
 
 ACME, PROD = TenantId("acme"), WorkspaceId("prod")
@@ -123,7 +123,7 @@ def test_a_limit_at_its_floor_is_accepted() -> None:
 
 def test_a_retry_policy_that_makes_no_sense_is_refused() -> None:
     with pytest.raises(Invalid, match="max_attempts is 0"):
-        normalize([task("a", retry=RetryPolicy(max_attempts=0))])
+        normalize([task("a", retry=RetryRules(max_attempts=0))])
 
 
 def test_a_plan_of_more_than_a_million_tasks_is_refused() -> None:
@@ -133,7 +133,7 @@ def test_a_plan_of_more_than_a_million_tasks_is_refused() -> None:
 
 def test_the_attempts_of_a_task_are_those_of_its_retry_policy() -> None:
     assert task("a").max_attempts == 3
-    assert task("a", retry=RetryPolicy(max_attempts=7)).max_attempts == 7
+    assert task("a", retry=RetryRules(max_attempts=7)).max_attempts == 7
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_the_attempts_of_a_task_are_those_of_its_retry_policy() -> None:
         ("priority", 1),
         ("pool", "warehouse"),
         ("queue", "gpu"),
-        ("retry", RetryPolicy(max_attempts=5)),
+        ("retry", RetryRules(max_attempts=5)),
         ("timeout_ms", 1),
         ("heartbeat_timeout_ms", 5_000),
         ("dispatch_ack_timeout_ms", 1),
@@ -203,7 +203,7 @@ def test_a_chunk_of_no_tasks_is_refused() -> None:
 
 def test_a_chunk_comes_back_from_its_bytes() -> None:
     chunk = Chunk(
-        tasks=(task("a"), task("b", ["a"], retry=RetryPolicy(delay_ms=1), tags={"x": "y"}))
+        tasks=(task("a"), task("b", ["a"], retry=RetryRules(delay_ms=1), tags={"x": "y"}))
     )
     data = chunk_bytes(chunk)
     assert parse_chunk(data, chunk_digest(data)) == chunk
@@ -211,7 +211,7 @@ def test_a_chunk_comes_back_from_its_bytes() -> None:
 
 
 def test_a_task_travels_as_what_differs_from_the_default() -> None:
-    assert chunk_bytes(Chunk(tasks=(task("a", retry=RetryPolicy(delay_ms=int("30000"))),))) == (
+    assert chunk_bytes(Chunk(tasks=(task("a", retry=RetryRules(delay_ms=int("30000"))),))) == (
         b'{"tasks":[{"asset_key":"raw/a","task_key":"raw/a:materialize"}],"version":1}'
     )
 

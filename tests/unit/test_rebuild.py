@@ -14,13 +14,13 @@ from servo.core.events.tasks import TaskOutcome
 from servo.core.fold.apply import apply_entry
 from servo.core.state.state import State
 from servo.errors import Corrupt, NotFound
-from servo.projection.compare import Dump, dump, dump_snapshot
-from servo.projection.gc import collect
-from servo.projection.reader import Reader, Snapshot
-from servo.projection.rebuild import newest_intact, objects_of, rebuild
-from servo.projection.replay import NOTHING
-from servo.projection.row_diff import RowDiff, row_diffs
-from servo.projection.time_travel import Overlaid, Past, replayer, snapshot_at, state_at
+from servo.projection.read.reader import Reader, Snapshot
+from servo.projection.read.replay import NOTHING
+from servo.projection.read.time_travel import Overlaid, Past, replayer, snapshot_at, state_at
+from servo.projection.upkeep.compare import Dump, dump, dump_snapshot
+from servo.projection.upkeep.gc import collect
+from servo.projection.upkeep.rebuild import newest_intact, objects_of, rebuild
+from servo.projection.upkeep.row_diff import RowDiff, row_diffs
 from servo.testing.builders import specs
 from servo.testing.workspaces import StoredStory
 

@@ -7,21 +7,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servo.config import Settings
-from servo.projection.retention import Retention, Version, current_at, retained, retention
+from servo.projection.upkeep.retention import (
+    StoredManifest,
+    VersionRetention,
+    current_at,
+    retained,
+    retention,
+)
 from servo.testing.builders import START
 
 RULE = retention(Settings())
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
 
-def every(step: timedelta, *, over: timedelta) -> list[Version]:
+def every(step: timedelta, *, over: timedelta) -> list[StoredManifest]:
     """Versions written in regular steps, up to START."""
     count = over // step
     first = START - (count - 1) * step
-    return [Version(v=1 + n, modified=first + n * step) for n in range(count)]
+    return [StoredManifest(v=1 + n, modified=first + n * step) for n in range(count)]
 
 
-def ages(versions: Sequence[Version], kept: Sequence[int], now: datetime) -> list[timedelta]:
+def ages(versions: Sequence[StoredManifest], kept: Sequence[int], now: datetime) -> list[timedelta]:
     return [now - version.modified for version in versions if version.v in kept]
 
 
@@ -29,7 +35,7 @@ def ages(versions: Sequence[Version], kept: Sequence[int], now: datetime) -> lis
 
 
 def test_the_settings_keep_a_day_a_month_and_a_year() -> None:
-    assert Retention(all_for=DAY, hourly_for=30 * DAY, daily_for=365 * DAY) == RULE
+    assert VersionRetention(all_for=DAY, hourly_for=30 * DAY, daily_for=365 * DAY) == RULE
 
 
 def test_everything_of_the_last_day_is_kept() -> None:
@@ -70,13 +76,13 @@ def test_a_pinned_version_is_kept_however_old_and_a_pin_of_nothing_keeps_nothing
 
 def test_the_version_that_was_current_when_the_last_day_began_is_kept() -> None:
     versions = [
-        Version(v=1, modified=START - 3 * DAY),
-        Version(v=2, modified=START - 2 * DAY - MINUTE),
-        Version(v=3, modified=START - 2 * DAY),
-        Version(v=4, modified=START - HOUR),
-        Version(v=5, modified=START),
+        StoredManifest(v=1, modified=START - 3 * DAY),
+        StoredManifest(v=2, modified=START - 2 * DAY - MINUTE),
+        StoredManifest(v=3, modified=START - 2 * DAY),
+        StoredManifest(v=4, modified=START - HOUR),
+        StoredManifest(v=5, modified=START),
     ]
-    none = Retention(all_for=DAY, hourly_for=DAY, daily_for=DAY)
+    none = VersionRetention(all_for=DAY, hourly_for=DAY, daily_for=DAY)
     assert retained(versions, none, now=START) == [3, 4, 5]
     assert current_at(versions, START - DAY) == versions[2]
     assert current_at(versions, START - 9 * DAY) is None
@@ -91,7 +97,7 @@ def test_an_empty_workspace_keeps_nothing() -> None:
 
 def test_a_latecomer_takes_no_hour_and_no_day() -> None:
     regular = every(HOUR, over=5 * DAY)
-    late = Version(v=1, modified=START - 2 * DAY + 59 * MINUTE + timedelta(seconds=30))
+    late = StoredManifest(v=1, modified=START - 2 * DAY + 59 * MINUTE + timedelta(seconds=30))
     without = [version for version in regular if version.v != 1]
     kept = retained([late, *without], RULE, now=START)
     assert kept == retained(without, RULE, now=START)
@@ -99,7 +105,7 @@ def test_a_latecomer_takes_no_hour_and_no_day() -> None:
 
 def test_a_latecomer_is_kept_like_everything_of_the_last_day() -> None:
     regular = every(HOUR, over=5 * DAY)[1:]
-    late = Version(v=1, modified=START - HOUR)
+    late = StoredManifest(v=1, modified=START - HOUR)
     assert 1 in retained([late, *regular], RULE, now=START)
 
 
@@ -107,7 +113,7 @@ def test_a_latecomer_is_kept_like_everything_of_the_last_day() -> None:
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> list[Version]:
+def histories(draw: st.DrawFn) -> list[StoredManifest]:
     """Versions in order, give or take the seconds by which a store may be off."""
     gaps = draw(
         st.lists(
@@ -116,11 +122,11 @@ def histories(draw: st.DrawFn) -> list[Version]:
     )
     numbers = draw(st.lists(st.integers(1, 3), min_size=len(gaps), max_size=len(gaps)))
     jitter = draw(st.lists(st.integers(-20, 20), min_size=len(gaps), max_size=len(gaps)))
-    found: list[Version] = []
+    found: list[StoredManifest] = []
     at, v = START, 0
     for gap, number, off in zip(gaps, numbers, jitter, strict=True):
         at, v = at + timedelta(seconds=gap), v + number
-        found.append(Version(v=v, modified=at + timedelta(seconds=off)))
+        found.append(StoredManifest(v=v, modified=at + timedelta(seconds=off)))
     return found
 
 
@@ -129,7 +135,7 @@ moments = st.integers(0, 60_000_000).map(lambda seconds: START + timedelta(secon
 
 @given(histories(), moments, moments)
 def test_collecting_often_keeps_what_collecting_once_would(
-    versions: list[Version], one: datetime, other: datetime
+    versions: list[StoredManifest], one: datetime, other: datetime
 ) -> None:
     early, late = sorted((one, other))
     kept = retained(versions, RULE, now=early)
@@ -138,7 +144,7 @@ def test_collecting_often_keeps_what_collecting_once_would(
 
 
 @given(histories(), moments)
-def test_keeping_is_done_after_one_pass(versions: list[Version], now: datetime) -> None:
+def test_keeping_is_done_after_one_pass(versions: list[StoredManifest], now: datetime) -> None:
     kept = retained(versions, RULE, now=now)
     left = [version for version in versions if version.v in kept]
     assert retained(left, RULE, now=now) == kept
@@ -146,7 +152,7 @@ def test_keeping_is_done_after_one_pass(versions: list[Version], now: datetime) 
 
 @given(histories(), moments, st.data())
 def test_the_order_in_which_versions_are_listed_does_not_matter(
-    versions: list[Version], now: datetime, data: st.DataObject
+    versions: list[StoredManifest], now: datetime, data: st.DataObject
 ) -> None:
     shuffled = data.draw(st.permutations(versions))
     assert retained(shuffled, RULE, now=now) == retained(versions, RULE, now=now)
@@ -154,7 +160,7 @@ def test_the_order_in_which_versions_are_listed_does_not_matter(
 
 @given(histories(), moments, st.sets(st.integers(1, 120)))
 def test_more_pins_keep_exactly_what_they_name_besides(
-    versions: list[Version], now: datetime, pinned: set[int]
+    versions: list[StoredManifest], now: datetime, pinned: set[int]
 ) -> None:
     without = set(retained(versions, RULE, now=now))
     named = pinned & {version.v for version in versions}
@@ -163,7 +169,7 @@ def test_more_pins_keep_exactly_what_they_name_besides(
 
 @given(histories(), moments, moments)
 def test_every_instant_of_the_last_day_can_be_read(
-    versions: list[Version], now: datetime, asked: datetime
+    versions: list[StoredManifest], now: datetime, asked: datetime
 ) -> None:
     """What was current at any instant of the last day is kept."""
     wanted = current_at(versions, max(now - DAY, min(asked, now)))

@@ -7,14 +7,14 @@ import pytest
 
 from servo.core.retry import (
     MAX_DELAY,
-    Backoff,
-    Failure,
+    BackoffCurve,
+    FailedAttempt,
     FailureKind,
     GiveUp,
     GiveUpReason,
-    Jitter,
+    JitterSpread,
     Retry,
-    RetryPolicy,
+    RetryRules,
     Spent,
     check_policy,
     decide,
@@ -22,8 +22,10 @@ from servo.core.retry import (
 )
 from servo.errors import Invalid
 
-DEFAULT = RetryPolicy()
-ERROR = Failure(kind=FailureKind.ERROR, error_types=("requests.exceptions.Timeout", "OSError"))
+DEFAULT = RetryRules()
+ERROR = FailedAttempt(
+    kind=FailureKind.ERROR, error_types=("requests.exceptions.Timeout", "OSError")
+)
 INFRASTRUCTURE = [
     FailureKind.WORKER_LOST,
     FailureKind.NOT_ACKNOWLEDGED,
@@ -32,7 +34,7 @@ INFRASTRUCTURE = [
 ]
 
 
-def seconds(policy: RetryPolicy, count: int, *, jitter: int = 0) -> list[int]:
+def seconds(policy: RetryRules, count: int, *, jitter: int = 0) -> list[int]:
     delays = [delay_after(policy, number, jitter=jitter) for number in range(1, count + 1)]
     return [delay // timedelta(seconds=1) for delay in delays]
 
@@ -51,29 +53,29 @@ def test_the_default_is_three_attempts_thirty_seconds_apart_and_doubling() -> No
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
-        (RetryPolicy(backoff=Backoff.CONSTANT), [30, 30, 30, 30]),
-        (RetryPolicy(backoff=Backoff.LINEAR), [30, 60, 90, 120]),
-        (RetryPolicy(), [30, 60, 120, 240, 480, 900, 900]),
-        (RetryPolicy(multiplier_percent=150, delay_ms=8_000), [8, 12, 18, 27, 40]),
-        (RetryPolicy(delay_ms=1_000_000), [900, 900]),
-        (RetryPolicy(delay_ms=0), [0, 0, 0]),
-        (RetryPolicy(cap_ms=0), [0, 0]),
+        (RetryRules(backoff=BackoffCurve.CONSTANT), [30, 30, 30, 30]),
+        (RetryRules(backoff=BackoffCurve.LINEAR), [30, 60, 90, 120]),
+        (RetryRules(), [30, 60, 120, 240, 480, 900, 900]),
+        (RetryRules(multiplier_percent=150, delay_ms=8_000), [8, 12, 18, 27, 40]),
+        (RetryRules(delay_ms=1_000_000), [900, 900]),
+        (RetryRules(delay_ms=0), [0, 0, 0]),
+        (RetryRules(cap_ms=0), [0, 0]),
     ],
 )
 def test_delays_grow_as_the_policy_says_and_stop_at_the_cap(
-    policy: RetryPolicy, expected: list[int]
+    policy: RetryRules, expected: list[int]
 ) -> None:
     assert seconds(policy, len(expected)) == expected
 
 
 def test_full_jitter_spreads_from_nothing_to_almost_the_whole_delay() -> None:
-    policy = RetryPolicy(jitter=Jitter.FULL)
+    policy = RetryRules(jitter=JitterSpread.FULL)
     found = [delay_after(policy, 1, jitter=jitter) for jitter in (0, 5_000, 9_999)]
     assert found == [timedelta(0), timedelta(seconds=15), timedelta(milliseconds=29_997)]
 
 
 def test_plus_minus_jitter_spreads_by_the_base_delay_within_nothing_and_the_cap() -> None:
-    policy = RetryPolicy(jitter=Jitter.PLUS_MINUS)
+    policy = RetryRules(jitter=JitterSpread.PLUS_MINUS)
     assert seconds(policy, 6, jitter=0) == [0, 30, 90, 210, 450, 870]
     assert seconds(policy, 3, jitter=5_000) == [30, 60, 120]
     assert seconds(policy, 6, jitter=10_000) == [60, 90, 150, 270, 510, 900]
@@ -82,22 +84,22 @@ def test_plus_minus_jitter_spreads_by_the_base_delay_within_nothing_and_the_cap(
 @pytest.mark.parametrize("kind", INFRASTRUCTURE)
 def test_what_happened_to_a_task_does_not_use_up_its_own_attempts(kind: FailureKind) -> None:
     spent = Spent(user_failures=2, infra_losses=8)
-    assert decide(DEFAULT, Failure(kind=kind), spent, jitter=0) == Retry(timedelta(minutes=5))
+    assert decide(DEFAULT, FailedAttempt(kind=kind), spent, jitter=0) == Retry(timedelta(minutes=5))
     beyond = Spent(user_failures=0, infra_losses=9)
     expected = GiveUp(GiveUpReason.INFRA_RETRIES_EXHAUSTED)
-    assert decide(DEFAULT, Failure(kind=kind), beyond, jitter=0) == expected
+    assert decide(DEFAULT, FailedAttempt(kind=kind), beyond, jitter=0) == expected
 
 
 def test_losses_do_not_wait_as_long_as_the_user_asked_for_errors() -> None:
-    slow = RetryPolicy(delay_ms=3_600_000, cap_ms=3_600_000)
-    lost = Failure(kind=FailureKind.WORKER_LOST)
+    slow = RetryRules(delay_ms=3_600_000, cap_ms=3_600_000)
+    lost = FailedAttempt(kind=FailureKind.WORKER_LOST)
     delays = [decide(slow, lost, Spent(infra_losses=n), jitter=0) for n in (1, 2, 3)]
     assert delays == [Retry(timedelta(seconds=number)) for number in (5, 10, 20)]
 
 
 @pytest.mark.parametrize("kind", INFRASTRUCTURE)
 def test_a_loss_that_names_its_delay_gets_it_and_no_further_retry(kind: FailureKind) -> None:
-    lost = Failure(kind=kind, retry_after=timedelta(hours=2))
+    lost = FailedAttempt(kind=kind, retry_after=timedelta(hours=2))
     found = [decide(DEFAULT, lost, Spent(infra_losses=number), jitter=0) for number in (8, 9)]
     assert found == [Retry(timedelta(hours=2)), GiveUp(GiveUpReason.INFRA_RETRIES_EXHAUSTED)]
 
@@ -108,8 +110,8 @@ def test_lost_workers_leave_all_attempts_to_the_user() -> None:
 
 
 def test_a_policy_without_retries_for_losses_gives_up_at_the_first() -> None:
-    policy = RetryPolicy(max_infra_retries=0)
-    lost = Failure(kind=FailureKind.WORKER_LOST)
+    policy = RetryRules(max_infra_retries=0)
+    lost = FailedAttempt(kind=FailureKind.WORKER_LOST)
     expected = GiveUp(GiveUpReason.INFRA_RETRIES_EXHAUSTED)
     assert decide(policy, lost, Spent(infra_losses=1), jitter=0) == expected
 
@@ -122,31 +124,31 @@ def test_a_policy_without_retries_for_losses_gives_up_at_the_first() -> None:
     ],
 )
 def test_what_can_never_work_is_never_tried_again(kind: FailureKind, reason: GiveUpReason) -> None:
-    failure = Failure(kind=kind, retriable=True)
+    failure = FailedAttempt(kind=kind, retriable=True)
     assert decide(DEFAULT, failure, Spent(), jitter=0) == GiveUp(reason)
 
 
 @pytest.mark.parametrize("kind", FailureKind)
 def test_every_kind_of_failure_has_an_answer(kind: FailureKind) -> None:
     spent = Spent(user_failures=1, infra_losses=1)
-    assert isinstance(decide(DEFAULT, Failure(kind=kind), spent, jitter=0), Retry | GiveUp)
+    assert isinstance(decide(DEFAULT, FailedAttempt(kind=kind), spent, jitter=0), Retry | GiveUp)
 
 
 @pytest.mark.parametrize(
     ("policy", "retried"),
     [
-        (RetryPolicy(retry_on=("Timeout",)), True),
-        (RetryPolicy(retry_on=("requests.exceptions.Timeout",)), True),
-        (RetryPolicy(retry_on=("OSError",)), True),
-        (RetryPolicy(retry_on=("ValueError",)), False),
-        (RetryPolicy(retry_on=("exceptions.Timeout",)), False),
-        (RetryPolicy(no_retry_on=("OSError",)), False),
-        (RetryPolicy(no_retry_on=("ValueError",)), True),
-        (RetryPolicy(retry_on=("Timeout",), no_retry_on=("OSError",)), False),
+        (RetryRules(retry_on=("Timeout",)), True),
+        (RetryRules(retry_on=("requests.exceptions.Timeout",)), True),
+        (RetryRules(retry_on=("OSError",)), True),
+        (RetryRules(retry_on=("ValueError",)), False),
+        (RetryRules(retry_on=("exceptions.Timeout",)), False),
+        (RetryRules(no_retry_on=("OSError",)), False),
+        (RetryRules(no_retry_on=("ValueError",)), True),
+        (RetryRules(retry_on=("Timeout",), no_retry_on=("OSError",)), False),
     ],
 )
 def test_exceptions_are_chosen_by_name_and_the_exclusion_wins(
-    policy: RetryPolicy, retried: bool
+    policy: RetryRules, retried: bool
 ) -> None:
     excluded = GiveUp(GiveUpReason.EXCLUDED_BY_POLICY)
     expected = Retry(timedelta(seconds=30)) if retried else excluded
@@ -154,8 +156,8 @@ def test_exceptions_are_chosen_by_name_and_the_exclusion_wins(
 
 
 def test_a_list_of_exceptions_says_nothing_about_running_too_long() -> None:
-    policy = RetryPolicy(retry_on=("ValueError",))
-    late = Failure(kind=FailureKind.TIMED_OUT)
+    policy = RetryRules(retry_on=("ValueError",))
+    late = FailedAttempt(kind=FailureKind.TIMED_OUT)
     assert decide(policy, late, Spent(user_failures=1), jitter=0) == Retry(timedelta(seconds=30))
 
 
@@ -166,7 +168,7 @@ def test_user_code_can_say_that_a_failure_is_final() -> None:
 
 
 def test_user_code_can_ask_for_a_retry_against_the_list_but_not_against_the_budget() -> None:
-    policy = RetryPolicy(no_retry_on=("OSError",))
+    policy = RetryRules(no_retry_on=("OSError",))
     failure = msgspec.structs.replace(ERROR, retriable=True)
     found = [decide(policy, failure, Spent(user_failures=number), jitter=0) for number in (1, 3)]
     assert found == [Retry(timedelta(seconds=30)), GiveUp(GiveUpReason.ATTEMPTS_EXHAUSTED)]
@@ -184,7 +186,7 @@ def test_user_code_can_ask_for_a_retry_against_the_list_but_not_against_the_budg
 def test_user_code_can_name_the_delay_which_is_then_neither_capped_nor_spread(
     asked: timedelta, given: timedelta
 ) -> None:
-    policy = RetryPolicy(jitter=Jitter.FULL)
+    policy = RetryRules(jitter=JitterSpread.FULL)
     failure = msgspec.structs.replace(ERROR, retry_after=asked)
     assert decide(policy, failure, Spent(user_failures=1), jitter=1) == Retry(given)
 
@@ -198,35 +200,35 @@ def test_user_code_can_name_its_own_limit() -> None:
 @pytest.mark.parametrize(
     "policy",
     [
-        RetryPolicy(delay_ms=-(10**18), cap_ms=10**18, multiplier_percent=-5),
-        RetryPolicy(delay_ms=10**18, cap_ms=10**18, multiplier_percent=10**18),
-        RetryPolicy(delay_ms=1, cap_ms=-1, jitter=Jitter.PLUS_MINUS),
+        RetryRules(delay_ms=-(10**18), cap_ms=10**18, multiplier_percent=-5),
+        RetryRules(delay_ms=10**18, cap_ms=10**18, multiplier_percent=10**18),
+        RetryRules(delay_ms=1, cap_ms=-1, jitter=JitterSpread.PLUS_MINUS),
     ],
 )
-def test_numbers_that_no_check_has_seen_still_give_a_delay(policy: RetryPolicy) -> None:
+def test_numbers_that_no_check_has_seen_still_give_a_delay(policy: RetryRules) -> None:
     for failures in (-1, 0, 1, 10**18):
         assert timedelta(0) <= delay_after(policy, failures, jitter=0) <= MAX_DELAY
 
 
 def test_a_policy_travels_as_what_differs_from_the_default() -> None:
-    policy = RetryPolicy(max_attempts=5, retry_on=("OSError",))
+    policy = RetryRules(max_attempts=5, retry_on=("OSError",))
     assert msgspec.json.encode(policy) == b'{"max_attempts":5,"retry_on":["OSError"]}'
-    assert msgspec.json.decode(msgspec.json.encode(policy), type=RetryPolicy) == policy
+    assert msgspec.json.decode(msgspec.json.encode(policy), type=RetryRules) == policy
 
 
 @pytest.mark.parametrize(
     ("policy", "fault"),
     [
-        (RetryPolicy(max_attempts=0), "max_attempts is 0; use a number from 1 to 1000"),
-        (RetryPolicy(max_attempts=1001), "max_attempts is 1001"),
-        (RetryPolicy(max_infra_retries=-1), "max_infra_retries is -1"),
-        (RetryPolicy(delay_ms=-1), "delay_ms is -1"),
-        (RetryPolicy(cap_ms=2_592_000_001), "cap_ms is 2592000001"),
-        (RetryPolicy(multiplier_percent=99), "multiplier_percent is 99"),
+        (RetryRules(max_attempts=0), "max_attempts is 0; use a number from 1 to 1000"),
+        (RetryRules(max_attempts=1001), "max_attempts is 1001"),
+        (RetryRules(max_infra_retries=-1), "max_infra_retries is -1"),
+        (RetryRules(delay_ms=-1), "delay_ms is -1"),
+        (RetryRules(cap_ms=2_592_000_001), "cap_ms is 2592000001"),
+        (RetryRules(multiplier_percent=99), "multiplier_percent is 99"),
     ],
 )
 def test_a_policy_with_a_number_that_makes_no_sense_is_refused(
-    policy: RetryPolicy, fault: str
+    policy: RetryRules, fault: str
 ) -> None:
     with pytest.raises(Invalid, match=fault):
         check_policy(policy)

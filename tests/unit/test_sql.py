@@ -10,10 +10,10 @@ from servo.core.manifest import Tier
 from servo.core.partitions import PartitionKey, Scalar
 from servo.core.state.tables import TABLES
 from servo.errors import Corrupt, Invalid
-from servo.projection.arrow import ArrowTable
-from servo.projection.reader import Snapshot
-from servo.projection.sql import query
-from servo.projection.time_travel import snapshot_at
+from servo.projection.files.arrow import ArrowTable
+from servo.projection.read.reader import Snapshot
+from servo.projection.read.sql import query
+from servo.projection.read.time_travel import snapshot_at
 from servo.testing.builders import START, task_key
 from servo.testing.workspaces import StoredStory
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from servo.errors import Invalid
-from servo.runtime.system import SystemClock
 from servo.storage.from_url import store_from_url
 from servo.storage.local import LocalStore
 from servo.storage.memory import MemoryStore
 from servo.storage.s3 import S3Store
+from servo.workspace.system import SystemClock
 
 CLOCK = SystemClock()
 

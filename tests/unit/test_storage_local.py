@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from servo.errors import Conflict, Invalid, NotFound, ServoError, Unavailable
-from servo.runtime.system import SystemClock
 from servo.storage.local import LocalStore
 from servo.storage.local_errors import Disk
 from servo.storage.local_swaps import KEEP
+from servo.workspace.system import SystemClock
 
 LONG_AGO = datetime(1990, 1, 1, tzinfo=UTC)
 NOON = 1_767_268_800_000_000_000  # nanoseconds

@@ -7,10 +7,10 @@ import pytest
 
 from servo.errors import Conflict, Invalid
 from servo.ports.object_store import Blob, ObjectMeta, ObjectStore
-from servo.runtime.system import SystemClock, SystemEntropy
 from servo.storage.local import LocalStore
 from servo.storage.memory import MemoryStore
 from servo.storage.probe import probe
+from servo.workspace.system import SystemClock, SystemEntropy
 
 
 class Counting(MemoryStore):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from servo.errors import Invalid
 from servo.ports.clock import Clock
 from servo.ports.entropy import Entropy
-from servo.runtime.system import SystemClock, SystemEntropy
+from servo.workspace.system import SystemClock, SystemEntropy
 
 
 def real_clock() -> Clock:

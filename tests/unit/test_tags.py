@@ -6,7 +6,7 @@ import pytest
 
 from servo.core.tags import is_isolated, priority_of
 from servo.errors import Invalid
-from servo.sdk.asset import asset
+from servo.sdk.assets.asset import asset
 
 
 @pytest.mark.parametrize(

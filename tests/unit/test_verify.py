@@ -11,8 +11,8 @@ from servo.core.events.codec import encode_entry
 from servo.core.events.runs import PlanSegmentExpanded
 from servo.core.manifest import Tier, encode, referenced
 from servo.ledger.archive import archive_range
-from servo.projection.gc import collect
-from servo.projection.verify import Part, Problem, Report, verify
+from servo.projection.upkeep.gc import collect
+from servo.projection.upkeep.verify import Problem, ProblemPart, VerifyReport, verify
 from servo.testing.builders import specs
 from servo.testing.workspaces import StoredStory
 
@@ -47,7 +47,7 @@ def flip(story: StoredStory, key: str) -> None:
 def test_a_sound_workspace_is_sound_and_counted() -> None:
     story = told()
     report = verify(story.store, story.paths)
-    assert report == Report(
+    assert report == VerifyReport(
         entries=story.state.seq,
         manifests=story.manifest.v,
         files=len(story.objects(story.paths.state_prefix)),
@@ -81,14 +81,14 @@ def test_an_archived_workspace_is_sound() -> None:
 
 def test_progress_is_told_for_every_part() -> None:
     story = told()
-    seen: dict[Part, tuple[int, int]] = {}
+    seen: dict[ProblemPart, tuple[int, int]] = {}
 
-    def note(part: Part, done: int, total: int) -> None:
+    def note(part: ProblemPart, done: int, total: int) -> None:
         assert 0 < done <= total
         seen[part] = done, total
 
     _ = verify(story.store, story.paths, progress=note)
-    assert list(seen) == list(Part)
+    assert list(seen) == list(ProblemPart)
     assert all(done == total for done, total in seen.values())
 
 
@@ -101,8 +101,8 @@ def test_a_damaged_entry_is_found_and_stops_the_comparison_only() -> None:
     flip(story, story.paths.ledger_entry(7))
     report = verify(story.store, story.paths)
     assert [(p.part, p.what[:27]) for p in report.problems] == [
-        (Part.LEDGER, "ledger entry 3 is damaged: "),
-        (Part.LEDGER, "ledger entry 7 is damaged: "),
+        (ProblemPart.LEDGER, "ledger entry 3 is damaged: "),
+        (ProblemPart.LEDGER, "ledger entry 7 is damaged: "),
     ]
     assert report.problems[0].remedy.startswith("restore this object from a backup")
     assert not report.compared
@@ -168,7 +168,7 @@ def test_a_ledger_that_lost_its_end_is_found() -> None:
 def test_a_damaged_manifest_is_found() -> None:
     story = told()
     flip(story, story.paths.manifest(2))
-    assert [p.part for p in problems(story)] == [Part.MANIFESTS]
+    assert [p.part for p in problems(story)] == [ProblemPart.MANIFESTS]
 
 
 def test_a_manifest_that_cannot_follow_the_one_before_is_found() -> None:
@@ -192,7 +192,7 @@ def test_a_damaged_file_of_the_newest_version_is_found(tier: Tier, damage: str) 
     }
     _ = damages[damage]()
     report = verify(story.store, story.paths)
-    assert [p.part for p in report.problems] == [Part.FILES]
+    assert [p.part for p in report.problems] == [ProblemPart.FILES]
     assert key in report.problems[0].what
     assert report.problems[0].remedy.startswith("rebuild the projection from the ledger")
     assert not report.compared
@@ -205,7 +205,7 @@ def test_a_damaged_file_of_a_past_version_is_found_and_the_newest_still_compared
     assert key not in referenced(story.manifest)
     flip(story, key)
     report = verify(story.store, story.paths)
-    assert [p.part for p in report.problems] == [Part.FILES]
+    assert [p.part for p in report.problems] == [ProblemPart.FILES]
     assert "is a past one" in report.problems[0].what
     assert report.compared
 
@@ -219,7 +219,7 @@ def test_a_damaged_plan_is_found() -> None:
     flip(story, key)
     report = verify(story.store, story.paths)
     assert [(p.part, p.what) for p in report.problems] == [
-        (Part.PLANS, f"{key} does not hold the bytes it is named after")
+        (ProblemPart.PLANS, f"{key} does not hold the bytes it is named after")
     ]
 
 
@@ -227,7 +227,7 @@ def test_a_missing_plan_is_found() -> None:
     story = told()
     story.store.delete(story.objects(story.paths.plans_prefix)[0])
     found = problems(story)
-    assert [p.part for p in found] == [Part.PROJECTION]
+    assert [p.part for p in found] == [ProblemPart.PROJECTION]
     assert found[0].what.endswith(f"and ledger entry {story.state.seq} needs it")
 
 
@@ -237,7 +237,7 @@ def test_a_row_that_the_ledger_does_not_say_is_found() -> None:
     _ = story.publish()
     assert problems(story) == (
         Problem(
-            part=Part.PROJECTION,
+            part=ProblemPart.PROJECTION,
             what="runs big: error is 'forged' and folds to ''",
             remedy="rebuild the projection from the ledger",
         ),

@@ -12,10 +12,10 @@ from servo.cli.tables import facts, grid
 from servo.cli.workspace import Target
 from servo.core.manifest import Manifest
 from servo.ports.object_store import ObjectMeta
-from servo.projection.gc import GcReport
-from servo.projection.inspection import Inspection, Version
-from servo.projection.row_diff import Comparison, RowDiff
-from servo.projection.verify import Problem, Report
+from servo.projection.upkeep.gc import GcReport
+from servo.projection.upkeep.inspection import Inspection, NewestVersion
+from servo.projection.upkeep.row_diff import Comparison, RowDiff
+from servo.projection.upkeep.verify import Problem, VerifyReport
 
 MOST_KEYS = 20
 MOST_VALUE = 60
@@ -48,7 +48,7 @@ def _facts(found: Inspection) -> Table:
     return table
 
 
-def _version(newest: Version, behind: int) -> dict[str, str]:
+def _version(newest: NewestVersion, behind: int) -> dict[str, str]:
     lag = f", {plural(behind, 'entry', 'entries')} behind the ledger" if behind else ", up to date"
     return {
         "projection": f"version {newest.v} at entry {number(newest.applied_seq)}{lag}",
@@ -84,7 +84,7 @@ def _stored(found: Inspection) -> Table:
 # --- verify ---------------------------------------------------------------------------------------
 
 
-def show_report(report: Report) -> None:
+def show_report(report: VerifyReport) -> None:
     out = console()
     table = facts()
     table.add_row("ledger", plural(report.entries, "entry", "entries"))
@@ -101,7 +101,7 @@ def show_report(report: Report) -> None:
         _show_problem(out, problem)
 
 
-def _compared(report: Report) -> str:
+def _compared(report: VerifyReport) -> str:
     if not report.compared:
         return "not compared, because of the problems below"
     return f"compared with the ledger up to entry {number(report.applied_seq)}"

@@ -11,12 +11,12 @@ from servo.core.freshness import UNJUDGED, FreshnessState, judge, read_policy
 from servo.core.state.rows.assets import AssetRow, CheckResultRow, MaterializationRow
 from servo.core.state.rows.conditions import AssetFreshnessRow, FreshnessChangeRow
 from servo.errors import Invalid
-from servo.projection.lookup import Lookup, Page, Paged
-from servo.projection.reader import Snapshot
-from servo.worker.naming import find_asset
+from servo.projection.partitions.asset_names import find_asset
+from servo.projection.read.lookup import Lookup, Page, Paged
+from servo.projection.read.reader import Snapshot
 
 
-class Verdict(StrEnum):
+class OutputVerdict(StrEnum):
     """What became of an output."""
 
     LATEST = "latest"
@@ -65,7 +65,7 @@ def known_of(snapshot: Snapshot, name: str, now: datetime) -> Known:
     )
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True):
+class AssetHistory(msgspec.Struct, frozen=True, kw_only=True):
     """An asset, a page of what was made of it, and how many successes came too late to count."""
 
     asset: AssetRow
@@ -73,7 +73,7 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     late: int
 
 
-def history_of(snapshot: Snapshot, name: str, page: Page) -> Made:
+def history_of(snapshot: Snapshot, name: str, page: Page) -> AssetHistory:
     """What was made of the asset that is called this, newest first."""
     assets, lookup = _assets(snapshot), Lookup(snapshot)
     row = assets[find_asset(assets, name)]
@@ -85,18 +85,18 @@ def history_of(snapshot: Snapshot, name: str, page: Page) -> Made:
         newest=("created_seq",),
         asset_key=row.asset_key,
     )
-    return Made(asset=row, outputs=outputs, late=late.count(TaskOutcome.SUCCEEDED.value))
+    return AssetHistory(asset=row, outputs=outputs, late=late.count(TaskOutcome.SUCCEEDED.value))
 
 
-def verdict(asset: AssetRow, made: MaterializationRow) -> Verdict:
+def verdict(asset: AssetRow, made: MaterializationRow) -> OutputVerdict:
     """What became of an output of an asset."""
     if made.materialization_id == asset.last_materialization_id:
-        return Verdict.LATEST
+        return OutputVerdict.LATEST
     if not made.promoted:
-        return Verdict.HELD if made.decided_at is None else Verdict.REJECTED
+        return OutputVerdict.HELD if made.decided_at is None else OutputVerdict.REJECTED
     if asset.last_materialization_id is None:
-        return Verdict.WIPED
-    return Verdict.WARNED if made.gating_decision is Gate.WARNED else Verdict.PROMOTED
+        return OutputVerdict.WIPED
+    return OutputVerdict.WARNED if made.gating_decision is Gate.WARNED else OutputVerdict.PROMOTED
 
 
 def freshness_rows(snapshot: Snapshot) -> list[AssetFreshnessRow]:

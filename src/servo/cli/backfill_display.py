@@ -9,11 +9,11 @@ from servo.cli.backfill_rows import shown_key
 from servo.cli.hosts import Host
 from servo.cli.output import console, instant, number, plural, progress
 from servo.cli.tables import facts, grid
+from servo.code.backfills.requests import Outline
+from servo.code.backfills.view import Backfill
 from servo.core.events.backfills import BackfillState
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.states import RunState
-from servo.worker.backfill_view import Backfill
-from servo.worker.backfilling import Outline
 
 LOOK_EVERY = 0.1
 MAX_FAILURES = 5

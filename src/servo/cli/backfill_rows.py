@@ -2,14 +2,14 @@
 
 from servo.cli.output import plural
 from servo.cli.workspace import Where
+from servo.code.backfills.view import Backfill, in_tables
 from servo.core.partitions import PartitionKey
 from servo.core.state.rows.automation import BackfillRow
 from servo.errors import Conflict, Invalid, NotFound
-from servo.projection.lookup import Lookup, Page, Paged
-from servo.projection.reader import Snapshot
-from servo.projection.time_travel import snapshot_at
-from servo.worker.backfill_view import Backfill, in_tables
-from servo.worker.instance import NOW
+from servo.projection.read.lookup import Lookup, Page, Paged
+from servo.projection.read.reader import Snapshot
+from servo.projection.read.time_travel import snapshot_at
+from servo.workspace.instance.instance import NOW
 
 
 def newest_backfills(snapshot: Snapshot, page: Page) -> Paged[BackfillRow]:

@@ -6,14 +6,14 @@ from servo.cli.hosts import Code, Host, interrupt, open_host, who_works_in
 from servo.cli.output import console, emit_json, plural
 from servo.cli.telling import tell_workspace
 from servo.cli.workspace import Target, Where
+from servo.code.backfills.view import Backfill
 from servo.core.events.backfills import BackfillCreated, BackfillState, BackfillStateChanged
 from servo.core.state.rows.automation import BackfillRow
 from servo.errors import Conflict, NotFound, Unavailable
+from servo.host.attached import AttachedHost
 from servo.ledger.paths import Paths
-from servo.projection.reader import Reader, Snapshot
-from servo.runtime.deployment import open_world
-from servo.worker.backfill_view import Backfill
-from servo.worker.guest import Guest
+from servo.projection.read.reader import Reader, Snapshot
+from servo.workspace.composition import open_world
 
 
 def begin(
@@ -39,7 +39,7 @@ def begin(
         return 0
     with open_host(code, where, workers, backfills=True) as host:
         _refuse_other(where, event)
-        if isinstance(host, Guest):
+        if isinstance(host, AttachedHost):
             tell_workspace(where, "backfill", event, lambda found: _there(found, name))
         else:
             host.tell(event)

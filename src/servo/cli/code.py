@@ -8,8 +8,8 @@ import click
 
 from servo.cli.output import console
 from servo.errors import Invalid, NotFound
-from servo.sdk.needs import near_misses
-from servo.sdk.project import Project
+from servo.sdk.definitions.needs import near_misses
+from servo.sdk.definitions.project import Project
 
 as_dagster_option = click.option(
     "--as-dagster", is_flag=True, help="Run a file that says `import dagster`, by standing in."

@@ -46,6 +46,6 @@ def _rows(context: click.Context, table: str) -> list[Any]:
         store = given.get("store") or workspace.DEFAULT_STORE
         names = (given.get(name) or "default" for name in ("tenant", "workspace"))
         target = workspace.open_target(store, *names)
-        reader = import_module("servo.projection.reader").Reader(target.store, target.paths)
+        reader = import_module("servo.projection.read.reader").Reader(target.store, target.paths)
         return list(reader.snapshot().rows(table))
     return []

@@ -15,13 +15,13 @@ from servo.core.state.rows.conditions import AutomationEvaluationRow, Automation
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import SensorStatus
 from servo.errors import Conflict, NotFound
-from servo.projection.lookup import Lookup, Page, Paged
-from servo.projection.reader import Snapshot
-from servo.sdk.condition_graph import DEFAULT_SENSOR
-from servo.worker.naming import find_asset
+from servo.projection.partitions.asset_names import find_asset
+from servo.projection.read.lookup import Lookup, Page, Paged
+from servo.projection.read.reader import Snapshot
+from servo.sdk.automation.graph import DEFAULT_SENSOR
 
 
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
+class ListedCondition(msgspec.Struct, frozen=True, kw_only=True):
     """An asset or a check with a condition, and how that stands.
 
     `asset_key` is `asset:check` for a check. `evaluated_at` is when there last was something new
@@ -45,7 +45,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str | None
 
 
-def all_conditions(snapshot: Snapshot) -> list[Listed]:
+def all_conditions(snapshot: Snapshot) -> list[ListedCondition]:
     """Every asset and check that has a condition, by its key."""
     sensors, statuses = sensors_of_conditions(snapshot), _statuses(snapshot)
     states: dict[str, list[AutomationStateRow]] = {}
@@ -73,10 +73,10 @@ def _listed(
     sensors: Sequence[SensorDefinitionRow],
     states: list[AutomationStateRow],
     statuses: dict[str, SensorStatus],
-) -> Listed:
+) -> ListedCondition:
     states.sort(key=lambda row: row.row_version, reverse=True)
     name, condition = told
-    listed = Listed(asset_key=name, condition=condition)
+    listed = ListedCondition(asset_key=name, condition=condition)
     sensor = evaluator_of(name, sensors, states)
     if sensor is None:
         return listed
@@ -94,7 +94,7 @@ def _listed(
     )
 
 
-def condition_of(snapshot: Snapshot, name: str) -> Listed:
+def condition_of(snapshot: Snapshot, name: str) -> ListedCondition:
     """The condition of the asset that is called this, or of a check: `asset:check`."""
     rows = snapshot.rows("assets")
     asset, colon, check = name.partition(":")
@@ -110,7 +110,7 @@ def condition_of(snapshot: Snapshot, name: str) -> Listed:
 
 
 def evaluations_of(
-    snapshot: Snapshot, listed: Listed, page: Page
+    snapshot: Snapshot, listed: ListedCondition, page: Page
 ) -> Paged[AutomationEvaluationRow]:
     """What was told of the condition of an asset, newest first, whichever sensor evaluated it."""
     return Lookup(snapshot).page(
@@ -118,7 +118,9 @@ def evaluations_of(
     )
 
 
-def evaluation_at(snapshot: Snapshot, listed: Listed, tick: int) -> AutomationEvaluationRow:
+def evaluation_at(
+    snapshot: Snapshot, listed: ListedCondition, tick: int
+) -> AutomationEvaluationRow:
     """The evaluation of this number."""
     where = {"asset_key": listed.asset_key, "tick": str(tick)}
     for row in Lookup(snapshot).rows("automation_evaluations", most=1, **where):

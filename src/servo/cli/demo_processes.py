@@ -14,7 +14,7 @@ from pathlib import Path
 _SERVO = (sys.executable, "-m", "servo.cli.main")
 
 
-class Process:
+class DemoProcess:
     """One `servo` command, in a folder."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:

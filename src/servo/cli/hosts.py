@@ -11,20 +11,20 @@ from rich.text import Text
 from servo.cli.code import find_code
 from servo.cli.output import console, plural
 from servo.cli.workspace import Target, Where
+from servo.code.examine import fingerprint, watched_files
+from servo.code.loader import load_project
+from servo.code.setting import Setting
 from servo.core.declared import Declared
-from servo.projection.arrow import without_pandas
-from servo.sdk.executors import ExecutorDefinition, at_most
-from servo.sdk.project import Project
-from servo.sdk.triggers import declared
-from servo.worker.examine import fingerprint, watched_files
-from servo.worker.guest import Guest
-from servo.worker.loader import load_project
-from servo.worker.pool import GRACE
-from servo.worker.process import Setting
-from servo.worker.registry import Member, at_work, registry_folder
-from servo.worker.session import Session, setting_for
+from servo.host.attached import AttachedHost
+from servo.host.leading import LeadingHost, setting_for
+from servo.projection.files.arrow import without_pandas
+from servo.sdk.definitions.executors import ExecutorDefinition, at_most
+from servo.sdk.definitions.project import Project
+from servo.sdk.triggers.resolution import declared
+from servo.workers.local_pool.pool import GRACE
+from servo.workspace.registry import Member, at_work, registry_folder
 
-Host = Session | Guest
+Host = LeadingHost | AttachedHost
 
 AT_ONCE = (
     "stopped at once; what was finished is kept, what was running will be done again: "
@@ -82,7 +82,7 @@ def open_host(
             opened.enter_context(stopped_by_sigterm())
             host: Host = opened.enter_context(_host(setting, code, workers, backfills))
             host.deploy(code.name, code.declared)
-            if isinstance(host, Session) and host.triggers is not None:
+            if isinstance(host, LeadingHost) and host.triggers is not None:
                 host.triggers.start()
         with telling_interrupted(AT_ONCE), opened.pop_all():
             try:
@@ -112,7 +112,7 @@ def interrupt(host: Host) -> str:
 def tell_stopping(host: Host) -> None:
     """Say what is waited for, where somebody is looking and something runs here."""
     stderr = console(stderr=True)
-    if stderr.is_terminal and isinstance(host, Session) and (running := len(host.running())):
+    if stderr.is_terminal and isinstance(host, LeadingHost) and (running := len(host.running())):
         left = f"{plural(running, 'task')} may clean up for up to {GRACE.total_seconds():.0f} s"
         stderr.print(Text(f"stopping: {left}; Ctrl-C again stops at once", "yellow"))
 
@@ -122,8 +122,8 @@ def _host(setting: Setting, code: Code, workers: int, backfills: bool) -> Host:
     if busy is None:
         without_pandas()
         size = at_most(workers, code.executor)
-        return Session(setting, workers=size, triggers="backfills" if backfills else False)
-    return Guest(setting, busy, fingerprint(watched_files(code.name, code.folder)))
+        return LeadingHost(setting, workers=size, triggers="backfills" if backfills else False)
+    return AttachedHost(setting, busy, fingerprint(watched_files(code.name, code.folder)))
 
 
 def who_works_in(target: Target) -> Member | None:

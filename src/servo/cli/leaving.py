@@ -7,7 +7,7 @@ from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Batch, Event
 from servo.core.ids import ulid
 from servo.errors import Conflict, NotFound
-from servo.runtime.system import SystemEntropy
+from servo.workspace.system import SystemEntropy
 
 
 def leave(target: Target, kind: str, *events: Event) -> None:

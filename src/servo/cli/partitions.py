@@ -10,14 +10,14 @@ import msgspec
 from servo.cli.workspace import Command, Where
 from servo.core.keys import AssetKey
 from servo.core.state.rows.execution import TaskRow
+from servo.core.tags import PARTITION_LABEL
 from servo.errors import NotFound
-from servo.runtime.system import SystemClock
-from servo.sdk.mapping_resolution import WHOLE
-from servo.sdk.partition_choice import Named
-from servo.sdk.partitions_definition import PartitionKeyRange, PartitionsDefinition
-from servo.sdk.project import Project
-from servo.worker.instance import ServoInstance
-from servo.worker.requesting import PARTITION_LABEL
+from servo.planning.partition_choice import Named
+from servo.sdk.definitions.project import Project
+from servo.sdk.partitions.definition import PartitionKeyRange, PartitionsDefinition
+from servo.sdk.partitions.mapping_resolution import WHOLE
+from servo.workspace.instance.instance import ServoInstance
+from servo.workspace.system import SystemClock
 
 
 class NamedPartitions(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,15 +14,15 @@ from msgspec.structs import replace
 from servo.config import Settings
 from servo.core.manifest import Manifest, encode, next_claim
 from servo.errors import Corrupt, Fenced
+from servo.leader.background import ThreadBackground
+from servo.leader.ports import Ports
+from servo.leader.service import World
+from servo.leader.takeover import Leadership, take_over
 from servo.ledger.paths import Paths
-from servo.projection.manifest_store import ManifestStore
-from servo.projection.publisher import Publisher
-from servo.projection.rebuild import readable, rebuild
-from servo.projection.replay import Progress
-from servo.runtime.background import ThreadBackground
-from servo.runtime.ports import Ports
-from servo.runtime.service import World
-from servo.runtime.takeover import Leadership, take_over
+from servo.projection.files.manifest_store import ManifestStore
+from servo.projection.publish.publisher import Publisher
+from servo.projection.read.replay import Progress
+from servo.projection.upkeep.rebuild import readable, rebuild
 
 EVERYTHING = 2**62
 

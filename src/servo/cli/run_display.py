@@ -18,7 +18,7 @@ from servo.core.explain.failures import failure_of
 from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import RunState, TaskState
-from servo.runtime.system import SystemClock
+from servo.workspace.system import SystemClock
 
 _WORDS = (
     ("succeeded", "tasks_succeeded", "green"),

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from servo.core.keys import AssetKey
 from servo.errors import NotFound
-from servo.sdk.project import Project
-from servo.sdk.selection import AssetSelection
+from servo.sdk.definitions.project import Project
+from servo.sdk.selection.selection import AssetSelection
 
 
 def selected(project: Project, select: Sequence[str]) -> list[AssetKey]:

@@ -12,11 +12,11 @@ from servo.core.state.rows.automation import (
     SensorStateRow,
 )
 from servo.errors import Invalid, NotFound
-from servo.projection.lookup import Lookup, Page, Paged
-from servo.projection.reader import Snapshot
+from servo.projection.read.lookup import Lookup, Page, Paged
+from servo.projection.read.reader import Snapshot
 
 
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
+class ListedSensor(msgspec.Struct, frozen=True, kw_only=True):
     """A sensor, and how it stands."""
 
     definition: SensorDefinitionRow
@@ -33,19 +33,19 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         return self.definition.mode is SensorMode.PUSH
 
 
-def all_sensors(found: Snapshot) -> list[Listed]:
+def all_sensors(found: Snapshot) -> list[ListedSensor]:
     """Every sensor that is deployed, by name."""
     rows = [row for row in found.rows("sensor_state") if isinstance(row, SensorStateRow)]
     states = {row.sensor_id: row for row in rows}
     listed = [
-        Listed(definition=row, state=states[row.sensor_id])
+        ListedSensor(definition=row, state=states[row.sensor_id])
         for row in found.rows("sensor_definitions")
         if isinstance(row, SensorDefinitionRow) and row.removed_at is None
     ]
     return sorted(listed, key=lambda row: row.name)
 
 
-def one_sensor(found: Snapshot, name: str) -> Listed:
+def one_sensor(found: Snapshot, name: str) -> ListedSensor:
     """The sensor of this name."""
     rows = {row.name: row for row in all_sensors(found)}
     if name not in rows:
@@ -58,7 +58,7 @@ def one_sensor(found: Snapshot, name: str) -> Listed:
     return rows[name]
 
 
-def pushed_sensor(found: Snapshot, name: str) -> Listed:
+def pushed_sensor(found: Snapshot, name: str) -> ListedSensor:
     """The push sensor of this name."""
     row = one_sensor(found, name)
     if not row.pushed:

@@ -14,12 +14,12 @@ from servo.core.events.envelope import Batch, Event
 from servo.core.ids import ulid
 from servo.core.state.rows.system import DeadLetterRow
 from servo.errors import Conflict, Unavailable
+from servo.leader.service import Service
 from servo.ledger.paths import Paths
-from servo.projection.reader import Reader, Snapshot
-from servo.runtime.deployment import open_world
-from servo.runtime.service import Service
-from servo.runtime.system import SystemClock, SystemEntropy
-from servo.worker.requesting import Requests
+from servo.projection.read.reader import Reader, Snapshot
+from servo.workspace.composition import open_world
+from servo.workspace.run_requests import Requests
+from servo.workspace.system import SystemClock, SystemEntropy
 
 LOOK_EVERY = 0.1
 CARRIED_OUT_WITHIN = 20.0

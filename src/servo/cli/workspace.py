@@ -16,11 +16,11 @@ from servo.errors import NotFound
 from servo.ledger.paths import Paths
 from servo.ports.clock import Clock
 from servo.ports.object_store import ObjectStore
-from servo.projection.arrow import without_pandas
-from servo.runtime.system import SystemClock
+from servo.projection.files.arrow import without_pandas
 from servo.storage.from_url import store_from_url
-
-DEFAULT_STORE = ".servo"
+from servo.workspace.address import DEFAULT_STORE, Address
+from servo.workspace.system import SystemClock
+from servo.workspace.workspace import open_workspace
 
 Command = Callable[..., Any]
 
@@ -45,6 +45,11 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
     def url(self) -> str:
         """The store, wherever it is looked at from."""
         return self.store if "://" in self.store else str(Path(self.store).expanduser().absolute())
+
+    @property
+    def address(self) -> Address:
+        """The workspace, in its one spelling."""
+        return Address.of(self.store, self.tenant, self.workspace)
 
     def open(self) -> Target:
         """The workspace; `NotFound` if its store is a folder that is not there."""
@@ -83,6 +88,21 @@ def of_a_workspace(command: Command) -> Command:
     def wrapped(*, where: Where, **rest: Any) -> Any:
         without_pandas()
         return command(target=where.open(), **rest)
+
+    return wrapped
+
+
+def with_workspace(command: Command) -> Command:
+    """Give a command the workspace that its options name, as its argument `workspace`.
+
+    Such a command runs no user code, so it needs none of the libraries that only users import.
+    """
+
+    @at_a_workspace
+    @wraps(command)
+    def wrapped(*, where: Where, **rest: Any) -> Any:
+        without_pandas()
+        return command(workspace=open_workspace(where.address), **rest)
 
     return wrapped
 

@@ -21,7 +21,7 @@ from servo.core.state.rows.execution import TaskRow
 from servo.core.state.state import State
 
 
-class Beat(msgspec.Struct, frozen=True, kw_only=True):
+class LastBeat(msgspec.Struct, frozen=True, kw_only=True):
     """The last sign of life of an execution."""
 
     exec_id: str
@@ -29,7 +29,7 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
-def reconcile(state: State, now: datetime, beats: Mapping[str, Beat]) -> list[Propose]:
+def reconcile(state: State, now: datetime, beats: Mapping[str, LastBeat]) -> list[Propose]:
     """Propose an end for every delivery and execution whose time is up at `now`."""
     rows = state.tasks.rows
     silent = [_unclaimed(rows[key]) for key in state.index.dispatched if _late(rows[key], now)]
@@ -51,7 +51,7 @@ def _unclaimed(row: TaskRow) -> Propose:
     return Propose((event,))
 
 
-def _overdue(row: TaskRow, now: datetime, beats: Mapping[str, Beat]) -> Propose | None:
+def _overdue(row: TaskRow, now: datetime, beats: Mapping[str, LastBeat]) -> Propose | None:
     if row.cancel_deadline is not None and row.cancel_deadline <= now:
         kind = CancelGraceExpired
     elif row.execution_deadline is not None and row.execution_deadline <= now:
@@ -69,7 +69,7 @@ def _overdue(row: TaskRow, now: datetime, beats: Mapping[str, Beat]) -> Propose 
     return Propose((event,))
 
 
-def _silent(row: TaskRow, now: datetime, beat: Beat | None) -> bool:
+def _silent(row: TaskRow, now: datetime, beat: LastBeat | None) -> bool:
     if row.lease_expires_at is None or row.lease_expires_at > now:
         return False
     if beat is None or beat.exec_id != row.exec_id:

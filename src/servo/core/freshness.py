@@ -34,7 +34,7 @@ class FreshnessState(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
-class TimeWindow(
+class MaxAge(
     msgspec.Struct,
     frozen=True,
     kw_only=True,
@@ -65,7 +65,7 @@ class CronDeadline(
     timezone: str = "UTC"
 
 
-Policy = TimeWindow | CronDeadline
+Policy = MaxAge | CronDeadline
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,14 +102,14 @@ def judge(policy: Policy, made_at: datetime | None, now: datetime) -> Judgement:
     """How an asset that was last made then stands now."""
     if made_at is None:
         return UNJUDGED
-    if isinstance(policy, TimeWindow):
+    if isinstance(policy, MaxAge):
         return _in_window(policy, made_at, now)
     return _by_deadline(policy, made_at, now)
 
 
 def fresh_since(policy: Policy, now: datetime) -> datetime | None:
     """What was made before this fails now, and nothing else; None if nothing does."""
-    if isinstance(policy, TimeWindow):
+    if isinstance(policy, MaxAge):
         return now - timedelta(milliseconds=policy.fail_ms)
     cron = Cron(policy.deadline_cron, policy.timezone)
     deadlines = cron.newest_between(_EARLIEST, now, 1)
@@ -117,7 +117,7 @@ def fresh_since(policy: Policy, now: datetime) -> datetime | None:
     return deadlines[0] - bound if deadlines else None
 
 
-def _in_window(policy: TimeWindow, made_at: datetime, now: datetime) -> Judgement:
+def _in_window(policy: MaxAge, made_at: datetime, now: datetime) -> Judgement:
     fails = made_at + timedelta(milliseconds=policy.fail_ms) + _TICK
     warns = fails
     if policy.warn_ms is not None:

@@ -232,3 +232,13 @@ def split_display(text: str, names: Sequence[str]) -> dict[str, str]:
         )
     ends = [mark.start() for mark in marks[1:]] + [len(text)]
     return {mark[1]: text[mark.end() : end] for mark, end in zip(marks, ends, strict=True)}
+
+
+def shown_partition(key: str | None) -> str | None:
+    """A partition as people write it."""
+    if key is None:
+        return None
+    try:
+        return PartitionKey.parse(key).display()
+    except Invalid:
+        return key

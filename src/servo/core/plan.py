@@ -15,7 +15,7 @@ from servo.core.canonical import canonical_bytes, intern_defaults, sha256_hex
 from servo.core.graph import topological_order
 from servo.core.ids import Digest, TaskKeyStr, TenantId, WorkspaceId
 from servo.core.keys import TaskOperation, task_key_text
-from servo.core.retry import RetryPolicy, check_policy
+from servo.core.retry import RetryRules, check_policy
 from servo.core.wire import Int64
 from servo.errors import Corrupt, Invalid
 
@@ -55,7 +55,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     priority: Int64 = 0
     pool: str = ""
     queue: str = ""
-    retry: RetryPolicy = RetryPolicy()
+    retry: RetryRules = RetryRules()
     timeout_ms: Int64 = 0
     heartbeat_timeout_ms: Int64 = 300_000
     dispatch_ack_timeout_ms: Int64 = 30_000
@@ -240,7 +240,7 @@ _REST: tuple[tuple[str, object], ...] = (
     ("also_partitions", ()),
     ("pool", ""),
     ("queue", ""),
-    ("retry", RetryPolicy()),
+    ("retry", RetryRules()),
     ("heartbeat_timeout_ms", 300_000),
     ("dispatch_ack_timeout_ms", 30_000),
     ("code_version", ""),

@@ -26,7 +26,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 _MAX_DELAY_MS = MAX_DELAY // _MILLISECOND
 
 
-class Backoff(StrEnum):
+class BackoffCurve(StrEnum):
     """How the delay grows from one failure to the next."""
 
     CONSTANT = "constant"
@@ -34,7 +34,7 @@ class Backoff(StrEnum):
     EXPONENTIAL = "exponential"
 
 
-class Jitter(StrEnum):
+class JitterSpread(StrEnum):
     """How a delay is spread: not, over 0 to itself, or by up to the base delay either way."""
 
     NONE = "none"
@@ -42,7 +42,7 @@ class Jitter(StrEnum):
     PLUS_MINUS = "plus_minus"
 
 
-class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RetryRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When an asset's failed attempts are repeated.
 
     `retry_on` and `no_retry_on` hold exception names, plain (`ValueError`) or qualified
@@ -52,10 +52,10 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     max_attempts: Int64 = 3
     max_infra_retries: Int64 = 8
     delay_ms: Int64 = 30_000
-    backoff: Backoff = Backoff.EXPONENTIAL
+    backoff: BackoffCurve = BackoffCurve.EXPONENTIAL
     multiplier_percent: Int64 = 200
     cap_ms: Int64 = 900_000
-    jitter: Jitter = Jitter.NONE
+    jitter: JitterSpread = JitterSpread.NONE
     retry_on: tuple[str, ...] = ()
     no_retry_on: tuple[str, ...] = ()
 
@@ -76,7 +76,7 @@ class FailureKind(StrEnum):
     CANCELLED = "cancelled"
 
 
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
+class FailedAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """How one attempt failed.
 
     `error_types` are the names of the exception's class and its bases, most derived first.
@@ -125,10 +125,12 @@ RetryDecision = Retry | GiveUp
 
 # Nobody's service needs time to recover when a worker was lost, so these waits are short, and
 # they grow so that a task which kills its workers does not kill them quickly.
-_INFRA_DELAYS = RetryPolicy(delay_ms=5_000, cap_ms=300_000)
+_INFRA_DELAYS = RetryRules(delay_ms=5_000, cap_ms=300_000)
 
 
-def decide(policy: RetryPolicy, failure: Failure, spent: Spent, *, jitter: int) -> RetryDecision:
+def decide(
+    policy: RetryRules, failure: FailedAttempt, spent: Spent, *, jitter: int
+) -> RetryDecision:
     """What follows a failure; `jitter` is `ids.jitter_fraction` of the failed attempt."""
     match failure.kind:
         case FailureKind.ERROR | FailureKind.TIMED_OUT:
@@ -152,7 +154,7 @@ def decide(policy: RetryPolicy, failure: Failure, spent: Spent, *, jitter: int) 
             assert_never(failure.kind)
 
 
-def delay_after(policy: RetryPolicy, failures: int, *, jitter: int) -> timedelta:
+def delay_after(policy: RetryRules, failures: int, *, jitter: int) -> timedelta:
     """The wait after failure number `failures` (from 1): at most the cap, never negative."""
     cap = _between(0, policy.cap_ms, _MAX_DELAY_MS)
     base = _between(0, policy.delay_ms, cap)
@@ -161,7 +163,7 @@ def delay_after(policy: RetryPolicy, failures: int, *, jitter: int) -> timedelta
     return _MILLISECOND * _between(0, spread, cap)
 
 
-def check_policy(policy: RetryPolicy) -> RetryPolicy:
+def check_policy(policy: RetryRules) -> RetryRules:
     """`policy` if its numbers make sense; what a definition is checked with."""
     for name, low, high in _RANGES:
         value: int = getattr(policy, name)
@@ -182,7 +184,7 @@ _RANGES = (
 
 
 def _after_user_failure(
-    policy: RetryPolicy, failure: Failure, failures: int, jitter: int
+    policy: RetryRules, failure: FailedAttempt, failures: int, jitter: int
 ) -> RetryDecision:
     if failure.retriable is False:
         return GiveUp(GiveUpReason.NOT_RETRIABLE)
@@ -201,7 +203,7 @@ def _asked(wait: timedelta) -> timedelta:
     return min(max(wait, timedelta(0)), MAX_DELAY)
 
 
-def _included(policy: RetryPolicy, failure: Failure) -> bool:
+def _included(policy: RetryRules, failure: FailedAttempt) -> bool:
     # Running too long is not an exception that a list of exceptions could name.
     if failure.kind is not FailureKind.ERROR:
         return True
@@ -211,13 +213,13 @@ def _included(policy: RetryPolicy, failure: Failure) -> bool:
     return not policy.retry_on or not names.isdisjoint(policy.retry_on)
 
 
-def _grown(policy: RetryPolicy, base: int, failures: int) -> int:
+def _grown(policy: RetryRules, base: int, failures: int) -> int:
     match policy.backoff:
-        case Backoff.CONSTANT:
+        case BackoffCurve.CONSTANT:
             return base
-        case Backoff.LINEAR:
+        case BackoffCurve.LINEAR:
             return base * failures
-        case Backoff.EXPONENTIAL:
+        case BackoffCurve.EXPONENTIAL:
             percent = _between(100, policy.multiplier_percent, 10_000)
             steps = failures - 1
             return base * percent**steps // 100**steps
@@ -225,13 +227,13 @@ def _grown(policy: RetryPolicy, base: int, failures: int) -> int:
             assert_never(policy.backoff)
 
 
-def _spread(kind: Jitter, delay: int, *, base: int, jitter: int) -> int:
+def _spread(kind: JitterSpread, delay: int, *, base: int, jitter: int) -> int:
     match kind:
-        case Jitter.NONE:
+        case JitterSpread.NONE:
             return delay
-        case Jitter.FULL:
+        case JitterSpread.FULL:
             return delay * jitter // JITTER_STEPS
-        case Jitter.PLUS_MINUS:
+        case JitterSpread.PLUS_MINUS:
             return delay + base * (2 * jitter - JITTER_STEPS) // JITTER_STEPS
         case _:
             assert_never(kind)

@@ -34,3 +34,15 @@ def priority_of(tags: Mapping[str, object], what: str) -> int:
             remedy="use a whole number; higher goes first, and without one it is 0",
         )
     return priority
+
+
+JOB_LABEL = "servo/job"
+"""The label that names the job of a run."""
+
+
+CONFIG_LABEL = "servo/run_config"
+"""The label that holds the configuration of a run, as JSON."""
+
+
+PARTITION_LABEL = "servo/partition"
+"""The label of a run that makes one partition."""

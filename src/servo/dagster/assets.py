@@ -9,8 +9,8 @@ import msgspec
 from servo.dagster.auto_materialize import AutoMaterializePolicy
 from servo.dagster.config_types import Nothing
 from servo.errors import Invalid
-from servo.sdk.assets_definition import AssetsDefinition
-from servo.sdk.specs import AssetIn, AssetSpec
+from servo.sdk.assets.assets_definition import AssetsDefinition
+from servo.sdk.assets.specs import AssetIn, AssetSpec
 
 Fn = Callable[..., Any]
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from servo.errors import Invalid
-from servo.sdk.automation import AutomationCondition
+from servo.sdk.automation.condition import AutomationCondition
 
 
 class AutoMaterializeRule(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ import msgspec
 from pydantic import PlainValidator, TypeAdapter, create_model
 
 from servo.errors import Invalid
-from servo.sdk.config import PermissiveConfig, schema_model
+from servo.sdk.resources.config import PermissiveConfig, schema_model
 
 String = StringSource = str
 Int = IntSource = int

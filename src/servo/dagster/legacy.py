@@ -8,7 +8,7 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
-from servo.sdk.resources import InitResourceContext, ResourceDefinition
+from servo.sdk.resources.resources import InitResourceContext, ResourceDefinition
 
 LOGGER = "servo.asset"
 

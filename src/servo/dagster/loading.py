@@ -15,13 +15,13 @@ from types import ModuleType
 from typing import Any, cast
 
 from servo.errors import Invalid, NotFound
-from servo.sdk.assets_definition import AssetsDefinition
-from servo.sdk.checks import AssetChecksDefinition
-from servo.sdk.definitions import Definitions
-from servo.sdk.jobs import AssetJob
-from servo.sdk.schedules import PartitionedSchedule, ScheduleDefinition
-from servo.sdk.sensors import AutomationConditionSensorDefinition, SensorDefinition
-from servo.sdk.specs import AssetSpec
+from servo.sdk.assets.assets_definition import AssetsDefinition
+from servo.sdk.assets.specs import AssetSpec
+from servo.sdk.checks.definition import AssetChecksDefinition
+from servo.sdk.definitions.definitions import Definitions
+from servo.sdk.definitions.jobs import AssetJob
+from servo.sdk.triggers.schedules import PartitionedSchedule, ScheduleDefinition
+from servo.sdk.triggers.sensors import AutomationConditionSensorDefinition, SensorDefinition
 
 
 class CalledDefinitions(Definitions):

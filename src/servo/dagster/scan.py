@@ -24,7 +24,7 @@ GATHERING = ("_from_package_", "load_from_defs_folder")
 EXPECTED = ("ImportError", "ModuleNotFoundError", "Exception")
 
 
-class Found(msgspec.Struct, frozen=True, order=True):
+class UnsupportedName(msgspec.Struct, frozen=True, order=True):
     """A name that is not supported, and where it is used."""
 
     file: str
@@ -141,7 +141,7 @@ def _files_of(name: str, root: Path) -> Iterator[Path]:
 # --- what a file uses -----------------------------------------------------------------------------
 
 
-def found_in(path: Path, folder: Path) -> list[Found]:
+def found_in(path: Path, folder: Path) -> list[UnsupportedName]:
     """What one file uses that is not supported."""
     tree = _parsed(path)
     if tree is None:
@@ -162,7 +162,7 @@ class _Use(ast.NodeVisitor):
         self._names: dict[str, str] = {}
         self._known = supported()
         self._expected = 0
-        self.found: list[Found] = []
+        self.found: list[UnsupportedName] = []
 
     def visit_If(self, node: ast.If) -> None:
         if "TYPE_CHECKING" in ast.dump(node.test):
@@ -220,7 +220,7 @@ class _Use(ast.NodeVisitor):
         if self._expected and isinstance(node, ast.Import | ast.ImportFrom):
             return
         line = getattr(node, "end_lineno" if isinstance(node, ast.Attribute) else "lineno", 0)
-        self.found.append(Found(self._file, line, name, reason))
+        self.found.append(UnsupportedName(self._file, line, name, reason))
 
 
 def _expects(handler: ast.ExceptHandler) -> bool:

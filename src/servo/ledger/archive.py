@@ -42,7 +42,7 @@ PAGE = 1_000
 _NAME = re.compile(r"/([0-9]{20})-([0-9]{20})\.ndjson\.zst$")
 
 
-class Segment(msgspec.Struct, frozen=True, kw_only=True):
+class ArchiveSegment(msgspec.Struct, frozen=True, kw_only=True):
     """A segment as its name tells."""
 
     key: str
@@ -53,7 +53,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
         return self.first <= seq <= self.last
 
 
-class Due(msgspec.Struct, frozen=True, kw_only=True):
+class ArchiveDue(msgspec.Struct, frozen=True, kw_only=True):
     """Which entries need not stay hot: those up to `upto` that were written by `older_than`."""
 
     upto: int
@@ -72,9 +72,9 @@ class ArchiveReader:
     def __init__(self, store: ObjectStore, paths: Paths) -> None:
         self._store = store
         self._paths = paths
-        self._known: list[Segment] = []
+        self._known: list[ArchiveSegment] = []
         self._listed_from: int | None = None
-        self._last: Segment | None = None
+        self._last: ArchiveSegment | None = None
         self._open: OrderedDict[str, list[bytes]] = OrderedDict()
 
     def covers(self, seq: int) -> bool:
@@ -91,7 +91,7 @@ class ArchiveReader:
             segment = self._find(seq)
         return None if segment is None else self._entries(segment)[seq - segment.first]
 
-    def _find(self, seq: int) -> Segment | None:
+    def _find(self, seq: int) -> ArchiveSegment | None:
         if self._last is None or not self._last.holds(seq):
             self._last = next((held for held in self._known if held.holds(seq)), None)
         return self._last
@@ -100,7 +100,7 @@ class ArchiveReader:
         self._known = list(segments_from(self._store, self._paths, seq))
         self._listed_from = seq
 
-    def _entries(self, segment: Segment) -> list[bytes]:
+    def _entries(self, segment: ArchiveSegment) -> list[bytes]:
         held = self._open.get(segment.key)
         if held is None:
             held = self._open[segment.key] = read_segment(self._store, segment)
@@ -109,7 +109,7 @@ class ArchiveReader:
         return held
 
 
-def read_segment(store: ObjectStore, segment: Segment) -> list[bytes]:
+def read_segment(store: ObjectStore, segment: ArchiveSegment) -> list[bytes]:
     """The stored entries of a segment; `Corrupt` unless it is intact and what its name says."""
     header, entries = decode_segment(store.get(segment.key).data, what=segment.key)
     if (header.first, header.last) != (segment.first, segment.last):
@@ -117,7 +117,7 @@ def read_segment(store: ObjectStore, segment: Segment) -> list[bytes]:
     return entries
 
 
-def segments_from(store: ObjectStore, paths: Paths, seq: int) -> Iterator[Segment]:
+def segments_from(store: ObjectStore, paths: Paths, seq: int) -> Iterator[ArchiveSegment]:
     """The segments that hold entry `seq` or a later one, by their first entry."""
     # No segment is longer than that, so an earlier one cannot reach so far.
     after = f"{paths.archive_prefix}{max(seq - MAX_ENTRIES, 0):020d}"
@@ -136,12 +136,12 @@ def _pages(store: ObjectStore, prefix: str, after: str, size: int = PAGE) -> Ite
         after = page[-1].key
 
 
-def _segment(key: str) -> Segment | None:
+def _segment(key: str) -> ArchiveSegment | None:
     """The segment of this name; what somebody else left in the folder is none of ours."""
     found = _NAME.search(key)
     if found is None:
         return None
-    return Segment(key=key, first=int(found.group(1)), last=int(found.group(2)))
+    return ArchiveSegment(key=key, first=int(found.group(1)), last=int(found.group(2)))
 
 
 # --- packing --------------------------------------------------------------------------------------
@@ -172,13 +172,13 @@ def hot_entry(store: ObjectStore, paths: Paths, seq: int) -> bytes:
     return data
 
 
-def write_segment(store: ObjectStore, paths: Paths, entries: Sequence[bytes]) -> Segment:
+def write_segment(store: ObjectStore, paths: Paths, entries: Sequence[bytes]) -> ArchiveSegment:
     """Store consecutive entries as one segment and read it back."""
     data = encode_segment(entries)
     prev_hash, first, _ = check_chain(entries[:1])
     _check_continues(ArchiveReader(store, paths), first, prev_hash)
     last = first + len(entries) - 1
-    segment = Segment(key=paths.archive_segment(first, last), first=first, last=last)
+    segment = ArchiveSegment(key=paths.archive_segment(first, last), first=first, last=last)
     with suppress(Conflict):  # an earlier try, or somebody else's: what it holds is judged now
         _ = store.create(segment.key, data)
     if read_segment(store, segment) != list(entries):
@@ -196,7 +196,9 @@ def _check_continues(archive: ArchiveReader, first: int, prev_hash: str) -> None
         )
 
 
-def delete_archived(store: ObjectStore, paths: Paths, due: Due, *, limit: int) -> list[ObjectMeta]:
+def delete_archived(
+    store: ObjectStore, paths: Paths, due: ArchiveDue, *, limit: int
+) -> list[ObjectMeta]:
     """Delete up to `limit` hot entries, oldest first, that are safe in the archive; those deleted.
 
     Stops at the first one that is not due or not archived.

@@ -9,8 +9,8 @@ from datetime import timedelta
 
 from servo.errors import ServoError
 from servo.ledger.archive import (
-    Due,
-    Segment,
+    ArchiveDue,
+    ArchiveSegment,
     hot_entries,
     hot_entry,
     segments_from,
@@ -39,7 +39,7 @@ class Packer:
         self._size = 0
         self._entries: list[bytes] = []
 
-    def step(self, due: Due, *, reads: int) -> Segment | None:
+    def step(self, due: ArchiveDue, *, reads: int) -> ArchiveSegment | None:
         """Read up to `reads` entries that are due; the segment, once one was written."""
         if not self._last and not self._begin(due):
             return None
@@ -54,7 +54,7 @@ class Packer:
         """Whether a segment was begun and is not written yet."""
         return bool(self._entries)
 
-    def _begin(self, due: Due) -> bool:
+    def _begin(self, due: ArchiveDue) -> bool:
         start = archived_through(self._store, self._paths)
         hot = hot_entries(self._store, self._paths, after=start, limit=self._worth)
         old = [meta for seq, meta in hot if due.includes(seq, meta)]
@@ -65,7 +65,7 @@ class Packer:
         self._next, self._last = start + 1, start + len(old)
         return True
 
-    def _advance(self, reads: int) -> Segment | None:
+    def _advance(self, reads: int) -> ArchiveSegment | None:
         for _ in range(reads):
             data = hot_entry(self._store, self._paths, self._next)
             if self._entries and self._size + len(data) + 1 > MAX_BYTES:
@@ -77,7 +77,7 @@ class Packer:
                 return self._write()
         return None
 
-    def _write(self) -> Segment:
+    def _write(self) -> ArchiveSegment:
         segment = write_segment(self._store, self._paths, self._entries)
         self._reset()
         return segment

@@ -41,13 +41,13 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
 
 
-class _Sealed(msgspec.Struct):
+class _SealedSegment(msgspec.Struct):
     sha256: str
     body: msgspec.Raw
 
 
 _encoder = msgspec.json.Encoder()
-_sealed = msgspec.json.Decoder(_Sealed)
+_sealed = msgspec.json.Decoder(_SealedSegment)
 _header = msgspec.json.Decoder(Header)
 
 
@@ -116,7 +116,7 @@ def damaged(what: str, why: str) -> Corrupt:
 
 def _sealed_header(header: Header) -> bytes:
     body = _encoder.encode(header)
-    text = _encoder.encode(_Sealed(sha256=sha256(body).hexdigest(), body=msgspec.Raw(body)))
+    text = _encoder.encode(_SealedSegment(sha256=sha256(body).hexdigest(), body=msgspec.Raw(body)))
     return _MAGIC + len(text).to_bytes(4, "little") + text
 
 

@@ -13,7 +13,7 @@ from servo.core.events.codec import encode_batch, encode_entry
 from servo.core.events.dispatch import DispatchRequested, Handover
 from servo.core.events.envelope import Answer, Batch, Entry, Event
 from servo.core.events.runs import PlanCreated, RunRequested
-from servo.core.events.tasks import Output, TaskFinished, TaskOutcome, TaskStarted
+from servo.core.events.tasks import CommittedOutput, TaskFinished, TaskOutcome, TaskStarted
 from servo.core.fold.apply import apply_batch, open_entry
 from servo.core.fold.limits import FOLD_VERSION
 from servo.core.ids import TaskKeyStr
@@ -154,7 +154,7 @@ class Story:
         values: dict[str, Any] = {
             "attempt_id": row.attempt_id,
             "exec_id": row.exec_id,
-            "output": Output(materialization_id=row.exec_id, uri="mem") if made else None,
+            "output": CommittedOutput(materialization_id=row.exec_id, uri="mem") if made else None,
             **fields,
         }
         return TaskFinished(run_id=run_id, task_key=row.task_key, outcome=outcome, **values)

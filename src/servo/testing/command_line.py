@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from servo.runtime.system import SystemClock
+from servo.workspace.system import SystemClock
 
 LIMIT = 60
 LOOK_EVERY = 0.2
@@ -38,6 +38,11 @@ def asked(folder: Path, *arguments: str) -> Any:
     if not done.stdout:
         raise AssertionError(done.stderr)
     return json.loads(done.stdout)
+
+
+def listed(folder: Path, *arguments: str) -> list[Any]:
+    """The items of a list that a command prints as JSON."""
+    return asked(folder, *arguments)["items"]
 
 
 class Dev:

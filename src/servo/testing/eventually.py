@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from threading import Event
 
-from servo.runtime.system import SystemClock
+from servo.workspace.system import SystemClock
 
 
 def eventually(holds: Callable[[], object], seconds: float = 60) -> None:

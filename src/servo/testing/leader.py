@@ -7,14 +7,14 @@ from typing import Any
 from servo.config import Settings
 from servo.core.events.envelope import Answer, Batch, Event
 from servo.errors import ServoError
+from servo.leader.engine import Engine
+from servo.leader.ports import Ports
+from servo.leader.requests import Beat, BeatRequest, request
+from servo.leader.takeover import take_over
+from servo.leader.workers import Workers
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
 from servo.ports.task_queue import Delivery, TaskQueue
-from servo.runtime.engine import Engine
-from servo.runtime.ports import Ports
-from servo.runtime.requests import Beat, BeatRequest, request
-from servo.runtime.takeover import take_over
-from servo.runtime.workers import Workers
 from servo.testing.clock import ManualClock, SeededEntropy
 
 

@@ -16,10 +16,10 @@ from servo.core.plan import Chunk, TaskSpec, chunk_bytes, chunk_digest
 from servo.ledger.paths import Paths
 from servo.ledger.writer import LedgerWriter
 from servo.ports.object_store import ObjectStore
-from servo.projection.manifest_store import ManifestStore
-from servo.projection.merge import MergeResult
-from servo.projection.publisher import Publisher
-from servo.projection.tiering import MergePolicy
+from servo.projection.files.manifest_store import ManifestStore
+from servo.projection.publish.merge import MergeResult
+from servo.projection.publish.publisher import Publisher
+from servo.projection.publish.tiering import MergePolicy
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import START, Story
 from servo.testing.clock import ManualClock, SeededEntropy

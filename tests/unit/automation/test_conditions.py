@@ -10,7 +10,7 @@ import pytest
 from servo.core import bitmaps
 from servo.core.automation.assets import Asset, Check, Dependency, Graph
 from servo.core.automation.condition import AutomationCondition, Operand
-from servo.core.automation.evaluating import Evaluator, Tick
+from servo.core.automation.evaluating import EvaluationOutcome, Evaluator
 from servo.core.automation.spaces import EVERYTHING, SAME, UNPARTITIONED, Listed
 from servo.errors import Invalid
 
@@ -60,7 +60,7 @@ class Bench:
         """What the next evaluation asks for."""
         return self.full_tick(minutes).requested
 
-    def full_tick(self, minutes: float = 1) -> Tick:
+    def full_tick(self, minutes: float = 1) -> EvaluationOutcome:
         self.now += timedelta(minutes=minutes)
         tick = self.evaluator.tick(self.now)
         self.states.update(tick.states)

@@ -9,9 +9,9 @@ from servo.core import bitmaps
 from servo.core.automation import recording
 from servo.core.automation.assets import Asset, Check, Dependency, Graph
 from servo.core.automation.condition import AutomationCondition
-from servo.core.automation.evaluating import Evaluator, Tick
+from servo.core.automation.evaluating import EvaluationOutcome, Evaluator
 from servo.core.automation.recording import Position, events_of
-from servo.core.automation.requests import Request, grouped
+from servo.core.automation.requests import AssetRequest, grouped
 from servo.core.automation.spaces import EVERYTHING, Listed
 from servo.core.automation.states import packed, read, unpacked
 from servo.core.automation.trees import Tree
@@ -74,7 +74,7 @@ def test_of_many_dependencies_only_the_changed_one_is_looked_at() -> None:
 def test_nothing_to_look_at_is_nothing_to_write() -> None:
     found = evaluator(*fan(3))
     _ = [found.tick(START + n * MINUTE) for n in range(2)]
-    assert found.tick(START + 2 * MINUTE) == Tick(
+    assert found.tick(START + 2 * MINUTE) == EvaluationOutcome(
         at=START + 2 * MINUTE,
         requested={},
         states={},
@@ -239,11 +239,11 @@ def test_assets_that_want_the_same_partitions_are_made_together() -> None:
     )
     wanted = {"a": 0b111, "b": 0b110, "c": 0b1010, "d": 1, "e": 1}
     assert grouped(graph, wanted) == [
-        Request(assets=("a", "b", "c"), space="days", bits=0b010),
-        Request(assets=("a", "b"), space="days", bits=0b100),
-        Request(assets=("a",), space="days", bits=0b001),
-        Request(assets=("c",), space="days", bits=0b1000),
-        Request(assets=("d", "e"), space="", bits=1),
+        AssetRequest(assets=("a", "b", "c"), space="days", bits=0b010),
+        AssetRequest(assets=("a", "b"), space="days", bits=0b100),
+        AssetRequest(assets=("a",), space="days", bits=0b001),
+        AssetRequest(assets=("c",), space="days", bits=0b1000),
+        AssetRequest(assets=("d", "e"), space="", bits=1),
     ]
     assert grouped(graph, {}) == []
 

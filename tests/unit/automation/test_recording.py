@@ -6,7 +6,7 @@ import pytest
 
 from servo.core.automation.assets import Asset, Graph
 from servo.core.automation.condition import AutomationCondition as A
-from servo.core.automation.evaluating import Evaluator, Tick
+from servo.core.automation.evaluating import EvaluationOutcome, Evaluator
 from servo.core.automation.recording import MOST_BYTES, MOST_EVENTS, Events, Position, Recording
 from servo.core.events.automation import AutomationEvaluated, AutomationTicked
 from servo.core.events.codec import encode_batch
@@ -39,13 +39,13 @@ def names(events: Events) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def first() -> tuple[Evaluator, Tick]:
+def first() -> tuple[Evaluator, EvaluationOutcome]:
     found = evaluator()
     return found, found.tick(AT)
 
 
 def test_what_asks_for_something_is_in_the_last_batch_with_all_that_asks(
-    first: tuple[Evaluator, Tick],
+    first: tuple[Evaluator, EvaluationOutcome],
 ) -> None:
     recording = Recording(*first, position())
     parts, last = recording.first(), recording.last(["run"])
@@ -59,7 +59,9 @@ def test_what_asks_for_something_is_in_the_last_batch_with_all_that_asks(
     assert len({head(part).eval_id for part in (*parts, last)}) == 3
 
 
-def test_every_part_is_accepted_as_the_next_evaluation(first: tuple[Evaluator, Tick]) -> None:
+def test_every_part_is_accepted_as_the_next_evaluation(
+    first: tuple[Evaluator, EvaluationOutcome],
+) -> None:
     recording, story = Recording(*first, position()), Story()
     for part in (*recording.first(), recording.last()):
         assert len(encode_batch(Batch(id="b", events=part))) < MOST_BYTES * 1.5
@@ -69,7 +71,7 @@ def test_every_part_is_accepted_as_the_next_evaluation(first: tuple[Evaluator, T
 
 
 def test_whoever_dies_in_between_has_asked_for_nothing_and_asks_again(
-    first: tuple[Evaluator, Tick],
+    first: tuple[Evaluator, EvaluationOutcome],
 ) -> None:
     recording, story = Recording(*first, position()), Story()
     assert story.tell(*recording.first()[0]).applied
@@ -83,7 +85,7 @@ def test_whoever_dies_in_between_has_asked_for_nothing_and_asks_again(
 
 
 def test_parts_before_the_last_leave_the_news_to_who_begins_again(
-    first: tuple[Evaluator, Tick],
+    first: tuple[Evaluator, EvaluationOutcome],
 ) -> None:
     before = AT - timedelta(hours=1)
     recording = Recording(*first, position((0, before), tick=8))

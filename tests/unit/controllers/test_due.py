@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from servo.controllers import anti_entropy, planning, timers
-from servo.controllers.anti_entropy import Beat
+from servo.controllers.anti_entropy import LastBeat
 from servo.core.events.dispatch import CancelGraceExpired, ExecutionTimedOut, LeaseExpired
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import (
@@ -95,9 +95,9 @@ def test_a_beat_keeps_a_lease_alive() -> None:
     story.start("a")
     row = story.task("a")
     story.wait(minutes=6)
-    beat = Beat(exec_id=row.exec_id, at=story.now - timedelta(minutes=1), count=5)
+    beat = LastBeat(exec_id=row.exec_id, at=story.now - timedelta(minutes=1), count=5)
     assert anti_entropy.reconcile(story.state, story.now, {row.attempt_id: beat}) == []
-    stranger = Beat(exec_id="other", at=story.now, count=1)
+    stranger = LastBeat(exec_id="other", at=story.now, count=1)
     actions = anti_entropy.reconcile(story.state, story.now, {row.attempt_id: stranger})
     assert isinstance(actions[0].events[0], LeaseExpired)
 
@@ -108,7 +108,7 @@ def test_an_execution_that_runs_too_long_is_ended_although_it_beats() -> None:
     story.start("a")
     row = story.task("a")
     story.wait(minutes=2)
-    beats = {row.attempt_id: Beat(exec_id=row.exec_id, at=story.now, count=9)}
+    beats = {row.attempt_id: LastBeat(exec_id=row.exec_id, at=story.now, count=9)}
     (action,) = anti_entropy.reconcile(story.state, story.now, beats)
     assert isinstance(action.events[0], ExecutionTimedOut)
     story.tell(*action.events)

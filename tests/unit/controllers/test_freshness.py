@@ -7,12 +7,12 @@ import pytest
 from servo.controllers import freshness
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
 from servo.core.events.freshness import FreshnessChanged
-from servo.core.freshness import FreshnessState, TimeWindow, policy_text
+from servo.core.freshness import FreshnessState, MaxAge, policy_text
 from servo.core.state.state import State
 from servo.testing.builders import Story
 
 HOUR_MS = 3_600_000
-WINDOW = policy_text(TimeWindow(fail_ms=2 * HOUR_MS, warn_ms=HOUR_MS))
+WINDOW = policy_text(MaxAge(fail_ms=2 * HOUR_MS, warn_ms=HOUR_MS))
 
 
 class Project:
@@ -102,11 +102,11 @@ def test_another_policy_is_judged_at_once_and_none_makes_it_unknown() -> None:
     project.make("a")
     project.changes()
     project.story.wait(minutes=10)
-    project.deploy(a=policy_text(TimeWindow(fail_ms=60_000)))
+    project.deploy(a=policy_text(MaxAge(fail_ms=60_000)))
     assert project.changes() == [("ns/a", "FAIL")]
     project.deploy(a=WINDOW)
     assert project.changes() == [("ns/a", "PASS")]
-    project.deploy(a=policy_text(TimeWindow(fail_ms=15 * 60_000)))
+    project.deploy(a=policy_text(MaxAge(fail_ms=15 * 60_000)))
     assert project.changes() == []
     project.story.wait(minutes=6)
     assert project.changes() == [("ns/a", "FAIL")]

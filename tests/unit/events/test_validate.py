@@ -16,7 +16,7 @@ from servo.core.events.runs import (
     ScheduleSource,
 )
 from servo.core.events.schedules import ScheduleUpserted
-from servo.core.events.tasks import Output, TaskFinished, TaskOutcome, TaskStarted
+from servo.core.events.tasks import CommittedOutput, TaskFinished, TaskOutcome, TaskStarted
 from servo.core.events.validate import MAX_ID_BYTES, check_batch
 from servo.core.ids import TaskKeyStr
 from servo.core.plan import TaskSpec
@@ -68,7 +68,10 @@ def refused(batch: Batch, raw: bytes = b"") -> bool:
         (sent(replace(RUN, source=ScheduleSource(schedule_id="S!", tick_id="t"))), "schedule_id"),
         (sent(replace(STARTED, worker_id="a\\b")), "worker_id"),
         (sent(replace(STARTED, exec_id="%2e%2e/x")), "exec_id"),
-        (sent(replace(FINISHED, output=Output(materialization_id=UP))), "materialization_id"),
+        (
+            sent(replace(FINISHED, output=CommittedOutput(materialization_id=UP))),
+            "materialization_id",
+        ),
         (
             sent(
                 DispatchRequested(
@@ -105,7 +108,7 @@ def test_an_id_that_could_do_harm_is_refused_and_named(batch: Batch, what: str) 
         sent(RUN, key="mine"),
         sent(replace(RUN, source=ScheduleSource(schedule_id="daily", tick_id="daily:0"))),
         sent(replace(STARTED, worker_id="")),
-        sent(replace(FINISHED, output=Output(materialization_id=""))),
+        sent(replace(FINISHED, output=CommittedOutput(materialization_id=""))),
         sent(PoolLimitSet(pool="")),
         sent(plan(asset_key="")),
         sent(plan(partition="day=d:2025-01-01", pool="db", queue="gpu")),
@@ -132,8 +135,8 @@ def test_every_event_of_a_batch_is_checked() -> None:
     [
         STARTED,
         FINISHED,
-        replace(FINISHED, output=Output(materialization_id="m")),
-        replace(FINISHED, output=Output(materialization_id=UP)),
+        replace(FINISHED, output=CommittedOutput(materialization_id="m")),
+        replace(FINISHED, output=CommittedOutput(materialization_id=UP)),
         replace(STARTED, worker_id="%2e"),
         replace(STARTED, worker_id="ü"),
         replace(STARTED, exec_id="\u202e"),

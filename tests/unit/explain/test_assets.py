@@ -14,21 +14,21 @@ from servo.core.events.assets import (
 from servo.core.events.freshness import FreshnessChanged
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import PlanCreated, RunRequested
-from servo.core.events.tasks import Gate, Output, TaskError, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, Gate, TaskError, TaskOutcome
 from servo.core.explain.assets import why, why_not
 from servo.core.explain.finding import What
 from servo.core.explain.records import Subject
 from servo.core.freshness import FreshnessState
 from servo.core.keys import TaskOperation, task_key_text
 from servo.core.plan import TaskSpec
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.testing.builders import Story
 from servo.testing.explaining import outline, records_of
 
 AT = "2026-01-01 00:00:00Z"
 BY_HAND = f"  - started by hand; {AT}"
 NOTHING = "- nothing starts it by itself: no schedule, sensor or automation condition is about it"
-ONCE = RetryPolicy(max_attempts=1)
+ONCE = RetryRules(max_attempts=1)
 
 
 def told(story: Story, asset: str = "ns/a", partition: str | None = None) -> list[str]:
@@ -166,7 +166,7 @@ def test_an_asset_that_is_made_along_with_another_has_its_task() -> None:
 def hold(story: Story, run_id: str, output: str) -> None:
     story.plan({"a": []}, run_id)
     story.start("a", run_id)
-    gate = Output(materialization_id=output, gate=Gate.QUARANTINED)
+    gate = CommittedOutput(materialization_id=output, gate=Gate.QUARANTINED)
     story.finish("a", run_id=run_id, output=gate)
 
 
@@ -211,7 +211,9 @@ def test_data_that_is_no_longer_kept() -> None:
     for run_id in ("run_1", "run_2"):
         story.plan({"a": []}, run_id)
         story.start("a", run_id)
-        story.finish("a", run_id=run_id, output=Output(materialization_id=run_id, uri="mem"))
+        story.finish(
+            "a", run_id=run_id, output=CommittedOutput(materialization_id=run_id, uri="mem")
+        )
     story.tell(OutputsExpired(materialization_ids=("run_1",)))
     row = story.state.assets.rows["ns/a"]
     story.state.assets.put("ns/a", replace(row, last_materialization_id="run_1"))

@@ -12,16 +12,16 @@ from servo.core.events.runs import (
     RunDeadlineExceeded,
     RunRequested,
 )
-from servo.core.events.tasks import Gate, Output, TaskError, TaskFinished, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, Gate, TaskError, TaskFinished, TaskOutcome
 from servo.core.explain.runs import explain_run, explain_unknown_run
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.core.state.rows.system import DeadLetterRow
 from servo.testing.builders import START, Story, task_key
 from servo.testing.explaining import outline, records_of
 
 AT = "2026-01-01 00:00:00Z"
 BY_HAND = f"  - started by hand; {AT}"
-ONCE = RetryPolicy(max_attempts=1)
+ONCE = RetryRules(max_attempts=1)
 
 
 def why(story: Story, run_id: str = "run_1", *, led: bool | None = None) -> list[str]:
@@ -97,7 +97,7 @@ def test_a_success_tells_of_what_was_skipped_warned_or_held() -> None:
     story.start("b")
     story.finish("b", TaskOutcome.SKIPPED, error=TaskError(message="nothing new"))
     story.start("d")
-    story.finish("d", output=Output(materialization_id="m", gate=Gate.QUARANTINED))
+    story.finish("d", output=CommittedOutput(materialization_id="m", gate=Gate.QUARANTINED))
     assert why(story) == [
         f"+ run_1 succeeded at {AT}: 2 succeeded, 2 skipped of 4 tasks",
         BY_HAND,

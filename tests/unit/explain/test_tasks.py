@@ -10,20 +10,20 @@ from servo.core.events.assets import CheckEvaluated, QuarantineDecided, Severity
 from servo.core.events.dispatch import DispatchAckTimedOut, ExecutionTimedOut, LeaseExpired
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import RunCancelRequested, RunDeadlineExceeded
-from servo.core.events.tasks import Gate, Output, TaskError, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, Gate, TaskError, TaskOutcome
 from servo.core.events.timers import TimerFired
 from servo.core.explain.causes import first_causes
 from servo.core.explain.finding import What
 from servo.core.explain.tasks import explain_attempt, explain_task
 from servo.core.explain.words import span
 from servo.core.keys import TaskOperation
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.core.state.rows.execution import TaskHeartbeatRow
 from servo.testing.builders import START, Story, task_key
 from servo.testing.explaining import outline, records_of
 
 AT = "2026-01-01 00:00:00Z"
-ONCE = RetryPolicy(max_attempts=1, delay_ms=0)
+ONCE = RetryRules(max_attempts=1, delay_ms=0)
 ERROR = TaskError(code="UserCode", message="ValueError: no header\nTraceback …")
 
 
@@ -283,7 +283,7 @@ def final(story: Story) -> Iterator[str]:
 
 def test_why_a_failure_is_final() -> None:
     story = Story()
-    story.plan({"a": []}, retry=RetryPolicy(max_attempts=2, delay_ms=0))
+    story.plan({"a": []}, retry=RetryRules(max_attempts=2, delay_ms=0))
     fail(story, "a")
     story.wait(seconds=1)
     (timer,) = story.state.timers.rows
@@ -302,7 +302,7 @@ def test_why_a_failure_is_final() -> None:
 
 
 def test_a_task_that_ran_too_long_was_interrupted_or_taken_by_nobody() -> None:
-    no_more = RetryPolicy(max_attempts=1, max_infra_retries=0)
+    no_more = RetryRules(max_attempts=1, max_infra_retries=0)
     story = Story()
     story.plan({"a": []}, retry=no_more, timeout_ms=1_000)
     story.start("a")
@@ -373,7 +373,7 @@ def test_a_success_with_a_warning_and_the_check_that_gave_it() -> None:
     story.start("a")
     story.tell(checked(story, "a", "recent", severity=Severity.WARN))
     story.tell(checked(story, "a", "whole", passed=True))
-    story.finish("a", output=Output(materialization_id="m", gate=Gate.WARNED))
+    story.finish("a", output=CommittedOutput(materialization_id="m", gate=Gate.WARNED))
     assert why(story, "a") == [
         f"+ ns/a succeeded at {AT}, attempt 1 of 3",
         "  - the output went through with a warning",
@@ -392,7 +392,7 @@ def held(story: Story) -> None:
     story.plan({"a": []})
     story.start("a")
     story.tell(checked(story, "a", "positive", blocking=True))
-    story.finish("a", output=Output(materialization_id="m", gate=Gate.QUARANTINED))
+    story.finish("a", output=CommittedOutput(materialization_id="m", gate=Gate.QUARANTINED))
 
 
 def test_an_output_that_is_held_back_says_how_to_decide() -> None:

@@ -19,12 +19,12 @@ from servo.core.events.assets import (
 from servo.core.events.dispatch import DispatchRequested, Handover
 from servo.core.events.envelope import Answer, Batch, Status
 from servo.core.events.runs import PlanCreated, RunRequested
-from servo.core.events.tasks import Gate, Output, TaskCost, TaskFinished, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, Gate, TaskCost, TaskFinished, TaskOutcome
 from servo.core.fold.apply import needs
 from servo.core.fold.assets import promote, record_attempt, record_cost
 from servo.core.keys import TaskOperation, task_key_text
 from servo.core.plan import TaskSpec
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.core.state import derived
 from servo.core.state.rows.assets import (
     AssetRow,
@@ -39,7 +39,7 @@ from servo.testing.builders import START, Story, content, dump
 
 DAY = "day=d:2025-01-15"
 KEY = task_key_text("ns/a", DAY, TaskOperation.MATERIALIZE)
-ONCE = RetryPolicy(max_attempts=1, max_infra_retries=0)
+ONCE = RetryRules(max_attempts=1, max_infra_retries=0)
 OK, BAD = TaskOutcome.SUCCEEDED, TaskOutcome.FAILED
 
 
@@ -65,8 +65,8 @@ def success(exec_id: str = "exec", **changes: object) -> TaskFinished:
     return replace(event, **changes)
 
 
-def output(gate: Gate = Gate.PROMOTED, name: str = "mat") -> Output:
-    return Output(
+def output(gate: Gate = Gate.PROMOTED, name: str = "mat") -> CommittedOutput:
+    return CommittedOutput(
         materialization_id=name,
         uri="mem://x",
         format="parquet",
@@ -166,7 +166,9 @@ def test_a_success_of_a_partition_makes_it_the_latest_of_the_partition_too() -> 
 
 
 @pytest.mark.parametrize("made", [None, output(name="")])
-def test_a_success_without_a_named_output_is_known_by_its_execution(made: Output | None) -> None:
+def test_a_success_without_a_named_output_is_known_by_its_execution(
+    made: CommittedOutput | None,
+) -> None:
     story = at(Story(), 7)
     promote(story.state, task(partition_key=DAY), success(output=made))
     assert story.state.materializations.rows["exec"].promoted

@@ -30,12 +30,12 @@ from servo.core.fold.backfills import correlate_run
 from servo.core.ids import TaskKeyStr
 from servo.core.keys import TaskOperation, task_key_text
 from servo.core.plan import TaskSpec
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.core.state.rows.automation import BackfillChunkRow, BackfillRow
 from servo.core.state.states import ChunkState, RunState, RunTransitionReason
 from servo.testing.builders import START, Story, dump
 
-ONCE = RetryPolicy(max_attempts=1, max_infra_retries=0)
+ONCE = RetryRules(max_attempts=1, max_infra_retries=0)
 OK, BAD, SKIP = TaskOutcome.SUCCEEDED, TaskOutcome.FAILED, TaskOutcome.SKIPPED
 DAYS = tuple(f"day=d:2025-01-{day:02}" for day in range(1, 6))
 

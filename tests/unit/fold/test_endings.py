@@ -11,11 +11,11 @@ from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import RunAdmitted, RunCancelRequested, RunDeadlineExceeded
 from servo.core.events.tasks import TaskCost, TaskFinished, TaskOutcome
 from servo.core.fold.limits import CANCEL_GRACE
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.core.state.states import RunState, TaskState, TransitionReason
 from servo.testing.builders import Story, dump
 
-ONCE = RetryPolicy(max_attempts=1, max_infra_retries=0)
+ONCE = RetryRules(max_attempts=1, max_infra_retries=0)
 CANCEL = RunCancelRequested(run_id="run_1")
 
 

@@ -12,7 +12,7 @@ from servo.core.events.assets import (
     QuarantineDecided,
 )
 from servo.core.events.envelope import Status
-from servo.core.events.tasks import Gate, Output
+from servo.core.events.tasks import CommittedOutput, Gate
 from servo.core.fold.apply import needs
 from servo.core.retention import MOST_AGE_MS
 from servo.core.state.rows.assets import MaterializationRow
@@ -27,7 +27,7 @@ def made(story: Story, name: str, **fields: Any) -> None:
     story.plan({"a": ()}, f"run-{name}", partition=partition)
     story.start("a", f"run-{name}", f"exec-{name}")
     values: dict[str, Any] = {"uri": f"acme/prod/assets/ns/a/{name}/", **fields}
-    output = Output(materialization_id=name, **values)
+    output = CommittedOutput(materialization_id=name, **values)
     story.finish("a", run_id=f"run-{name}", output=output)
 
 

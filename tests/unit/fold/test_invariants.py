@@ -18,12 +18,12 @@ from servo.core.events.runs import RunCancelRequested
 from servo.core.events.tasks import TaskCost, TaskFinished, TaskOutcome, TaskStarted
 from servo.core.events.timers import TimerFired
 from servo.core.fold.apply import apply_entry
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.core.state.state import State
 from servo.core.state.states import Resolution, TaskState
 from servo.testing.builders import Story, dump, task_key
 
-ONCE = RetryPolicy(max_attempts=1, max_infra_retries=0)
+ONCE = RetryRules(max_attempts=1, max_infra_retries=0)
 FAN_IN = {"a": (), "b": (), "c": (), "d": ("a", "b", "c")}
 
 

@@ -26,11 +26,11 @@ from servo.core.events.sensors import (
     SensorEvaluated,
     SensorUpserted,
 )
-from servo.core.events.tasks import Output, TaskFinished, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, TaskFinished, TaskOutcome
 from servo.core.ids import RunKey, TenantId, WorkspaceId, run_id
 from servo.core.keys import TaskOperation, task_key_text
 from servo.core.plan import TaskSpec
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.core.state.rows.assets import PartitionStatusRow
 from servo.core.state.rows.automation import RunKeyConflictRow
 from servo.core.state.states import ChunkState
@@ -273,7 +273,7 @@ def test_l2_inv_07_chunk_idempotency() -> None:
 # --- partitions -----------------------------------------------------------------------------------
 
 TASK = task_key_text("ns/a", DAYS[0], TaskOperation.MATERIALIZE)
-ONCE = RetryPolicy(max_attempts=1, max_infra_retries=0)
+ONCE = RetryRules(max_attempts=1, max_infra_retries=0)
 
 
 def two_runs_at_once() -> Story:
@@ -290,7 +290,11 @@ def two_runs_at_once() -> Story:
 
 def end(story: Story, run: str, outcome: TaskOutcome, hour: int) -> TaskFinished:
     """The end of a task, at `hour` by the clock of its worker."""
-    made = Output(materialization_id=f"mat_{run}") if outcome is TaskOutcome.SUCCEEDED else None
+    made = (
+        CommittedOutput(materialization_id=f"mat_{run}")
+        if outcome is TaskOutcome.SUCCEEDED
+        else None
+    )
     return TaskFinished(
         run_id=run,
         task_key=TASK,

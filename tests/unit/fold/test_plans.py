@@ -23,12 +23,12 @@ from servo.core.events.tasks import TaskOutcome
 from servo.core.fold.apply import needs
 from servo.core.fold.limits import MAX_TASKS_PER_RUN, PLAN_TIMEOUT
 from servo.core.plan import TaskSpec
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.core.state.states import RunState, RunTransitionReason, TransitionReason
 from servo.testing.builders import START, Story, dump, specs, task_key
 
 MOMENT = timedelta(microseconds=1)
-ONCE = RetryPolicy(max_attempts=1, max_infra_retries=0)
+ONCE = RetryRules(max_attempts=1, max_infra_retries=0)
 Graph = Mapping[str, Sequence[str]]
 
 

@@ -6,12 +6,12 @@ import pytest
 
 from servo.core.events.assets import AssetReported
 from servo.core.events.envelope import Status
-from servo.core.events.tasks import Gate, Output, TaskError, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, Gate, TaskError, TaskOutcome
 from servo.core.keys import TaskOperation
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.testing.builders import Story
 
-ONCE = RetryPolicy(max_attempts=1, max_infra_retries=0)
+ONCE = RetryRules(max_attempts=1, max_infra_retries=0)
 
 
 def several(**changes: Any) -> Story:
@@ -22,8 +22,8 @@ def several(**changes: Any) -> Story:
     return story
 
 
-def made(key: str, name: str, gate: Gate = Gate.PROMOTED) -> Output:
-    return Output(materialization_id=name, asset_key=key, uri=f"mem://{name}", gate=gate)
+def made(key: str, name: str, gate: Gate = Gate.PROMOTED) -> CommittedOutput:
+    return CommittedOutput(materialization_id=name, asset_key=key, uri=f"mem://{name}", gate=gate)
 
 
 def latest(story: Story, key: str) -> str | None:
@@ -69,7 +69,7 @@ def test_every_partition_of_several_outputs_is_recorded() -> None:
     ],
 )
 def test_outputs_that_are_not_of_the_task_or_not_told_apart_are_refused(
-    outputs: tuple[Output, ...],
+    outputs: tuple[CommittedOutput, ...],
 ) -> None:
     story = several()
     answer = story.tell(story.finished("a", outputs=outputs))
@@ -91,7 +91,7 @@ def test_an_observation_is_recorded_and_makes_nothing() -> None:
     story = Story()
     story.plan({"a": ()}, operation=TaskOperation.OBSERVE)
     story.start("a")
-    story.finish("a", output=Output(materialization_id="", data_version="v7"))
+    story.finish("a", output=CommittedOutput(materialization_id="", data_version="v7"))
     row = story.state.assets.rows["ns/a"]
     assert (row.last_data_version, row.last_observed_at) == ("v7", story.state.ts)
     assert row.last_materialization_id is None

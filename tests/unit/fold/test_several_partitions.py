@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from servo.core.events.envelope import Status
-from servo.core.events.tasks import Gate, Output, TaskFinished, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, Gate, TaskFinished, TaskOutcome
 from servo.core.fold.tasks import partitions_of
 from servo.core.plan import TaskSpec, input_partitions, normalize
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.errors import Invalid
 from servo.testing.builders import Story
 
-ONCE = RetryPolicy(max_attempts=1, max_infra_retries=0)
+ONCE = RetryRules(max_attempts=1, max_infra_retries=0)
 P = [f"n=i:{n}" for n in range(3)]
 
 
@@ -30,13 +30,17 @@ def latest(story: Story, asset: str = "ns/a") -> list[str | None]:
     return [None if row is None else row.last_materialization_id for row in found]
 
 
-def made(name: str, partition: str = "", asset: str = "", gate: Gate = Gate.PROMOTED) -> Output:
-    return Output(materialization_id=name, partition_key=partition, asset_key=asset, gate=gate)
+def made(
+    name: str, partition: str = "", asset: str = "", gate: Gate = Gate.PROMOTED
+) -> CommittedOutput:
+    return CommittedOutput(
+        materialization_id=name, partition_key=partition, asset_key=asset, gate=gate
+    )
 
 
 def test_one_output_is_recorded_for_every_partition() -> None:
     story = several()
-    story.finish("a", output=Output(materialization_id="m", uri="mem/", metadata="{}"))
+    story.finish("a", output=CommittedOutput(materialization_id="m", uri="mem/", metadata="{}"))
     assert latest(story) == ["m", "m.1", "m.2"]
     rows = story.state.materializations.rows
     assert {(row.output_uri, row.metadata) for row in rows.values()} == {("mem/", "{}")}
@@ -86,7 +90,9 @@ def test_a_failure_is_an_attempt_at_each() -> None:
         (made("", P[0]),),
     ],
 )
-def test_outputs_that_were_not_planned_are_refused_whole(outputs: tuple[Output, ...]) -> None:
+def test_outputs_that_were_not_planned_are_refused_whole(
+    outputs: tuple[CommittedOutput, ...],
+) -> None:
     story = several()
     answer = story.finish("a", outputs=outputs)
     assert answer.status is Status.REJECTED

@@ -7,7 +7,7 @@ import pytest
 
 CODE = """
 import sys
-from servo.projection import arrow
+from servo.projection.files import arrow
 {before}
 arrow.pa.table({{"a": [1]}})
 print(arrow.pa.default_memory_pool().backend_name, "pandas" in sys.modules)

@@ -16,15 +16,15 @@ from servo.core.state.tables import TableSpec
 from servo.errors import Corrupt, Internal
 from servo.ledger.paths import Paths
 from servo.ports.object_store import Blob
-from servo.projection.bloom import BloomBuilder, probe
-from servo.projection.capture import Change
-from servo.projection.cold import ColdRows
-from servo.projection.files import Gone
-from servo.projection.load import load_state
-from servo.projection.manifest_store import ManifestStore
-from servo.projection.parquet import to_rows
-from servo.projection.publisher import Publisher
-from servo.projection.segment_store import Place, SegmentStore, build, one_by_one
+from servo.projection.files.bloom import BloomBuilder, probe
+from servo.projection.files.files import Gone
+from servo.projection.files.manifest_store import ManifestStore
+from servo.projection.files.parquet import to_rows
+from servo.projection.files.segment_store import FilePlacement, SegmentStore, build, one_by_one
+from servo.projection.publish.capture import Change
+from servo.projection.publish.publisher import Publisher
+from servo.projection.read.cold import ColdRows
+from servo.projection.read.load import load_state
 from servo.storage.memory import MemoryStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -154,7 +154,9 @@ def test_a_tombstone_is_found_beside_rows_that_are_older_than_the_row_it_hides()
         change.rows.extend(rows)
         change.tombstones.extend(tombstones)
         nonce = f"n{len(files)}"
-        place = Place(table=TABLE, tier=Tier.CLOSED, level=0, seq=10, nonce=nonce, written_at=NOW)
+        place = FilePlacement(
+            table=TABLE, tier=Tier.CLOSED, level=0, seq=10, nonce=nonce, written_at=NOW
+        )
         staged = segments.stage(place, build(place, change, PATHS))
         segments.put([staged])
         files.append(staged.file)
@@ -169,7 +171,9 @@ def test_rows_published_before_their_table_became_history_are_found_where_they_a
     segments = SegmentStore(closed.store, PATHS, cold=None, uploads=one_by_one)
     change = Change()
     change.rows.extend([answer(3), answer(4)])
-    place = Place(table=TABLE, tier=Tier.ACTIVE, level=1, seq=1, nonce="old", written_at=NOW)
+    place = FilePlacement(
+        table=TABLE, tier=Tier.ACTIVE, level=1, seq=1, nonce="old", written_at=NOW
+    )
     staged = segments.stage(place, build(place, change, PATHS))
     segments.put([staged])
     tables = {TABLE: TableFiles(files=(staged.file,))}
@@ -193,7 +197,7 @@ def test_many_rows_of_a_group_cost_one_look_at_its_columns(monkeypatch: pytest.M
         read.append(table.num_rows)
         return to_rows(spec, table)
 
-    monkeypatch.setattr("servo.projection.cold.to_rows", counted)
+    monkeypatch.setattr("servo.projection.read.cold.to_rows", counted)
     assert closed.fetch(cold, *wanted) == [answer(number) for number in wanted[:-1]]
     assert read == [101, 1]
 

@@ -7,7 +7,7 @@ from servo.core.events.assets import AssetObserved, DynamicPartitionsChanged
 from servo.core.events.runs import PlanCreated, RunRequested
 from servo.core.state.rows.assets import DynamicPartitionRow
 from servo.core.state.states import RunState
-from servo.projection.follower import Follower
+from servo.projection.read.follower import Follower
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import content, specs
 from servo.testing.clock import ManualClock

@@ -11,8 +11,8 @@ from servo.core.events.schedules import ScheduleUpserted
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.tables import TABLES, Residency
 from servo.errors import NotFound
-from servo.projection.lookup import Lookup, Page, Paged
-from servo.projection.reader import Reader
+from servo.projection.read.lookup import Lookup, Page, Paged
+from servo.projection.read.reader import Reader
 from servo.testing.explaining import StateTables
 from servo.testing.workspaces import StoredStory
 

@@ -12,7 +12,7 @@ from servo.core.manifest import Manifest, encode, first_claim, next_claim
 from servo.errors import Corrupt, Internal, NotFound, Unavailable
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectMeta
-from servo.projection.manifest_store import ManifestStore
+from servo.projection.files.manifest_store import ManifestStore
 from servo.storage.memory import MemoryStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -16,15 +16,15 @@ from servo.core.state.rows.system import IdempotencyKeyRow, ParkedBatchRow
 from servo.core.state.tables import TABLES
 from servo.errors import Corrupt
 from servo.ledger.paths import Paths
-from servo.projection.arrow import pa, pq
-from servo.projection.capture import Change
-from servo.projection.merge import merge_files
-from servo.projection.newest import marked, newest, newest_of_sorted, ranked
-from servo.projection.parquet import GROUP_ROWS, Tombstone, decode, live, read, to_rows
-from servo.projection.schema import DELETED
-from servo.projection.segment import Segment
-from servo.projection.segment_store import Place, build
-from servo.projection.tiering import MergePlan
+from servo.projection.files.arrow import pa, pq
+from servo.projection.files.parquet import GROUP_ROWS, Tombstone, decode, live, read, to_rows
+from servo.projection.files.schema import DELETED
+from servo.projection.files.segment import Segment
+from servo.projection.files.segment_store import FilePlacement, build
+from servo.projection.publish.capture import Change
+from servo.projection.publish.merge import merge_files
+from servo.projection.publish.tiering import MergePlan
+from servo.projection.read.newest import marked, newest, newest_of_sorted, ranked
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PATHS = Paths("acme", "prod")
@@ -63,7 +63,7 @@ def segment(
     change = Change()
     change.rows.extend(rows)
     change.tombstones.extend(tombstones)
-    place = Place(table=table, tier=tier, level=0, seq=99, nonce="n", written_at=NOW)
+    place = FilePlacement(table=table, tier=tier, level=0, seq=99, nonce="n", written_at=NOW)
     return build(place, change, PATHS)
 
 

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from servo.core.events.runs import BackfillSource, PlanSegment
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.core.state.rows.assets import PartitionStatusRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.rows.row import Row
@@ -25,9 +25,8 @@ from servo.core.state.states import (
 from servo.core.state.tables import TABLES, Residency, TableSpec
 from servo.errors import Corrupt, Internal
 from servo.ledger.paths import Paths
-from servo.projection.arrow import pa, pc, pq
-from servo.projection.closing import RUN
-from servo.projection.parquet import (
+from servo.projection.files.arrow import pa, pc, pq
+from servo.projection.files.parquet import (
     GROUP_ROWS,
     conform,
     decode,
@@ -37,7 +36,8 @@ from servo.projection.parquet import (
     read_where,
     to_rows,
 )
-from servo.projection.schema import DELETED, columns, schema, stored_schema
+from servo.projection.files.schema import DELETED, columns, schema, stored_schema
+from servo.projection.publish.closing import RUN
 
 Change = Callable[[Any], Any]
 
@@ -133,8 +133,9 @@ def test_every_table_of_runs_can_be_closed() -> None:
 
 
 def test_importing_the_projection_does_not_import_pyarrow() -> None:
-    modules = "publisher, servo.projection.reader, servo.projection.load, servo.projection.compare"
-    program = f"import sys, servo.projection.{modules}; sys.exit('pyarrow' in sys.modules)"
+    rooms = ("publish.publisher", "read.reader", "read.load", "upkeep.compare")
+    modules = ", ".join(f"servo.projection.{room}" for room in rooms)
+    program = f"import sys, {modules}; sys.exit('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
@@ -142,7 +143,7 @@ def test_importing_the_projection_does_not_import_pyarrow() -> None:
 
 
 def test_nested_values_come_back_as_they_were() -> None:
-    row = task(retry=RetryPolicy(max_attempts=9, retry_on=("ValueError",)), tags={"a": "", "": "b"})
+    row = task(retry=RetryRules(max_attempts=9, retry_on=("ValueError",)), tags={"a": "", "": "b"})
     segments = (PlanSegment(digest="ab", count=2), PlanSegment(digest="cd", count=1))
     assert decode(TASKS, stored(TASKS, row)) == [row]
     assert decode(RUNS, stored(RUNS, run(plan_segments=segments))) == [run(plan_segments=segments)]

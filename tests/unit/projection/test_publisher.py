@@ -11,15 +11,15 @@ from servo.core.state.state import State
 from servo.errors import Fenced, Internal, Unavailable
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectMeta, ObjectStore
-from servo.projection.capture import Capture
-from servo.projection.cold import ColdRows
-from servo.projection.compare import differences, dump, dump_snapshot
-from servo.projection.load import load_state
-from servo.projection.manifest_store import ManifestStore
-from servo.projection.merge import MergeResult
-from servo.projection.publisher import Publisher
-from servo.projection.reader import Snapshot
-from servo.projection.segment_store import Objects, one_by_one
+from servo.projection.files.manifest_store import ManifestStore
+from servo.projection.files.segment_store import Objects, one_by_one
+from servo.projection.publish.capture import PendingPublish
+from servo.projection.publish.merge import MergeResult
+from servo.projection.publish.publisher import Publisher
+from servo.projection.read.cold import ColdRows
+from servo.projection.read.load import load_state
+from servo.projection.read.reader import Snapshot
+from servo.projection.upkeep.compare import differences, dump, dump_snapshot
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import START, Story, task_key
 
@@ -84,12 +84,12 @@ class Desk:
         assert ManifestStore(self.store, PATHS).create(self.manifest) is None
         self.store.written.clear()
 
-    def capture(self, story: Story, max_rows: int = 1000) -> Capture | None:
+    def capture(self, story: Story, max_rows: int = 1000) -> PendingPublish | None:
         return self.publisher.capture(
             story.state, now=story.now, close_after=HOUR, max_rows=max_rows
         )
 
-    def write(self, capture: Capture | None, merges: Sequence[MergeResult] = ()) -> None:
+    def write(self, capture: PendingPublish | None, merges: Sequence[MergeResult] = ()) -> None:
         self.manifest = self.publisher.write(
             capture,
             self.manifest,
@@ -100,7 +100,7 @@ class Desk:
             merges=merges,
         )
 
-    def publish(self, story: Story, max_rows: int = 1000) -> Capture:
+    def publish(self, story: Story, max_rows: int = 1000) -> PendingPublish:
         capture = self.capture(story, max_rows)
         assert capture is not None
         self.write(capture)

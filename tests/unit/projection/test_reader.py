@@ -12,14 +12,14 @@ from servo.core.state.tables import TABLES
 from servo.errors import Corrupt, NotFound, Unavailable
 from servo.ledger.paths import Paths
 from servo.ports.object_store import Blob, ObjectMeta
-from servo.projection.compare import canonical_rows, differences, dump
-from servo.projection.files import Gone, Lru, fetch
-from servo.projection.load import load_state
-from servo.projection.manifest_store import ManifestStore
-from servo.projection.parquet import to_rows
-from servo.projection.publisher import Publisher
-from servo.projection.reader import AsOf, Reader, Snapshot
-from servo.projection.schema import schema
+from servo.projection.files.files import Gone, Lru, fetch
+from servo.projection.files.manifest_store import ManifestStore
+from servo.projection.files.parquet import to_rows
+from servo.projection.files.schema import schema
+from servo.projection.publish.publisher import Publisher
+from servo.projection.read.load import load_state
+from servo.projection.read.reader import AsOf, Reader, Snapshot
+from servo.projection.upkeep.compare import canonical_rows, differences, dump
 from servo.storage.memory import MemoryStore
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from servo.core.manifest import FileEntry, Manifest, TableFiles, Tier, first_claim
-from servo.projection.tiering import MergePlan, MergePolicy, level_for, plan_merge
+from servo.projection.publish.tiering import MergePlan, MergePolicy, level_for, plan_merge
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -10,10 +10,10 @@ from servo.core.state import derived
 from servo.core.state.rows.row import Row
 from servo.core.state.state import State
 from servo.core.state.tables import TABLES
-from servo.projection.compare import canonical_rows, dump, dump_snapshot
-from servo.projection.parquet import to_rows
-from servo.projection.reader import Reader, Snapshot
-from servo.projection.time_travel import snapshot_at
+from servo.projection.files.parquet import to_rows
+from servo.projection.read.reader import Reader, Snapshot
+from servo.projection.read.time_travel import snapshot_at
+from servo.projection.upkeep.compare import canonical_rows, dump, dump_snapshot
 from servo.storage.memory import MemoryStore
 from servo.testing.clock import ManualClock
 from servo.testing.leader import HandLeader

@@ -19,8 +19,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from servo.sdk.annotations import fits, name_of, told, value_type
-from servo.sdk.results import MaterializeResult, Output, Skip
+from servo.sdk.assets.annotations import fits, name_of, told, value_type
+from servo.sdk.assets.results import MaterializeResult, Output, Skip
 
 T = TypeVar("T")
 Name = NewType("Name", str)

@@ -8,11 +8,11 @@ import pytest
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
-from servo.sdk.asset import asset
-from servo.sdk.context import AssetExecutionContext
-from servo.sdk.definitions import Definitions
-from servo.sdk.retries import RetryPolicy
-from servo.sdk.specs import AssetDep, AssetIn, AssetSpec
+from servo.sdk.assets.asset import asset
+from servo.sdk.assets.context import AssetExecutionContext
+from servo.sdk.assets.retries import RetryPolicy
+from servo.sdk.assets.specs import AssetDep, AssetIn, AssetSpec
+from servo.sdk.definitions.definitions import Definitions
 
 
 def test_a_function_is_an_asset_of_its_name() -> None:

@@ -10,7 +10,7 @@ import pytest
 import servo
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
-from servo.sdk.automation import And, AutomationCondition, Deps, Not, Operand, Or
+from servo.sdk.automation.condition import And, AutomationCondition, Deps, Not, Operand, Or
 
 A = AutomationCondition
 

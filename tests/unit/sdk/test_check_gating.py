@@ -7,10 +7,15 @@ import pytest
 from servo import asset
 from servo.core.events.assets import Severity
 from servo.errors import Invalid
-from servo.sdk.check_gating import CheckPolicy, Verdict, decide
-from servo.worker.messages import Checked
+from servo.execution.messages import Checked
+from servo.sdk.checks.gating import CheckPolicy, GateVerdict, decide
 
-ALLOW, WARN, HOLD, BLOCK = Verdict.ALLOW, Verdict.WARN, Verdict.QUARANTINE, Verdict.BLOCK
+ALLOW, WARN, HOLD, BLOCK = (
+    GateVerdict.ALLOW,
+    GateVerdict.WARN,
+    GateVerdict.QUARANTINE,
+    GateVerdict.BLOCK,
+)
 
 # Failed, by severity and policy: what follows without and with `blocking`.
 MATRIX = {

@@ -8,9 +8,9 @@ import servo
 from servo import AutomationCondition as A
 from servo.core.automation.spaces import EVERYTHING, SAME
 from servo.errors import Invalid
-from servo.sdk.condition_graph import DEFAULT_SENSOR, conditions_of, divided
-from servo.sdk.condition_spaces import KeySpace, mapping_between
-from servo.sdk.project import Project
+from servo.sdk.automation.graph import DEFAULT_SENSOR, conditions_of, divided
+from servo.sdk.automation.spaces import KeySpace, mapping_between
+from servo.sdk.definitions.project import Project
 
 NOW = datetime(2025, 1, 4, 12, tzinfo=UTC)
 DAYS = servo.DailyPartitionsDefinition(start_date="2025-01-01")

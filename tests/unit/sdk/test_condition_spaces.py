@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import servo
-from servo.sdk.condition_spaces import KeySpace, mapping_between
+from servo.sdk.automation.spaces import KeySpace, mapping_between
 
 NOW = datetime(2025, 1, 4, 12, tzinfo=UTC)
 DAYS = servo.DailyPartitionsDefinition(start_date="2025-01-01")

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from servo.errors import Invalid
-from servo.sdk.config import Config, PermissiveConfig, build_config, schema_model
-from servo.sdk.environment import EnvVar, set_environment
-from servo.sdk.references import env_vars_in, resolve_env
-from servo.sdk.run_config import RunConfig
-from servo.sdk.secrets import Secret
-from servo.sdk.signature import read_signature
+from servo.sdk.assets.signature import read_signature
+from servo.sdk.resources.config import Config, PermissiveConfig, build_config, schema_model
+from servo.sdk.resources.environment import EnvVar, set_environment
+from servo.sdk.resources.references import env_vars_in, resolve_env
+from servo.sdk.resources.run_config import RunConfig
+from servo.sdk.resources.secrets import Secret
 
 SECRET = "hunter2-canary"  # noqa: S105 - to be looked for where it must not be
 ENVIRON = {"TOKEN": SECRET, "PORT": "5432", "URL": "https://shop"}

@@ -12,7 +12,7 @@ from servo import (
     multiprocess_executor,
 )
 from servo.errors import Invalid
-from servo.sdk.executors import ExecutorDefinition, at_most, check_executor
+from servo.sdk.definitions.executors import ExecutorDefinition, at_most, check_executor
 
 
 @asset

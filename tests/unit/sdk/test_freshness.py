@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import servo
-from servo.core.freshness import CronDeadline, TimeWindow, read_policy
+from servo.core.freshness import CronDeadline, MaxAge, read_policy
 from servo.errors import Invalid
-from servo.sdk.freshness import FreshnessPolicy
+from servo.sdk.assets.freshness import FreshnessPolicy
 
 HOUR = timedelta(hours=1)
 
@@ -51,8 +51,8 @@ def test_a_deployment_tells_the_policy_and_the_condition() -> None:
     told = {d.asset_key: d for d in servo.Definitions(specs).project().definitions()}
     policies = [read_policy(told[key].freshness_policy) for key in "abc"]
     assert policies == [
-        TimeWindow(fail_ms=86_400_000, warn_ms=43_200_000),
-        TimeWindow(fail_ms=3_600_000),
+        MaxAge(fail_ms=86_400_000, warn_ms=43_200_000),
+        MaxAge(fail_ms=3_600_000),
         CronDeadline(deadline_cron="0 9 * * *", lower_bound_ms=3_600_000, timezone="Asia/Tokyo"),
     ]
     assert [told[key].freshness_policy for key in "bd"] == [

@@ -24,8 +24,8 @@ from servo import (
 )
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
-from servo.sdk.context import Execution
-from servo.sdk.resources import Silence
+from servo.sdk.assets.context import Execution
+from servo.sdk.resources.resources import Silence
 
 
 class Warehouse(ConfigurableResource[Any]):

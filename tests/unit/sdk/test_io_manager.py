@@ -12,19 +12,20 @@ from hypothesis import strategies as st
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid, NotFound
-from servo.sdk.config import EnvVar
-from servo.sdk.configurable import (
+from servo.execution.outputs.filesystem_io import FilesystemIOManager, fs_io_manager
+from servo.sdk.resources.config import EnvVar
+from servo.sdk.resources.configurable import (
     ConfigurableIOManager,
     ConfigurableIOManagerFactory,
     ConfigurableResource,
 )
-from servo.sdk.io_context import (
+from servo.sdk.resources.io_context import (
     InputContext,
     OutputContext,
     build_input_context,
     build_output_context,
 )
-from servo.sdk.io_manager import (
+from servo.sdk.resources.io_manager import (
     InMemoryIOManager,
     InputManager,
     IOManager,
@@ -33,8 +34,7 @@ from servo.sdk.io_manager import (
     io_manager,
     mem_io_manager,
 )
-from servo.sdk.resources import InitResourceContext, open_resources
-from servo.worker.filesystem_io import FilesystemIOManager, fs_io_manager
+from servo.sdk.resources.resources import InitResourceContext, open_resources
 
 
 def stored(manager: IOManager, key: Any, value: Any, **options: Any) -> OutputContext:

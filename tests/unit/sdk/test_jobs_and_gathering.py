@@ -31,13 +31,13 @@ from servo import (
     load_assets_from_package_module,
     load_assets_from_package_name,
 )
+from servo.code.loader import project_of
 from servo.errors import Invalid, NotFound
-from servo.sdk.gathering import load_asset_checks_from_package_module
-from servo.sdk.jobs import AssetJob
-from servo.sdk.project import Project
-from servo.sdk.targets import Target
-from servo.sdk.triggers import Resolved, resolve
-from servo.worker.loader import project_of
+from servo.sdk.definitions.gathering import load_asset_checks_from_package_module
+from servo.sdk.definitions.jobs import AssetJob
+from servo.sdk.definitions.project import Project
+from servo.sdk.triggers.resolution import Resolved, resolve
+from servo.sdk.triggers.targets import Target
 
 
 @asset

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from servo.core.keys import AssetKey
 from servo.errors import Corrupt, Invalid
-from servo.sdk.config import EnvVar
-from servo.sdk.metadata import (
+from servo.sdk.metadata.entries import (
     AssetMetadataValue,
     BoolMetadataValue,
     FloatMetadataValue,
@@ -47,6 +46,7 @@ from servo.sdk.metadata import (
     encode_metadata,
     normalize_metadata,
 )
+from servo.sdk.resources.config import EnvVar
 
 SCHEMA = TableSchema(
     columns=[
@@ -181,7 +181,7 @@ def test_a_constructor_makes_its_type(
 
 def test_a_value_of_several_parts_is_its_own_value() -> None:
     artifact = MetadataValue.python_artifact(TableSchema)
-    assert artifact == PythonArtifactMetadataValue("servo.sdk.table_metadata", "TableSchema")
+    assert artifact == PythonArtifactMetadataValue("servo.sdk.metadata.tables", "TableSchema")
     assert artifact.value is artifact
     job = MetadataValue.job("daily", "here", repository_name="repo")
     assert job.value == JobMetadataValue("daily", "here", "repo")
@@ -395,9 +395,10 @@ def test_every_type_has_a_stored_form_of_its_own() -> None:
 def test_importing_these_modules_imports_nothing_heavy() -> None:
     program = (
         "import json, sys\n"
-        "import servo.sdk.metadata\n"
+        "import servo.sdk.metadata.entries\n"
         "light = 'pydantic' not in sys.modules\n"
-        "import servo.sdk.config, servo.sdk.resources, servo.sdk.io_manager\n"
+        "import servo.sdk.resources.config, servo.sdk.resources.resources\n"
+        "import servo.sdk.resources.io_manager\n"
         "heavy = {'pyarrow', 'duckdb', 'obstore', 'numpy', 'pandas', 'asyncio', 'rich', 'click'}\n"
         "print(json.dumps([light, sorted(heavy & set(sys.modules))]))"
     )

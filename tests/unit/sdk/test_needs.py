@@ -17,9 +17,9 @@ from servo import (
     materialize_to_memory,
 )
 from servo.errors import Invalid
-from servo.sdk.needs import check_config, check_resources, near_misses
-from servo.sdk.project import Project
-from servo.sdk.resources import UnknownResource
+from servo.sdk.definitions.needs import check_config, check_resources, near_misses
+from servo.sdk.definitions.project import Project
+from servo.sdk.resources.resources import UnknownResource
 
 
 class Warehouse(ConfigurableResource[Any]):

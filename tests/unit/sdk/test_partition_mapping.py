@@ -7,8 +7,11 @@ import pytest
 
 import servo
 from servo.errors import Invalid
-from servo.sdk.mapping_resolution import Moment, edge_between
-from servo.sdk.partition_mapping import (
+from servo.sdk.partitions.definition import (
+    DynamicPartitionsDefinition,
+    StaticPartitionsDefinition,
+)
+from servo.sdk.partitions.mapping import (
     AllPartitionMapping,
     BackfillPolicy,
     DimensionPartitionMapping,
@@ -19,10 +22,7 @@ from servo.sdk.partition_mapping import (
     StaticPartitionMapping,
     TimeWindowPartitionMapping,
 )
-from servo.sdk.partitions_definition import (
-    DynamicPartitionsDefinition,
-    StaticPartitionsDefinition,
-)
+from servo.sdk.partitions.mapping_resolution import Moment, edge_between
 
 
 def test_mappings_are_values() -> None:

@@ -7,11 +7,11 @@ import pytest
 import servo
 from servo.errors import Invalid
 from servo.ledger.paths import Paths, execution_of
-from servo.sdk.mapping_text import mapping_from_text, mapping_text
-from servo.sdk.partition_mapping import PartitionMapping
-from servo.sdk.partitions_definition import PartitionsDefinition
-from servo.sdk.partitions_text import partitions_from_text, partitions_text
-from servo.sdk.project import Project
+from servo.sdk.definitions.project import Project
+from servo.sdk.partitions.definition import PartitionsDefinition
+from servo.sdk.partitions.mapping import PartitionMapping
+from servo.sdk.partitions.mapping_text import mapping_from_text, mapping_text
+from servo.sdk.partitions.text import partitions_from_text, partitions_text
 
 DAYS = servo.DailyPartitionsDefinition("2024-01-01", end_date="2024-02-01", end_offset=1)
 

@@ -11,9 +11,9 @@ import pytest
 import servo
 from servo.core.partitions import PartitionKey
 from servo.errors import Invalid, NotFound
-from servo.sdk.partition_choice import key_as_written
-from servo.sdk.partition_context import Partitions
-from servo.sdk.partitions_definition import (
+from servo.planning.partition_choice import key_as_written
+from servo.sdk.partitions.context import Partitions
+from servo.sdk.partitions.definition import (
     AddDynamicPartitionsRequest,
     DeleteDynamicPartitionsRequest,
     DynamicPartitionsDefinition,
@@ -22,7 +22,10 @@ from servo.sdk.partitions_definition import (
     PartitionKeyRange,
     StaticPartitionsDefinition,
 )
-from servo.sdk.time_partitions import DailyPartitionsDefinition, HourlyPartitionsDefinition
+from servo.sdk.partitions.time_partitions import (
+    DailyPartitionsDefinition,
+    HourlyPartitionsDefinition,
+)
 
 REGIONS = StaticPartitionsDefinition(["eu", "us", "as"])
 DAYS = DailyPartitionsDefinition("2024-01-01", end_date="2024-01-03")

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from servo.core.keys import AssetKey
-from servo.core.retry import Backoff as StoredBackoff
+from servo.core.retry import BackoffCurve as StoredBackoff
 from servo.errors import Invalid
-from servo.sdk.asset import asset
-from servo.sdk.assets_definition import AssetsDefinition
-from servo.sdk.planning import plan_assets
-from servo.sdk.project import Project
-from servo.sdk.retries import Backoff, RetryPolicy
-from servo.sdk.specs import AssetSpec
+from servo.planning.assets import plan_assets
+from servo.sdk.assets.asset import asset
+from servo.sdk.assets.assets_definition import AssetsDefinition
+from servo.sdk.assets.retries import Backoff, RetryPolicy
+from servo.sdk.assets.specs import AssetSpec
+from servo.sdk.definitions.project import Project
 
 
 def made(name: str, *upstream: str, **options: Any) -> AssetsDefinition:

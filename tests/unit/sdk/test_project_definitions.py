@@ -14,9 +14,9 @@ from servo import (
     define_asset_job,
     load_assets_from_modules,
 )
+from servo.code.loader import project_of
 from servo.errors import Invalid
-from servo.sdk.assets_definition import AssetsDefinition
-from servo.worker.loader import project_of
+from servo.sdk.assets.assets_definition import AssetsDefinition
 
 
 def made(name: str, **options: Any) -> AssetsDefinition:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from servo.sdk.redaction import STARS, Redaction
+from servo.sdk.resources.redaction import STARS, Redaction
 
 SECRET = 'p/ss "wörd"+\n\'x\\y'  # noqa: S105 - to be looked for where it must not be
 

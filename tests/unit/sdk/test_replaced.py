@@ -7,8 +7,8 @@ from textwrap import dedent
 import pytest
 
 from servo import load_assets_from_modules
+from servo.code.loader import load_module, load_project
 from servo.errors import Invalid
-from servo.worker.loader import load_module, load_project
 
 HEAD = "import servo as dg\nfrom servo import Definitions, asset, asset_check\n"
 

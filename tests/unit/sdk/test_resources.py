@@ -19,13 +19,14 @@ from hypothesis import strategies as st
 from pydantic import PrivateAttr, ValidationError
 
 from servo.errors import Invalid
-from servo.sdk.config import Config, EnvVar, RunConfig, set_environment
-from servo.sdk.configurable import (
+from servo.sdk.assets.signature import read_signature
+from servo.sdk.resources.config import Config, EnvVar, RunConfig, set_environment
+from servo.sdk.resources.configurable import (
     ConfigurableResource,
     ConfigurableResourceFactory,
     ResourceDependency,
 )
-from servo.sdk.resources import (
+from servo.sdk.resources.resources import (
     InitResourceContext,
     ResourceDefinition,
     ResourceParam,
@@ -35,7 +36,6 @@ from servo.sdk.resources import (
     open_resources,
     resource,
 )
-from servo.sdk.signature import read_signature
 
 SECRET = "hunter2-canary"  # noqa: S105 - to be looked for where it must not be
 ENVIRON = {"TOKEN": SECRET, "PORT": "5432"}

@@ -8,8 +8,8 @@ import pytest
 from servo import AssetOut, AssetSpec, Retention, asset, multi_asset
 from servo.core.events.assets import AssetDefinition
 from servo.errors import Invalid
-from servo.sdk.assets_definition import AssetsDefinition
-from servo.sdk.project import Project
+from servo.sdk.assets.assets_definition import AssetsDefinition
+from servo.sdk.definitions.project import Project
 
 
 def kept(*assets: AssetsDefinition | AssetSpec) -> dict[str, tuple[int | None, int | None]]:

@@ -9,15 +9,15 @@ import pytest
 
 import servo
 from servo.errors import Invalid
-from servo.sdk.run_requests import RunRequest, SensorResult, SkipReason
-from servo.sdk.schedules import (
+from servo.sdk.partitions.time_partitions import DailyPartitionsDefinition
+from servo.sdk.triggers.run_requests import RunRequest, SensorResult, SkipReason
+from servo.sdk.triggers.schedules import (
     PartitionedSchedule,
     ScheduleDefinition,
     build_schedule_context,
     build_schedule_from_partitioned_job,
     schedule,
 )
-from servo.sdk.time_partitions import DailyPartitionsDefinition
 
 NOON = datetime(2024, 1, 5, 12, tzinfo=UTC)
 JOB = SimpleNamespace(name="nightly_job")

@@ -6,14 +6,14 @@ import pytest
 from pydantic import Field
 
 from servo.errors import Invalid
-from servo.sdk.config import Config, build_config
-from servo.sdk.configurable import ConfigurableResource
-from servo.sdk.definitions import Definitions
-from servo.sdk.environment import EnvVar, set_environment
-from servo.sdk.redaction import hidden
-from servo.sdk.resources import build_resources
-from servo.sdk.run_config import RunConfig
-from servo.sdk.secrets import EnvSecrets, Secret, providing
+from servo.sdk.definitions.definitions import Definitions
+from servo.sdk.resources.config import Config, build_config
+from servo.sdk.resources.configurable import ConfigurableResource
+from servo.sdk.resources.environment import EnvVar, set_environment
+from servo.sdk.resources.redaction import hidden
+from servo.sdk.resources.resources import build_resources
+from servo.sdk.resources.run_config import RunConfig
+from servo.sdk.resources.secrets import EnvSecrets, Secret, providing
 
 VALUE = "canary-of-a-vault"
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
-from servo.sdk.asset import asset
-from servo.sdk.assets_definition import AssetsDefinition
-from servo.sdk.project import Project
-from servo.sdk.selection import AssetSelection
-from servo.sdk.specs import AssetSpec
+from servo.sdk.assets.asset import asset
+from servo.sdk.assets.assets_definition import AssetsDefinition
+from servo.sdk.assets.specs import AssetSpec
+from servo.sdk.definitions.project import Project
+from servo.sdk.selection.selection import AssetSelection
 
 
 def made(key: str, *upstream: str, **options: Any) -> AssetsDefinition:

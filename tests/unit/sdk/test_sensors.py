@@ -10,8 +10,8 @@ import pytest
 import servo
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
-from servo.sdk.run_requests import RunRequest, RunStatus, SensorResult, SkipReason
-from servo.sdk.sensors import (
+from servo.sdk.triggers.run_requests import RunRequest, RunStatus, SensorResult, SkipReason
+from servo.sdk.triggers.sensors import (
     AutomationConditionSensorDefinition,
     RunStatusSensorContext,
     SensorDefinition,

@@ -9,8 +9,8 @@ import pytest
 
 from servo.core.partitions import PartitionKey
 from servo.errors import Invalid
-from servo.sdk.partitions_definition import PartitionKeyRange
-from servo.sdk.time_partitions import (
+from servo.sdk.partitions.definition import PartitionKeyRange
+from servo.sdk.partitions.time_partitions import (
     DailyPartitionsDefinition,
     HourlyPartitionsDefinition,
     MonthlyPartitionsDefinition,

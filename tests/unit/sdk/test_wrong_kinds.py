@@ -39,7 +39,7 @@ from servo import (
     multiprocess_executor,
 )
 from servo.errors import Invalid
-from servo.worker.parallelism import parallelism
+from servo.workers.parallelism import parallelism
 
 
 def plain() -> None: ...

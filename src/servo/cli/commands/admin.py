@@ -17,15 +17,15 @@ from servo.core.events.envelope import Batch
 from servo.core.manifest import Manifest
 from servo.errors import Conflict, Corrupt, Invalid, NotFound
 from servo.ports.object_store import ObjectMeta
-from servo.projection.gc import collect
-from servo.projection.inspection import inspect
-from servo.projection.manifest_store import ManifestStore
-from servo.projection.orphans import delete_plans, orphaned_plans
-from servo.projection.outputs import collect_outputs, expiry_events
-from servo.projection.row_diff import Comparison, compare
-from servo.projection.store_time import StoreTime
-from servo.projection.verify import Part, verify
-from servo.runtime.deployment import open_world
+from servo.projection.files.manifest_store import ManifestStore
+from servo.projection.files.store_time import StoreTime
+from servo.projection.upkeep.gc import collect
+from servo.projection.upkeep.inspection import inspect
+from servo.projection.upkeep.orphans import delete_plans, orphaned_plans
+from servo.projection.upkeep.outputs import collect_outputs, expiry_events
+from servo.projection.upkeep.row_diff import Comparison, compare
+from servo.projection.upkeep.verify import ProblemPart, verify
+from servo.workspace.composition import open_world
 
 FOUND_PROBLEMS = EXIT_CODES[Corrupt]
 DECLINED = 1
@@ -64,7 +64,7 @@ def verify_(*, target: Target, json_: bool) -> int:
     """
     with progress(shown=not json_) as bar:
 
-        def step(part: Part, done: int, total: int) -> None:
+        def step(part: ProblemPart, done: int, total: int) -> None:
             bar(part, done, total)
 
         report = verify(target.store, target.paths, progress=step)

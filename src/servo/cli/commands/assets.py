@@ -9,7 +9,7 @@ from rich.text import Text
 from servo.cli.asset_rows import (
     Freshness,
     Known,
-    Verdict,
+    OutputVerdict,
     freshness_history,
     history_of,
     known_of,
@@ -27,19 +27,19 @@ from servo.core.freshness import FreshnessState
 from servo.core.state.rows.assets import AssetRow, CheckResultRow, MaterializationRow
 from servo.core.state.rows.conditions import FreshnessChangeRow
 from servo.errors import Conflict
-from servo.projection.lookup import Page, Paged
-from servo.projection.reader import Reader
-from servo.sdk.metadata import decode_metadata
-from servo.worker.naming import find_asset
+from servo.projection.partitions.asset_names import find_asset
+from servo.projection.read.lookup import Page, Paged
+from servo.projection.read.reader import Reader
+from servo.sdk.metadata.entries import decode_metadata
 
 MAX_VALUE = 200
 _STYLE = {
-    Verdict.LATEST: "green",
-    Verdict.PROMOTED: "",
-    Verdict.WARNED: "yellow",
-    Verdict.HELD: "yellow",
-    Verdict.REJECTED: "red",
-    Verdict.WIPED: "dim",
+    OutputVerdict.LATEST: "green",
+    OutputVerdict.PROMOTED: "",
+    OutputVerdict.WARNED: "yellow",
+    OutputVerdict.HELD: "yellow",
+    OutputVerdict.REJECTED: "red",
+    OutputVerdict.WIPED: "dim",
 }
 FRESHNESS_STYLE = {
     FreshnessState.PASS: "green",

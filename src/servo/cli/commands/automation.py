@@ -11,7 +11,7 @@ from rich.text import Text
 from servo.cli.code import as_dagster_option, code_or_selection
 from servo.cli.completing import asset_keys
 from servo.cli.condition_rows import (
-    Listed,
+    ListedCondition,
     Told,
     all_conditions,
     condition_of,
@@ -21,13 +21,15 @@ from servo.cli.condition_rows import (
     with_runs,
 )
 from servo.cli.condition_trees import draw
-from servo.cli.desks import desk_for
 from servo.cli.hosts import read_code
 from servo.cli.leaving import leave, refuse_active, refuse_paused, tell_left
+from servo.cli.loaded_here import loaded_here
 from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, instant, plural
 from servo.cli.tables import facts, grid
 from servo.cli.workspace import Target, Where, at_a_workspace, of_a_workspace
+from servo.code.evaluator.conditions import ConditionEvaluator
+from servo.code.evaluator.loaded_location import LoadedLocation
 from servo.core.automation.telling import lacking, read_tree
 from servo.core.automation.trees import Tree
 from servo.core.events.sensors import SensorPaused, SensorResumed
@@ -35,14 +37,12 @@ from servo.core.explain.conditions import asked_for
 from servo.core.state.rows.conditions import AutomationEvaluationRow
 from servo.core.state.states import SensorStatus
 from servo.errors import NotFound
-from servo.projection.arrow import without_pandas
-from servo.projection.lookup import Page
-from servo.projection.reader import Reader, Snapshot
-from servo.sdk.condition_graph import all_subjects, targeted, text_of
-from servo.sdk.condition_sensors import sensors_of_conditions
-from servo.sdk.project import Project
-from servo.worker.evaluating.conditions import Room
-from servo.worker.evaluating.desk import Desk
+from servo.projection.files.arrow import without_pandas
+from servo.projection.read.lookup import Page
+from servo.projection.read.reader import Reader, Snapshot
+from servo.sdk.automation.graph import all_subjects, targeted, text_of
+from servo.sdk.automation.sensors import sensors_of_conditions
+from servo.sdk.definitions.project import Project
 
 MOST_NAMED = 10
 
@@ -101,7 +101,7 @@ def show(*, target: Target, asset: str, tick: int | None, whole: bool, json_: bo
     The condition of a check is named with its asset: orders:has_rows.
     """
 
-    def read(snapshot: Snapshot) -> tuple[Listed, AutomationEvaluationRow | None]:
+    def read(snapshot: Snapshot) -> tuple[ListedCondition, AutomationEvaluationRow | None]:
         listed = condition_of(snapshot, asset)
         if tick is not None:
             return listed, evaluation_at(snapshot, listed, tick)
@@ -228,19 +228,19 @@ def _chosen(project: Project, select: Sequence[str]) -> set[str]:
 
 def _foreseen(project: Project, target: Target, where: Where) -> list[Foreseen]:
     """What every condition of a project would ask for, in the order of the graph."""
-    desk = desk_for(project, target.store, where, salt=bytes(32))
+    loaded = loaded_here(project, target.store, where, salt=bytes(32))
     found: dict[str, Foreseen] = {}
     for name in sensors_of_conditions(project):
-        preview = _room(desk, name).preview(target.clock.now())
+        preview = _room(loaded, name).preview(target.clock.now())
         for key, tree in preview.trees.items():
             asked = preview.requested.get(key, ())
             found[key] = Foreseen(asset_key=key, sensor_id=name, requested=asked, tree=tree)
     return [found[text] for one in all_subjects(project) if (text := text_of(one)) in found]
 
 
-def _room(desk: Desk, name: str) -> Room:
+def _room(loaded: LoadedLocation, name: str) -> ConditionEvaluator:
     try:
-        return Room(desk, name)
+        return ConditionEvaluator(loaded, name)
     except NotFound:
         raise NotFound(
             "this workspace has nothing on record that conditions could be evaluated on",
@@ -261,7 +261,7 @@ def _would(one: Foreseen) -> str:
 # --- words ----------------------------------------------------------------------------------------
 
 
-def _standing(listed: Listed, row: AutomationEvaluationRow | None) -> object:
+def _standing(listed: ListedCondition, row: AutomationEvaluationRow | None) -> object:
     table = facts()
     table.add_row("asset", listed.asset_key)
     table.add_row("condition", listed.condition)
@@ -281,7 +281,7 @@ def _when(at: datetime, tick: int) -> str:
     return f"{instant(at)} (#{tick})"
 
 
-def _sensor(listed: Listed) -> Text:
+def _sensor(listed: ListedCondition) -> Text:
     if listed.sensor_id is None:
         return Text("none yet", "yellow")
     if listed.sensor_status is SensorStatus.PAUSED:

@@ -37,17 +37,8 @@ from servo.cli.partitions import Dynamic
 from servo.cli.selecting import selected
 from servo.cli.telling import deploy_now
 from servo.cli.workspace import Command, Target, Where, at_a_workspace, of_a_workspace
-from servo.core.events.backfills import BackfillState
-from servo.core.keys import AssetKey
-from servo.errors import Conflict
-from servo.projection.lookup import Page
-from servo.projection.reader import Reader, Snapshot
-from servo.runtime.system import SystemClock, SystemEntropy
-from servo.sdk.backfills import Backfilled
-from servo.sdk.mapping_resolution import Moment
-from servo.sdk.project import Project
-from servo.worker.backfill_view import Backfill, partition_states
-from servo.worker.backfilling import (
+from servo.code.backfills.chunks import frozen_partitions
+from servo.code.backfills.requests import (
     DEFAULT_CONCURRENCY,
     Asked,
     Choice,
@@ -58,7 +49,16 @@ from servo.worker.backfilling import (
     outline,
     standing,
 )
-from servo.worker.chunks import frozen_partitions
+from servo.code.backfills.view import Backfill, partition_states
+from servo.core.events.backfills import BackfillState
+from servo.core.keys import AssetKey
+from servo.errors import Conflict
+from servo.planning.backfills import Backfilled
+from servo.projection.read.lookup import Page
+from servo.projection.read.reader import Reader, Snapshot
+from servo.sdk.definitions.project import Project
+from servo.sdk.partitions.mapping_resolution import Moment
+from servo.workspace.system import SystemClock, SystemEntropy
 
 _wait = click.option("--wait", "wait_", is_flag=True, help="Wait until it is over.")
 _id = click.argument("backfill_id", shell_complete=backfill_ids)

@@ -17,18 +17,18 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from servo.cli.demo_processes import Process, kill
+from servo.cli.demo_processes import DemoProcess, kill
 from servo.cli.demo_shop import BAD_PAYMENT, CODE, PAYMENTS, spoil_payments, write_shop
 from servo.cli.output import console, plural, progress
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TaskState
 from servo.errors import NotFound, Unavailable
 from servo.ledger.paths import Paths
-from servo.projection.reader import Reader
-from servo.projection.sql import Answer, query
-from servo.projection.time_travel import snapshot_at
-from servo.runtime.system import SystemClock
+from servo.projection.read.reader import Reader
+from servo.projection.read.sql import QueryResult, query
+from servo.projection.read.time_travel import snapshot_at
 from servo.storage.from_url import store_from_url
+from servo.workspace.system import SystemClock
 
 PACE = 0.5
 PACED = f'{{"resources": {{"duck": {{"config": {{"pace": {PACE}}}}}}}}}'
@@ -88,7 +88,7 @@ class _Play:
         """Run it, kill a worker, then kill everything."""
         self._title("A run, and kill -9")
         self._command(f"servo materialize          (each table takes {PACE} s longer, to watch)")
-        running = Process(self._folder, "materialize", "--config", PACED)
+        running = DemoProcess(self._folder, "materialize", "--config", PACED)
         try:
             self._kill_a_worker(running)
             self._until(running, self._can_be_killed)
@@ -100,7 +100,7 @@ class _Play:
         self._say("kill -9 of all the rest    the leader and the workers", "bold red")
         self._tell_what_is_left()
 
-    def _kill_a_worker(self, running: Process) -> None:
+    def _kill_a_worker(self, running: DemoProcess) -> None:
         """Kill one in the middle of a task; the first may have been between two."""
         for _ in range(KILLS):
             self._until(running, lambda: self._is_busy(KILL_A_WORKER_AFTER, at_work=2))
@@ -170,7 +170,7 @@ class _Play:
         self._out.print(Text(f"   …/{file.relative_to(self._stored)}", style="dim"), soft_wrap=True)
         with import_module("duckdb").connect() as db:
             relation = db.sql("select * from read_parquet($1)", params=[str(file)])
-            self._show(Answer(columns=tuple(relation.columns), rows=relation.fetchall()))
+            self._show(QueryResult(columns=tuple(relation.columns), rows=relation.fetchall()))
         self._say("With the payment that was refused, Bob Ross would have spent -1.00.")
 
     def where_to_look(self) -> None:
@@ -197,20 +197,20 @@ class _Play:
 
     def _run_command(self, name: str) -> None:
         self._command(f"servo {name}")
-        running = Process(self._folder, name)
+        running = DemoProcess(self._folder, name)
         try:
             self._tell_output(running, name)
         finally:
             running.kill()
 
-    def _tell_output(self, running: Process, name: str) -> None:
+    def _tell_output(self, running: DemoProcess, name: str) -> None:
         code, lines = running.output()
         for line in lines:
             self._say(line)
         if code:
             raise Unavailable(f"`servo {name}` ended with {code}", remedy="see what it said above")
 
-    def _until(self, running: Process, condition: Callable[[], bool]) -> None:
+    def _until(self, running: DemoProcess, condition: Callable[[], bool]) -> None:
         """Wait for a moment in the life of a command, or for its end."""
         deadline = self._clock.monotonic() + PATIENCE_S
         with progress() as bar:
@@ -264,7 +264,7 @@ class _Play:
             self._seen = (snapshot.manifest.v, mine)
         return self._seen[1]
 
-    def _query(self, sql: str) -> Answer:
+    def _query(self, sql: str) -> QueryResult:
         return self._reader.read(lambda snapshot: query(snapshot, sql))
 
     # --- telling ------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ class _Play:
             self._out.print(Text(f"   {line}", style="dim"))
         self._show(self._query(sql))
 
-    def _show(self, answer: Answer) -> None:
+    def _show(self, answer: QueryResult) -> None:
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
         for name in answer.columns:
             table.add_column(name)

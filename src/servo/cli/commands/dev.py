@@ -23,14 +23,14 @@ from servo.cli.hosts import AT_ONCE, stopped_by_sigterm, tell_stopping, telling_
 from servo.cli.narrator import Narrator
 from servo.cli.output import console, plural
 from servo.cli.workspace import Where, at_a_workspace
+from servo.code.examine import Examined, examine, fingerprint, finished, start_examining
+from servo.code.setting import Setting
 from servo.config import Settings
 from servo.core.declared import Declared
 from servo.errors import ServoError
-from servo.runtime.system import SystemClock
-from servo.worker.examine import Examined, examine, fingerprint, finished, start_examining
-from servo.worker.process import Setting
-from servo.worker.registry import registry_folder, tell_loaded
-from servo.worker.session import Session, setting_for
+from servo.host.leading import LeadingHost, setting_for
+from servo.workspace.registry import registry_folder, tell_loaded
+from servo.workspace.system import SystemClock
 
 LOOK_EVERY = 0.2
 INBOX_OF_A_FOLDER = timedelta(milliseconds=200)
@@ -67,7 +67,7 @@ def dev(*, code: str | None, where: Where, workers: int, as_dagster: bool) -> No
     with (
         telling_interrupted(AT_ONCE),
         stopped_by_sigterm(),
-        Session(setting, workers=workers, settings=settings, triggers=True) as session,
+        LeadingHost(setting, workers=workers, settings=settings, triggers=True) as session,
     ):
         at_work = Development(session, setting, found)
         try:
@@ -80,7 +80,7 @@ def dev(*, code: str | None, where: Where, workers: int, as_dagster: bool) -> No
 class Development:
     """A session that stays, and follows the code."""
 
-    def __init__(self, session: Session, setting: Setting, found: Examined) -> None:
+    def __init__(self, session: LeadingHost, setting: Setting, found: Examined) -> None:
         self._session = session
         self._setting = setting
         self._clock = SystemClock()

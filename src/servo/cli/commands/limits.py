@@ -15,7 +15,7 @@ from servo.cli.workspace import Target, of_a_workspace
 from servo.core.events.quotas import PoolLimitSet, QuotaSet
 from servo.core.state.rows.system import QuotaRow
 from servo.errors import Invalid
-from servo.projection.reader import Reader
+from servo.projection.read.reader import Reader
 
 WORKSPACE = "workspace"
 POOL = "pool"

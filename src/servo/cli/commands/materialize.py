@@ -16,27 +16,28 @@ from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, plural
 from servo.cli.partitions import NamedPartitions, named, partitions_of, with_partitions
 from servo.cli.run_display import Ended, summary, wait_for
-from servo.cli.run_rows import failed_checks, outputs_of, place_shown, run_and_tasks
+from servo.cli.run_rows import place_shown
 from servo.cli.selecting import selected
 from servo.cli.workspace import Command, Where, at_a_workspace
 from servo.core.keys import AssetKey, TaskOperation
 from servo.core.plan import Plan
 from servo.core.state.rows.execution import TaskRow
 from servo.core.state.states import RunState, TaskState
-from servo.core.tags import ISOLATION, OWN_PROCESS
+from servo.core.tags import ISOLATION, JOB_LABEL, OWN_PROCESS
 from servo.errors import Conflict, Invalid, NotFound
-from servo.projection.reader import Reader
-from servo.runtime.system import SystemEntropy
-from servo.sdk.check_planning import Chosen, checks_of_assets, chosen_checks
-from servo.sdk.jobs import AssetJob
-from servo.sdk.needs import check_config
-from servo.sdk.planning import plan_assets, plan_partitions
-from servo.sdk.project import Project
-from servo.sdk.run_config import RunConfig
-from servo.sdk.selection import AssetSelection
-from servo.worker.hooking import JOB_LABEL
-from servo.worker.parallelism import parallelism
-from servo.worker.session import Session
+from servo.host.leading import LeadingHost
+from servo.operations.runs import failed_checks, outputs_of, run_detail
+from servo.planning.assets import plan_assets, plan_partitions
+from servo.planning.checks import Chosen, chosen_checks
+from servo.projection.read.reader import Reader
+from servo.sdk.checks.selection import checks_of_assets
+from servo.sdk.definitions.jobs import AssetJob
+from servo.sdk.definitions.needs import check_config
+from servo.sdk.definitions.project import Project
+from servo.sdk.resources.run_config import RunConfig
+from servo.sdk.selection.selection import AssetSelection
+from servo.workers.parallelism import parallelism
+from servo.workspace.system import SystemEntropy
 
 FAILED = 1
 CODE_LABEL = "servo/code"
@@ -118,7 +119,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
         return _show_plan(plan, json_=json_)
     del project
     with open_host(found, where, parallelism(given, workers)) as host:
-        if isinstance(host, Session):
+        if isinstance(host, LeadingHost):
             for ended in finish_begun(host, json_=json_):
                 _ = tell(ended, where, json_=False) if not json_ else None
         key = f"materialize:{SystemEntropy().token_bytes(12).hex()}"
@@ -152,7 +153,8 @@ def retry(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Make again what a run failed, skipped or was stopped before, in a new run with its tags."""
     target = where.open()
-    run, tasks = run_and_tasks(Reader(target.store, target.paths).snapshot(), run_id)
+    detail = run_detail(Reader(target.store, target.paths).snapshot(), run_id)
+    run, tasks = detail.run, detail.tasks
     left = [t for t in tasks if all_ or select or t.state is not TaskState.SUCCEEDED]
     if not left:
         raise Conflict(f"every task of {run.run_id} succeeded", remedy="use --all to repeat them")

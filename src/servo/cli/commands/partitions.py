@@ -11,12 +11,12 @@ from servo.cli.output import console, emit_json, number, plural
 from servo.cli.tables import facts, grid
 from servo.cli.workspace import Target, Where, at_a_workspace, of_a_workspace
 from servo.core import bitmaps
+from servo.core.partitions import shown_partition
 from servo.errors import NotFound
-from servo.projection.reader import Reader
-from servo.sdk.partition_status import DisplayStatus, StaleReason, counts
-from servo.worker.instance import ServoInstance
-from servo.worker.instance_records import shown_partition
-from servo.worker.partition_report import Report, Workspace
+from servo.projection.partitions.report import PartitionReader, PartitionReport
+from servo.projection.read.reader import Reader
+from servo.sdk.partitions.status import DisplayStatus, StaleReason, counts
+from servo.workspace.instance.instance import ServoInstance
 
 SHOWN = 40
 STALE = "stale"
@@ -141,16 +141,16 @@ def _instance(where: Where) -> ServoInstance:
     return ServoInstance.of_store(where.url, tenant=where.tenant, workspace=where.workspace)
 
 
-def _report(target: Target, asset: str) -> Report:
+def _report(target: Target, asset: str) -> PartitionReport:
     reader, now = Reader(target.store, target.paths), target.clock.now()
-    return reader.read(lambda snapshot: Workspace(snapshot, now).report(asset))
+    return reader.read(lambda snapshot: PartitionReader(snapshot, now).report(asset))
 
 
 Alike = tuple[int, int, DisplayStatus, StaleReason | None]
 """The numbers of the first and the last of partitions that stand alike, and how."""
 
 
-def _alike(report: Report, wanted: str | None) -> list[Alike]:
+def _alike(report: PartitionReport, wanted: str | None) -> list[Alike]:
     """The partitions in order, those that follow each other and stand alike together."""
     stale = bitmaps.EMPTY
     for bits in report.stale.values():
@@ -167,7 +167,7 @@ def _alike(report: Report, wanted: str | None) -> list[Alike]:
 
 
 def _stretch(
-    report: Report, low: int, high: int, shown: DisplayStatus, reason: StaleReason | None
+    report: PartitionReport, low: int, high: int, shown: DisplayStatus, reason: StaleReason | None
 ) -> Stretch:
     return Stretch(
         first=report.space.key(low),

@@ -8,9 +8,9 @@ from servo.cli.code import as_dagster_option, find_code, tell_near_misses
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, plural
 from servo.cli.tables import grid
+from servo.code.loader import load_project
 from servo.errors import Conflict
-from servo.sdk.needs import check_resources
-from servo.worker.loader import load_project
+from servo.sdk.definitions.needs import check_resources
 
 _FIRST = '''"""A first project: `servo materialize` makes everything in it."""
 

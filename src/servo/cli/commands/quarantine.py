@@ -13,7 +13,7 @@ from servo.core.events.assets import QuarantineDecided, Severity
 from servo.core.events.tasks import Gate
 from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.errors import NotFound
-from servo.projection.reader import Reader
+from servo.projection.read.reader import Reader
 
 _HOLDING = (Severity.ERROR, Severity.CRITICAL)
 

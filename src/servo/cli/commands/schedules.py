@@ -10,14 +10,16 @@ from rich.text import Text
 
 from servo.cli.code import as_dagster_option
 from servo.cli.commands.materialize import exit_code_of, tell, with_workers
-from servo.cli.desks import desk_for
 from servo.cli.hosts import open_host, read_code
 from servo.cli.leaving import leave, refuse_active, refuse_paused, tell_left
+from servo.cli.loaded_here import loaded_here
 from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, instant, plural
 from servo.cli.run_display import wait_for
 from servo.cli.tables import facts, grid
 from servo.cli.workspace import Target, Where, at_a_workspace, of_a_workspace
+from servo.code.evaluator.messages import Evaluated, EvaluateTick
+from servo.code.evaluator.schedules import evaluate_tick, tick_id
 from servo.controllers.schedules import cron_of, missed_while_paused
 from servo.core.events.schedules import SchedulePaused, ScheduleResumed, TickStatus
 from servo.core.state.rows.automation import (
@@ -27,14 +29,12 @@ from servo.core.state.rows.automation import (
 )
 from servo.core.state.states import ScheduleStatus
 from servo.errors import Invalid, NotFound
-from servo.projection.lookup import Lookup, Page, Paged
-from servo.projection.reader import Reader, Snapshot
-from servo.runtime.system import SystemClock, SystemEntropy
-from servo.sdk.triggers import find_schedule
+from servo.projection.read.lookup import Lookup, Page, Paged
+from servo.projection.read.reader import Reader, Snapshot
+from servo.sdk.triggers.resolution import find_schedule
 from servo.storage.memory import MemoryStore
-from servo.worker.evaluating.messages import Evaluated, Tick
-from servo.worker.evaluating.schedules import evaluate_tick, tick_id
-from servo.worker.triggers.schedules import DueTick, ticked
+from servo.triggers.schedules import DueTick, ticked
+from servo.workspace.system import SystemClock, SystemEntropy
 
 _COLOURS = {
     TickStatus.TRIGGERED.value: "green",
@@ -44,7 +44,7 @@ _COLOURS = {
 }
 
 
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
+class ListedSchedule(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule, how it stands, and when it ticks next."""
 
     definition: ScheduleDefinitionRow
@@ -203,17 +203,17 @@ def trigger(  # noqa: PLR0913 - the options of the command
     zone = find_schedule(project, name).cron().timezone
     when = SystemClock().now() if at_ is None else _instant(at_, zone)
     request = SystemEntropy().token_bytes(8).hex()
-    asked = Tick(schedule_id=name, tick_id=tick_id(name, when, request), scheduled_for=when)
+    asked = EvaluateTick(schedule_id=name, tick_id=tick_id(name, when, request), scheduled_for=when)
     if dry_run:
         return _told(
             evaluate_tick(
-                desk_for(project, MemoryStore(SystemClock()), where, salt=bytes(32)), asked
+                loaded_here(project, MemoryStore(SystemClock()), where, salt=bytes(32)), asked
             ),
             json_=json_,
         )
     with open_host(found, where, workers) as host:
         row = host.schedule(name)
-        answer = evaluate_tick(desk_for(project, host.store, where, salt=host.salt), asked)
+        answer = evaluate_tick(loaded_here(project, host.store, where, salt=host.salt), asked)
         del project
         due = DueTick(definition=row, scheduled_for=when)
         runs = host.submit(ticked(due, answer, manual=request))
@@ -247,13 +247,15 @@ def _told(answer: Evaluated, *, json_: bool) -> int:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def _all(found: Snapshot, target: Target) -> list[Listed]:
+def _all(found: Snapshot, target: Target) -> list[ListedSchedule]:
     now = target.clock.now()
     rows = [row for row in found.rows("schedule_state") if isinstance(row, ScheduleStateRow)]
     states = {row.schedule_id: row for row in rows}
     definitions = found.rows("schedule_definitions")
     listed = [
-        Listed(definition=row, state=states[row.schedule_id], next_tick=_next(row, states, now))
+        ListedSchedule(
+            definition=row, state=states[row.schedule_id], next_tick=_next(row, states, now)
+        )
         for row in definitions
         if isinstance(row, ScheduleDefinitionRow)
     ]
@@ -270,7 +272,7 @@ def _next(
     return cron_of(row).next_after(max(now, state.low_water))
 
 
-def _one(found: Snapshot, target: Target, name: str) -> Listed:
+def _one(found: Snapshot, target: Target, name: str) -> ListedSchedule:
     rows = {row.definition.schedule_id: row for row in _all(found, target)}
     if name not in rows:
         known = ", ".join(rows) or "none"

@@ -15,7 +15,7 @@ from servo.cli.leaving import leave, refuse_active, refuse_paused, tell_left
 from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, instant, plural
 from servo.cli.sensor_rows import (
-    Listed,
+    ListedSensor,
     all_sensors,
     evaluations,
     one_sensor,
@@ -24,6 +24,8 @@ from servo.cli.sensor_rows import (
 )
 from servo.cli.tables import facts, grid
 from servo.cli.workspace import Target, Where, at_a_workspace, of_a_workspace
+from servo.code.evaluator.messages import Evaluated, EvaluateSensor
+from servo.code.evaluator.pool import EvaluatorPool
 from servo.core.declared import KIND_LABEL
 from servo.core.events.assets import AssetReported
 from servo.core.events.sensors import (
@@ -37,15 +39,13 @@ from servo.core.ids import ulid
 from servo.core.state.rows.automation import SensorEvalRow
 from servo.core.state.states import SensorStatus
 from servo.errors import Invalid, NotFound
-from servo.projection.lookup import Page
-from servo.projection.reader import Reader, Snapshot
-from servo.runtime.system import SystemEntropy
-from servo.sdk.sensors import TIMEOUT_S
-from servo.worker.evaluating.messages import Evaluated, Look
-from servo.worker.evaluating.office import Office
-from servo.worker.pushing import message
-from servo.worker.session import setting_for
-from servo.worker.triggers.sensors import Seen, epoch_of, evaluated, status_of
+from servo.host.leading import setting_for
+from servo.projection.read.lookup import Page
+from servo.projection.read.reader import Reader, Snapshot
+from servo.sdk.triggers.sensors import TIMEOUT_S
+from servo.triggers.sensors import Seen, epoch_of, evaluated, status_of
+from servo.workspace.push_messages import message
+from servo.workspace.system import SystemEntropy
 
 _payload = click.option(
     "--payload", default="null", help="What it says: JSON, @FILE with JSON, or - to read it."
@@ -273,10 +273,10 @@ class Trial:
                 remedy="deploy it with `servo dev`, or evaluate it without --commit",
             )
 
-    def asked(self, cursor: str | None, payload: str) -> Look:
+    def asked(self, cursor: str | None, payload: str) -> EvaluateSensor:
         """What an evaluator is asked."""
         state = None if self._row is None else self._row.state
-        return Look(
+        return EvaluateSensor(
             sensor_id=self._name,
             eval_id=f"{self._name}:manual:{SystemEntropy().token_bytes(8).hex()}",
             cursor=cursor if cursor is not None or state is None else state.cursor,
@@ -285,7 +285,7 @@ class Trial:
             payload=payload,
         )
 
-    def evaluate(self, asked: Look, code: str, *, as_dagster: bool) -> Evaluated:
+    def evaluate(self, asked: EvaluateSensor, code: str, *, as_dagster: bool) -> Evaluated:
         """What the sensor asks for, or what went wrong."""
         where = self._where
         setting = setting_for(
@@ -297,16 +297,16 @@ class Trial:
             as_dagster=as_dagster,
         )
         seconds = TIMEOUT_S if self._row is None else self._row.definition.timeout_ms / 1000
-        office = Office(setting, self._salt, size=1)
+        evaluators = EvaluatorPool(setting, self._salt, size=1)
         try:
-            return office.ask(asked, seconds)
+            return evaluators.ask(asked, seconds)
         finally:
-            office.close()
+            evaluators.close()
 
-    def commit(self, asked: Look, answer: Evaluated) -> str:
+    def commit(self, asked: EvaluateSensor, answer: Evaluated) -> str:
         """Have done what the sensor asks for; what is to be said about it."""
         self.check_deployed()
-        row, target = cast("Listed", self._row), self._where.open()
+        row, target = cast("ListedSensor", self._row), self._where.open()
         now = target.clock.now()
         if row.pushed:
             leave(
@@ -333,7 +333,7 @@ def _published(where: Where) -> Snapshot | None:
         return None
 
 
-def _read(target: Target, name: str) -> Listed:
+def _read(target: Target, name: str) -> ListedSensor:
     return Reader(target.store, target.paths).read(lambda found: one_sensor(found, name))
 
 
@@ -412,10 +412,10 @@ def _coloured(word: str) -> Text:
     return Text(word, style=_COLOURS.get(word, ""))
 
 
-def _interval(row: Listed) -> str:
+def _interval(row: ListedSensor) -> str:
     return f"{timedelta(milliseconds=row.definition.min_interval_ms).total_seconds():g} s"
 
 
-def _waiting(row: Listed) -> str:
+def _waiting(row: ListedSensor) -> str:
     count = row.state.messages_waiting
     return f"{plural(count, 'message')} waiting" if row.pushed else ""

@@ -18,10 +18,10 @@ from servo.cli.moment import as_of_option, look
 from servo.cli.output import console, emit_json, instant, number, plural
 from servo.cli.tables import grid
 from servo.cli.workspace import Target, of_a_workspace
-from servo.projection.reader import Snapshot
-from servo.projection.sql import Answer, query
-from servo.worker.asset_data import AssetData
-from servo.worker.outputs import OutputStore
+from servo.execution.outputs.data import AssetData
+from servo.execution.outputs.store import OutputStore
+from servo.projection.read.reader import Snapshot
+from servo.projection.read.sql import QueryResult, query
 
 _FORMATS = click.Choice(["table", "csv", "json"])
 
@@ -52,7 +52,7 @@ def sql(*, target: Target, statement: str, format_: str, as_of: str | None) -> N
             _print_table(answer, snapshot)
 
 
-def _answer(target: Target, snapshot: Snapshot, text: str) -> Answer:
+def _answer(target: Target, snapshot: Snapshot, text: str) -> QueryResult:
     return query(
         snapshot,
         text,
@@ -63,13 +63,13 @@ def _answer(target: Target, snapshot: Snapshot, text: str) -> Answer:
 # --- formats --------------------------------------------------------------------------------------
 
 
-def _print_csv(answer: Answer) -> None:
+def _print_csv(answer: QueryResult) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(answer.columns)
     writer.writerows([_plain(value, null="") for value in row] for row in answer.rows)
 
 
-def _print_table(answer: Answer, snapshot: Snapshot) -> None:
+def _print_table(answer: QueryResult, snapshot: Snapshot) -> None:
     out = console()
     table = _table(answer)
     if _fits(out, table):
@@ -81,7 +81,7 @@ def _print_table(answer: Answer, snapshot: Snapshot) -> None:
     console(stderr=True).print(Text(f"{rows} · {where}", style="dim"))
 
 
-def _table(answer: Answer) -> Table:
+def _table(answer: QueryResult) -> Table:
     table = grid()
     for place, name in enumerate(answer.columns):
         numbers = any(_is_number(row[place]) for row in islice(answer.rows, 20))
@@ -99,7 +99,7 @@ def _fits(out: Console, table: Table) -> bool:
     return Measurement.get(out, out.options.update(width=100_000), table).maximum <= out.width
 
 
-def _print_records(out: Console, answer: Answer) -> None:
+def _print_records(out: Console, answer: QueryResult) -> None:
     """Row by row, one column a line: what is too wide for a table stays readable."""
     width = max(map(len, answer.columns))
     for count, row in enumerate(answer.rows, start=1):

@@ -9,13 +9,13 @@ from servo.cli.commands.runs import coloured
 from servo.cli.hosts import who_works_in
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, instant, plural
-from servo.cli.run_rows import newest_runs
 from servo.cli.workspace import Target, of_a_workspace
 from servo.core.freshness import FreshnessState
 from servo.core.state.rows.assets import AssetRow
 from servo.core.state.states import TERMINAL_RUN_STATES
-from servo.projection.lookup import Page
-from servo.projection.reader import Reader, Snapshot
+from servo.operations.runs import newest_runs
+from servo.projection.read.lookup import Page
+from servo.projection.read.reader import Reader, Snapshot
 
 NEWEST = 5
 
@@ -62,7 +62,7 @@ def status(*, target: Target, json_: bool) -> None:
     if open_runs:
         rest = "" if busy is not None else "; `servo resume` goes on with them"
         out.print(f"not ended: {plural(len(open_runs), 'run')}{rest}")
-    for run in newest_runs(snapshot, Page(limit=NEWEST)).rows:
+    for run in newest_runs(snapshot, Page(limit=NEWEST)).items:
         out.print(f"{instant(run.created_at)} {run.run_id} ", coloured(run.state), sep="")
 
 

@@ -8,7 +8,6 @@ from rich.text import Text
 
 from servo.cli.code import as_dagster_option
 from servo.cli.commands.materialize import FAILED, with_workers
-from servo.cli.desks import desk_for
 from servo.cli.hosts import (
     AT_ONCE,
     Code,
@@ -17,22 +16,23 @@ from servo.cli.hosts import (
     stopped_by_sigterm,
     telling_interrupted,
 )
+from servo.cli.loaded_here import loaded_here
 from servo.cli.narrator import Narrator
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, instant, plural
 from servo.cli.workspace import Where, at_a_workspace
+from servo.code.setting import Setting
 from servo.config import Settings
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import RunState
+from servo.host.leading import LeadingHost, setting_for
+from servo.host.one_pass import Outlook, conditions_due, make_pass, outlook
 from servo.ledger.paths import Paths
-from servo.projection.arrow import without_pandas
-from servo.runtime.system import SystemClock
-from servo.sdk.executors import at_most
+from servo.projection.files.arrow import without_pandas
+from servo.sdk.definitions.executors import at_most
 from servo.storage.from_url import store_from_url
-from servo.worker.one_pass import Outlook, conditions_due, make_pass, outlook
-from servo.worker.process import Setting
-from servo.worker.registry import at_work, registry_folder
-from servo.worker.session import Session, setting_for
+from servo.workspace.registry import at_work, registry_folder
+from servo.workspace.system import SystemClock
 
 
 @click.command("tick")
@@ -66,8 +66,8 @@ def tick(*, code: str | None, where: Where, workers: int, as_dagster: bool, json
     paths = Paths(where.tenant, where.workspace)
     ahead = outlook(store, paths, found.name, found.declared, clock.now())
     if not ahead.why:
-        desk = desk_for(project, store, where, salt=bytes(32))
-        if judged := conditions_due(desk, found.declared, clock.now()):
+        loaded = loaded_here(project, store, where, salt=bytes(32))
+        if judged := conditions_due(loaded, found.declared, clock.now()):
             ahead = replace(ahead, why=f"conditions have changed: {judged}")
     del project
     if not ahead.why:
@@ -82,7 +82,7 @@ def _pass(code: Code, setting: Setting, workers: int, began: datetime) -> list[R
     with (
         telling_interrupted(AT_ONCE),
         stopped_by_sigterm(),
-        Session(setting, workers=size, settings=Settings(), triggers=True) as session,
+        LeadingHost(setting, workers=size, settings=Settings(), triggers=True) as session,
     ):
         narrator = Narrator(out.print)
         _ = narrator.begin(session.service.engine.state)

@@ -57,7 +57,7 @@ REMEMBERS = frozenset({"newly_true", "since", "code_version_changed"})
 TIMED = frozenset({"newly_updated", "newly_requested", "cron_tick_passed"})
 
 
-class Step:
+class Traversal:
     """How the value of a node about one asset is taken to another."""
 
     __slots__ = ("key", "mapping", "up")
@@ -95,7 +95,9 @@ class Node:
         "value",
     )
 
-    def __init__(self, condition: AutomationCondition, kind: str, key: Key, plan: "Plan") -> None:
+    def __init__(
+        self, condition: AutomationCondition, kind: str, key: Key, plan: "CompiledCondition"
+    ) -> None:
         self.condition = condition
         self.kind = kind
         self.key = key
@@ -104,7 +106,7 @@ class Node:
         self.parent: Node | None = None
         self.index = 0
         self.value = 0
-        self.steps: list[Step] = []
+        self.steps: list[Traversal] = []
         self.together = True
         self.timed = kind in TIMED
         self.name = ""
@@ -123,7 +125,7 @@ class Node:
         return bool(getattr(self.condition, "every", False))
 
 
-class Plan:
+class CompiledCondition:
     """The condition of one asset or check, ready to be evaluated."""
 
     def __init__(self, asset: Asset, key: Key, rank: int) -> None:
@@ -146,18 +148,18 @@ class Plan:
         return self.nodes[-1]
 
 
-def compiled(graph: Graph) -> list[Plan]:
+def compiled(graph: Graph) -> list[CompiledCondition]:
     """The plans of everything that has a condition, in the order in which they are evaluated."""
-    plans: list[Plan] = []
+    plans: list[CompiledCondition] = []
     for rank, (key, condition) in enumerate(graph.roots()):
-        plan = Plan(graph.assets[key[0]], key, rank)
+        plan = CompiledCondition(graph.assets[key[0]], key, rank)
         _ = _Compiler(graph, plan).node(condition, key, ())
         plans.append(plan)
     return plans
 
 
 class _Compiler:
-    def __init__(self, graph: Graph, plan: Plan) -> None:
+    def __init__(self, graph: Graph, plan: CompiledCondition) -> None:
         self.graph = graph
         self.plan = plan
         self.together = True
@@ -204,7 +206,7 @@ class _Compiler:
             if not self._counts(condition, dep.key):
                 continue
             self.together = before and dep.together
-            node.steps.append(Step((dep.key, ""), dep.mapping))
+            node.steps.append(Traversal((dep.key, ""), dep.mapping))
             children.append(self.node(condition.operand, (dep.key, ""), above))
         self.together = before
         return children
@@ -227,7 +229,7 @@ class _Compiler:
             for check in sorted(checks, key=lambda check: check.name)
             if check.blocking or not condition.blocking_only
         ]
-        node.steps = [Step(key, SAME) for key in keys]
+        node.steps = [Traversal(key, SAME) for key in keys]
         return [self.node(condition.operand, key, above) for key in keys]
 
     def _of_asset(self, node: Node, condition: AssetMatches, above: tuple[str, ...]) -> list[Node]:
@@ -239,12 +241,12 @@ class _Compiler:
                 remedy="correct the key in asset_matches, or define the asset",
             )
         same = self.graph.assets[here].space.fingerprint == self._fingerprint(there)
-        step = Step((there, ""), SAME if same else EVERYTHING)
+        step = Traversal((there, ""), SAME if same else EVERYTHING)
         together = same
         if (edge := self.graph.edge(there, here)) is not None:
-            step, together = Step((there, ""), edge.mapping), edge.together
+            step, together = Traversal((there, ""), edge.mapping), edge.together
         elif (edge := self.graph.edge(here, there)) is not None:
-            step = Step((there, ""), edge.mapping, up=True)
+            step = Traversal((there, ""), edge.mapping, up=True)
         node.steps = [step]
         before = self.together
         self.together = before and together

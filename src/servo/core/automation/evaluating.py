@@ -10,7 +10,7 @@ known. What a condition is true of is asked for, at every evaluation for as long
 
 An evaluator keeps values between evaluations. Whoever runs it makes an evaluation durable before
 acting on it, and throws the evaluator away if that was refused because another was first. What has
-to outlive the process is in `Tick.states`, and when the last one was.
+to outlive the process is in `EvaluationOutcome.states`, and when the last one was.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,9 +20,9 @@ from heapq import heapify, heappop, heappush
 import msgspec
 
 from servo.core.automation.assets import Graph, Key
-from servo.core.automation.compiling import TRANSIENT, Node, Plan, compiled
+from servo.core.automation.compiling import TRANSIENT, CompiledCondition, Node, compiled
 from servo.core.automation.condition import Operand
-from servo.core.automation.facts import NEWS, World
+from servo.core.automation.facts import NEWS, ProjectFacts
 from servo.core.automation.operands import OPERANDS, before
 from servo.core.automation.operators import OPERATORS
 from servo.core.automation.states import recall, remembered
@@ -34,7 +34,7 @@ _VALUES = {**OPERANDS, **OPERATORS}
 _ONCE = frozenset({"newly_true", "code_version_changed", "cron_tick_passed", "initial_evaluation"})
 
 
-class Tick(msgspec.Struct, frozen=True, kw_only=True):
+class EvaluationOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What an evaluation found.
 
     `requested` are the partitions to make, by asset or check. `states` is what to remember of those
@@ -63,8 +63,8 @@ class Evaluator:
         self, graph: Graph, *, states: Mapping[str, str] | None = None, last: datetime | None = None
     ) -> None:
         self.graph = graph
-        self.world = World(graph)
-        self.plans: dict[str, Plan] = {}
+        self.world = ProjectFacts(graph)
+        self.plans: dict[str, CompiledCondition] = {}
         self._view = View(self.world, self.plans, last)
         self._ranked = compiled(graph)
         self._watching: dict[tuple[Key, str], list[Node]] = {}
@@ -98,7 +98,7 @@ class Evaluator:
         """Why the condition of an asset was true or not at the last evaluation."""
         return tree_of(self.plans[asset].root, self.world)
 
-    def tick(self, now: datetime) -> Tick:
+    def tick(self, now: datetime) -> EvaluationOutcome:
         """Evaluate what may have changed, as of `now`; time does not go back."""
         view = self._view
         view.now = now = now if view.last is None else max(now, view.last)
@@ -119,7 +119,7 @@ class Evaluator:
         self.world.forget_news()
         view.passed = {}
         view.last = now
-        return Tick(
+        return EvaluationOutcome(
             at=now,
             requested={key: self.plans[key].root.value for key in self._asking},
             states=states,
@@ -131,9 +131,9 @@ class Evaluator:
 
     # --- evaluating ---------------------------------------------------------------------------
 
-    def _evaluate_queue(self) -> list[Plan]:
+    def _evaluate_queue(self) -> list[CompiledCondition]:
         """Evaluate the plans that are marked, in the order of the graph, and those they concern."""
-        evaluated: list[Plan] = []
+        evaluated: list[CompiledCondition] = []
         while self._queue:
             plan = self._ranked[heappop(self._queue)]
             before = plan.root.value
@@ -143,7 +143,7 @@ class Evaluator:
                 self._mark(self._watching.get((plan.key, "will_be_requested"), ()))
         return evaluated
 
-    def _evaluate(self, plan: Plan) -> None:
+    def _evaluate(self, plan: CompiledCondition) -> None:
         """Evaluate the nodes that are marked and those made of them, each once."""
         dirty, plan.dirty = plan.dirty, []
         heapify(dirty)
@@ -167,7 +167,7 @@ class Evaluator:
             if parent is not None and (changed or (node.timed and node.value)):
                 heappush(dirty, parent.index)
 
-    def _hand_over(self, evaluated: Iterable[Plan]) -> bool:
+    def _hand_over(self, evaluated: Iterable[CompiledCondition]) -> bool:
         """Let what was asked for be known to the next evaluation; whether there was any news."""
         news = False
         for plan in evaluated:
@@ -231,7 +231,7 @@ class Evaluator:
 
     # --- setting up ---------------------------------------------------------------------------
 
-    def _add(self, plan: Plan, state: str | None) -> None:
+    def _add(self, plan: CompiledCondition, state: str | None) -> None:
         if state is not None:
             recall(plan, state, self.graph)
         plan.settled = plan.initial

@@ -71,7 +71,7 @@ class Facts:
         self.updates.append((at, bits))
 
 
-class World:
+class ProjectFacts:
     """The facts about every asset and check of a project."""
 
     def __init__(self, graph: Graph) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from servo.core.automation.assets import subject
-from servo.core.automation.compiling import Node, Plan
+from servo.core.automation.compiling import CompiledCondition, Node
 from servo.core.automation.view import View, cron_of
 
 
@@ -59,13 +59,13 @@ def _code_version_changed(node: Node, view: View) -> int:
     return 0 if before is None else view.asset(node).universe
 
 
-def asked_by(node: Node, plans: Mapping[str, Plan]) -> list[Plan]:
+def asked_by(node: Node, plans: Mapping[str, CompiledCondition]) -> list[CompiledCondition]:
     """The conditions that ask for what a node is about: a check is run whenever its asset is."""
     names = dict.fromkeys((node.key[0], subject(node.key)))
     return [plans[name] for name in names if name in plans]
 
 
-def before(node: Node, plans: Mapping[str, Plan]) -> list[Plan]:
+def before(node: Node, plans: Mapping[str, CompiledCondition]) -> list[CompiledCondition]:
     """Those of them that are evaluated before the condition that the node is a part of."""
     return [plan for plan in asked_by(node, plans) if plan.rank < node.plan.rank]
 

@@ -16,7 +16,7 @@ from datetime import datetime
 
 import msgspec
 
-from servo.core.automation.evaluating import Evaluator, Tick
+from servo.core.automation.evaluating import EvaluationOutcome, Evaluator
 from servo.core.automation.states import packed
 from servo.core.events.automation import AutomationEvaluated, AutomationTicked
 
@@ -45,7 +45,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
 class Recording:
     """The events of an evaluation that was just made, in as few batches as they fit in."""
 
-    def __init__(self, evaluator: Evaluator, tick: Tick, position: Position) -> None:
+    def __init__(self, evaluator: Evaluator, tick: EvaluationOutcome, position: Position) -> None:
         self._tick = tick
         self._trees = _trees(evaluator, tick)
         keys = sorted({**tick.requested, **tick.states, **self._trees})
@@ -97,7 +97,7 @@ class Recording:
 
 
 def _parts(
-    events: Sequence[AutomationEvaluated], tick: Tick
+    events: Sequence[AutomationEvaluated], tick: EvaluationOutcome
 ) -> Iterator[list[AutomationEvaluated]]:
     """The events in parts that fit: what asks for something all in the last."""
     sizes = [len(msgspec.json.encode(event)) for event in events]
@@ -123,13 +123,13 @@ def _numbered(part: Sequence[AutomationEvaluated], tick: int) -> list[Automation
 
 
 def events_of(
-    evaluator: Evaluator, tick: Tick, position: Position, run_keys: Sequence[str] = ()
+    evaluator: Evaluator, tick: EvaluationOutcome, position: Position, run_keys: Sequence[str] = ()
 ) -> Events:
     """The events of an evaluation that fits in one batch."""
     return Recording(evaluator, tick, position).last(run_keys)
 
 
-def _trees(evaluator: Evaluator, tick: Tick) -> dict[str, str]:
+def _trees(evaluator: Evaluator, tick: EvaluationOutcome) -> dict[str, str]:
     """The trees that there is room for, of what asks for something first."""
     trees: dict[str, str] = {}
     left = MOST_TREES

@@ -12,7 +12,7 @@ import msgspec
 from servo.core.automation.assets import Graph
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class AssetRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Assets to be made together, and of which partitions, in the space that is theirs."""
 
     assets: tuple[str, ...]
@@ -20,7 +20,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     bits: int
 
 
-def grouped(graph: Graph, requested: Mapping[str, int]) -> list[Request]:
+def grouped(graph: Graph, requested: Mapping[str, int]) -> list[AssetRequest]:
     """The requests of an evaluation, each partition of each asset in exactly one."""
     groups: dict[str, list[tuple[int, list[str]]]] = {}
     for key in graph.order:
@@ -28,7 +28,7 @@ def grouped(graph: Graph, requested: Mapping[str, int]) -> list[Request]:
             space = graph.assets[key].space.fingerprint
             groups[space] = _split(groups.get(space, []), key, bits)
     return [
-        Request(assets=tuple(keys), space=space, bits=bits)
+        AssetRequest(assets=tuple(keys), space=space, bits=bits)
         for space, parts in groups.items()
         for bits, keys in parts
     ]

@@ -15,7 +15,7 @@ import msgspec
 
 from servo.core import bitmaps
 from servo.core.automation.assets import Graph
-from servo.core.automation.compiling import Node, Plan
+from servo.core.automation.compiling import CompiledCondition, Node
 from servo.errors import Corrupt
 
 _MOST_RANGES = 1_000
@@ -23,7 +23,7 @@ _PACKED = "z:"
 _BYTE = 8
 
 
-class Stored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StoredCondition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is remembered of the condition of an asset."""
 
     space: str = ""
@@ -32,12 +32,12 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     spaces: dict[str, str] = {}
 
 
-def remembered(plan: Plan, graph: Graph) -> str:
+def remembered(plan: CompiledCondition, graph: Graph) -> str:
     """The state of a plan as it is stored."""
     kept = [(node, text) for node in plan.nodes if (text := _text(node)) is not None]
     about = sorted({node.key[0] for node, _ in kept} - {plan.asset.key})
     told = {key: graph.assets[key].space.fingerprint for key in about}
-    stored = Stored(
+    stored = StoredCondition(
         space=plan.asset.space.fingerprint,
         requested=packed(plan.root.value),
         nodes=dict(sorted((node.name, text) for node, text in kept)),
@@ -46,7 +46,7 @@ def remembered(plan: Plan, graph: Graph) -> str:
     return msgspec.json.encode(stored).decode()
 
 
-def recall(plan: Plan, text: str, graph: Graph) -> None:
+def recall(plan: CompiledCondition, text: str, graph: Graph) -> None:
     """Go on from a stored state; if it is of other partitions, begin anew."""
     stored = read(text)
     asked = plan.asset.space.moved(stored.space, unpacked(stored.requested))
@@ -72,10 +72,10 @@ def recall(plan: Plan, text: str, graph: Graph) -> None:
             node.value = held
 
 
-def read(text: str) -> Stored:
+def read(text: str) -> StoredCondition:
     """A stored state."""
     try:
-        return msgspec.json.decode(text, type=Stored)
+        return msgspec.json.decode(text, type=StoredCondition)
     except msgspec.DecodeError as error:
         raise Corrupt(
             f"the state of an automation condition cannot be read: {error}",

@@ -8,7 +8,7 @@ import msgspec
 
 from servo.core import bitmaps
 from servo.core.automation.compiling import Node
-from servo.core.automation.facts import World
+from servo.core.automation.facts import ProjectFacts
 
 MOST_NODES = 150
 _MOST_RANGES = 8
@@ -34,13 +34,13 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     more: int = 0
 
 
-def tree_of(root: Node, world: World) -> Tree:
+def tree_of(root: Node, world: ProjectFacts) -> Tree:
     """The tree of a node and everything below it."""
     return _Drawing(world).tree(root, ("", ""))
 
 
 class _Drawing:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ProjectFacts) -> None:
         self.world = world
         self.left = MOST_NODES
 

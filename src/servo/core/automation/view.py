@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
-from servo.core.automation.compiling import Node, Plan
-from servo.core.automation.facts import Facts, World
+from servo.core.automation.compiling import CompiledCondition, Node
+from servo.core.automation.facts import Facts, ProjectFacts
 
 CronKey = tuple[str, str]
 
@@ -16,7 +16,9 @@ class View:
     `last` is when the one before was, and `passed` holds the crons that ticked since, with when.
     """
 
-    def __init__(self, world: World, plans: dict[str, Plan], last: datetime | None) -> None:
+    def __init__(
+        self, world: ProjectFacts, plans: dict[str, CompiledCondition], last: datetime | None
+    ) -> None:
         self.world = world
         self.plans = plans
         self.last = last

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from servo.core.events.envelope import Event, Kind
+from servo.core.events.envelope import Event, EventKind
 from servo.core.wire import Id, Int64, MaybeId
 
 
@@ -50,7 +50,7 @@ class DefinitionsDeployed(Event, frozen=True, kw_only=True, tag="DefinitionsDepl
     `assets`.
     """
 
-    KIND: ClassVar[Kind] = Kind.COMMAND
+    KIND: ClassVar[EventKind] = EventKind.COMMAND
 
     v: Literal[1] = 1
     deployment_id: Id
@@ -81,7 +81,7 @@ class CheckEvaluated(Event, frozen=True, kw_only=True, tag="CheckEvaluated"):
 class QuarantineDecided(Event, frozen=True, kw_only=True, tag="QuarantineDecided"):
     """A person looked at a quarantined output and let it through, or did not."""
 
-    KIND: ClassVar[Kind] = Kind.COMMAND
+    KIND: ClassVar[EventKind] = EventKind.COMMAND
 
     v: Literal[1] = 1
     materialization_id: MaybeId
@@ -93,7 +93,7 @@ class QuarantineDecided(Event, frozen=True, kw_only=True, tag="QuarantineDecided
 class AssetObserved(Event, frozen=True, kw_only=True, tag="AssetObserved"):
     """Somebody saw the state of an asset that Servo does not produce."""
 
-    KIND: ClassVar[Kind] = Kind.COMMAND
+    KIND: ClassVar[EventKind] = EventKind.COMMAND
 
     v: Literal[1] = 1
     asset_key: MaybeId
@@ -106,7 +106,7 @@ class AssetObserved(Event, frozen=True, kw_only=True, tag="AssetObserved"):
 class AssetReported(Event, frozen=True, kw_only=True, tag="AssetReported"):
     """Somebody else made an asset and says so: another system, or code run for another task."""
 
-    KIND: ClassVar[Kind] = Kind.COMMAND
+    KIND: ClassVar[EventKind] = EventKind.COMMAND
 
     v: Literal[1] = 1
     asset_key: Id
@@ -129,7 +129,7 @@ class OutputsExpired(Event, frozen=True, kw_only=True, tag="OutputsExpired"):
 class AssetWiped(Event, frozen=True, kw_only=True, tag="AssetWiped"):
     """The history of an asset, or of some partitions, no longer counts."""
 
-    KIND: ClassVar[Kind] = Kind.COMMAND
+    KIND: ClassVar[EventKind] = EventKind.COMMAND
 
     v: Literal[1] = 1
     asset_key: MaybeId
@@ -140,7 +140,7 @@ class AssetWiped(Event, frozen=True, kw_only=True, tag="AssetWiped"):
 class DynamicPartitionsChanged(Event, frozen=True, kw_only=True, tag="DynamicPartitionsChanged"):
     """Keys were added to or removed from a dynamic set of partitions."""
 
-    KIND: ClassVar[Kind] = Kind.COMMAND
+    KIND: ClassVar[EventKind] = EventKind.COMMAND
 
     v: Literal[1] = 1
     set_name: str

@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Literal
 
-from servo.core.events.envelope import Event, Instant, Kind
+from servo.core.events.envelope import Event, EventKind, Instant
 from servo.core.wire import Id, Int64
 
 
@@ -14,7 +14,7 @@ class AutomationTicked(Event, frozen=True, kw_only=True, tag="AutomationTicked")
     refused with everything that follows it. Facts were read as of `applied_seq`.
     """
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     sensor_id: str
@@ -34,7 +34,7 @@ class AutomationEvaluated(Event, frozen=True, kw_only=True, tag="AutomationEvalu
     that were asked for, as ranges; `tree` says as JSON why.
     """
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     sensor_id: str

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from servo.core.events.envelope import Event, Kind
+from servo.core.events.envelope import Event, EventKind
 from servo.core.wire import Id, Int64
 
 
@@ -37,7 +37,7 @@ class BackfillCreated(Event, frozen=True, kw_only=True, tag="BackfillCreated"):
     The id is derived from the client's request id, so that a repeated request finds its backfill.
     """
 
-    KIND: ClassVar[Kind] = Kind.FACT
+    KIND: ClassVar[EventKind] = EventKind.FACT
 
     v: Literal[1] = 1
     backfill_id: Id
@@ -60,7 +60,7 @@ class BackfillCreated(Event, frozen=True, kw_only=True, tag="BackfillCreated"):
 class BackfillChunkPlanned(Event, frozen=True, kw_only=True, tag="BackfillChunkPlanned"):
     """The smallest missing chunk gets its run. Heads a batch with that `RunRequested`."""
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     backfill_id: Id
@@ -74,7 +74,7 @@ class BackfillChunkPlanned(Event, frozen=True, kw_only=True, tag="BackfillChunkP
 class BackfillStateChanged(Event, frozen=True, kw_only=True, tag="BackfillStateChanged"):
     """A person pauses, resumes or cancels. Conditional on the version they saw, if given."""
 
-    KIND: ClassVar[Kind] = Kind.COMMAND
+    KIND: ClassVar[EventKind] = EventKind.COMMAND
 
     v: Literal[1] = 1
     backfill_id: Id

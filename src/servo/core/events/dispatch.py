@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from servo.core.events.envelope import Event, Kind
+from servo.core.events.envelope import Event, EventKind
 from servo.core.wire import Id, Int64, MaybeId
 
 
@@ -22,7 +22,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class DispatchRequested(Event, frozen=True, kw_only=True, tag="DispatchRequested"):
     """A ready task gets its next attempt. This alone creates attempts."""
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     run_id: Id
@@ -34,7 +34,7 @@ class DispatchRequested(Event, frozen=True, kw_only=True, tag="DispatchRequested
 class DispatchEnqueued(Event, frozen=True, kw_only=True, tag="DispatchEnqueued"):
     """The queue took the message of an outbox row."""
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     run_id: Id
@@ -46,7 +46,7 @@ class DispatchEnqueued(Event, frozen=True, kw_only=True, tag="DispatchEnqueued")
 class DispatchAckTimedOut(Event, frozen=True, kw_only=True, tag="DispatchAckTimedOut"):
     """No worker claimed a delivery in time: it is sent again under a new name."""
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     run_id: Id
@@ -58,7 +58,7 @@ class DispatchAckTimedOut(Event, frozen=True, kw_only=True, tag="DispatchAckTime
 class LeaseExpired(Event, frozen=True, kw_only=True, tag="LeaseExpired"):
     """A running execution fell silent."""
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     run_id: Id
@@ -70,7 +70,7 @@ class LeaseExpired(Event, frozen=True, kw_only=True, tag="LeaseExpired"):
 class ExecutionTimedOut(Event, frozen=True, kw_only=True, tag="ExecutionTimedOut"):
     """An execution ran longer than its task allows."""
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     run_id: Id
@@ -82,7 +82,7 @@ class ExecutionTimedOut(Event, frozen=True, kw_only=True, tag="ExecutionTimedOut
 class CancelGraceExpired(Event, frozen=True, kw_only=True, tag="CancelGraceExpired"):
     """An execution was told to stop and did not say that it has."""
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     run_id: Id

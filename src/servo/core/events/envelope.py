@@ -20,7 +20,7 @@ import msgspec
 Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
-class Kind(StrEnum):
+class EventKind(StrEnum):
     """Where an event comes from, and so how a repetition of it is recognised."""
 
     COMMAND = "command"
@@ -33,7 +33,7 @@ class Event(
 ):
     """Something that happened, in the past tense. Every subclass has an explicit tag."""
 
-    KIND: ClassVar[Kind] = Kind.FACT
+    KIND: ClassVar[EventKind] = EventKind.FACT
     VERSION: ClassVar[int] = 1
 
 

@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Literal
 
-from servo.core.events.envelope import Event, Instant, Kind
+from servo.core.events.envelope import Event, EventKind, Instant
 from servo.core.freshness import FreshnessState
 from servo.core.wire import Id, Int64
 
@@ -15,7 +15,7 @@ class FreshnessChanged(Event, frozen=True, kw_only=True, tag="FreshnessChanged")
     before anybody looked.
     """
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     asset_key: Id

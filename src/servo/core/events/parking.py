@@ -2,14 +2,14 @@
 
 from typing import ClassVar, Literal
 
-from servo.core.events.envelope import Event, Kind
+from servo.core.events.envelope import Event, EventKind
 from servo.core.wire import Id
 
 
 class ParkedBatchExpired(Event, frozen=True, kw_only=True, tag="ParkedBatchExpired"):
     """What a parked batch waited for did not come; it becomes a dead letter."""
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     batch_id: Id

@@ -2,14 +2,14 @@
 
 from typing import ClassVar, Literal
 
-from servo.core.events.envelope import Event, Kind
+from servo.core.events.envelope import Event, EventKind
 from servo.core.wire import Int64, MaybeId
 
 
 class QuotaSet(Event, frozen=True, kw_only=True, tag="QuotaSet"):
     """The limits of this workspace. What is absent keeps its value."""
 
-    KIND: ClassVar[Kind] = Kind.COMMAND
+    KIND: ClassVar[EventKind] = EventKind.COMMAND
 
     v: Literal[1] = 1
     max_concurrent_tasks: Int64 | None = None
@@ -24,7 +24,7 @@ class QuotaSet(Event, frozen=True, kw_only=True, tag="QuotaSet"):
 class PoolLimitSet(Event, frozen=True, kw_only=True, tag="PoolLimitSet"):
     """At most this many tasks of a pool at once; no limit removes it."""
 
-    KIND: ClassVar[Kind] = Kind.COMMAND
+    KIND: ClassVar[EventKind] = EventKind.COMMAND
 
     v: Literal[1] = 1
     pool: str
@@ -34,7 +34,7 @@ class PoolLimitSet(Event, frozen=True, kw_only=True, tag="PoolLimitSet"):
 class LaneWeightSet(Event, frozen=True, kw_only=True, tag="LaneWeightSet"):
     """The share of a lane when lanes compete, in relation to the default of 100."""
 
-    KIND: ClassVar[Kind] = Kind.COMMAND
+    KIND: ClassVar[EventKind] = EventKind.COMMAND
 
     v: Literal[1] = 1
     lane: MaybeId

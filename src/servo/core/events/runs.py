@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from servo.core.events.envelope import Event, Kind
+from servo.core.events.envelope import Event, EventKind
 from servo.core.plan import TaskSpec
 from servo.core.wire import Id, Int64, MaybeId
 
@@ -60,7 +60,7 @@ class RunRequested(Event, frozen=True, kw_only=True, tag="RunRequested"):
     and fingerprint answers with the existing run, another fingerprint is a recorded conflict.
     """
 
-    KIND: ClassVar[Kind] = Kind.FACT
+    KIND: ClassVar[EventKind] = EventKind.FACT
 
     v: Literal[1] = 1
     run_id: Id
@@ -86,7 +86,7 @@ class PlanSegment(msgspec.Struct, frozen=True, kw_only=True):
 class PlanCreated(Event, frozen=True, kw_only=True, tag="PlanCreated"):
     """The tasks of a run are known: here, or in segments stored by digest."""
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     run_id: Id
@@ -98,7 +98,7 @@ class PlanCreated(Event, frozen=True, kw_only=True, tag="PlanCreated"):
 class PlanFailed(Event, frozen=True, kw_only=True, tag="PlanFailed"):
     """No plan can be made for a run; it fails without having run anything."""
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     run_id: Id
@@ -111,7 +111,7 @@ class PlanSegmentExpanded(Event, frozen=True, kw_only=True, tag="PlanSegmentExpa
     It names the segment's digest, so that whoever folds it can fetch the segment first.
     """
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     run_id: Id
@@ -122,7 +122,7 @@ class PlanSegmentExpanded(Event, frozen=True, kw_only=True, tag="PlanSegmentExpa
 class RunAdmitted(Event, frozen=True, kw_only=True, tag="RunAdmitted"):
     """A run slot is free: a waiting run starts."""
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     run_id: Id
@@ -131,7 +131,7 @@ class RunAdmitted(Event, frozen=True, kw_only=True, tag="RunAdmitted"):
 class RunCancelRequested(Event, frozen=True, kw_only=True, tag="RunCancelRequested"):
     """Nothing of this run shall start any more, and what runs shall stop."""
 
-    KIND: ClassVar[Kind] = Kind.FACT
+    KIND: ClassVar[EventKind] = EventKind.FACT
 
     v: Literal[1] = 1
     run_id: Id
@@ -142,7 +142,7 @@ class RunCancelRequested(Event, frozen=True, kw_only=True, tag="RunCancelRequest
 class RunDeadlineExceeded(Event, frozen=True, kw_only=True, tag="RunDeadlineExceeded"):
     """A run has used up the time it was given."""
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     run_id: Id
@@ -151,7 +151,7 @@ class RunDeadlineExceeded(Event, frozen=True, kw_only=True, tag="RunDeadlineExce
 class PlanDeadlineExceeded(Event, frozen=True, kw_only=True, tag="PlanDeadlineExceeded"):
     """A run was requested and nobody planned it."""
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     run_id: Id

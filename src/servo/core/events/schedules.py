@@ -4,7 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, Literal
 
-from servo.core.events.envelope import Event, Kind
+from servo.core.events.envelope import Event, EventKind
 from servo.core.wire import Id, Int64
 
 
@@ -17,7 +17,7 @@ class TickStatus(StrEnum):
 class ScheduleUpserted(Event, frozen=True, kw_only=True, tag="ScheduleUpserted"):
     """A schedule was defined or changed. Its ticks start at creation, never before."""
 
-    KIND: ClassVar[Kind] = Kind.COMMAND
+    KIND: ClassVar[EventKind] = EventKind.COMMAND
 
     v: Literal[1] = 1
     schedule_id: str
@@ -33,14 +33,14 @@ class ScheduleUpserted(Event, frozen=True, kw_only=True, tag="ScheduleUpserted")
 
 
 class ScheduleRemoved(Event, frozen=True, kw_only=True, tag="ScheduleRemoved"):
-    KIND: ClassVar[Kind] = Kind.COMMAND
+    KIND: ClassVar[EventKind] = EventKind.COMMAND
 
     v: Literal[1] = 1
     schedule_id: str
 
 
 class SchedulePaused(Event, frozen=True, kw_only=True, tag="SchedulePaused"):
-    KIND: ClassVar[Kind] = Kind.COMMAND
+    KIND: ClassVar[EventKind] = EventKind.COMMAND
 
     v: Literal[1] = 1
     schedule_id: str
@@ -50,7 +50,7 @@ class SchedulePaused(Event, frozen=True, kw_only=True, tag="SchedulePaused"):
 class ScheduleResumed(Event, frozen=True, kw_only=True, tag="ScheduleResumed"):
     """Ticks missed while paused are not made up unless `catchup` says so."""
 
-    KIND: ClassVar[Kind] = Kind.COMMAND
+    KIND: ClassVar[EventKind] = EventKind.COMMAND
 
     v: Literal[1] = 1
     schedule_id: str
@@ -65,7 +65,7 @@ class ScheduleTicked(Event, frozen=True, kw_only=True, tag="ScheduleTicked"):
     made by a person, carry the request id in their tick id and do not move the schedule on.
     """
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     schedule_id: str
@@ -84,7 +84,7 @@ class ScheduleTicked(Event, frozen=True, kw_only=True, tag="ScheduleTicked"):
 class TicksSkipped(Event, frozen=True, kw_only=True, tag="TicksSkipped"):
     """A stretch of ticks was passed over: too old, too many, or paused."""
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     schedule_id: str

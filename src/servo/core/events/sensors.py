@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from servo.core.events.envelope import Event, Kind
+from servo.core.events.envelope import Event, EventKind
 from servo.core.wire import Id, Int64
 
 
@@ -22,7 +22,7 @@ class SensorEvalStatus(StrEnum):
 
 
 class SensorUpserted(Event, frozen=True, kw_only=True, tag="SensorUpserted"):
-    KIND: ClassVar[Kind] = Kind.COMMAND
+    KIND: ClassVar[EventKind] = EventKind.COMMAND
 
     v: Literal[1] = 1
     sensor_id: str
@@ -36,14 +36,14 @@ class SensorUpserted(Event, frozen=True, kw_only=True, tag="SensorUpserted"):
 
 
 class SensorRemoved(Event, frozen=True, kw_only=True, tag="SensorRemoved"):
-    KIND: ClassVar[Kind] = Kind.COMMAND
+    KIND: ClassVar[EventKind] = EventKind.COMMAND
 
     v: Literal[1] = 1
     sensor_id: str
 
 
 class SensorPaused(Event, frozen=True, kw_only=True, tag="SensorPaused"):
-    KIND: ClassVar[Kind] = Kind.COMMAND
+    KIND: ClassVar[EventKind] = EventKind.COMMAND
 
     v: Literal[1] = 1
     sensor_id: str
@@ -51,7 +51,7 @@ class SensorPaused(Event, frozen=True, kw_only=True, tag="SensorPaused"):
 
 
 class SensorResumed(Event, frozen=True, kw_only=True, tag="SensorResumed"):
-    KIND: ClassVar[Kind] = Kind.COMMAND
+    KIND: ClassVar[EventKind] = EventKind.COMMAND
 
     v: Literal[1] = 1
     sensor_id: str
@@ -59,7 +59,7 @@ class SensorResumed(Event, frozen=True, kw_only=True, tag="SensorResumed"):
 
 
 class SensorCursorReset(Event, frozen=True, kw_only=True, tag="SensorCursorReset"):
-    KIND: ClassVar[Kind] = Kind.COMMAND
+    KIND: ClassVar[EventKind] = EventKind.COMMAND
 
     v: Literal[1] = 1
     sensor_id: str
@@ -75,7 +75,7 @@ class SensorMessageReceived(Event, frozen=True, kw_only=True, tag="SensorMessage
     stored under its digest.
     """
 
-    KIND: ClassVar[Kind] = Kind.COMMAND
+    KIND: ClassVar[EventKind] = EventKind.COMMAND
 
     v: Literal[1] = 1
     sensor_id: str
@@ -99,7 +99,7 @@ class SensorEvaluated(Event, frozen=True, kw_only=True, tag="SensorEvaluated"):
     `cursor_after` of None keeps the cursor; a push never moves the cursor of a poll.
     """
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     sensor_id: str

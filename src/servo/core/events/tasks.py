@@ -28,7 +28,7 @@ class Gate(StrEnum):
     QUARANTINED = "quarantined"
 
 
-class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CommittedOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an attempt produced, committed under its execution id.
 
     `asset_key` says of which asset it is, where a task makes several; empty means the task's own.
@@ -100,8 +100,8 @@ class TaskFinished(Event, frozen=True, kw_only=True, tag="TaskFinished"):
     attempt_id: Id
     exec_id: Id
     outcome: TaskOutcome
-    output: Output | None = None
-    outputs: tuple[Output, ...] = ()
+    output: CommittedOutput | None = None
+    outputs: tuple[CommittedOutput, ...] = ()
     error: TaskError | None = None
     cost: TaskCost | None = None
     retry_after_ms: Int64 | None = None

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import ClassVar, Literal
 
-from servo.core.events.envelope import Event, Instant, Kind
+from servo.core.events.envelope import Event, EventKind, Instant
 from servo.core.wire import Id, Int64
 
 
@@ -17,7 +17,7 @@ class TimerType(StrEnum):
 class TimerRequested(Event, frozen=True, kw_only=True, tag="TimerRequested"):
     """Something wants to be woken at a time."""
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     timer_id: Id
@@ -32,7 +32,7 @@ class TimerRequested(Event, frozen=True, kw_only=True, tag="TimerRequested"):
 class TimerEnqueued(Event, frozen=True, kw_only=True, tag="TimerEnqueued"):
     """An outside queue promised to wake us."""
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     timer_id: Id
@@ -41,7 +41,7 @@ class TimerEnqueued(Event, frozen=True, kw_only=True, tag="TimerEnqueued"):
 class TimerFired(Event, frozen=True, kw_only=True, tag="TimerFired"):
     """A timer is due; the fold accepts it only if it is, and only once."""
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     timer_id: Id
@@ -50,7 +50,7 @@ class TimerFired(Event, frozen=True, kw_only=True, tag="TimerFired"):
 class TimerCancelled(Event, frozen=True, kw_only=True, tag="TimerCancelled"):
     """Nobody waits for a timer any more."""
 
-    KIND: ClassVar[Kind] = Kind.INTENT
+    KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     timer_id: Id

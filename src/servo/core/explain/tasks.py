@@ -16,7 +16,7 @@ from servo.core.explain.outputs import failed_checks, judged
 from servo.core.explain.records import Records
 from servo.core.explain.words import due, instant, plural
 from servo.core.fold.limits import MAX_DELIVERIES
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TaskState, TransitionReason
 
@@ -204,7 +204,7 @@ def _error(task: TaskRow) -> str:
 
 
 def _why_final(task: TaskRow) -> str:
-    policy = task.retry or RetryPolicy()
+    policy = task.retry or RetryRules()
     if task.infra_losses > policy.max_infra_retries:
         lost = plural(task.infra_losses, "worker")
         return f"it lost {lost}, and may lose {policy.max_infra_retries}"

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from servo.core.events.envelope import Answer, Batch, Entry, Event, Kind, Status, UnknownEvent
+from servo.core.events.envelope import Answer, Batch, Entry, Event, EventKind, Status, UnknownEvent
 from servo.core.events.tasks import TaskFinished, TaskStarted
 from servo.core.fold import (
     assets,
@@ -65,7 +65,7 @@ NEEDS: Mapping[type[Event], Needs] = {k: n for family in _FAMILIES for k, n in f
 THEN: Mapping[type[Event], Then] = {
     k: n for family in (tasks, dispatch, assets) for k, n in family.THEN.items()
 }
-_COMMANDS = frozenset(kind for kind in RULES if kind.KIND is Kind.COMMAND)
+_COMMANDS = frozenset(kind for kind in RULES if kind.KIND is EventKind.COMMAND)
 
 _ONE_NAME: Mapping[type[Any], tuple[str]] = {kind: (kind.__name__,) for kind in RULES}
 _REPORTS = frozenset({TaskStarted, TaskFinished})

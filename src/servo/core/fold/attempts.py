@@ -18,11 +18,11 @@ from servo.core.fold.limits import span
 from servo.core.fold.run_lifecycle import end_tasks, ended, retry_timer_id
 from servo.core.ids import RunId, TaskKeyStr, TenantId, WorkspaceId, jitter_fraction, timer_name
 from servo.core.retry import (
-    Failure,
+    FailedAttempt,
     FailureKind,
     GiveUp,
     RetryDecision,
-    RetryPolicy,
+    RetryRules,
     Spent,
     decide,
 )
@@ -36,7 +36,7 @@ from servo.core.state.states import (
     TransitionReason,
 )
 
-DEFAULT_POLICY = RetryPolicy()
+DEFAULT_POLICY = RetryRules()
 NO_ERROR = TaskError()
 
 _OUTCOME = MappingProxyType(
@@ -102,7 +102,7 @@ def attempt_lost(
 def _decide(
     row: TaskRow, kind: FailureKind, error: TaskError, retry_after_ms: int | None
 ) -> RetryDecision:
-    failure = Failure(
+    failure = FailedAttempt(
         kind=kind,
         error_types=error.types,
         retriable=error.retriable,

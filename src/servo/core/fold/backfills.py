@@ -21,7 +21,7 @@ from servo.core.events.backfills import (
 from servo.core.events.envelope import Event
 from servo.core.events.runs import BackfillSource, RunRequested
 from servo.core.fold.bounds import MOST, number
-from servo.core.fold.chunk_outcome import Outcome, outcome_by_run, outcome_by_tasks
+from servo.core.fold.chunk_outcome import ChunkOutcome, outcome_by_run, outcome_by_tasks
 from servo.core.fold.context import Ctx, Rejected, Repeated
 from servo.core.fold.run_lifecycle import cancel_run
 from servo.core.state.rows.automation import BackfillChunkRow, BackfillRow
@@ -76,7 +76,7 @@ def on_run_ended(state: State, run: RunRow, ctx: Ctx) -> None:
         _settle(state, chunk, outcome_by_tasks(state, chunk, run))
 
 
-def _settle(state: State, chunk: BackfillChunkRow, outcome: Outcome) -> None:
+def _settle(state: State, chunk: BackfillChunkRow, outcome: ChunkOutcome) -> None:
     settled = replace(
         chunk,
         state=outcome.state,

@@ -18,7 +18,7 @@ from servo.core.state.state import State
 from servo.core.state.states import ChunkState, RunState, TaskState, TransitionReason
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class ChunkOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """How a chunk ended: its state, its failed partitions, and how many were skipped."""
 
     state: ChunkState
@@ -38,7 +38,7 @@ class _Fate(IntEnum):
 FAILED = _Fate.FAILED
 
 
-def outcome_by_tasks(state: State, chunk: BackfillChunkRow, run: RunRow) -> Outcome:
+def outcome_by_tasks(state: State, chunk: BackfillChunkRow, run: RunRow) -> ChunkOutcome:
     """The outcome of a chunk whose run has just ended."""
     fates = _fates(state, run)
     _blame(state, chunk, run, fates)
@@ -50,13 +50,13 @@ def outcome_by_tasks(state: State, chunk: BackfillChunkRow, run: RunRow) -> Outc
             failed.append(key)
         elif fate:
             skipped += 1
-    return Outcome(state=_chunk_state(run), failed=tuple(failed), skipped=skipped)
+    return ChunkOutcome(state=_chunk_state(run), failed=tuple(failed), skipped=skipped)
 
 
-def outcome_by_run(chunk: BackfillChunkRow, run: RunRow) -> Outcome:
+def outcome_by_run(chunk: BackfillChunkRow, run: RunRow) -> ChunkOutcome:
     """The outcome of a chunk whose run ended before it: the tasks may have left memory."""
     failed = () if run.state is RunState.SUCCEEDED else chunk.partition_keys
-    return Outcome(state=_chunk_state(run), failed=failed)
+    return ChunkOutcome(state=_chunk_state(run), failed=failed)
 
 
 def _fates(state: State, run: RunRow) -> dict[str | None, _Fate]:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from servo.core.events.tasks import Gate, Output, TaskCost, TaskFinished, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, Gate, TaskCost, TaskFinished, TaskOutcome
 from servo.core.fold.context import Rejected
 from servo.core.keys import TaskOperation
 from servo.core.partitions import PartitionKey
@@ -22,7 +22,7 @@ from servo.core.state.rows.execution import TaskCostRow, TaskRow
 from servo.core.state.state import State
 from servo.errors import Invalid
 
-_NO_OUTPUT = Output(materialization_id="")
+_NO_OUTPUT = CommittedOutput(materialization_id="")
 
 # Named once: finding a member in its enumeration takes longer than replacing a small row.
 _CHECK = TaskOperation.CHECK
@@ -72,7 +72,7 @@ def partitions_of(task: TaskRow) -> tuple[str, ...]:
     return () if task.partition_key is None else (task.partition_key, *task.also_partitions)
 
 
-def check_outputs(task: TaskRow, outputs: tuple[Output, ...]) -> None:
+def check_outputs(task: TaskRow, outputs: tuple[CommittedOutput, ...]) -> None:
     """Refuse a report of several outputs that are not of this task, or not told apart."""
     planned = {task.asset_key, *task.also_makes}
     keys = [output.asset_key or task.asset_key for output in outputs]
@@ -89,7 +89,7 @@ def check_outputs(task: TaskRow, outputs: tuple[Output, ...]) -> None:
         raise Rejected("unplanned_output: several outputs need an id each")
 
 
-def _check_partitions(task: TaskRow, outputs: tuple[Output, ...]) -> None:
+def _check_partitions(task: TaskRow, outputs: tuple[CommittedOutput, ...]) -> None:
     """Refuse outputs of partitions that the task does not make, and two of the same."""
     planned = {"", *partitions_of(task)}
     places = [(out.asset_key or task.asset_key, out.partition_key) for out in outputs]
@@ -232,7 +232,7 @@ def _produces(task: TaskRow) -> bool:
 
 
 def _materialization(
-    state: State, task: TaskRow, event: TaskFinished, output: Output
+    state: State, task: TaskRow, event: TaskFinished, output: CommittedOutput
 ) -> MaterializationRow:
     return MaterializationRow(
         materialization_id=output.materialization_id or event.exec_id,
@@ -259,7 +259,7 @@ def _materialization(
     )
 
 
-def _observed(state: State, task: TaskRow, output: Output) -> None:
+def _observed(state: State, task: TaskRow, output: CommittedOutput) -> None:
     """Record what a task saw of an asset that something else produces."""
     observe(state, task.asset_key, task.partition_key, output.data_version, state.ts)
 

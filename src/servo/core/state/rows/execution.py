@@ -6,7 +6,7 @@ from servo.core.events.runs import ManualSource, PlanSegment, SourceRef
 from servo.core.events.tasks import TaskOutcome
 from servo.core.events.timers import TimerType
 from servo.core.keys import TaskOperation
-from servo.core.retry import RetryPolicy
+from servo.core.retry import RetryRules
 from servo.core.state.rows.row import Row
 from servo.core.state.states import (
     OutboxStatus,
@@ -80,7 +80,7 @@ class TaskRow(Row, frozen=True, kw_only=True):
     user_failures: int = 0
     infra_losses: int = 0
     max_attempts: int = 3
-    retry: RetryPolicy | None = None
+    retry: RetryRules | None = None
     priority: int = 0
     pool: str = ""
     queue: str = ""

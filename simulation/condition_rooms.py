@@ -1,0 +1,63 @@
+"""Whether to go on from the evaluation before and to begin anew come to the same.
+
+Once all is quiet every host has an evaluation of conditions that has gone on for as long as its
+process has. What each of them says then is held against one that begins from what is on record.
+"""
+
+from datetime import datetime, timedelta
+
+from servo.code.evaluator.conditions import ConditionEvaluator, Preview
+from servo.sdk.automation.graph import DEFAULT_SENSOR
+from simulation.faults import PlainStore
+from simulation.kernel import START, Process, Violation
+from simulation.trigger_hosts import Host, SimDesk
+from simulation.trigger_project import project_of
+from simulation.world import SimulatedWorld
+
+TAKES_MS = 3_000
+
+
+def check_rooms(world: SimulatedWorld, processes: list[Process], store: PlainStore) -> None:
+    """Hold every evaluation that goes on against one that begins anew."""
+    options = world.swarm.triggers
+    if options is None or not options.conditions:
+        return
+    now = START + timedelta(microseconds=world.kernel.now)
+    anew: dict[str, Preview] = {}
+    going_on: dict[str, Preview] = {}
+    for process in processes:
+        room = _room(world.hosts.get(process.name)) if process.alive else None
+        if room is not None:
+            loaded = SimDesk(world, process, project_of(world, options), store)
+            anew[process.name] = _settled(ConditionEvaluator(loaded, DEFAULT_SENSOR), now)
+            process.spawn(lambda p=process, r=room: _keep(going_on, p.name, r, now))
+    world.kernel.run_until(world.kernel.ms + TAKES_MS)
+    if going_on.keys() != anew.keys():
+        raise Violation("an evaluation of conditions does not come to an end")
+    for name, found in going_on.items():
+        _check(found, anew[name])
+
+
+def _room(host: Host | None) -> ConditionEvaluator | None:
+    desks = [] if host is None else [evaluators.loaded for evaluators in host.evaluator_pools]
+    rooms = (loaded.rooms.get(DEFAULT_SENSOR) for loaded in desks)
+    return next((room for room in rooms if room is not None), None)
+
+
+def _keep(found: dict[str, Preview], name: str, room: ConditionEvaluator, now: datetime) -> None:
+    found[name] = _settled(room, now)
+
+
+def _settled(room: ConditionEvaluator, now: datetime) -> Preview:
+    """What an evaluation says when there is no news left."""
+    first = room.preview(now)
+    if first.requested:
+        raise Violation(f"nothing has happened, and {first.requested} is asked for")
+    return room.preview(now)
+
+
+def _check(going_on: Preview, anew: Preview) -> None:
+    if going_on == anew:
+        return
+    other = [key for key, tree in anew.trees.items() if going_on.trees.get(key) != tree]
+    raise Violation(f"to go on and to begin anew differ in the conditions of {other or 'when'}")

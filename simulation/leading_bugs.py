@@ -1,0 +1,173 @@
+"""Bugs in who leads, and in what is written, acknowledged and deleted."""
+# ruff: noqa: SLF001 - what is private is exactly what is broken here
+# pyright: reportPrivateUsage=false
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from servo.errors import Conflict, Unavailable
+from servo.leader import ownership, takeover
+from servo.leader.engine import Engine
+from servo.leader.ownership import Ownership
+from servo.ledger import slots
+from servo.projection.files import manifest_store
+from servo.projection.publish.publisher import Publisher
+from simulation.faults import FaultyStore
+from simulation.planting import Bug, swap
+
+# --- the store and the slots ----------------------------------------------------------------------
+
+
+def _overwriting_create(store: FaultyStore, key: str, data: bytes) -> Any:
+    return store.put(key, data)
+
+
+def _always_mine(found: Any, data: bytes, *, nonce: str, nonce_of: Any) -> None:
+    del found, data, nonce, nonce_of
+
+
+def _try_once(
+    store: Any, key: str, data: bytes, *, nonce: str, nonce_of: Any, attempts: int = 1
+) -> Any:
+    """No second try and no reading back: one lost answer and nobody knows."""
+    del nonce, nonce_of, attempts
+    try:
+        store.create(key, data)
+    except Conflict:
+        return store.get(key)
+    return None
+
+
+_write = Publisher.write
+
+
+def _write_and_clean_up(self: Publisher, *args: Any, **fields: Any) -> Any:
+    """Files are deleted when publishing them fails, although it may have succeeded."""
+    store = self._store
+    before = {meta.key for meta in store.list_after("")}
+    try:
+        return _write(self, *args, **fields)
+    except Unavailable:
+        for meta in store.list_after(""):
+            if meta.key not in before and "/state/" in meta.key:
+                store.delete(meta.key)
+        raise
+
+
+# --- leading --------------------------------------------------------------------------------------
+
+
+def _claim_without_reading(ports: Any, manifests: Any) -> Any:
+    claim = takeover._successor(ports, manifests.latest(), ports.nonce())
+    return claim if manifests.create(claim) is None else None
+
+
+_catch_up = takeover._catch_up
+
+
+def _catch_up_unchecked(ports: Any, paths: Any, manifests: Any, claim: Any, state: Any) -> Any:
+    del manifests
+
+    class Trusting:
+        @staticmethod
+        def latest() -> Any:
+            return claim
+
+    return _catch_up(ports, paths, Trusting(), claim, state)  # pyright: ignore[reportArgumentType] - all that is used of it
+
+
+def _never_confirm(self: Ownership, issued: float, trust_for: Any) -> None:
+    del trust_for
+    self.confirmed_at = issued
+
+
+def _same_epoch_will_do(newest_manifest: Any, owner: str) -> bool:
+    """Compares epochs: after a collected claim two leaders carry the same one."""
+    known = _epochs.get(owner)
+    return newest_manifest is not None and (known is None or newest_manifest.epoch <= known)
+
+
+_epochs: dict[str, int] = {}
+_successor = takeover._successor
+
+
+def _remembering_successor(ports: Any, latest: Any, owner: str) -> Any:
+    claim = _successor(ports, latest, owner)
+    _epochs[owner] = claim.epoch
+    return claim
+
+
+_commit = Engine._commit
+
+
+def _answer_first(self: Engine, before: Any, draft: Any, *, stalled: bool) -> None:
+    replies, draft.replies = draft.replies, []
+    for reply, answer in replies:
+        reply(answer)
+    self._workers.assign(draft.assignments)
+    draft.assignments = []
+    draft.waiting = []
+    _commit(self, before, draft, stalled=stalled)
+
+
+def _no_confirmation(self: Ownership) -> None:
+    self.confirmed_at = self._clock.monotonic()
+
+
+BUGS: Mapping[str, Bug] = MappingProxyType(
+    {
+        "unconditional_put": Bug(
+            what="ledger entries and manifests overwrite what is there",
+            plant=swap((FaultyStore, "create", _overwriting_create)),
+            seed=1,
+        ),
+        "taken_is_mine": Bug(
+            what="a slot that is taken is read as taken by me",
+            plant=swap((slots, "_unless_mine", _always_mine)),
+            seed=1,
+        ),
+        "ack_before_durable": Bug(
+            what="callers are answered before the entry is written",
+            plant=swap((Engine, "_commit", _answer_first)),
+            seed=0,
+        ),
+        "delete_on_unknown": Bug(
+            what="files are deleted when it is unknown whether they were published",
+            plant=swap(
+                (Publisher, "write", _write_and_clean_up),
+                (manifest_store, "create_owned", _try_once),
+            ),
+            seed=35,
+        ),
+        "no_reread_after_claim": Bug(
+            what="a claimed epoch is not checked by reading the newest manifest",
+            plant=swap((takeover, "claim_epoch", _claim_without_reading)),
+            seed=23,
+        ),
+        "no_reread_after_fence": Bug(
+            what="a fence is trusted although the missing entry may have been collected",
+            plant=swap((takeover, "_catch_up", _catch_up_unchecked)),
+            seed=47,
+        ),
+        "no_reread_after_stall": Bug(
+            what="an append after a long stall is acknowledged without looking",
+            plant=swap((Ownership, "wrote", _never_confirm)),
+            seed=3,
+        ),
+        "epoch_not_owner": Bug(
+            what="leaders compare epochs and not owners",
+            plant=swap(
+                (takeover, "is_owner", _same_epoch_will_do),
+                (ownership, "is_owner", _same_epoch_will_do),
+                (takeover, "_successor", _remembering_successor),
+            ),
+            seed=51,
+        ),
+        "answer_without_looking": Bug(
+            what="a leader never looks whether it still leads",
+            plant=swap((Ownership, "confirm", _no_confirmation)),
+            seed=3,
+        ),
+    }
+)

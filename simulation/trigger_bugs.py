@@ -1,0 +1,244 @@
+"""Bugs in what starts runs without a person: schedules, sensors, conditions, freshness."""
+# ruff: noqa: SLF001 - what is private is exactly what is broken here
+# pyright: reportPrivateUsage=false
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from msgspec.structs import replace
+
+from servo.code.conditions.facts import Latest
+from servo.code.conditions.news import News
+from servo.code.evaluator.history import HistoryCursor
+from servo.code.evaluator.messages import EvaluateTicks
+from servo.controllers import freshness
+from servo.core.events.automation import AutomationEvaluated
+from servo.core.events.schedules import ScheduleTicked
+from servo.core.events.sensors import PushTrigger
+from servo.core.fold import apply, automation, runs, schedules, sensors
+from servo.core.fold.context import Rejected
+from servo.core.state.state import State
+from servo.core.state.states import ScheduleStatus
+from servo.triggers import schedules as schedule_host
+from servo.triggers.host import Means
+from servo.triggers.schedules import Schedules, ticked
+from simulation.planting import Bug, swap
+
+WORLD = "triggers"
+
+# --- schedules ------------------------------------------------------------------------------------
+
+
+def _tick_then_runs(self: Schedules, evaluated: Any) -> set[str]:
+    """A tick is committed, and then its runs, if nobody dies in between."""
+    for tick, answer in evaluated:
+        head, *rest = ticked(tick, answer)
+        _ = self._means.commit("tick", (head,))
+        if rest:
+            _ = self._means.commit("runs", rest)
+    return set()
+
+
+def _all_at_once(self: Schedules, seen: Any, now: Any) -> None:
+    """The ticks of a schedule are on their way at the same time, and may overtake each other."""
+    ticks = [tick for one in seen for tick in self._pass_over(one, now)]
+    asked = EvaluateTicks(ticks=tuple(tick.question for tick in ticks))
+    answers = self._means.evaluators.ask(asked, 60).answers
+    _ = self._commit(list(zip(ticks, answers, strict=True)))
+
+
+def _begins_alike(known: Any, event: Any) -> bool:
+    del known, event
+    return True
+
+
+def _due_whenever(state: State, row: Any, first: Any, last: Any) -> None:
+    """A tick is believed to be due because whoever sends it says so."""
+    del state, last
+    if first <= row.low_water:
+        raise Rejected("tick_passed")
+
+
+def _tick_asleep(state: State, event: Any, ctx: Any) -> None:
+    """A tick counts also of a schedule that is paused, and leaves it so."""
+    row = state.schedule_state.rows.get(event.schedule_id)
+    if row is None or row.status is not ScheduleStatus.PAUSED:
+        _ticked(state, event, ctx)
+        return
+    state.schedule_state.put(row.schedule_id, replace(row, status=ScheduleStatus.ACTIVE))
+    _ticked(state, event, ctx)
+    moved = state.schedule_state.rows[row.schedule_id]
+    state.schedule_state.put(row.schedule_id, replace(moved, status=ScheduleStatus.PAUSED))
+
+
+_ticked = schedules.RULES[ScheduleTicked]
+
+
+def _nothing_missed(definition: Any, row: Any, now: Any) -> Any:
+    return replace(_due(definition, row, now), skipped=None)
+
+
+_due = schedule_host.due
+
+# --- sensors --------------------------------------------------------------------------------------
+
+
+def _cursor_then_runs(self: Means, name: str, events: Any) -> Any:
+    """An evaluation moves the cursor, and then its runs are asked for."""
+    if name != "look":
+        return _send(self, name, events)
+    head, *rest = events
+    sent = _send(self, name, [head])
+    return _send(self, name, rest) if rest and sent.applied else sent
+
+
+_send = Means.send
+
+
+def _any_version(event: Any, row: Any, ctx: Any) -> None:
+    del event, row, ctx
+
+
+def _known_by_evaluation(event: Any) -> tuple[str, ...]:
+    """A message is known by the evaluation that answered it, and not by its id."""
+    if isinstance(event.trigger, PushTrigger):
+        return (f"push:{event.eval_id}",)
+    return _dedup_keys(event)
+
+
+_dedup_keys = sensors._dedup_keys
+
+
+def _not_told(state: State, event: Any, known: Any, ctx: Any) -> None:
+    del state, event, known, ctx
+
+
+def _without_names(self: HistoryCursor) -> str:
+    """A sensor of runs remembers how far it has come, and not what it is done with beyond."""
+    return str(self.seq)
+
+
+# --- conditions and freshness ---------------------------------------------------------------------
+
+
+def _any_evaluation(state: State, event: Any, row: Any) -> None:
+    del state, event, row
+
+
+def _evaluated_again(state: State, event: Any, ctx: Any) -> None:
+    try:
+        _evaluated(state, event, ctx)
+    except Rejected:
+        return
+
+
+_evaluated = automation.RULES[AutomationEvaluated]
+
+
+def _first_of_run(self: News, key: str, bits: int, found: Latest) -> None:
+    """Of what a run has made only one thing is news."""
+    told: set[str] = self.__dict__.setdefault("_told_of", set())
+    if found.run_id not in told:
+        told.add(found.run_id)
+        _make(self, key, bits, found)
+
+
+_make = News._make
+
+
+def _no_hint(index: Any, key: str, due: Any) -> None:
+    del index, key, due
+
+
+BUGS: Mapping[str, Bug] = MappingProxyType(
+    {
+        "tick_then_runs": Bug(
+            what="a tick is committed, and its runs in a batch of their own",
+            plant=swap((Schedules, "_commit", _tick_then_runs)),
+            seed=0,
+            world=WORLD,
+        ),
+        "ticks_at_once": Bug(
+            what="the ticks of a schedule are sent at once, and the later ones may be first",
+            plant=swap((Schedules, "_tick", _all_at_once)),
+            seed=4,
+            world=WORLD,
+        ),
+        "stretches_that_begin_alike": Bug(
+            what="a stretch of missed ticks is taken for a shorter one that began where it does",
+            plant=swap((schedules, "_is_same", _begins_alike)),
+            seed=137,
+            world=WORLD,
+        ),
+        "tick_by_another_clock": Bug(
+            what="a tick is due when the clock of whoever sends it says so",
+            plant=swap((schedules, "_check_due", _due_whenever)),
+            seed=1,
+            world=WORLD,
+        ),
+        "ticks_while_paused": Bug(
+            what="a tick counts although its schedule was paused meanwhile",
+            plant=swap((apply, "RULES", {**apply.RULES, ScheduleTicked: _tick_asleep})),
+            seed=20,
+            world=WORLD,
+        ),
+        "missed_in_silence": Bug(
+            what="ticks that are not caught up with are not put on record",
+            plant=swap((schedule_host, "due", _nothing_missed)),
+            seed=4,
+            world=WORLD,
+        ),
+        "cursor_then_runs": Bug(
+            what="a cursor is moved before the runs for what it has passed are durable",
+            plant=swap((Means, "send", _cursor_then_runs)),
+            seed=0,
+            world=WORLD,
+        ),
+        "stale_evaluation_counts": Bug(
+            what="an evaluation of a state that has changed since is accepted",
+            plant=swap((sensors, "_check_version", _any_version)),
+            seed=1,
+            world=WORLD,
+        ),
+        "message_known_by_evaluation": Bug(
+            what="a message that is sent again is evaluated again",
+            plant=swap((sensors, "_dedup_keys", _known_by_evaluation)),
+            seed=2,
+            world=WORLD,
+        ),
+        "place_without_names": Bug(
+            what="a sensor of runs forgets which it was told of when it fails at the next one",
+            plant=swap((HistoryCursor, "text", _without_names)),
+            seed=1,
+            world=WORLD,
+        ),
+        "conflict_not_told": Bug(
+            what="another request under the key of a run leaves no record",
+            plant=swap((runs, "_conflict", _not_told)),
+            seed=1,
+            world=WORLD,
+        ),
+        "two_evaluations_count": Bug(
+            what="of two hosts that evaluate the same conditions both are believed",
+            plant=swap(
+                (automation, "_check_next", _any_evaluation),
+                (apply, "RULES", {**apply.RULES, AutomationEvaluated: _evaluated_again}),
+            ),
+            seed=0,
+            world=WORLD,
+        ),
+        "news_lost": Bug(
+            what="an evaluation of conditions that goes on hears of one asset of a run only",
+            plant=swap((News, "_make", _first_of_run)),
+            seed=5,
+            world=WORLD,
+        ),
+        "never_too_old": Bug(
+            what="nobody looks at an asset again when it becomes too old",
+            plant=swap((freshness, "_expect", _no_hint)),
+            seed=0,
+            world=WORLD,
+        ),
+    }
+)

@@ -1,0 +1,304 @@
+"""Who looks after triggers: the real schedules, sensors and conditions, on simulated means.
+
+In a real workspace they live in the leader's process, look at its state and commit through it. So
+do some here. Others live in processes of their own, follow the ledger, and reach whoever leads over
+a network that loses and doubles what it carries: nothing that is promised may depend on there
+being one host, or on its being near.
+
+What evaluates is the real code of an evaluator process. Here it is one that answers late, or ends
+without an answer and forgets what it knew.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from typing import Any, cast
+
+from msgspec.structs import replace
+
+from servo.code.evaluator.history import History
+from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
+from servo.code.evaluator.messages import (
+    ConditionsEvaluated,
+    Evaluated,
+    EvaluatedMany,
+    RequestedRun,
+)
+from servo.code.evaluator.plan_store import PlanStore
+from servo.code.evaluator.process import HANDLERS
+from servo.core.events.envelope import Answer, Batch
+from servo.core.state.state import State
+from servo.errors import ServoError
+from servo.leader.requests import request
+from servo.ports.object_store import ObjectStore
+from servo.projection.read.cold import ColdRows
+from servo.projection.read.follower import Follower
+from servo.projection.read.reader import Reader
+from servo.sdk.definitions.project import Project
+from servo.triggers.conditions import Conditions
+from servo.triggers.host import LONGEST_PAUSE, Means, TriggerKind
+from servo.triggers.schedules import Schedules
+from servo.triggers.sensors import Sensors
+from simulation.kernel import Process, SimClock, SimEntropy
+from simulation.network import Seat
+from simulation.oracle import LEASE_MS
+from simulation.swarm import Triggering
+from simulation.trigger_project import project_of
+from simulation.waiting import Waker
+from simulation.world import RETRY, SimulatedWorld
+
+SALT = b"the salt of a simulated workspace"
+Submit = Callable[[Batch], "Future[Answer]"]
+
+# --- committing -----------------------------------------------------------------------------------
+
+
+class Promise(Future[Answer]):
+    """An answer that is waited for in virtual time."""
+
+    def __init__(self, process: Process) -> None:
+        super().__init__()
+        self._process = process
+
+    def keep(self, value: Answer | ServoError) -> None:
+        """Settle it, unless it is."""
+        if self.done():
+            return
+        if isinstance(value, Answer):
+            self.set_result(value)
+        else:
+            self.set_exception(value)
+
+    def result(self, timeout: float | None = None) -> Answer:
+        """The answer, as soon as it is there."""
+
+        def register(callback: Callable[[Any], None]) -> None:
+            self.add_done_callback(callback)
+            if timeout is not None:
+                self._process.kernel.at(timeout * 1000, lambda: callback(None))
+
+        if not self.done():
+            self._process.wait_for(register)
+        return super().result(0)
+
+
+class Threads:
+    """Threads of a simulated process."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def submit(self, work: Callable[..., None], *arguments: Any) -> None:
+        """Do something on a thread."""
+        self._process.spawn(lambda: work(*arguments))
+
+
+class TriggerService:
+    """Where batches go: to the leader in the same process, or over the network to some leader."""
+
+    def __init__(self, world: SimulatedWorld, process: Process, seat: Seat | None) -> None:
+        self._world = world
+        self._process = process
+        self._seat = seat
+
+    def submit(self, batch: Batch) -> Promise:
+        """Send a batch on its way."""
+        promise = Promise(self._process)
+        seat = self._seat
+        if seat is None:
+            network, process = self._world.network, self._process
+            process.spawn(lambda: promise.keep(network.submit(process, batch)))
+            return promise
+
+        def reply(value: Answer | ServoError) -> None:
+            if isinstance(value, Answer):
+                self._world.oracle.acknowledged(batch, value)
+            promise.keep(value)
+
+        seat.engine.inbox.put(request(batch, reply))
+        seat.wake()
+        return promise
+
+
+class SimMeans(Means):
+    """The means of a kind of trigger, with threads that live in virtual time."""
+
+    def __init__(self, service: TriggerService, evaluators: "Evaluators", process: Process) -> None:
+        clock, entropy = SimClock(process), SimEntropy(process.kernel)
+        super().__init__(cast("Any", service), cast("Any", evaluators), clock, entropy)
+        self._threads = cast("ThreadPoolExecutor", Threads(process))
+        self.say = lambda words: process.kernel.note("said", process.name, words)
+
+
+# --- evaluating -----------------------------------------------------------------------------------
+
+
+class SimDesk(LoadedLocation):
+    """Where evaluations are made, with randomness and pauses that are the world's."""
+
+    def __init__(
+        self,
+        world: SimulatedWorld,
+        process: Process,
+        project: Project,
+        store: ObjectStore | None = None,
+    ) -> None:
+        records = PlanStore(store=store or world.store_of(process), paths=world.paths, salt=SALT)
+        around = EvaluatorEnvironment(
+            clock=SimClock(process),
+            log=logging.getLogger("servo.simulation"),
+            environ={},
+            instance=_NoDynamicPartitions,
+        )
+        super().__init__(project, records, around)
+        self._process = process
+
+    def token(self) -> str:
+        """A text that nobody else has."""
+        return SimEntropy(self._process.kernel).token_bytes(6).hex()
+
+    @cached_property
+    def history(self) -> History:
+        """What the workspace has recorded; waiting for it takes virtual time."""
+        store, paths = self.records.store, self.records.paths
+        return History(Reader(store, paths), ColdRows(store), self.clock, self._pause)
+
+    def _pause(self, seconds: float) -> None:
+        self._process.sleep(seconds * 1000)
+
+
+class _NoDynamicPartitions:
+    def get_dynamic_partitions(self, partitions_def_name: str) -> list[str]:
+        del partitions_def_name
+        return []
+
+
+class Evaluators:
+    """Answers what is asked of evaluator processes; stands in for their office."""
+
+    generation = 0
+
+    def __init__(self, world: SimulatedWorld, process: Process, options: Triggering) -> None:
+        self._world = world
+        self._process = process
+        self._options = options
+        self.loaded = self._new_desk()
+
+    def _new_desk(self) -> SimDesk:
+        return SimDesk(self._world, self._process, project_of(self._world, self._options))
+
+    def ask(self, question: Any, seconds: float) -> Any:
+        """The answer to a question, after a while, or that there is none."""
+        del seconds
+        kernel = self._world.kernel
+        slow = kernel.chance(self._options.evaluator_slow)
+        self._process.sleep(kernel.random.uniform(200, 2500) if slow else 10)
+        if kernel.chance(self._options.evaluator_dies):
+            kernel.fault("evaluator_dies")
+            self.loaded = self._new_desk()
+            return Evaluated(error="the process that evaluates ended with -9")
+        return self._hasty(HANDLERS[type(question)](self.loaded, question))
+
+    def _hasty(self, answer: Any) -> Any:
+        """An answer whose runs retry and time out as fast as everything does here."""
+        if isinstance(answer, EvaluatedMany):
+            return replace(answer, answers=tuple(self._hasty(one) for one in answer.answers))
+        if isinstance(answer, Evaluated | ConditionsEvaluated):
+            return replace(answer, runs=tuple(self._quick(run) for run in answer.runs))
+        return answer
+
+    def _quick(self, run: RequestedRun) -> RequestedRun:
+        tasks = tuple(
+            replace(
+                task,
+                also_makes=self._world.also_makes(task.task_key),
+                retry=RETRY,
+                heartbeat_timeout_ms=LEASE_MS,
+                dispatch_ack_timeout_ms=self._world.swarm.ack_timeout_ms,
+            )
+            for task in run.planned.tasks
+        )
+        return replace(run, planned=replace(run.planned, tasks=tasks))
+
+
+# --- hosting --------------------------------------------------------------------------------------
+
+
+class Host:
+    """Looks after all kinds of triggers, in some process."""
+
+    def __init__(self, world: SimulatedWorld, process: Process, seat: Seat | None = None) -> None:
+        self._process = process
+        self._clock = SimClock(process)
+        self._waker = Waker(process)
+        self.evaluator_pools: list[Evaluators] = []
+        options = world.swarm.triggers
+        self._kinds: list[TriggerKind] = []
+        if options is not None:
+            service = TriggerService(world, process, seat)
+            self._kinds = [kind(self._means(world, service, options)) for kind in _kinds(options)]
+
+    def _means(
+        self, world: SimulatedWorld, service: TriggerService, options: Triggering
+    ) -> SimMeans:
+        evaluators = Evaluators(world, self._process, options)
+        self.evaluator_pools.append(evaluators)
+        means = SimMeans(service, evaluators, self._process)
+        means.on_change = self._waker.wake
+        return means
+
+    def look(self, state: State) -> None:
+        """Begin whatever is due, and wait until something may be again."""
+        for kind in self._kinds:
+            _ = kind.look(state, self._clock.now())
+        now = self._clock.now()
+        due = [at - now for kind in self._kinds if (at := kind.next_due()) is not None]
+        shortest = min([LONGEST_PAUSE, *due])
+        self._waker.wait(max(shortest.total_seconds() * 1000, 20))
+
+    def wake(self) -> None:
+        """Something has happened."""
+        self._waker.wake()
+
+
+def _kinds(options: Triggering) -> Sequence[Callable[[Means], TriggerKind]]:
+    wanted: list[tuple[bool, Callable[[Means], TriggerKind]]] = [
+        (options.schedules, Schedules),
+        (options.polls or options.pushes or options.echoes, Sensors),
+        (options.conditions, Conditions),
+    ]
+    return [kind for is_wanted, kind in wanted if is_wanted]
+
+
+def beside_leader(world: SimulatedWorld, process: Process, seat: Seat) -> Callable[[], None]:
+    """Look after triggers in a process that leads; what to call when something has happened."""
+    options = world.swarm.triggers
+    if options is None or not options.beside_leaders:
+        return lambda: None
+    host = Host(world, process, seat)
+
+    def main() -> None:
+        while True:
+            host.look(seat.engine.state)
+
+    world.hosts[process.name] = host
+    process.spawn(main)
+    return host.wake
+
+
+def elsewhere(world: SimulatedWorld, process: Process) -> None:
+    """Look after triggers in a process that follows the ledger."""
+    host = Host(world, process)
+    world.hosts[process.name] = host
+    follower: Follower | None = None
+    while True:
+        try:
+            if follower is None:
+                follower = Follower(world.store_of(process), world.paths)
+            _ = follower.catch_up()
+        except ServoError:
+            follower = None
+            process.sleep(300)
+        else:
+            host.look(follower.state)

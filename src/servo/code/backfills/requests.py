@@ -1,0 +1,349 @@
+"""Making a backfill: which partitions are meant, what it will do, and the event it begins with.
+
+The list of partitions is worked out once, here, and frozen in the event; a long one is stored
+first and named by its digest. A request has an id of its own, and the id of the backfill follows
+from it: whoever asks again under the same id finds the same backfill, whatever has become missing
+or failed meanwhile, and is told if something else was asked for.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from servo.core.canonical import sha256_hex
+from servo.core.events.backfills import BackfillCreated, ExplicitSelector, RangeSelector
+from servo.core.fold.backfills import MAX_CHUNK_SIZE, MAX_CONCURRENT_RUNS, MAX_PARTITIONS
+from servo.core.ids import TenantId, WorkspaceId, backfill_id
+from servo.core.keys import AssetKey
+from servo.core.partition_lists import partition_list_bytes, partition_list_digest
+from servo.core.state.rows.automation import BackfillRow
+from servo.core.tags import MAX_PRIORITY
+from servo.errors import Invalid, NotFound
+from servo.ledger.paths import Paths
+from servo.planning.backfills import Backfilled, OfOne
+from servo.planning.partition_choice import key_as_written
+from servo.ports.object_store import ObjectStore
+from servo.projection.partitions.report import PartitionReader, PartitionReport
+from servo.projection.read.reader import Snapshot
+from servo.sdk.partitions.definition import PartitionsDefinition
+from servo.sdk.partitions.text import partitions_from_text
+
+INLINE_PARTITIONS = 2_000
+INLINE_BYTES = 100_000
+MAX_CHUNK_BYTES = 200_000
+DEFAULT_CONCURRENCY = 4
+CHOSEN_LABEL = "servo/partitions"
+
+Which = Literal["", "all", "missing", "failed", "stale"]
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """Which partitions: these, or all from one to another, or those of them that are so."""
+
+    start: str | None = None
+    end: str | None = None
+    keys: tuple[str, ...] = ()
+    which: Which = ""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A backfill that somebody asks for."""
+
+    choice: Choice
+    request_id: str
+    chunk_size: int | None = None
+    concurrency: int = DEFAULT_CONCURRENCY
+    priority: int = 0
+    stop_on_failure: bool = False
+    max_failed: int | None = None
+    labels: Mapping[str, str] = {}
+
+
+class Standing:
+    """What is known of the partitions of some assets; nothing of those that nobody deployed.
+
+    `changed` are those that the code divides otherwise than they were deployed: as it does, and as
+    they were. What was made of them counts where the partition is stored under the same key.
+    """
+
+    def __init__(
+        self,
+        reports: Mapping[AssetKey, PartitionReport],
+        changed: Mapping[AssetKey, tuple[PartitionsDefinition, PartitionsDefinition]] | None = None,
+    ) -> None:
+        self._changed = changed or {}
+        self._spaces = {key: report.space for key, report in reports.items()}
+        self._made = {key: _flags(report.status.made) for key, report in reports.items()}
+        self._failed = {key: _flags(report.status.failed) for key, report in reports.items()}
+        self._stale = {key: _flags(sum(report.stale.values())) for key, report in reports.items()}
+
+    def is_made(self, asset: AssetKey, key: str) -> bool:
+        """Whether there is an output of a partition."""
+        return self._holds(self._made, asset, key)
+
+    def has_failed(self, asset: AssetKey, key: str) -> bool:
+        """Whether the last attempt at a partition failed."""
+        return self._holds(self._failed, asset, key)
+
+    def is_stale(self, asset: AssetKey, key: str) -> bool:
+        """Whether a partition is not what it would be if it were made now, or was never made."""
+        return self._holds(self._stale, asset, key) or not self.is_made(asset, key)
+
+    def _holds(self, flags: Mapping[AssetKey, bytes], asset: AssetKey, key: str) -> bool:
+        number = self._spaces[asset].ordinal(key) if asset in self._spaces else None
+        if number is None or not self._is_the_same(asset, key):
+            return False
+        place, bit = divmod(number, 8)
+        held = flags[asset]
+        return place < len(held) and bool(held[place] >> bit & 1)
+
+    def _is_the_same(self, asset: AssetKey, key: str) -> bool:
+        if asset not in self._changed:
+            return True
+        now, then = self._changed[asset]
+        return now.typed_key(key) == then.typed_key(key)
+
+
+def _flags(bits: int) -> bytes:
+    """A set of which one bit after the other is looked at."""
+    return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
+
+
+def standing(snapshot: Snapshot | None, now: datetime, backfilled: Backfilled) -> Standing:
+    """What a workspace knows of the partitions of some assets, as they were deployed."""
+    if snapshot is None:
+        return Standing({})
+    workspace = PartitionReader(snapshot, now)
+    reports: dict[AssetKey, PartitionReport] = {}
+    changed: dict[AssetKey, tuple[PartitionsDefinition, PartitionsDefinition]] = {}
+    for key in backfilled.assets:
+        row = workspace.assets.get(key.canonical())
+        then = None if row is None else partitions_from_text(row.partitions)
+        if then is not None:
+            reports[key] = workspace.report(key.canonical())
+            as_written = backfilled.relations.definition(key)
+            if as_written is not None and as_written != then:
+                changed[key] = (as_written, then)
+    return Standing(reports, changed)
+
+
+class Outline(msgspec.Struct, frozen=True, kw_only=True):
+    """What a backfill will do."""
+
+    assets: tuple[str, ...]
+    partitions: tuple[str, ...]
+    typed: tuple[str, ...]
+    chunk_size: int
+    concurrency: int
+    linked: bool
+    materialized: int
+    missing: int
+    failed: int
+
+    @property
+    def chunks(self) -> int:
+        """How many runs it will have."""
+        return -(-len(self.typed) // self.chunk_size)
+
+
+def outline(backfilled: Backfilled, asked: Asked, known: Standing) -> Outline:
+    """What a backfill will do; `Invalid` or `NotFound` if it cannot be."""
+    _check_numbers(asked)
+    one, keys = _chosen(backfilled, asked.choice, known)
+    typed = tuple(one.definition.typed_key(key).canonical() for key in keys)
+    size = one.size(asked.chunk_size, len(keys))
+    linked = one.linked and len(keys) > size
+    if linked:
+        _ = one.assignment([keys[:1]])  # refuses what has nothing to do with the rest
+    made = sum(1 for key in keys if all(known.is_made(a, key) for a in one.same))
+    failed = sum(1 for key in keys if any(known.has_failed(a, key) for a in one.same))
+    return Outline(
+        assets=tuple(key.canonical() for key in backfilled.assets),
+        partitions=tuple(str(key) for key in keys),
+        typed=typed,
+        chunk_size=_checked_size(size, typed, asked.labels),
+        concurrency=1 if linked else asked.concurrency,
+        linked=linked,
+        materialized=made,
+        missing=len(typed) - made,
+        failed=failed,
+    )
+
+
+def created(
+    store: ObjectStore, paths: Paths, asked: Asked, found: Outline, *, parent: str | None = None
+) -> BackfillCreated:
+    """What a backfill begins with; a long list of partitions is stored first."""
+    tenant, workspace = TenantId(paths.tenant), WorkspaceId(paths.workspace)
+    data = partition_list_bytes(found.typed)
+    inline = len(found.typed) <= INLINE_PARTITIONS and len(data) <= INLINE_BYTES
+    digest = partition_list_digest(data)
+    if not inline:
+        store.put(paths.plan(digest), data)
+    which = asked.choice.which
+    return BackfillCreated(
+        backfill_id=backfill_id(tenant, workspace, asked.request_id),
+        client_request_id=asked.request_id,
+        request_fingerprint=_fingerprint(asked, found, parent),
+        asset_selection=found.assets,
+        selector=_selector(asked.choice, found),
+        partition_keys=found.typed if inline else (),
+        partitions_digest="" if inline else digest,
+        total_partitions=len(found.typed),
+        chunk_size=found.chunk_size,
+        max_concurrent_runs=found.concurrency,
+        stop_on_failure=asked.stop_on_failure,
+        max_failed_partitions=asked.max_failed,
+        priority=asked.priority,
+        labels={**asked.labels, CHOSEN_LABEL: which} if which else dict(asked.labels),
+        parent_backfill_id=parent,
+    )
+
+
+def again(
+    store: ObjectStore, paths: Paths, row: BackfillRow, failed: Sequence[str], request_id: str
+) -> BackfillCreated:
+    """The backfill that tries again the partitions of another that failed, and no others."""
+    if not failed:
+        raise NotFound(
+            f"nothing of {row.backfill_id} has failed", remedy="there is nothing to try again"
+        )
+    asked = Asked(
+        choice=Choice(keys=tuple(failed)),
+        request_id=request_id,
+        chunk_size=row.chunk_size,
+        priority=row.priority,
+        stop_on_failure=row.stop_on_failure,
+        max_failed=row.max_failed_partitions,
+        labels={name: value for name, value in row.labels.items() if name != CHOSEN_LABEL},
+    )
+    found = Outline(
+        assets=row.asset_selection,
+        partitions=(),
+        typed=tuple(failed),
+        chunk_size=row.chunk_size,
+        concurrency=row.max_concurrent_runs,
+        linked=row.max_concurrent_runs == 1,
+        materialized=0,
+        missing=0,
+        failed=len(failed),
+    )
+    return created(store, paths, asked, found, parent=row.backfill_id)
+
+
+# --- which partitions -----------------------------------------------------------------------------
+
+
+def _chosen(backfilled: Backfilled, choice: Choice, known: Standing) -> tuple[OfOne, Sequence[str]]:
+    named = [key for key in (choice.start, choice.end, *choice.keys) if key is not None]
+    if not named and not choice.which:
+        raise Invalid(
+            "no partitions were named",
+            remedy="name some with --partition, a range with --from and --to, or use --all, "
+            "--missing, --failed or --stale",
+        )
+    if choice.keys and (choice.which or choice.start is not None or choice.end is not None):
+        raise Invalid(
+            "partitions were named one by one and otherwise too",
+            remedy="use --partition, or a range with --from and --to",
+        )
+    one = _owner_of(backfilled, named)
+    keys = _keys(one, choice)
+    return one, _filtered(one, keys, choice.which, known)
+
+
+def _owner_of(backfilled: Backfilled, named: Sequence[str]) -> OfOne:
+    """The first way in which the assets are divided that has all keys that were named."""
+    found = [backfilled.of(owner) for owner in backfilled.definitions().values()]
+    for one in found:
+        if all(key_as_written(one.definition, one.space, key) is not None for key in named):
+            return one
+    one = found[0]
+    wrong = next(k for k in named if key_as_written(one.definition, one.space, k) is None)
+    raise NotFound(f"{one.owner} has no partition {wrong!r}", remedy=one.space.remedy())
+
+
+def _keys(one: OfOne, choice: Choice) -> Sequence[str]:
+    space = one.space
+    if choice.keys:
+        read = [key_as_written(one.definition, space, key) for key in choice.keys]
+        bits = space.bits(key for key in read if key is not None)
+        return list(space.keys_of(bits))
+    if not space.count:
+        raise NotFound(f"{one.owner} has no partitions at the moment", remedy=space.remedy())
+    start = _written(one, choice.start) or space.key(0)
+    end = _written(one, choice.end) or space.key(space.count - 1)
+    return list(space.keys_of(space.between(start, end)))
+
+
+def _written(one: OfOne, key: str | None) -> str | None:
+    return None if key is None else key_as_written(one.definition, one.space, key)
+
+
+def _filtered(one: OfOne, keys: Sequence[str], which: Which, known: Standing) -> Sequence[str]:
+    if which in ("", "all"):
+        return keys
+    tests: Mapping[str, Callable[[AssetKey, str], bool]] = {
+        "missing": lambda asset, key: not known.is_made(asset, key),
+        "failed": known.has_failed,
+        "stale": known.is_stale,
+    }
+    test = tests[which]
+    return [key for key in keys if any(test(asset, key) for asset in one.same)]
+
+
+# --- checks ---------------------------------------------------------------------------------------
+
+
+def _check_numbers(asked: Asked) -> None:
+    limits = (
+        (asked.chunk_size, range(1, MAX_CHUNK_SIZE + 1), "a run makes", "partitions"),
+        (asked.concurrency, range(1, MAX_CONCURRENT_RUNS + 1), "there are", "runs at once"),
+        (asked.max_failed, range(MAX_PARTITIONS + 1), "it goes on after", "failures"),
+        (asked.priority, range(-MAX_PRIORITY, MAX_PRIORITY + 1), "the priority is", ""),
+    )
+    for value, allowed, before, after in limits:
+        if value is not None and value not in allowed:
+            raise Invalid(
+                f"{before} {value} {after}".rstrip(),
+                remedy=f"use a whole number from {allowed[0]} to {allowed[-1]}",
+            )
+
+
+def _checked_size(size: int, typed: Sequence[str], labels: Mapping[str, str]) -> int:
+    """A chunk must fit into an event, with the tags of its backfill."""
+    longest = max((len(key) for key in typed), default=0) + 3
+    tags = sum(len(f"{name}{value}".encode()) + 6 for name, value in labels.items())
+    if tags + longest > MAX_CHUNK_BYTES:
+        raise Invalid(f"the tags are {tags:,} bytes", remedy="use fewer or shorter tags")
+    most = (MAX_CHUNK_BYTES - tags) // longest
+    if min(size, len(typed)) > most:
+        raise Invalid(
+            f"a run of {min(size, len(typed))} partitions is too large",
+            remedy=f"use chunks of at most {most}, or several backfills",
+        )
+    return size
+
+
+def _selector(choice: Choice, found: Outline) -> RangeSelector | ExplicitSelector:
+    if not choice.keys and choice.which in ("", "all") and found.partitions:
+        return RangeSelector(start=found.partitions[0], end=found.partitions[-1])
+    return ExplicitSelector(count=len(found.typed))
+
+
+def _fingerprint(asked: Asked, found: Outline, parent: str | None) -> str:
+    """What was asked for, whatever it comes to at the moment."""
+    said = {
+        "assets": sorted(found.assets),
+        "choice": asked.choice,
+        "chunk_size": asked.chunk_size,
+        "concurrency": asked.concurrency,
+        "priority": asked.priority,
+        "stop_on_failure": asked.stop_on_failure,
+        "max_failed": asked.max_failed,
+        "labels": dict(asked.labels),
+        "parent": parent,
+    }
+    return f"v1:sha256:{sha256_hex(said)}"

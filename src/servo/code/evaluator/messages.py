@@ -1,0 +1,146 @@
+"""What is asked of an evaluator process, and what it answers.
+
+An answer never carries an exception: what user code raised is a text, with its secrets taken out.
+"""
+
+from datetime import datetime
+
+import msgspec
+
+from servo.core.events.assets import AssetObserved, AssetReported, DynamicPartitionsChanged
+from servo.core.events.automation import AutomationEvaluated, AutomationTicked
+from servo.core.events.runs import PlanCreated, RunRequested
+from servo.core.state.rows.automation import BackfillRow
+
+
+class EvaluateTick(msgspec.Struct, frozen=True, kw_only=True, tag="tick"):
+    """What is to be made at this tick of a schedule?"""
+
+    schedule_id: str
+    tick_id: str
+    scheduled_for: datetime
+
+
+class EvaluateTicks(msgspec.Struct, frozen=True, kw_only=True, tag="ticks"):
+    """The same of many schedules that no user code decides about."""
+
+    ticks: tuple[EvaluateTick, ...]
+
+
+class EvaluateSensor(msgspec.Struct, frozen=True, kw_only=True, tag="look"):
+    """What does a sensor ask for now?
+
+    `seq` is the entry of the ledger up to which it must see everything, `since` the one after which
+    a sensor without a cursor begins, `failures` how often it has failed in a row. One of assets or
+    runs is told of a single one if `alone`, and of the first not at all if it is to `pass_over` it.
+    `payload` is what a push sensor is tried with.
+    """
+
+    sensor_id: str
+    eval_id: str
+    cursor: str | None = None
+    seq: int = 0
+    since: int = 0
+    failures: int = 0
+    alone: bool = False
+    pass_over: bool = False
+    payload: str = ""
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """One message; a large payload is stored under its digest."""
+
+    message_id: str
+    eval_id: str
+    received_at: datetime
+    payload: str = ""
+    payload_digest: str = ""
+
+
+class EvaluateMessages(msgspec.Struct, frozen=True, kw_only=True, tag="arrived"):
+    """What does a push sensor ask for on these messages? The answer may be about the first only."""
+
+    sensor_id: str
+    messages: tuple[Message, ...]
+
+
+class EvaluateConditions(msgspec.Struct, frozen=True, kw_only=True, tag="judge"):
+    """What do the conditions of a sensor ask for now? `forget` begins from what is on record."""
+
+    sensor_id: str
+    forget: bool = False
+
+
+class PlanChunks(msgspec.Struct, frozen=True, kw_only=True, tag="plan-chunks"):
+    """What is to be made in these chunks of a backfill? One answer each."""
+
+    backfill: BackfillRow
+    chunks: tuple[int, ...]
+
+
+class RequestedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that was asked for, and its plan. A large plan has been stored."""
+
+    requested: RunRequested
+    planned: PlanCreated
+
+
+class Evaluated(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated", omit_defaults=True):
+    """What an evaluation came to: runs, or why there are none; or what went wrong.
+
+    `dynamic` are partitions that come and go, `reported` what the sensor says of assets.
+    `more` is set by a sensor that has seen more than it was told of, and is to be asked at once.
+    `unasked` is set if there was nobody to ask, because the code cannot be imported, or if the
+    store could not be reached: it is no failure of what was to be evaluated.
+    """
+
+    runs: tuple[RequestedRun, ...] = ()
+    dynamic: tuple[DynamicPartitionsChanged, ...] = ()
+    reported: tuple[AssetReported | AssetObserved, ...] = ()
+    skipped: str = ""
+    cursor: str | None = None
+    more: bool = False
+    error: str = ""
+    unasked: bool = False
+
+
+class EvaluatedMany(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated-many"):
+    """The answers to several questions, in their order."""
+
+    answers: tuple[Evaluated, ...]
+
+
+class ConditionsEvaluated(
+    msgspec.Struct, frozen=True, kw_only=True, tag="judged", omit_defaults=True
+):
+    """What an evaluation of conditions came to: what to commit, and when to look again.
+
+    It knew the ledger up to `seq`. What is larger than a batch has batches that come `first`.
+    """
+
+    first: tuple[tuple[AutomationTicked | AutomationEvaluated, ...], ...] = ()
+    ticked: tuple[AutomationTicked | AutomationEvaluated, ...] = ()
+    runs: tuple[RequestedRun, ...] = ()
+    next_due: datetime | None = None
+    seq: int = 0
+    error: str = ""
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
+    """The process has imported the code and listens; or it has not, and why."""
+
+    error: str = ""
+
+
+Question = (
+    EvaluateTick
+    | EvaluateTicks
+    | EvaluateSensor
+    | EvaluateMessages
+    | EvaluateConditions
+    | PlanChunks
+)
+Answer = Started | Evaluated | EvaluatedMany | ConditionsEvaluated
+
+questions = msgspec.msgpack.Decoder(Question)
+answers = msgspec.msgpack.Decoder(Answer)

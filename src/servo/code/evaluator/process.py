@@ -1,0 +1,148 @@
+"""An evaluator process: imports the user's code once and answers what is asked of it.
+
+    python -m servo.code.evaluator.process SOCKET
+
+Schedules, sensors and plans need the user's code, which may hang, crash or fill the memory. So it
+is imported here and never in the process that leads. Whoever asks kills this process when an
+answer takes too long, and starts another; this process ends when whoever asks is gone.
+"""
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from servo.code.evaluator.backfills import plan_chunks
+from servo.code.evaluator.conditions import judge
+from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation, told
+from servo.code.evaluator.messages import (
+    Answer,
+    EvaluateConditions,
+    Evaluated,
+    EvaluateMessages,
+    EvaluateSensor,
+    EvaluateTick,
+    EvaluateTicks,
+    PlanChunks,
+    Started,
+    questions,
+)
+from servo.code.evaluator.plan_store import PlanStore
+from servo.code.evaluator.schedules import evaluate_tick, evaluate_ticks
+from servo.code.evaluator.sensors import evaluate_messages, evaluate_sensor
+from servo.code.loader import load_project
+from servo.code.setting import RECEIVE_BYTES, Setting, open_instance
+from servo.errors import Invalid
+from servo.ledger.paths import Paths
+from servo.processes.asset_log import LOG_FORMAT, asset_log
+from servo.processes.descendants import MARK
+from servo.processes.frames import Frames, framed
+from servo.processes.lifetime import die_with
+from servo.sdk.resources.environment import set_environment
+from servo.sdk.resources.secrets import set_secrets
+from servo.storage.from_url import store_from_url
+from servo.workspace.system import SystemClock
+
+HANDLERS: Mapping[type[Any], Callable[[LoadedLocation, Any], Answer]] = {
+    EvaluateTick: evaluate_tick,
+    EvaluateTicks: evaluate_ticks,
+    EvaluateConditions: judge,
+    EvaluateSensor: evaluate_sensor,
+    EvaluateMessages: evaluate_messages,
+    PlanChunks: plan_chunks,
+}
+
+
+class EvaluatorSetting(msgspec.Struct, frozen=True, kw_only=True):
+    """What an evaluator is told first: where everything is, and what run ids are made with."""
+
+    setting: Setting
+    salt: bytes
+
+
+def main() -> int:
+    """Serve whoever is on the other end of the socket."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    asker = socket.socket(fileno=int(sys.argv[1]))
+    asker.set_inheritable(False)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # standard output is whoever asks's
+    ends = (asker.fileno(), os.environ.get(MARK, ""))
+    threading.Thread(target=die_with, args=ends, daemon=True).start()
+    try:
+        for place in received(asker, msgspec.msgpack.Decoder(EvaluatorSetting)):
+            return _serve(asker, place)
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # whoever asked is gone
+    return 0
+
+
+def _serve(asker: socket.socket, place: EvaluatorSetting) -> int:
+    try:
+        loaded = load_location(place)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - user code is imported here
+        _send(asker, Started(error=told(error)))
+        return 1
+    _send(asker, Started())
+    for question in received(asker, questions):
+        _send(asker, HANDLERS[type(question)](loaded, question))
+    return 0
+
+
+def load_location(place: EvaluatorSetting) -> LoadedLocation:
+    """Import the code, and put everything that an evaluation needs at hand."""
+    setting, clock = place.setting, SystemClock()
+    set_environment(os.environ)
+    project = load_project(setting.code, Path(setting.folder), as_dagster=setting.as_dagster)
+    set_secrets(project.secrets)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
+    records = PlanStore(
+        store=store_from_url(setting.store, clock=clock),
+        paths=Paths(setting.tenant, setting.workspace),
+        salt=place.salt,
+    )
+    around = EvaluatorEnvironment(
+        clock=clock,
+        log=asset_log(),
+        environ=os.environ,
+        instance=cache(lambda: open_instance(setting)),
+    )
+    return LoadedLocation(project, records, around)
+
+
+def received(asker: socket.socket, decoder: "msgspec.msgpack.Decoder[Any]") -> Any:
+    """Messages as they come, until the other side hangs up."""
+    frames = Frames(decoder)
+    while data := asker.recv(RECEIVE_BYTES):
+        yield from frames.feed(data)
+
+
+def as_sent(answer: Answer) -> bytes:
+    """An answer as it is sent; what cannot be, because it holds no text, is told instead."""
+    try:
+        return msgspec.msgpack.encode(answer)
+    except UnicodeEncodeError as error:
+        wrong = Invalid(
+            f"the answer holds what is no text: {error}",
+            remedy="names of files may; write them with os.fsencode(name).decode(errors='replace')",
+        )
+        return msgspec.msgpack.encode(Evaluated(error=told(wrong)))
+
+
+def _send(asker: socket.socket, answer: Answer) -> None:
+    asker.sendall(framed(as_sent(answer)))
+
+
+if __name__ == "__main__":
+    _code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(_code)  # threads that user code left behind keep nobody waiting

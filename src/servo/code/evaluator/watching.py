@@ -1,0 +1,259 @@
+"""Evaluating sensors that look at what the workspace itself has recorded: assets and runs.
+
+They see everything once, in the order of the ledger. Of several things that happened, each is told
+to the function by itself; what was told is done with, even if the next one fails. What fails again
+and again is passed over in the end, and said to be. What hangs or ends the process takes with it
+what was told before it in the same evaluation; so after a failure each is told in one of its own.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from servo.code.evaluator.history import HistoryCursor
+from servo.code.evaluator.loaded_location import SENSOR_LABEL, LoadedLocation, told
+from servo.code.evaluator.messages import EvaluateSensor
+from servo.core.state.rows.assets import MaterializationRow
+from servo.core.state.rows.execution import RunRow
+from servo.core.tags import JOB_LABEL
+from servo.errors import Invalid
+from servo.projection.read.reader import Snapshot
+from servo.sdk.selection.selection import AssetSelection
+from servo.sdk.triggers.multi_asset_sensors import MultiAssetSensorEvaluationContext, check_handled
+from servo.sdk.triggers.run_requests import RunStatus, SensorResult, SkipReason, collected
+from servo.sdk.triggers.sensors import (
+    AssetSensorDefinition,
+    MultiAssetSensorDefinition,
+    RunStatusSensorContext,
+    RunStatusSensorDefinition,
+    SensorDefinition,
+    SensorEvaluationContext,
+)
+from servo.workspace.instance.records import AssetEvent, Run, made_event
+
+AT_ONCE = 100
+GIVE_UP_AFTER = 5
+FAR_BEHIND = 10_000
+"""Entries of the ledger after which a sensor that nothing happens for moves its cursor."""
+
+NOTHING = SensorResult(skip_reason=SkipReason())
+
+Given = Mapping[str, Any]
+Item = tuple[str, str, Callable[[], Any]]
+"""What is told: its id, what it is for people, and the call that tells it."""
+
+
+class SensorFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sensor found, its cursor after it if that moves, and whether there is more to tell."""
+
+    result: SensorResult
+    cursor: str | None = None
+    more: bool = False
+
+
+class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """That a run came to stand so."""
+
+    run_id: str
+    status: RunStatus
+    message: str = ""
+    job_name: str | None = None
+
+
+class StepFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """That a task of a run failed."""
+
+    step_key: str
+    asset_key: str
+    message: str
+    error_code: str = ""
+
+
+# --- assets ---------------------------------------------------------------------------------------
+
+
+def look_at_asset(
+    loaded: LoadedLocation, sensor: AssetSensorDefinition, asked: EvaluateSensor, given: Given
+) -> SensorFinding:
+    """What a sensor asks for on what was made of its asset."""
+    snapshot = loaded.history.snapshot(asked.seq)
+    place = HistoryCursor(0) if asked.cursor is None else HistoryCursor.read(asked.cursor)
+    made = loaded.history.made(snapshot, sensor.asset_key.canonical(), place.seq)
+    new = [(seq, row) for seq, row in made if row.materialization_id not in place.also]
+    if not new:
+        return _nothing(place, HistoryCursor(snapshot.applied_seq))
+    end = HistoryCursor(new[-1][0])
+    if not sensor.each_event or asked.cursor is None:
+        new = new[-1:]
+
+    def tell(row: MaterializationRow, seq: int) -> Any:
+        context = SensorEvaluationContext(cursor=asked.cursor, **given)
+        return sensor(context, _event(row, seq))
+
+    items: list[Item] = [
+        (row.materialization_id, f"the output {row.materialization_id}", _bound(tell, row, seq))
+        for seq, row in new
+    ]
+    return _one_by_one(loaded, sensor, asked, (place, end), items)
+
+
+def _event(row: MaterializationRow, seq: int) -> AssetEvent:
+    return msgspec.structs.replace(made_event(row), storage_id=seq)
+
+
+def look_at_assets(
+    loaded: LoadedLocation, sensor: MultiAssetSensorDefinition, asked: EvaluateSensor, given: Given
+) -> SensorFinding:
+    """What a sensor asks for on what was made of its assets."""
+    snapshot = loaded.history.snapshot(asked.seq)
+    watched = sensor.monitored_assets
+    selection = AssetSelection.from_coercible(watched)
+    context = MultiAssetSensorEvaluationContext(
+        monitored=selection.resolve(loaded.project),
+        made=lambda key, after: [
+            _event(row, seq) for seq, row in loaded.history.made(snapshot, key.canonical(), after)
+        ],
+        cursor=asked.cursor,
+        **given,
+    )
+    found = collected(sensor(context), what=f"sensor {sensor.name}")
+    moves = found.cursor is not None
+    check_handled(context, asks=bool(found.run_requests), moves=moves)
+    return SensorFinding(result=found, cursor=context.cursor if context.handled else None)
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def look_at_runs(
+    loaded: LoadedLocation, sensor: RunStatusSensorDefinition, asked: EvaluateSensor, given: Given
+) -> SensorFinding:
+    """What a sensor asks for on runs that came to stand as it wants."""
+    history = loaded.history
+    snapshot = history.snapshot(asked.seq)
+    place = HistoryCursor(asked.since) if asked.cursor is None else HistoryCursor.read(asked.cursor)
+    new = [
+        row for row in history.runs(snapshot, sensor.run_status, place) if _monitored(sensor, row)
+    ]
+    if not new:
+        still_open = history.still_open(snapshot, place.also)
+        return _nothing(place, HistoryCursor(snapshot.applied_seq, still_open))
+    seen = (*place.also, *(row.run_id for row in new))
+    end = HistoryCursor(snapshot.applied_seq, history.still_open(snapshot, seen))
+
+    def tell(row: RunRow) -> Any:
+        return sensor(_run_context(loaded, snapshot, sensor, row, given))
+
+    items: list[Item] = [(row.run_id, f"the run {row.run_id}", _bound(tell, row)) for row in new]
+    return _one_by_one(loaded, sensor, asked, (place, end), items)
+
+
+def _monitored(sensor: RunStatusSensorDefinition, row: RunRow) -> bool:
+    jobs = sensor.job_names()
+    # What a sensor of runs has asked for itself would be told to it, and so on for ever.
+    own = row.labels.get(SENSOR_LABEL) == sensor.name
+    return not own and (jobs is None or row.labels.get(JOB_LABEL) in jobs)
+
+
+def _run_context(
+    loaded: LoadedLocation,
+    snapshot: Snapshot,
+    sensor: RunStatusSensorDefinition,
+    row: RunRow,
+    given: Given,
+) -> RunStatusSensorContext:
+    run = Run.of(row)
+    event = RunEvent(
+        run_id=row.run_id, status=sensor.run_status, message=row.error, job_name=run.job_name
+    )
+
+    def failures() -> Sequence[StepFailure]:
+        return [
+            StepFailure(
+                step_key=task.task_key,
+                asset_key=task.asset_key,
+                message=task.error_message,
+                error_code=task.error_code,
+            )
+            for task in loaded.history.failures(snapshot, row.run_id)
+        ]
+
+    if not event.message and sensor.run_status is RunStatus.FAILURE:
+        said = [f"{one.asset_key or one.step_key}: {one.message}" for one in failures()]
+        event = msgspec.structs.replace(event, message="; ".join(said))
+    return RunStatusSensorContext(run=run, event=event, failures=failures, **given)
+
+
+# --- one by one -----------------------------------------------------------------------------------
+
+
+def _nothing(place: HistoryCursor, end: HistoryCursor) -> SensorFinding:
+    """That there is nothing to tell. Whoever is far behind moves on, and has less to read then."""
+    far = end.seq - place.seq > FAR_BEHIND
+    return SensorFinding(result=NOTHING, cursor=end.text() if far else None)
+
+
+def _bound(call: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
+    return lambda: call(*arguments)
+
+
+def _one_by_one(
+    loaded: LoadedLocation,
+    sensor: SensorDefinition,
+    asked: EvaluateSensor,
+    places: tuple[HistoryCursor, HistoryCursor],
+    items: Sequence[Item],
+) -> SensorFinding:
+    """Tell a function of one thing after the other; what it asked for, and the place after it."""
+    place, end = places
+    results: list[SensorResult] = []
+    notes: list[str] = []
+    done = 0
+    until = loaded.clock.monotonic() + sensor.timeout_seconds / 2
+    for name, what, call in items[: 1 if asked.alone else AT_ONCE]:
+        try:
+            if asked.pass_over:
+                notes.append(f"passed over {what} after {asked.failures} failures: no answer")
+            else:
+                results.append(_one(sensor, call()))
+        except Exception as error:
+            if done:
+                break
+            if asked.failures + 1 < GIVE_UP_AFTER:
+                raise
+            notes.append(f"passed over {what} after {GIVE_UP_AFTER} failures: {told(error)}")
+        done += 1
+        place = place.after(name)
+        if notes or loaded.clock.monotonic() > until:
+            break
+    more = done < len(items)
+    cursor = (place if more else end).text()
+    notes = notes or [
+        f"told of {items[0][1]}"
+        if done == 1
+        else f"told of {done}, the last is {items[done - 1][1]}"
+    ]
+    return SensorFinding(result=_joined(results, notes), cursor=cursor, more=more)
+
+
+def _one(sensor: SensorDefinition, answer: Any) -> SensorResult:
+    found = collected(answer, what=f"sensor {sensor.name}")
+    if found.cursor is not None:
+        raise Invalid(
+            f"sensor {sensor.name} sets a cursor", remedy="leave it: Servo keeps where it stands"
+        )
+    return found
+
+
+def _joined(results: Sequence[SensorResult], notes: Sequence[str]) -> SensorResult:
+    requests = [request for one in results for request in one.run_requests or ()]
+    changes = [change for one in results for change in one.dynamic_partitions_requests or ()]
+    reasons = [getattr(one.skip_reason, "skip_message", None) for one in results]
+    said = [*dict.fromkeys(reason for reason in reasons if reason)] or notes
+    return SensorResult(
+        run_requests=requests,
+        skip_reason=None if requests else SkipReason("; ".join(said) or None),
+        dynamic_partitions_requests=changes,
+        asset_events=[event for one in results for event in one.asset_events or ()],
+    )

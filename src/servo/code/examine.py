@@ -1,0 +1,140 @@
+"""Looking at a project in a process of its own, so that whatever its code does stays there.
+
+    python -m servo.code.examine CODE FOLDER
+
+prints what was found, as JSON. `servo dev` asks this way before it lets workers import anything
+again: code that does not import, or that ends the process, changes nothing.
+"""
+
+import os
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from servo.code.loader import load_project
+from servo.core.declared import Declared
+from servo.errors import Invalid, ServoError
+from servo.processes.own_code import is_own
+from servo.sdk.resources.environment import set_environment
+from servo.sdk.triggers.resolution import declared
+
+AS_DAGSTER = "as-dagster"
+_OTHERS = frozenset({"site-packages", "dist-packages", "__pycache__"})
+
+
+class Examined(msgspec.Struct, frozen=True, kw_only=True):
+    """What a project's code is: its files, and what they define or what is wrong with them."""
+
+    files: tuple[str, ...] = ()
+    declared: Declared = Declared()
+    error: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """The files as they are now; differs as soon as one is edited, added or removed."""
+        return fingerprint(self.files)
+
+
+def imported_files(folder: Path) -> tuple[str, ...]:
+    """The files of the user's own modules, as far as this process has imported them."""
+    root = folder.resolve()
+    found: set[str] = set()
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if name.partition(".")[0] == "servo" or not isinstance(file, str):
+            continue
+        path = Path(file).resolve()
+        if path.is_relative_to(root) and _OTHERS.isdisjoint(path.relative_to(root).parts):
+            found.add(str(path))
+    return tuple(sorted(found))
+
+
+def fingerprint(files: tuple[str, ...]) -> str:
+    """Names, sizes and times of files, in one text."""
+    stamps: list[tuple[str, int, int]] = []
+    for name in files:
+        try:
+            found = Path(name).stat()
+        except OSError:
+            stamps.append((name, 0, 0))
+        else:
+            stamps.append((name, found.st_mtime_ns, found.st_size))
+    return sha256(msgspec.json.encode(stamps)).hexdigest()
+
+
+def start_examining(
+    code: str, folder: Path, *, as_dagster: bool = False
+) -> "subprocess.Popen[bytes]":
+    """Begin to look; `finished` says what was found once the process has ended."""
+    more = [AS_DAGSTER] if as_dagster else []
+    return subprocess.Popen(  # noqa: S603 - our own interpreter and module
+        [sys.executable, "-m", "servo.code.examine", code, str(folder), *more],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        cwd=folder,
+        start_new_session=True,  # Ctrl-C is for whoever looks
+    )
+
+
+def finished(looking: "subprocess.Popen[bytes]", code: str) -> Examined:
+    """What a process that looks has found; waits for it."""
+    data, _ = looking.communicate()
+    try:
+        return msgspec.json.decode(data, type=Examined)
+    except msgspec.MsgspecError:
+        how = f"the process that imports it ended with {looking.returncode}"
+        return Examined(error=f"{code} cannot be imported: {how}; see what it printed above")
+
+
+def examine(code: str, folder: Path, *, as_dagster: bool = False) -> Examined:
+    """What a project is; `Invalid` with the place of what is wrong with it."""
+    found = finished(start_examining(code, folder, as_dagster=as_dagster), code)
+    if found.error:
+        what, _, remedy = found.error.rpartition("; ")
+        raise Invalid(what, remedy=remedy)
+    return found
+
+
+def main() -> None:
+    """Look, and print what was found where user code cannot print between it."""
+    code, folder, as_dagster = sys.argv[1], Path(sys.argv[2]), AS_DAGSTER in sys.argv[3:]
+    answer = os.dup(1)
+    os.dup2(2, 1)
+    set_environment(os.environ)
+    try:
+        project = load_project(code, folder, as_dagster=as_dagster)
+        found = Examined(files=watched_files(code, folder), declared=declared(project))
+    except ServoError as error:
+        found = Examined(files=watched_files(code, folder, error), error=str(error))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - user code is imported here
+        message = f"{code} cannot be imported: {type(error).__name__}: {error}; fix the code"
+        found = Examined(files=watched_files(code, folder, error), error=message)
+    with os.fdopen(answer, "wb") as out:
+        out.write(msgspec.json.encode(found))
+    sys.stderr.flush()
+    os._exit(0)  # threads that user code started do not keep anybody waiting
+
+
+def watched_files(code: str, folder: Path, error: BaseException | None = None) -> tuple[str, ...]:
+    """The files that make up a project: what this process imported of it, and where it failed."""
+    found = set(imported_files(folder))
+    root = folder.resolve()
+    if (folder / code).is_file():
+        found.add(str((folder / code).resolve()))
+    while error is not None:
+        trace = error.__traceback__
+        names = [error.filename] if isinstance(error, SyntaxError) and error.filename else []
+        while trace is not None:
+            names.append(trace.tb_frame.f_code.co_filename)
+            trace = trace.tb_next
+        paths = [Path(name).resolve() for name in names if Path(name).is_file()]
+        found.update(str(p) for p in paths if p.is_relative_to(root) and not is_own(str(p)))
+        error = error.__cause__
+    return tuple(sorted(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""Which partitions an execution makes, and which it loads.
+
+The plan says which, so that an execution loads what it was planned to, however late it runs. Where
+they are too many to be written down, they are found here by the same mapping, and what is stored
+of them is read from the workspace instead of being handed over with the work.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from servo.core.keys import AssetKey, place_of
+from servo.execution.messages import Input, Work
+from servo.planning.partition_choice import Relations
+from servo.ports.clock import Clock
+from servo.sdk.assets.results import Failure
+from servo.sdk.definitions.project import Project
+from servo.sdk.partitions.context import NONE, Partitions
+from servo.sdk.partitions.definition import PartitionsDefinition
+from servo.sdk.partitions.mapping_resolution import WHOLE, Moment
+
+
+class PartitionInputs:
+    """The partitions of executions of one project. `instance` is the workspace, or gives it."""
+
+    def __init__(self, project: Project, clock: Clock, instance: Any) -> None:
+        self._project = project
+        self._clock = clock
+        self._instance = instance
+
+    def definition(self, key: AssetKey) -> PartitionsDefinition | None:
+        """How an asset is divided."""
+        return self._project.specs[key].partitions_def
+
+    def own(self, work: Work, key: AssetKey) -> Partitions:
+        """The partitions that an execution makes."""
+        definition = self.definition(key)
+        if definition is None or not work.partitions:
+            return NONE
+        keys = tuple(definition.plain_key(one) for one in work.partitions)
+        return Partitions(definition=definition, keys=keys)
+
+    def of_input(self, work: Work, key: AssetKey, upstream: AssetKey) -> Partitions | None:
+        """The partitions that an execution loads of another asset; None if that has none."""
+        definition = self.definition(upstream)
+        if definition is None:
+            return None
+        typed = work.input_partitions.get(upstream.canonical(), work.partitions)
+        if typed is None:
+            return Partitions(definition=definition, keys=self._mapped(work, key, upstream))
+        keys = tuple(definition.plain_key(one) for one in typed)
+        return Partitions(definition=definition, keys=keys)
+
+    def _mapped(self, work: Work, key: AssetKey, upstream: AssetKey) -> tuple[str, ...]:
+        relations = Relations(self._project, Moment(self._clock.now(), self._workspace()))
+        edge = relations.edge(upstream, key)
+        own = self.own(work, key).keys or (WHOLE,)
+        return tuple(edge.above.keys_of(edge.upstream_bits(edge.below.bits(own))))
+
+    def _workspace(self) -> Any:
+        held: Any = self._instance
+        return held() if callable(held) else held
+
+    def named(self, work: Work, key: AssetKey) -> Callable[[str], Partitions]:
+        """What tells which partitions the parameter of a name is loaded from."""
+        inputs = self._project.inputs.get(key, {})
+
+        def find(name: str) -> Partitions:
+            if name not in inputs:
+                raise Failure(f"{key} takes no {name!r}", allow_retries=False)
+            return self.of_input(work, key, inputs[name]) or NONE
+
+        return find
+
+    def pins(self, work: Work, upstream: AssetKey, found: Partitions) -> Mapping[str, Input]:
+        """What is stored of partitions, by the keys that people write; nothing of some, perhaps."""
+        definition, key = found.definition, upstream.canonical()
+        if definition is None:
+            return {}
+        typed = {name: definition.typed_key(name).canonical() for name in found.keys}
+        pinned = {name: work.inputs.get(place_of(key, one)) for name, one in typed.items()}
+        held = {name: one for name, one in pinned.items() if one is not None}
+        absent = {name: one for name, one in typed.items() if name not in held}
+        if absent and self._instance is not None:
+            # Too many to be handed over, or no longer in the leader's memory.
+            stored: Mapping[str, tuple[str, str]] = self._workspace().latest_outputs(
+                upstream, list(absent.values())
+            )
+            rows = {name: stored.get(one) for name, one in absent.items()}
+            held |= {name: Input(*row) for name, row in rows.items() if row is not None}
+        return {name: held[name] for name in typed if name in held}

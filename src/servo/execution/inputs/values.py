@@ -1,0 +1,88 @@
+"""`context.load_asset_value`: an asset by its key, while another one is made.
+
+What the asset at hand is made from is loaded as its parameters are: as it was at the grant. Of any
+other asset, and of a partition that is named, the newest that counts is loaded. An IO manager that
+the execution has not opened is opened for the one value.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from servo.core.keys import AssetKey
+from servo.errors import Invalid, NotFound
+from servo.execution.messages import Work
+from servo.execution.outputs.store import OutputStore
+from servo.execution.outputs.storing import Storing
+from servo.execution.outputs.tables import as_asked
+from servo.sdk.definitions.project import Project
+from servo.sdk.resources.io_context import StoredValue
+from servo.sdk.resources.resources import Resources
+
+Opened = Callable[[str], AbstractContextManager[Resources]]
+"""Opens the resource of a name."""
+
+NAME = "value"
+
+
+class AssetValues:
+    """The values of one project's assets, by key."""
+
+    def __init__(
+        self, project: Project, outputs: OutputStore, storing: Storing, instance: Any
+    ) -> None:
+        self._project = project
+        self._outputs = outputs
+        self._storing = storing
+        self._instance = instance
+
+    def load(
+        self, work: Work, key: AssetKey, hint: Any, partition: str | None, *, opened: Opened
+    ) -> Any:
+        """The value of an asset, or of one of its partitions."""
+        self._check(work, key, partition)
+        manager = self._storing.io_key(key)
+        if not manager:
+            return self._own(work, key, hint, partition)
+        with opened(manager) as resources:
+            if partition is None:
+                return self._storing.load(work, key, NAME, resources, hint)
+            stored = StoredValue(
+                name=NAME,
+                partition_keys=(partition,),
+                partitions_def=self._project.specs[key].partitions_def,
+                type_hint=Any if hint is None else hint,
+            )
+            return self._storing.fetch(work, key, stored, resources)
+
+    def _check(self, work: Work, key: AssetKey, partition: str | None) -> None:
+        spec = self._project.specs.get(key)
+        if spec is None:
+            raise Invalid(f"there is no asset {key} here", remedy="load one of this project")
+        if partition is not None and spec.partitions_def is None:
+            raise Invalid(f"{key} has no partitions", remedy="leave out partition_key")
+        if partition is None and spec.partitions_def is not None and not self._above(work, key):
+            raise Invalid(
+                f"{key} has partitions, and {work.asset_key} is not made from it",
+                remedy="name one: partition_key=...",
+            )
+
+    def _above(self, work: Work, key: AssetKey) -> bool:
+        """Whether what is made here is made from an asset."""
+        made = (AssetKey.parse(name) for name in (work.asset_key, *work.also_makes))
+        return any(key in self._project.upstream[one] for one in made)
+
+    def _own(self, work: Work, key: AssetKey, hint: Any, partition: str | None) -> Any:
+        """A value that Servo has stored itself."""
+        if partition is None and self._above(work, key):
+            return self._storing.load(work, key, NAME, Resources(), hint)
+        instance: Any = self._instance() if callable(self._instance) else self._instance
+        if partition is None:
+            uri = instance.latest_output(key)
+        else:
+            typed = self._project.specs[key].partitions_def.typed_key(partition).canonical()
+            uri = instance.latest_outputs(key, [typed]).get(typed, (None, None))[1]
+        if uri is None:
+            which = str(key) if partition is None else f"the partition {partition!r} of {key}"
+            raise NotFound(f"{which} was never materialized", remedy="materialize it first")
+        return as_asked(self._outputs.load(uri) if uri else None, hint)

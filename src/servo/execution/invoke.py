@@ -1,0 +1,255 @@
+"""Calling an asset's function with what it asks for.
+
+Resources are opened for the execution and closed after its output is stored, in reverse order,
+whatever happens. What the function takes is loaded and checked before it is called; what becomes of
+what it returns is in `servo.execution.results`.
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from servo.core.keys import AssetKey, TaskOperation
+from servo.execution.checks.running import Around, Checking, ProjectChecks
+from servo.execution.inputs.partitions import PartitionInputs
+from servo.execution.inputs.values import AssetValues
+from servo.execution.messages import Done, Reported, Work
+from servo.execution.outputs.store import OutputStore
+from servo.execution.outputs.storing import ALLOW_MISSING, Storing
+from servo.execution.outputs.tables import as_asked
+from servo.execution.results import Call, Making, keeping, plain, seen
+from servo.execution.returned import seen_by, told_by
+from servo.sdk.assets.annotations import fits, name_of, told
+from servo.sdk.assets.assets_definition import AssetsDefinition
+from servo.sdk.assets.context import CURRENT, AssetExecutionContext, Execution, Logger
+from servo.sdk.assets.results import Failure
+from servo.sdk.definitions.project import Project
+from servo.sdk.resources.deferred_config import build_config, schema_model
+from servo.sdk.resources.resources import InitResourceContext, Resources, open_resources
+from servo.sdk.resources.run_config import RunConfig
+from servo.workspace.system import SystemClock
+
+NO_RESOURCES = Resources({})
+
+
+class Calls:
+    """Calls the functions of one project."""
+
+    def __init__(
+        self,
+        project: Project,
+        outputs: OutputStore,
+        log: Logger,
+        environ: Mapping[str, str],
+        *,
+        instance: Any = None,
+    ) -> None:
+        self._project = project
+        self._log = log
+        self._environ = environ
+        self._instance = instance
+        clock = SystemClock()
+        self._partitions = PartitionInputs(project, clock, instance)
+        self._storing = Storing(project, outputs, log, self._partitions)
+        self._values = AssetValues(project, outputs, self._storing, instance)
+        self._checks = ProjectChecks(project, outputs, clock)
+        runnable = {**dict.fromkeys(project.makers), **dict.fromkeys(project.checks)}
+        self.keys = {str(key.canonical()): key for key in runnable}
+        self._needed = {key: self._resources_of(key) for key in runnable}
+
+    def _resources_of(self, key: AssetKey) -> frozenset[str]:
+        """The resources that an execution of an asset opens."""
+        maker = self._project.makers.get(key)
+        made = [key] if maker is None else [spec.key for spec in maker.specs]
+        loaded = self._project.inputs.get(key, {}).values()
+        needs = [need for one in made for need in self._checks.needs_of(one)]
+        named = {self._storing.io_key(one) for one in (*made, *loaded, *needs)}
+        for one in made:
+            named |= self._checks.resources_of(one)
+        if maker is not None:
+            named |= {*maker.signature.resources, *maker.behaviour.required_resource_keys}
+        return frozenset(name for name in named if name)
+
+    def run(self, work: Work, key: AssetKey) -> Done:
+        """One execution, with its resources open."""
+        config = RunConfig.of(msgspec.json.decode(work.run_config) if work.run_config else None)
+        needed = self._needed[key]
+        if not needed:
+            return self._identified(self._call(work, key, config, NO_RESOURCES))
+        with self._opened(work, config, needed) as resources:
+            return self._identified(self._call(work, key, config, resources))
+
+    def _opened(
+        self, work: Work, config: RunConfig, needed: frozenset[str]
+    ) -> AbstractContextManager[Resources]:
+        context = InitResourceContext(run_id=work.run_id, log=self._log, instance=self._instance)
+        return open_resources(
+            self._project.resources,
+            needed,
+            self._environ,
+            config=config.for_resources(),
+            context=context,
+        )
+
+    def _identified(self, done: Done) -> Done:
+        """What the code said of partitions of other assets, by the keys they are stored under."""
+        if not any(told.partition for told in done.reported):
+            return done
+        told = tuple(self._stored_under(one) for one in done.reported)
+        return msgspec.structs.replace(done, reported=told)
+
+    def _stored_under(self, told: Reported) -> Reported:
+        spec = self._project.specs.get(AssetKey.parse(told.asset_key))
+        definition = None if spec is None else spec.partitions_def
+        if definition is None or told.partition is None:
+            return told
+        typed = definition.typed_key(told.partition).canonical()
+        return msgspec.structs.replace(told, partition=typed)
+
+    def _call(self, work: Work, key: AssetKey, config: RunConfig, resources: Resources) -> Done:
+        chosen = [key, *(self.keys[name] for name in work.also_makes)]
+        maker = self._project.makers.get(key)
+        context = self._context(work, maker, chosen, resources)
+        token = CURRENT.set(context)
+        try:
+            return self._called(work, key, config, context)
+        finally:
+            CURRENT.reset(token)
+
+    def _called(
+        self, work: Work, key: AssetKey, config: RunConfig, context: AssetExecutionContext
+    ) -> Done:
+        maker, resources = self._project.makers.get(key), context.resources
+        chosen = [key, *(self.keys[name] for name in work.also_makes)]
+        if work.operation is TaskOperation.CHECK or maker is None:
+            return self._checks.begin(work, key, self._around(work, key, context, config)).alone()
+        call = Call(work=work, maker=maker, chosen=chosen, context=context)
+        making = Making(call, self._storing)
+        checks = {
+            one: self._checks.begin(work, one, self._around(work, one, context, config, making))
+            for one in chosen
+            if self._checks.has(one)
+        }
+        arguments = self._inputs(work, key, resources)
+        for checking in checks.values():
+            refused = checking.before(dict(arguments))
+            if refused is not None:
+                return refused
+        arguments |= self._configured(call, config)
+        if maker.signature.context:
+            arguments[maker.signature.context] = context
+        for name in maker.signature.resources:
+            arguments[name] = getattr(resources, name)
+        if not checks:
+            return _made(call, making, arguments, checks)
+        with keeping(checks.values()):
+            return _made(call, making, arguments, checks)
+
+    def _around(
+        self,
+        work: Work,
+        key: AssetKey,
+        context: AssetExecutionContext,
+        config: RunConfig,
+        making: Making | None = None,
+    ) -> Around:
+        """What the checks of an asset have at hand: also what was made with it just now."""
+
+        def load(other: AssetKey, name: str, hint: Any) -> Any:
+            made = making.fresh(other) if making is not None and other != key else None
+            if made is not None:
+                return as_asked(plain(made.value), hint)
+            return self._storing.load(work, other, name, context.resources, hint)
+
+        return Around(
+            context=context,
+            resources=context.resources,
+            config=config,
+            environ=self._environ,
+            load=load,
+            managed=bool(self._storing.io_key(key)),
+        )
+
+    def _context(
+        self,
+        work: Work,
+        maker: AssetsDefinition | None,
+        chosen: list[AssetKey],
+        resources: Resources,
+    ) -> AssetExecutionContext:
+        execution = Execution(
+            run_id=work.run_id,
+            task_key=work.task_key,
+            attempt=work.attempt,
+            exec_id=work.exec_id,
+            fencing_token=work.fencing_token,
+            run_tags=work.tags,
+            run_config=work.run_config,
+            instance=self._instance,
+            load=partial(self._load, work),
+        )
+        context = AssetExecutionContext(
+            chosen[0], self._log, execution=execution, resources=resources, assets_def=maker
+        )
+        context.selected_asset_keys = set(chosen)
+        if work.partitions or work.input_partitions:
+            own = self._partitions.own(work, chosen[0])
+            context.__servo_partitions__(own, self._partitions.named(work, chosen[0]))
+        return context
+
+    def _load(self, work: Work, key: AssetKey, hint: Any, partition: str | None) -> Any:
+        """An asset that the code asks for by its key."""
+        config = RunConfig.of(msgspec.json.decode(work.run_config) if work.run_config else None)
+
+        def opened(name: str) -> AbstractContextManager[Resources]:
+            return self._opened(work, config, frozenset({name}))
+
+        return self._values.load(work, key, hint, partition, opened=opened)
+
+    def _configured(self, call: Call, config: RunConfig) -> dict[str, Any]:
+        """The configuration of the run for this asset, as its function takes it."""
+        key, signature = call.chosen[0], call.maker.signature
+        given = config.for_op(key.canonical(), key.to_python_identifier(), call.maker.name)
+        schema = call.maker.behaviour.config_schema
+        if not given and not signature.config and schema is None:
+            return {}
+        where = f"asset {key}"
+        model = schema_model(schema, where)
+        found = build_config(model, given, where=where, environ=self._environ)
+        call.context.op_config = found if model is None else found.model_dump()
+        if not signature.config:
+            return {}
+        made = build_config(signature.config_type, given, where=where, environ=self._environ)
+        return {signature.config: made}
+
+    def _inputs(self, work: Work, key: AssetKey, resources: Resources) -> dict[str, Any]:
+        types = self._project.makers[key].signature.types
+        found: dict[str, Any] = {}
+        for name, above in self._project.inputs[key].items():
+            hint = types.get(name)
+            found[name] = value = self._storing.load(work, above, name, resources, hint)
+            if hint is None or fits(value, hint) or self._may_be_missing(above, value):
+                continue
+            raise Failure(
+                f"{key} takes {name} as {name_of(hint)}, and {above} is {told(value)}:"
+                f" correct the annotation of {name}, or what makes {above}",
+                allow_retries=False,
+            )
+        return found
+
+    def _may_be_missing(self, key: AssetKey, value: Any) -> bool:
+        """Whether a value is None because no partition of it was made, which is allowed."""
+        return value is None and bool(self._project.specs[key].metadata.get(ALLOW_MISSING))
+
+
+def _made(
+    call: Call, making: Making, arguments: Mapping[str, Any], checks: Mapping[AssetKey, Checking]
+) -> Done:
+    """Call the function and take what it tells."""
+    value = call.maker.fn(**arguments)
+    if call.maker.observes:
+        return seen(call, seen_by(call.maker, value))
+    return making.end(told_by(call.maker, call.chosen, value), checks)

@@ -1,0 +1,264 @@
+"""A project at work: a leader, its worker processes, and the runs somebody waits for."""
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from servo.code.backfills.view import Backfill, in_state
+from servo.code.setting import Setting
+from servo.config import Settings, WorkerSettings, worker_settings
+from servo.controllers import timers
+from servo.core.declared import Declared
+from servo.core.events.envelope import Event
+from servo.core.events.runs import RunRequested
+from servo.core.plan import Plan
+from servo.core.state.rows.automation import BackfillRow, ScheduleDefinitionRow
+from servo.core.state.rows.execution import RunRow, TaskRow
+from servo.core.state.state import State
+from servo.core.state.states import TERMINAL_RUN_STATES
+from servo.errors import Conflict, ServoError
+from servo.host.recovery import give_back
+from servo.host.waiting import Waiting
+from servo.leader.service import Service, World
+from servo.ledger.paths import Paths
+from servo.ports.object_store import ObjectStore
+from servo.workers.local_pool.pool import Pool
+from servo.workspace.composition import open_world
+from servo.workspace.registry import at_work, registry_folder
+from servo.workspace.run_requests import Requests, with_config
+
+if TYPE_CHECKING:
+    from servo.code.evaluator.plan_store import PlanStore
+    from servo.triggers.host import Triggers
+
+LOOK_EVERY = 0.5
+
+
+class LeadingHost:
+    """Leads a workspace with warm workers until it is closed."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        *,
+        workers: int,
+        settings: Settings | None = None,
+        limits: WorkerSettings | None = None,
+        world: World | None = None,
+        triggers: bool | Literal["backfills"] = False,
+    ) -> None:
+        busy = at_work(registry_folder(), setting.address)
+        if busy is not None:
+            raise Conflict(
+                f"another process ({busy.pid}) is at work in this workspace",
+                remedy="wait for it to end, or stop it; what it has begun is then resumed",
+            )
+        self._limits = worker_settings(os.environ) if limits is None else limits
+        self._world = open_world(setting.store) if world is None else world
+        self.paths = Paths(setting.tenant, setting.workspace)
+        self.service = Service(
+            self._world,
+            self.paths,
+            settings,
+            workers=lambda service: self._pool_for(service, setting, workers),
+        )
+        self._requests = Requests(self.service, self._world, self.paths)
+        self._waiting = Waiting(self.service)
+        self.triggers = self._triggers(setting, triggers is not True) if triggers else None
+
+    def _pool_for(self, service: Service, setting: Setting, size: int) -> Pool:
+        world = self._world
+        self.pool = Pool(service, setting, world.clock, world.entropy, size, self._limits)
+        return self.pool
+
+    def _triggers(self, setting: Setting, only_backfills: bool) -> "Triggers":
+        made = import_module("servo.triggers.everything").open_triggers
+        return made(
+            self.service, self._world, setting, self._records, only_backfills=only_backfills
+        )
+
+    def _records(self) -> "PlanStore":
+        made = import_module("servo.code.evaluator.plan_store").Records
+        return made(store=self._world.store, paths=self.paths, salt=self._requests.salt())
+
+    def __enter__(self) -> "LeadingHost":
+        try:
+            self.pool.start()
+            self.service.start()
+            give_back(self.service, self.pool.name)
+            self.pool.wait()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.triggers is not None:
+            self.triggers.stop()
+        self.pool.stop()
+        self.service.stop()
+        self.pool.sign_off()
+
+    # --- what can be asked of it --------------------------------------------------------------
+
+    def deploy(self, location: str, declared: Declared) -> None:
+        """Tell the workspace what the project declares, unless it knows."""
+        self._requests.deploy(location, declared)
+
+    def request(
+        self,
+        plan: Plan,
+        run_key: str,
+        *,
+        tags: Mapping[str, str] | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Ask for a run of a plan; its id."""
+        self._waiting.add(self._requests.name_run(run_key))
+        return self._requests.run(plan, run_key, with_config(tags or {}, config or {}))
+
+    def repeat(self, run: RunRow, plan: Plan, run_key: str) -> str:
+        """Ask for a run that repeats what another left undone, with its tags; its id."""
+        self._waiting.add(self._requests.name_run(run_key))
+        return self._requests.run(plan, run_key, run.labels, again=run.run_id)
+
+    def submit(self, events: Sequence[Event]) -> list[str]:
+        """Commit what asks for runs, whole; their ids."""
+        runs = [event.run_id for event in events if isinstance(event, RunRequested)]
+        for run in runs:
+            self._waiting.add(run)
+        self._requests.commit(events)
+        return runs
+
+    def schedule(self, name: str) -> ScheduleDefinitionRow:
+        """A schedule that was deployed, by its name."""
+        return self.service.engine.state.schedules.rows[name]
+
+    @property
+    def store(self) -> ObjectStore:
+        """Where plans are stored."""
+        return self._world.store
+
+    @property
+    def salt(self) -> bytes:
+        """What the ids of runs are made with."""
+        return self._requests.salt()
+
+    def cancel(self, run: str) -> None:
+        """Ask for a run to be stopped."""
+        self._requests.cancel(run, by="session")
+
+    def begun_runs(self) -> list[str]:
+        """Runs that were left unended when this began, and all that are open; to be waited for."""
+        return list(
+            dict.fromkeys([*self._waiting.begun, *(row.run_id for row in self.open_runs())])
+        )
+
+    def open_runs(self) -> list[RunRow]:
+        """Runs that were asked for and have not ended, oldest first; they are waited for."""
+        rows = list(self.service.engine.state.runs.rows.values())
+        for row in rows:
+            if row.state not in TERMINAL_RUN_STATES:
+                self._waiting.add(row.run_id)
+        found = [row for row in rows if row.state not in TERMINAL_RUN_STATES]
+        return sorted(found, key=lambda row: row.created_at)
+
+    @overload
+    def wait(self, run: str) -> RunRow: ...
+    @overload
+    def wait(self, run: str, timeout: float) -> RunRow | None: ...
+
+    def wait(self, run: str, timeout: float | None = None) -> RunRow | None:
+        """Until a run has ended, or for so many seconds; its last row, None if it goes on."""
+        clock = self._world.clock
+        until = None if timeout is None else clock.monotonic() + timeout
+        while True:
+            left = LOOK_EVERY if until is None else min(LOOK_EVERY, until - clock.monotonic())
+            ended = self._waiting.wait(run, max(left, 0))
+            if ended is not None or (until is not None and clock.monotonic() >= until):
+                return ended
+            self.pool.check()
+
+    def row(self, run: str) -> RunRow | None:
+        """A run as it stands."""
+        return self.service.engine.state.runs.rows.get(run)
+
+    def running(self) -> list[TaskRow]:
+        """The tasks that are being done."""
+        state = self.service.engine.state
+        return [state.tasks.rows[key] for key in list(state.index.running)]
+
+    def settled(self) -> bool:
+        """Whether nothing of what was begun can go on now, and nobody has asked for more."""
+        try:
+            engine = self.service.engine
+        except ServoError:
+            return False  # it takes over again, unless it is over: then waiting says so
+        if len(engine.inbox) or can_go_on(engine.state, self._world.clock.now()):
+            return False
+        self.service.wake()  # so that what others left is found
+        return not self._world.store.list_after(self.paths.inbox_prefix, limit=1)
+
+    def tell(self, event: Event) -> None:
+        """Have an event carried out; `Conflict` if the workspace refuses it."""
+        self._requests.commit((event,))
+
+    def backfill(self, name: str) -> Backfill | None:
+        """A backfill as it stands."""
+        return in_state(self.service.engine.state, name)
+
+    def open_backfills(self) -> list[BackfillRow]:
+        """Backfills that are not over, oldest first."""
+        state = self.service.engine.state
+        rows = [state.backfills.rows[name] for name in list(state.index.backfills_open)]
+        return sorted(rows, key=lambda row: row.created_at)
+
+    def check(self) -> None:
+        """Raise what keeps this process from working."""
+        if self.service.over and self.service.failure is not None:
+            raise self.service.failure
+        self.pool.check()
+
+    def interrupt(self) -> str:
+        """Stop what runs, to be gone on with later; how, for whoever stopped it."""
+        self.pool.drain()
+        return "interrupted; `servo resume` goes on from here"
+
+    def tasks(self, run: str) -> list[TaskRow]:
+        """The tasks of a run, as they stand."""
+        state = self.service.engine.state
+        return [state.tasks.rows[run, name] for name in list(state.index.run_tasks.get(run, ()))]
+
+
+def can_go_on(state: State, now: datetime) -> bool:
+    """Whether something of the runs that were begun can be done now, without waiting."""
+    index = state.index
+    if index.ready_count or index.active or index.runs_expanding or index.outbox_pending:
+        return True
+    at = timers.next_due(state)
+    return at is not None and at <= now
+
+
+def setting_for(  # noqa: PLR0913 - all that a worker is told
+    code: str,
+    folder: Path,
+    store: str,
+    *,
+    tenant: str = "default",
+    workspace: str = "default",
+    stays: bool = False,
+    as_dagster: bool = False,
+) -> Setting:
+    """Where the workers of a project find everything."""
+    return Setting(
+        code=code,
+        folder=str(folder),
+        store=store,
+        tenant=tenant,
+        workspace=workspace,
+        stays=stays,
+        as_dagster=as_dagster,
+    )

@@ -1,0 +1,123 @@
+"""One pass over everything that is due, for whoever comes by now and then.
+
+`servo tick` leads a workspace only if there is something to do. To lead is to write, so whether
+there is has to be told from what was published: code that declares something new, requests in the
+inbox, an entry behind the newest manifest (somebody died, or is at work), tasks that can go on, and
+whatever the triggers find due. A workspace where nothing is due costs a few reads.
+"""
+
+import threading
+from datetime import datetime
+
+import msgspec
+
+from servo.code.evaluator.conditions import ConditionEvaluator
+from servo.code.evaluator.loaded_location import LoadedLocation
+from servo.controllers import backfills, freshness, sensors, timers
+from servo.controllers.schedules import Timetable
+from servo.core.declared import AUTOMATION_LABEL, Declared
+from servo.core.state.rows.automation import SensorStateRow
+from servo.core.state.state import State
+from servo.core.state.states import SensorStatus
+from servo.errors import NotFound
+from servo.host.leading import LeadingHost, can_go_on
+from servo.ledger.paths import Paths
+from servo.ledger.reader import LedgerReader
+from servo.planning.deployment import changes
+from servo.ports.object_store import ObjectStore
+from servo.projection.read.load import load_state
+from servo.projection.read.reader import Reader
+
+LOOK_EVERY = 0.05
+MOST_ROUNDS = 10
+"""So often what came of a pass is looked at in the same pass."""
+
+
+class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether something is to be done now, why, and when it will be otherwise."""
+
+    why: str = ""
+    next_due: datetime | None = None
+
+
+def outlook(
+    store: ObjectStore, paths: Paths, location: str, declared: Declared, now: datetime
+) -> Outlook:
+    """How a workspace stands, by what was published. Writes nothing."""
+    try:
+        manifest = Reader(store, paths).snapshot().manifest
+        state = load_state(store, manifest, paths.tenant, paths.workspace)
+    except NotFound:
+        return Outlook(why="the workspace is new")
+    if _has_tail(store, paths, state.seq):
+        return Outlook(why="somebody left before everything was published")
+    if store.list_after(paths.inbox_prefix, limit=1):
+        return Outlook(why="requests wait in the inbox")
+    if changes(state, location, declared):
+        return Outlook(why="the code declares something new")
+    return _due(state, now)
+
+
+def conditions_due(loaded: LoadedLocation, declared: Declared, now: datetime) -> str:
+    """Which sensor's conditions have something to say that is not on record; none if empty."""
+    names = [one.sensor_id for one in declared.sensors if AUTOMATION_LABEL in one.labels]
+    if not names:
+        return ""
+    rows = loaded.history.snapshot(0).rows("sensor_state")
+    states = [row for row in rows if isinstance(row, SensorStateRow)]
+    open_ = {row.sensor_id for row in states if row.status is SensorStatus.ACTIVE}
+    due = (
+        name
+        for name in names
+        if name in open_ and ConditionEvaluator(loaded, name).judge(now).ticked
+    )
+    return next(due, "")
+
+
+def _has_tail(store: ObjectStore, paths: Paths, seq: int) -> bool:
+    return LedgerReader(store, paths).read_bytes(seq + 1) is not None
+
+
+def _due(state: State, now: datetime) -> Outlook:
+    if can_go_on(state, now):
+        return Outlook(why="tasks can go on")
+    timetable = Timetable()
+    _ = timetable.look(state)
+    if ticking := timetable.due(now):
+        return Outlook(why=f"schedules are due: {', '.join(ticking[:5])}")
+    if open_ := backfills.reconcile(state):
+        return Outlook(why=f"backfills go on: {open_[0].backfill.backfill_id}")
+    if looking := sensors.due(state, now):
+        return Outlook(why=f"sensors are due: {', '.join(looking[:5])}")
+    if freshness.reconcile(state, now):
+        return Outlook(why="the freshness of an asset has changed")
+    instants = [
+        timetable.next_due(),
+        sensors.next_due(state),
+        timers.next_due(state),
+        freshness.next_due(state),
+    ]
+    return Outlook(next_due=min((at for at in instants if at is not None), default=None))
+
+
+def make_pass(session: LeadingHost, now: datetime) -> None:
+    """Look after the triggers, and work, until nothing is due by `now` and nothing can go on.
+
+    What becomes due by time meanwhile is for the next pass: otherwise one that ticks every second
+    would never end. What comes of the work itself is for this one: a sensor of runs is told of
+    those that ended, and conditions see what was made, so many times that a few steps of it lead
+    to an end and what goes round in a circle is left to the next pass.
+    """
+    triggers, pause = session.triggers, threading.Event()
+    rounds, seen = 0, -1
+    while True:
+        busy = triggers is not None and triggers.look(now)
+        session.pool.check()
+        if not busy and session.settled():
+            seq = session.service.engine.state.seq
+            if triggers is None or seq == seen or rounds == MOST_ROUNDS:
+                return
+            rounds, seen = rounds + 1, seq
+            triggers.again()
+            continue
+        _ = pause.wait(LOOK_EVERY)

@@ -1,0 +1,60 @@
+"""Waiting for runs to end."""
+
+import threading
+
+from servo.core.state.rows.execution import RunRow
+from servo.core.state.state import State
+from servo.core.state.states import TERMINAL_RUN_STATES
+from servo.leader.service import Service
+
+
+class Waiting:
+    """Runs that somebody waits for; looked at after every entry, on the leader's thread."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._changed = threading.Condition()
+        self._ended: dict[str, RunRow] = {}
+        self._waited: set[str] = set()
+        self._begun: list[str] | None = None
+        service.watch(self._look)
+
+    @property
+    def begun(self) -> list[str]:
+        """The runs that had not ended when the leader took over, oldest first.
+
+        Noted before it does anything: by the time somebody asks they may be over.
+        """
+        return list(self._begun or ())
+
+    def add(self, run: str) -> None:
+        """Remember how this run ends. Call it before the run can end."""
+        self._waited.add(run)
+
+    def ended(self, run: str) -> RunRow | None:
+        """The last row of a run, if it is over; raises what ended the leader instead."""
+        if run in self._ended:
+            return self._ended[run]
+        if self._service.over and self._service.failure is not None:
+            raise self._service.failure
+        return None
+
+    def wait(self, run: str, timeout: float | None = None) -> RunRow | None:
+        """Until a run has ended, or for so many seconds; its last row, None if it goes on."""
+        with self._changed:
+            self._changed.wait_for(lambda: run in self._ended or self._service.over, timeout)
+            return self.ended(run)
+
+    def _look(self, state: State) -> None:
+        if self._begun is None:
+            rows = [row for row in state.runs.values() if row.state not in TERMINAL_RUN_STATES]
+            self._begun = [row.run_id for row in sorted(rows, key=lambda row: row.created_at)]
+            self._waited.update(self._begun)
+        over = state.index.runs_over
+        ended = [run for run in list(self._waited) if run in over]
+        if ended:
+            with self._changed:
+                for run in ended:
+                    self._waited.discard(run)
+                    self._ended[run] = state.runs.rows[run]
+                self._changed.notify_all()

@@ -1,0 +1,319 @@
+"""The leader of one workspace: sequencer, fold, controllers and effects in one loop.
+
+A step takes what callers left, folds it onto the state, lets the controllers add what follows
+from it, and writes one ledger entry. Only when that entry is durable are callers answered and
+effects performed. So a finished task, the readiness of the next one and its grant to an idle
+worker cost one durable write.
+
+**Who may race.** Other processes that believe they lead. The ledger slot decides (see
+`servo.ledger.slots`): who loses one is fenced and stops. An answer that needs no write (a refusal,
+a repetition) is given only after looking whether somebody else has claimed the workspace, because
+a leader that was replaced does not know what its successor knows.
+
+**What a crash leaves** after each line of `_commit`: before the write, nothing, and callers try
+again. During the write, an entry or not; the successor reads the slot. After it, an entry that
+the successor folds; callers try again and get the same answer, effects are found undone in the
+state (an outbox row that is pending, a lease that nobody renews) and done again.
+
+**When the store says no for certain** (a full disk) the fold is taken back, callers are told, and
+the loop goes on. When it cannot say, the leader stops: it must not guess.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+from msgspec.structs import replace
+
+from servo.config import Settings
+from servo.controllers import freshness, timers
+from servo.controllers.actions import Propose
+from servo.core.events.codec import encode_batch
+from servo.core.events.envelope import Answer, Entry, Status
+from servo.core.fold.apply import open_entry
+from servo.core.fold.limits import FOLD_VERSION
+from servo.core.state.state import State
+from servo.errors import NotFound, ServoError, Unavailable
+from servo.leader.draft import Draft
+from servo.leader.execute import Executor
+from servo.leader.heartbeats import Heartbeats
+from servo.leader.inbox import InboxFeed
+from servo.leader.maintenance import Maintenance
+from servo.leader.ownership import Ownership
+from servo.leader.ports import Ports
+from servo.leader.reconciling import Controllers
+from servo.leader.requests import Inbox, Request
+from servo.leader.takeover import Leadership
+from servo.leader.term import TICK, TermClock
+from servo.leader.workers import NoWorkers, Workers
+from servo.ledger.paths import Paths
+from servo.ledger.writer import LedgerWriter
+
+
+class _Position(msgspec.Struct, frozen=True):
+    """Where the state stood before an entry was opened."""
+
+    seq: int
+    epoch: int
+    ts: datetime
+
+
+class Engine:
+    """Leads one workspace from a takeover until it is fenced, stopped or cannot go on."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        paths: Paths,
+        settings: Settings,
+        leadership: Leadership,
+        *,
+        workers: Workers | None = None,
+    ) -> None:
+        self.ports = ports
+        self.settings = settings
+        self.state: State = leadership.state
+        self.inbox = Inbox()
+        self.clock = TermClock(
+            ports.clock,
+            self.state.ts,
+            settings.stall_after,
+            fenced_at=leadership.confirmed_at,
+        )
+        self.ownership = Ownership(ports, paths, leadership)
+        self.maintenance = Maintenance(ports, paths, settings, leadership)
+        self.heartbeats = Heartbeats(self.state)
+        self.feed = InboxFeed(ports.store, paths)
+        self._epoch = leadership.epoch
+        self._owner = leadership.owner
+        self._writer = LedgerWriter(ports.store, paths)
+        self._hydrator = self.maintenance.hydrator
+        self._executor = Executor(ports, paths)
+        self._workers = workers if workers is not None else NoWorkers()
+        self._controllers = Controllers(
+            ports, settings, leadership, self._hydrator, self.heartbeats, self._workers
+        )
+        self._stalled = False
+        # Since the fence, which gave every lease its time: we may have been stopped right after it.
+        self._last_step = leadership.confirmed_at
+        self._next_inbox = self.clock.now()
+        self._next_show = self._next_inbox
+        self._taken: list[Request] = []
+
+    # --- the loop ---------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """Do what is to be done now; whether anything was. Raises when this leader is over."""
+        now = self.clock.now()
+        self._notice_stall()
+        self._answer_beats(now)
+        self._taken = self._take_requests(now)
+        committed = self._cycle(self._taken, now)
+        self._taken = []
+        self._perform_effects()
+        self._show_beats(now)
+        self.maintenance.step(self.state, self.clock.now())
+        self._take_proposals()
+        return committed
+
+    def next_due(self) -> datetime | None:
+        """When the loop has to run again although nobody asked; None if only a caller can."""
+        due = [
+            timers.next_due(self.state),
+            freshness.next_due(self.state),
+            self.maintenance.next_due(self.state),
+        ]
+        if self.state.index.active or self.state.parked.rows:
+            due.append(self._controllers.next_sweep)
+        if self.state.index.runs_expanding:
+            due.append(self.clock.now())
+        return min((at for at in due if at is not None), default=None)
+
+    def _notice_stall(self) -> None:
+        """Silence of this loop must not look like silence of the workers."""
+        current = self.clock.monotonic()
+        silence = timedelta(seconds=current - self._last_step)
+        self._last_step = current
+        if self.state.index.active and silence > self.settings.stall_after:
+            self._stalled = True
+        if self.clock.jumped:
+            self.clock.jumped = False
+            self._stalled = True
+
+    def _answer_beats(self, now: datetime) -> None:
+        if not self.inbox.beats:
+            return
+        try:
+            self.ownership.confirm_within(self.heartbeats.shortest_lease(self.inbox.beats) / 3)
+        except Unavailable as error:
+            self._drop_beats(error)
+            return
+        self.heartbeats.answer(self.inbox.beats, now)
+
+    def _show_beats(self, now: datetime) -> None:
+        if now >= self._next_show:
+            self._next_show = now + self.settings.show_beats_every
+            self.heartbeats.show()
+
+    def _drop_beats(self, error: ServoError) -> None:
+        while self.inbox.beats:
+            self.inbox.beats.popleft().reply(error)
+
+    def _take_requests(self, now: datetime) -> list[Request]:
+        if now >= self._next_inbox:
+            self._next_inbox = now + self.settings.inbox_every
+            for item in self.feed.collect():
+                self.inbox.put(item)
+        taken = self.inbox.drain(
+            max_batches=self.settings.max_batches_per_entry,
+            max_bytes=self.settings.max_entry_bytes,
+        )
+        if not self.maintenance.behind:
+            return taken
+        return [item for item in taken if not self._push_back(item)]
+
+    def _push_back(self, item: Request) -> bool:
+        """Refuse new work while publishing is behind; never what a worker reports."""
+        if not item.trigger or item.batch.parkable:
+            return False
+        item.reply(
+            Unavailable(
+                "publishing is behind and new runs have to wait",
+                remedy="retry after a second",
+                may_have_applied=False,
+            )
+        )
+        return True
+
+    # --- one entry --------------------------------------------------------------------------
+
+    def _cycle(self, requests: Sequence[Request], now: datetime) -> bool:
+        before = _Position(self.state.seq, self.state.epoch, self.state.ts)
+        draft = Draft(self.state)
+        draft.waiting.extend(requests)
+        try:
+            batches = [item.batch for item in requests]
+            wrong = self._hydrator.prepare(self.state, batches, lenient=True)
+        except (Unavailable, NotFound) as error:
+            self._tell(draft, error)
+            return False
+        stalled, self._stalled = self._stalled, False
+        open_entry(
+            self.state,
+            seq=before.seq + 1,
+            epoch=self._epoch,
+            ts=max(now, before.ts + TICK),
+            stall=stalled,
+        )
+        for item in requests:
+            answer = self._take(draft, item, wrong.get(item.batch.id))
+            draft.replies.append((item.reply, answer))
+        self._controllers.reconcile(draft)
+        if not self.state.journal:
+            self._stand_still(before, draft)
+            self._stalled = stalled
+            return False
+        self._commit(before, draft, stalled=stalled)
+        self.state.forget_loaded()
+        return True
+
+    def _take(self, draft: Draft, item: Request, wrong: str | None) -> Answer:
+        """Fold what came in; what names something that is not stored is refused, or set aside."""
+        if wrong is None:
+            return draft.fold(item.batch, item.raw)
+        if not item.batch.parkable:
+            return Answer(status=Status.REJECTED, seq=self.state.seq, reason=f"not_stored: {wrong}")
+        aside = replace(item.batch, quarantined=wrong)
+        return draft.fold(aside, encode_batch(aside))
+
+    def _stand_still(self, before: _Position, draft: Draft) -> None:
+        """Nothing changed: answer without a write, if we still lead."""
+        self._restore(before)
+        if not draft.replies:
+            return
+        try:
+            self.ownership.confirm()
+        except ServoError as error:
+            self._tell(draft, error)
+            if not isinstance(error, Unavailable):
+                raise
+            return
+        for reply, answer in draft.replies:
+            reply(replace(answer, seq=before.seq) if answer.seq > before.seq else answer)
+
+    def _commit(self, before: _Position, draft: Draft, *, stalled: bool) -> None:
+        state = self.state
+        entry = Entry(
+            seq=state.seq,
+            epoch=self._epoch,
+            owner=self._owner,
+            nonce=self.ports.nonce(),
+            ts=state.ts,
+            prev_hash=state.last_hash,
+            fold_version=FOLD_VERSION,
+            stall=stalled,
+        )
+        issued = self.clock.monotonic()
+        try:
+            digest = self._writer.append(entry, draft.batches)
+            self.ownership.wrote(issued, self.settings.gc_min_age / 2)
+        except Unavailable as error:
+            self._tell(draft, error)
+            if error.may_have_applied:
+                raise
+            state.rollback(0)
+            self._restore(before)
+            self._stalled = stalled
+            return
+        except ServoError as error:
+            self._tell(draft, error)
+            raise
+        state.seal()
+        state.last_hash = digest
+        for reply, answer in draft.replies:
+            reply(answer)
+        if draft.assignments:
+            self._workers.assign(draft.assignments)
+
+    def _restore(self, before: _Position) -> None:
+        self.state.seq, self.state.epoch, self.state.ts = before.seq, before.epoch, before.ts
+
+    @staticmethod
+    def _tell(draft: Draft, error: ServoError) -> None:
+        for item in draft.waiting:
+            item.reply(error)
+
+    # --- effects ----------------------------------------------------------------------------
+
+    def _perform_effects(self) -> None:
+        """Send what the outbox holds and note what the queue took for the next entry."""
+        for batch in self._executor.flush(self.state):
+            self.inbox.put(
+                Request(batch=batch, raw=encode_batch(batch), reply=_nobody, trigger=False)
+            )
+        self.feed.forget()
+
+    def _take_proposals(self) -> None:
+        """Bring what the background found into the next entry."""
+        while self.maintenance.proposals:
+            action = Propose((self.maintenance.proposals.pop(0),))
+            batch = self._controllers.batch_of(action)
+            self.inbox.put(
+                Request(batch=batch, raw=encode_batch(batch), reply=_nobody, trigger=False)
+            )
+
+    def finish(self) -> None:
+        """Commit what waits and publish what is not yet published, before leaving."""
+        while len(self.inbox):
+            self.step()
+        self.maintenance.flush(self.state)
+
+    def shut_down(self, why: ServoError) -> None:
+        """Tell everyone who still waits that this leader is gone."""
+        self._drop_beats(why)
+        for item in (*self._taken, *self.inbox.close(why)):
+            item.reply(why)
+
+
+def _nobody(answer: Answer | ServoError) -> None:
+    del answer

@@ -1,0 +1,270 @@
+"""A leader on a thread: what the rest of a process talks to.
+
+Callers on any thread submit batches and get futures. The thread leads as long as it can: when the
+store cannot say what became of a write it takes over again from what the store holds, when
+somebody else leads it stops and says so. Stopping publishes what is not yet published, so that
+readers see the last word.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from datetime import timedelta
+
+from servo.config import Settings
+from servo.core.events.envelope import Answer, Batch
+from servo.core.state.state import State
+from servo.errors import Fenced, Internal, ServoError, Unavailable
+from servo.leader.background import ThreadBackground
+from servo.leader.engine import Engine
+from servo.leader.heartbeats import BeatReply
+from servo.leader.lease import LeaderLease
+from servo.leader.memory import look_for_cycles_less_often
+from servo.leader.ports import Ports
+from servo.leader.requests import Beat, BeatRequest, Reply, request
+from servo.leader.takeover import take_over
+from servo.leader.workers import Workers
+from servo.ledger.paths import Paths
+from servo.ports.clock import Clock
+from servo.ports.entropy import Entropy
+from servo.ports.object_store import ObjectStore
+from servo.ports.task_queue import TaskQueue
+
+LONGEST_WAIT = timedelta(seconds=1)
+RETAKE_AFTER = timedelta(milliseconds=200)
+
+
+class World:
+    """Where a service runs: its store, its clock, its queue."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        clock: Clock,
+        entropy: Entropy,
+        queue: TaskQueue | None = None,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.entropy = entropy
+        self.queue = queue
+
+
+class Service:
+    """Leads a workspace on a thread of its own until stopped or replaced."""
+
+    def __init__(
+        self,
+        world: World,
+        paths: Paths,
+        settings: Settings | None = None,
+        *,
+        workers: Callable[["Service"], Workers] | None = None,
+        lease: LeaderLease | None = None,
+    ) -> None:
+        self._settings = settings if settings is not None else Settings()
+        self._paths = paths
+        self._wake = threading.Event()
+        self._background = ThreadBackground(self._wake.set)
+        self._ports = Ports(
+            store=world.store,
+            clock=world.clock,
+            entropy=world.entropy,
+            background=self._background,
+            queue=world.queue,
+        )
+        self._workers = workers(self) if workers is not None else None
+        self._lease = lease
+        self._watchers: list[Callable[[State], None]] = []
+        self._engine: Engine | None = None
+        self._stopping = False
+        self._ready = threading.Event()
+        self._failure: ServoError | None = None
+        self._thread = threading.Thread(target=self._main, name="servo-leader", daemon=True)
+
+    # --- for callers ------------------------------------------------------------------------
+
+    def start(self) -> "Service":
+        """Begin to lead and wait until it does; raises what kept it from it."""
+        self._thread.start()
+        self._ready.wait()
+        if self._failure is not None and self._engine is None:
+            raise self._failure
+        return self
+
+    def submit(self, batch: Batch) -> "Future[Answer]":
+        """Send a batch into the ledger; `Invalid` at once if it cannot go there."""
+        future: Future[Answer] = Future()
+
+        def reply(value: Answer | ServoError) -> None:
+            # The caller may have given up, or been told before.
+            if future.done() or not future.set_running_or_notify_cancel():
+                return
+            if isinstance(value, Answer):
+                future.set_result(value)
+            else:
+                future.set_exception(value)
+
+        self.send(batch, reply)
+        return future
+
+    def send(self, batch: Batch, reply: Reply) -> None:
+        """Send a batch into the ledger; `reply` is called with its answer by the leader's thread.
+
+        `Invalid` at once if it cannot go there. `reply` must be quick and may not raise. This costs
+        a fraction of `submit`.
+        """
+        self._current().inbox.put(request(batch, reply))
+        self._wake.set()
+
+    def commit(self, batch: Batch, timeout: float | None = 30) -> Answer:
+        """Send a batch and wait for its answer."""
+        return self.submit(batch).result(timeout)
+
+    def beat(self, beat: Beat) -> "Future[BeatReply]":
+        """Tell the leader that an execution lives."""
+        future: Future[BeatReply] = Future()
+
+        def reply(value: str | ServoError) -> None:
+            if future.done() or not future.set_running_or_notify_cancel():
+                return
+            if isinstance(value, ServoError):
+                future.set_exception(value)
+            else:
+                future.set_result(BeatReply(value))
+
+        self._current().inbox.put_beat(BeatRequest(beat=beat, reply=reply))
+        self._wake.set()
+        return future
+
+    def stop(self) -> None:
+        """Publish what is left and stop leading."""
+        self._stopping = True
+        self._wake.set()
+        with suppress(RuntimeError):  # never started
+            self._thread.join()
+        self._background.close()
+        if self._lease is not None:
+            self._lease.release()
+
+    def watch(self, look: Callable[[State], None]) -> None:
+        """Have `look` called after every entry and every takeover, on the leader's thread.
+
+        It must be quick.
+        """
+        self._watchers.append(look)
+
+    def wake(self) -> None:
+        """Let the leader look around: a worker became idle."""
+        self._wake.set()
+
+    @property
+    def engine(self) -> Engine:
+        """The leader itself; only its own thread may change anything through it."""
+        return self._current()
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process leads now: it has taken over and was not replaced."""
+        return self._engine is not None
+
+    @property
+    def over(self) -> bool:
+        """Whether this process will not lead again: it was stopped, or somebody else leads."""
+        return not self._thread.is_alive()
+
+    @property
+    def failure(self) -> ServoError | None:
+        """Why the service no longer leads."""
+        return self._failure
+
+    def __enter__(self) -> "Service":
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _current(self) -> Engine:
+        if self._engine is None:
+            raise self._failure or Unavailable(
+                "this process does not lead the workspace",
+                remedy="start the service, or send the request to the process that leads",
+                may_have_applied=False,
+            )
+        return self._engine
+
+    # --- the thread -------------------------------------------------------------------------
+
+    def _main(self) -> None:
+        look_for_cycles_less_often()
+        while not self._stopping:
+            try:
+                self._lead()
+            except Unavailable as error:
+                self._give_up(error)
+                self._wake.wait(RETAKE_AFTER.total_seconds())
+            except ServoError as error:
+                self._give_up(error)
+                break
+            except Exception as error:  # noqa: BLE001 - whoever waits has to be told
+                bug = Internal(f"{type(error).__name__}: {error}", remedy="report this as a bug")
+                bug.__cause__ = error
+                self._give_up(bug)
+                break
+        self._ready.set()
+
+    def _lead(self) -> None:
+        if not self._may_lead():
+            self._wake.wait(LONGEST_WAIT.total_seconds())
+            return
+        leadership = take_over(self._ports, self._paths)
+        self._engine = Engine(
+            self._ports, self._paths, self._settings, leadership, workers=self._workers
+        )
+        self._failure = None
+        # The last entry of the leader before may have been one that it could not be sure of.
+        self._show(self._engine)
+        self._ready.set()
+        while not self._stopping:
+            self._step(self._engine)
+        engine = self._engine
+        engine.finish()
+        self._engine = None
+        engine.shut_down(
+            Unavailable(
+                "the service has stopped",
+                remedy="send the request to the process that leads",
+                may_have_applied=False,
+            )
+        )
+
+    def _may_lead(self) -> bool:
+        return self._lease is None or self._lease.acquire()
+
+    def _step(self, engine: Engine) -> None:
+        self._wake.clear()
+        if engine.step():
+            self._show(engine)
+        if self._lease is not None and not self._lease.renew_if_due():
+            raise Fenced("another process holds the lease", remedy="let it lead")
+        if not len(engine.inbox):
+            self._wake.wait(self._pause(engine))
+
+    def _show(self, engine: Engine) -> None:
+        for look in self._watchers:
+            look(engine.state)
+
+    def _pause(self, engine: Engine) -> float:
+        due = engine.next_due()
+        if due is None:
+            return LONGEST_WAIT.total_seconds()
+        left = (due - engine.clock.now()).total_seconds()
+        return min(max(left, 0.0), LONGEST_WAIT.total_seconds())
+
+    def _give_up(self, error: ServoError) -> None:
+        self._failure = error
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.shut_down(error)
+        self._ready.set()

@@ -1,0 +1,184 @@
+"""Becoming the leader of a workspace.
+
+1. Create the next manifest with the epoch raised and a fresh owner nonce, then read the newest
+   manifest back: if its owner is not us, begin again. The slot may have been won by somebody
+   else, lost again and collected while we slept, and our create then succeeded on a slot that
+   no longer means anything.
+2. Load the projection it names and verify it, or fold the whole ledger if a file of it is
+   damaged or gone; replay the ledger behind it. (What the newest manifest names is never
+   collected, so a file that is not there was lost.)
+3. At the first missing entry create a fence: an empty entry of our epoch. A former leader that
+   still wants this place loses it here and stops. If somebody else's entry is there, fold it
+   and go on.
+4. Read the newest manifest once more: if its owner is not us, stop. The missing entry may have
+   been a collected one and not the end of the ledger.
+5. The fence folds like any entry; as the first of its epoch it gives every lease its full time.
+
+Owners are compared by nonce, never by epoch: after a collected claim two leaders can carry the
+same epoch. A crash after step 1 leaves a higher epoch and an old leader that still appends; what
+it appends before the next fence is valid. A crash after step 3 leaves a fence, which is an entry
+like any other. Nothing is ever deleted here.
+"""
+
+import msgspec
+from msgspec.structs import replace
+
+from servo.core.events.codec import decode_entry, encode_entry
+from servo.core.events.envelope import Entry
+from servo.core.fold.apply import apply_entry
+from servo.core.fold.limits import FOLD_VERSION
+from servo.core.manifest import Manifest, encode, first_claim, next_claim
+from servo.core.state.state import State
+from servo.errors import Corrupt, Fenced, NotFound, Unavailable
+from servo.leader.ports import Ports
+from servo.leader.term import TICK
+from servo.ledger.paths import Paths
+from servo.ledger.reader import LedgerReader
+from servo.ledger.writer import LedgerWriter
+from servo.projection.files.manifest_store import ManifestStore
+from servo.projection.read.hydration import Hydrator
+from servo.projection.read.load import load_state
+from servo.projection.read.replay import check_end
+from servo.projection.upkeep.rebuild import rebuild
+
+MAX_TRIES = 50
+
+
+class Leadership(msgspec.Struct, frozen=True, kw_only=True):
+    """What a leader starts its term with."""
+
+    state: State
+    manifest: Manifest
+    owner: str
+    epoch: int
+    confirmed_at: float
+
+
+def take_over(ports: Ports, paths: Paths) -> Leadership:
+    """Claim the workspace, catch up, and fence; `Fenced` if somebody else claimed it since."""
+    manifests = ManifestStore(ports.store, paths)
+    for _ in range(MAX_TRIES):
+        claim = claim_epoch(ports, manifests)
+        if claim is None:
+            continue
+        try:
+            state = load_state(ports.store, claim, paths.tenant, paths.workspace)
+        except (Corrupt, NotFound):
+            claim, state = _from_the_ledger(ports, paths, claim)
+        return _catch_up(ports, paths, manifests, claim, state)
+    raise Unavailable(
+        "the workspace changed hands too often to be taken over",
+        remedy="see who else is trying to lead it, and try again",
+    )
+
+
+def _from_the_ledger(ports: Ports, paths: Paths, claim: Manifest) -> tuple[Manifest, State]:
+    """Fold everything again, because a file of the projection is damaged or gone.
+
+    The next publish then names new files only. A damaged ledger has no such remedy: its error
+    is passed on and the workspace stays as it is.
+    """
+    state = rebuild(ports.store, paths, from_genesis=True).state
+    return replace(claim, tables={}), state
+
+
+def claim_epoch(ports: Ports, manifests: ManifestStore) -> Manifest | None:
+    """Create the manifest that makes us the owner; None if we are not, and should try again."""
+    latest = manifests.latest()
+    owner = ports.nonce()
+    claim = _successor(ports, latest, owner)
+    if manifests.create(claim) is not None:
+        return None
+    newest = manifests.latest()
+    return claim if is_owner(newest, owner) else None
+
+
+def is_owner(newest: Manifest | None, owner: str) -> bool:
+    """Whether the newest manifest is ours."""
+    return newest is not None and newest.owner == owner
+
+
+def _successor(ports: Ports, latest: Manifest | None, owner: str) -> Manifest:
+    now = ports.clock.now()
+    if latest is None:
+        identity = ports.entropy.token_bytes(32).hex()
+        claim = first_claim(identity=identity, owner=owner, nonce=owner, ts=now)
+    else:
+        claim = next_claim(latest, owner=owner, nonce=owner, ts=now)
+    return encode(claim)[1]
+
+
+def _catch_up(
+    ports: Ports, paths: Paths, manifests: ManifestStore, claim: Manifest, state: State
+) -> Leadership:
+    reader = LedgerReader(ports.store, paths)
+    writer = LedgerWriter(ports.store, paths)
+    hydrator = Hydrator(ports.store, paths, claim)
+    while True:
+        replay_tail(reader, hydrator, state, epoch=claim.epoch)
+        if not _is_end(ports, paths, reader, state):
+            continue
+        confirmed_at = ports.clock.monotonic()
+        if raise_fence(ports, writer, hydrator, state, claim):
+            break
+    if not is_owner(manifests.latest(), claim.owner):
+        raise Fenced("somebody else took over while we did", remedy="let them lead")
+    return Leadership(
+        state=state,
+        manifest=claim,
+        owner=claim.owner,
+        epoch=claim.epoch,
+        confirmed_at=confirmed_at,
+    )
+
+
+def _is_end(ports: Ports, paths: Paths, reader: LedgerReader, state: State) -> bool:
+    """Whether nothing is stored behind the last entry read; `Corrupt` if an entry was lost.
+
+    Without this a lost entry would look like the end, and everything behind it like leftovers.
+    """
+    try:
+        check_end(ports.store, paths, state.seq)
+    except Corrupt:
+        if reader.read(state.seq + 1) is None:
+            raise
+        return False
+    return True
+
+
+def replay_tail(reader: LedgerReader, hydrator: Hydrator, state: State, *, epoch: int) -> None:
+    """Fold every entry behind the projection."""
+    for entry, digest in reader.forward(state.seq):
+        fold_stored(hydrator, state, entry, digest, epoch=epoch)
+
+
+def fold_stored(hydrator: Hydrator, state: State, entry: Entry, digest: str, *, epoch: int) -> None:
+    """Fold one entry as it stands in the ledger; `Fenced` if a later leader wrote it."""
+    if entry.epoch > epoch:
+        raise Fenced(f"entry {entry.seq} belongs to a later leader", remedy="let that leader lead")
+    hydrator.prepare(state, entry.batches)
+    apply_entry(state, entry, digest)
+    state.forget_loaded()
+
+
+def raise_fence(
+    ports: Ports, writer: LedgerWriter, hydrator: Hydrator, state: State, claim: Manifest
+) -> bool:
+    """Take the next place in the ledger with an empty entry; False if it was taken."""
+    fence = Entry(
+        seq=state.seq + 1,
+        epoch=claim.epoch,
+        owner=claim.owner,
+        nonce=ports.nonce(),
+        ts=max(ports.clock.now(), state.ts + TICK),
+        prev_hash=state.last_hash,
+        fold_version=FOLD_VERSION,
+    )
+    data, digest = encode_entry(fence, ())
+    other = writer.offer(fence, data)
+    if other is None:
+        apply_entry(state, fence, digest)
+        return True
+    entry, digest = decode_entry(other.data, what=f"ledger entry {fence.seq}")
+    fold_stored(hydrator, state, entry, digest, epoch=claim.epoch)
+    return False

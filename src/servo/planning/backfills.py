@@ -1,0 +1,200 @@
+"""What a backfill makes: which partitions of which assets, and what of it in which chunk.
+
+A backfill has a list of partitions, which are keys of one definition: of those by which its assets
+are divided the one that has the most of the keys, and of several the first in the order of the
+graph. Assets that are divided in this way are made for each of them. What is divided otherwise is
+made for the partitions that belong to these, once: what is made from several chunks with the last
+of them, and what several are made from with the first. Then, and where a partition is made from
+another of the list, chunks depend on those before them and must not overtake each other: the
+backfill is linked.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+from servo.core import bitmaps
+from servo.core.keys import AssetKey
+from servo.errors import Invalid
+from servo.planning.partition_choice import Relations
+from servo.sdk.definitions.project import Project
+from servo.sdk.partitions.definition import PartitionsDefinition
+from servo.sdk.partitions.mapping import IdentityPartitionMapping, TimeWindowPartitionMapping
+from servo.sdk.partitions.mapping_resolution import WHOLE, Moment
+from servo.sdk.partitions.space import PartitionSpace
+
+DEFAULT_CHUNK_SIZE = 10
+
+Place = tuple[AssetKey, str]
+
+
+class Backfilled:
+    """The assets of a backfill, and how they hang together at one moment."""
+
+    def __init__(self, project: Project, keys: Sequence[AssetKey], moment: Moment) -> None:
+        self._project = project
+        self.relations = Relations(project, moment)
+        self.assets = project.executable(keys)
+        divided = [key for key in self.assets if self.relations.definition(key) is not None]
+        if not divided:
+            names = ", ".join(str(key) for key in self.assets[:3])
+            raise Invalid(
+                f"{names} has no partitions" if names else "what was selected cannot be made",
+                remedy="select assets with partitions_def; `servo materialize` makes the others",
+            )
+        self._divided = divided
+
+    def definitions(self) -> dict[PartitionsDefinition, AssetKey]:
+        """How the assets are divided, each with the first asset that is."""
+        found: dict[PartitionsDefinition, AssetKey] = {}
+        for key in self._divided:
+            definition = self.relations.definition(key)
+            if definition is not None:
+                _ = found.setdefault(definition, key)
+        return found
+
+    def owner(self, typed: Sequence[str]) -> AssetKey:
+        """The asset whose partitions these are, as they are stored."""
+        found = self.definitions()
+        if len(found) == 1:
+            return self._divided[0]
+        return max(found.items(), key=lambda one: self._count(one[0], one[1], typed))[1]
+
+    def _count(
+        self, definition: PartitionsDefinition, owner: AssetKey, typed: Sequence[str]
+    ) -> int:
+        space = self.relations.space(owner)
+        return sum(1 for key in typed if (plain_key(definition, key) or WHOLE) in space)
+
+    def of(self, owner: AssetKey) -> "OfOne":
+        """The same, seen from the partitions of one asset."""
+        return OfOne(self._project, self.relations, (self.assets, self._divided), owner)
+
+
+class OfOne:
+    """A backfill whose partitions are those of one asset."""
+
+    def __init__(
+        self,
+        project: Project,
+        relations: Relations,
+        assets: tuple[Sequence[AssetKey], Sequence[AssetKey]],
+        owner: AssetKey,
+    ) -> None:
+        self._project = project
+        self._relations = relations
+        self._assets, self._divided = assets
+        definition = relations.definition(owner)
+        if definition is None:
+            raise Invalid(f"{owner} has no partitions", remedy="select assets that have")
+        self.owner = owner
+        self.definition = definition
+        self.same = [key for key in self._divided if relations.definition(key) == definition]
+
+    @property
+    def space(self) -> PartitionSpace:
+        """The partitions there are."""
+        return self._relations.space(self.owner)
+
+    @cached_property
+    def linked(self) -> bool:
+        """Whether a chunk may depend on chunks before it."""
+        if len(self.same) < len(self._assets):
+            return True
+        return any(
+            up in self.same and not self._is_identity(up, key)
+            for key in self.same
+            for up in self._project.upstream[key]
+        )
+
+    def _is_identity(self, up: AssetKey, key: AssetKey) -> bool:
+        mapping = self._project.mappings.get(key, {}).get(up)
+        if isinstance(mapping, TimeWindowPartitionMapping):
+            return mapping.start_offset == mapping.end_offset == 0
+        return mapping is None or isinstance(mapping, IdentityPartitionMapping)
+
+    @cached_property
+    def _below(self) -> set[AssetKey]:
+        """What is made from what is divided, and so comes after it."""
+        found = set(self.same)
+        for key in self._assets:
+            if any(up in found for up in self._project.upstream[key]):
+                found.add(key)
+        return found
+
+    def size(self, asked: int | None, total: int) -> int:
+        """How many partitions a run makes, as the backfill policies of the assets say."""
+        policies = [self._project.makers[key].behaviour.backfill_policy for key in self.same]
+        given = [policy.max_partitions_per_run for policy in policies if policy is not None]
+        most = [limit for limit in given if limit is not None]
+        if most:
+            return min([*most, asked or most[0]])
+        if not given:
+            return asked or DEFAULT_CHUNK_SIZE
+        if asked is not None and asked < total:
+            raise Invalid(
+                f"a run makes {asked} partitions, and the assets ask for a single run",
+                remedy="leave the size of chunks out, or change their backfill_policy",
+            )
+        return max(total, 1)
+
+    def assignment(self, chunks: Sequence[Sequence[str]]) -> dict[int, dict[AssetKey, list[str]]]:
+        """What is divided otherwise, by the chunk that it is made with."""
+        places: dict[Place, int] = {}
+        for index, keys in enumerate(chunks):
+            own = bitmaps.bitmap(n for key in keys if (n := self.space.ordinal(key)) is not None)
+            for key, bits in self._related(own).items():
+                self._place(places, key, bits, index)
+        for key in self._assets:
+            if self._relations.definition(key) is None:
+                places[key, WHOLE] = len(chunks) - 1 if key in self._below else 0
+        self._refuse_unrelated(key for key, _ in places)
+        found: dict[int, dict[AssetKey, list[str]]] = {}
+        for (key, name), index in places.items():
+            found.setdefault(index, {}).setdefault(key, []).append(name)
+        return found
+
+    def _related(self, own: int) -> dict[AssetKey, int]:
+        """The partitions of other divisions that belong to these."""
+        chosen = dict.fromkeys(self.same, own)
+        for key in self._divided:
+            ups = [up for up in self._project.upstream[key] if up in chosen]
+            if key not in chosen and ups:
+                edges = [(up, self._relations.edge(up, key)) for up in ups]
+                chosen[key] = _union(edge.downstream_bits(chosen[up]) for up, edge in edges)
+        for key in reversed(self._divided):
+            downs = [down for down in chosen if key in self._project.upstream[down]]
+            if key not in chosen and downs:
+                edges = [(down, self._relations.edge(key, down)) for down in downs]
+                chosen[key] = _union(edge.upstream_bits(chosen[down]) for down, edge in edges)
+        return {key: bits for key, bits in chosen.items() if key not in self.same}
+
+    def _refuse_unrelated(self, placed: Iterable[AssetKey]) -> None:
+        known = {*placed, *self.same}
+        if lost := [key for key in self._divided if key not in known]:
+            raise Invalid(
+                f"{lost[0]} is divided otherwise than {self.owner}, and neither is made from "
+                "the other",
+                remedy=f"make a backfill of its own for {lost[0]}",
+            )
+
+    def _place(self, places: dict[Place, int], key: AssetKey, bits: int, index: int) -> None:
+        for name in self._relations.space(key).keys_of(bits):
+            if key in self._below:
+                places[key, name] = index
+            else:
+                _ = places.setdefault((key, name), index)
+
+
+def _union(several: Iterable[int]) -> int:
+    found = bitmaps.EMPTY
+    for bits in several:
+        found |= bits
+    return found
+
+
+def plain_key(definition: PartitionsDefinition, typed: str) -> str | None:
+    """The key whose stored identity this is; None if it cannot be one of this definition."""
+    try:
+        return definition.plain_key(typed)
+    except Invalid:
+        return None

@@ -1,0 +1,96 @@
+"""Which checks a plan runs, and where.
+
+The checks of an asset that is made run in its task. Checks that are selected without the asset in
+whose task they run get a task of their own, which looks at the latest output. Tags tell a task what
+its checks need to be given, and which of them to run if not all.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from servo.core.keys import AssetKey, TaskOperation
+from servo.core.plan import INPUTS_TAG, TaskSpec
+from servo.planning.planned_tasks import Inputs, Planned, Unit
+from servo.sdk.assets.retries import ONCE
+from servo.sdk.checks.definition import AssetCheckKey
+from servo.sdk.definitions.project import Project
+
+CHECKS_TAG = "servo/checks"
+
+Chosen = Collection[AssetCheckKey] | None
+"""The checks to run; None for all."""
+
+
+def chosen_checks(tags: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The checks that the tags of a task name; None if it runs all there are."""
+    told = tags.get(CHECKS_TAG)
+    return None if told is None else tuple(told.split(",")) if told else ()
+
+
+def check_tags(project: Project, key: AssetKey, chosen: Chosen = None) -> dict[str, str]:
+    """What the task of an asset is told about its checks; nothing if there is nothing to tell."""
+    hosted = project.checks.get(key, ())
+    if not hosted:
+        return {}
+    keys = [spec.key for bound in hosted for spec in bound.definition.specs]
+    needs = [need for bound in hosted for need in bound.needs]
+    tags: dict[str, str] = {}
+    if needs:
+        tags[INPUTS_TAG] = ",".join(need.canonical() for need in dict.fromkeys(needs))
+    if chosen is not None and not all(check in chosen for check in keys):
+        tags[CHECKS_TAG] = ",".join(_named(check) for check in keys if check in chosen)
+    return tags
+
+
+def group_tags(project: Project, keys: Sequence[AssetKey], chosen: Chosen = None) -> dict[str, str]:
+    """What the task of several assets is told about their checks."""
+    each = {key: check_tags(project, key, chosen) for key in keys if key in project.checks}
+    tags: dict[str, str] = {}
+    if len(each) <= 1:
+        return next(iter(each.values()), tags)
+    needs = [need for found in each.values() for need in found.get(INPUTS_TAG, "").split(",")]
+    if any(needs):
+        tags[INPUTS_TAG] = ",".join(dict.fromkeys(filter(None, needs)))
+    if chosen is not None and any(CHECKS_TAG in found for found in each.values()):
+        bound = [check for key in each for check in project.checks[key]]
+        hosted = [spec.key for check in bound for spec in check.definition.specs]
+        tags[CHECKS_TAG] = ",".join(_named(check) for check in hosted if check in chosen)
+    return tags
+
+
+def checks_alone(project: Project, made: Collection[AssetKey], chosen: Chosen) -> list[AssetKey]:
+    """The assets that are not made and in whose task chosen checks run, in order."""
+    return [
+        key
+        for key in project.order
+        if key not in made
+        and any(
+            spec.key in (chosen or ())
+            for bound in project.checks.get(key, ())
+            for spec in bound.definition.specs
+        )
+    ]
+
+
+def check_spec(planned: Planned, key: AssetKey, unit: Unit, chosen: Chosen) -> TaskSpec:
+    """The task that runs the chosen checks of an asset, or of a partition, that is not made."""
+    project = planned.project
+    tags = check_tags(project, key, chosen)
+    inputs = Inputs(project.checkbook.needs_of([key]))
+    needs = dict.fromkeys([key.canonical(), *filter(None, tags.get(INPUTS_TAG, "").split(","))])
+    for above in (*project.upstream[key], *project.checkbook.after.get(key, ())):
+        planned.follow(inputs, above, (key, unit))
+    for need in inputs.left():
+        planned.follow(inputs, need, (key, unit), waits=False)
+    return TaskSpec(
+        task_key=planned.task(key, unit),
+        asset_key=key.canonical(),
+        partition=planned.typed(key, unit[0]),
+        operation=TaskOperation.CHECK,
+        upstream=tuple(inputs.tasks),
+        retry=ONCE,
+        tags={**tags, INPUTS_TAG: ",".join(needs), **inputs.tags()},
+    )
+
+
+def _named(check: AssetCheckKey) -> str:
+    return f"{check.asset_key.canonical()}:{check.name}"

@@ -1,0 +1,96 @@
+"""What is recorded of the partitions of one asset, in columns, and what that makes of them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from servo.core import bitmaps
+from servo.projection.files.arrow import ArrowColumn, ArrowTable, pa, pc
+from servo.projection.partitions.columns import bits_of
+from servo.projection.partitions.newest import newest
+from servo.projection.partitions.places import RowPlaces
+from servo.sdk.partitions.mapping_resolution import Edge
+from servo.sdk.partitions.space import PartitionSpace
+from servo.sdk.partitions.status import PartitionStatus, StaleReason, first_reasons, ordinal_of
+
+KEY = "partition_key"
+MADE = "last_materialization_seq"
+MADE_AT = "last_materialization_at"
+VERSION = "last_materialization_code_version"
+OUTCOME = "last_attempt_outcome"
+
+_FAILED = ("FAILED", "TIMED_OUT")
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """What counts as current: the version of the code, and since when an output is fresh."""
+
+    code_version: str = ""
+    fresh_since: datetime | None = None
+
+    def columns(self) -> list[str]:
+        """What has to be known of partitions to tell which are current."""
+        version = [VERSION] if self.code_version else []
+        return version if self.fresh_since is None else [*version, MADE_AT]
+
+
+class UpstreamTable(msgspec.Struct, frozen=True, kw_only=True):
+    """Something an asset is made from: how they belong together, and when each was made."""
+
+    edge: Edge
+    made: ArrowColumn
+
+
+class PartitionTable:
+    """The rows of an asset, and the partitions they are about.
+
+    `rows` has a column of keys, and of the others those that will be asked for.
+    """
+
+    def __init__(self, space: PartitionSpace, rows: ArrowTable, places: RowPlaces) -> None:
+        self._space = space
+        self._rows = rows
+        self.places = places
+        self.made: ArrowColumn = places.spread(rows[MADE], 0)
+        """The entry of the ledger that made the latest output of each partition, 0 for none."""
+        self._there = bits_of(pc.greater(self.made, 0))
+
+    def status(self, in_progress: Iterable[str] = ()) -> PartitionStatus:
+        """How the partitions stand; `in_progress` are those that are being made, by stored key."""
+        busy = [ordinal_of(self._space.what, self._space, key) for key in in_progress]
+        failed = pc.is_in(self._rows[OUTCOME], value_set=pa.array(_FAILED))
+        return PartitionStatus(
+            count=self._space.count,
+            made=self._there,
+            failed=bits_of(self.places.spread(failed, False)),
+            in_progress=bitmaps.bitmap(n for n in busy if n is not None),
+            outside=tuple(self.places.outside()),
+        )
+
+    def stale(self, policy: Policy, upstream: Sequence[UpstreamTable]) -> Mapping[StaleReason, int]:
+        """The partitions that are stale, by the first reason that holds."""
+        changed = bitmaps.EMPTY
+        for one in upstream:
+            changed |= bits_of(pc.greater(newest(one.edge, one.made), self.made))
+        return first_reasons(
+            {
+                StaleReason.NEVER_MATERIALIZED: self._space.everything & ~self._there,
+                StaleReason.CODE_CHANGED: self._of_other_code(policy.code_version),
+                StaleReason.UPSTREAM_CHANGED: changed,
+                StaleReason.FRESHNESS_POLICY: self._too_old(policy.fresh_since),
+            }
+        )
+
+    def _of_other_code(self, version: str) -> int:
+        if not version:
+            return bitmaps.EMPTY
+        had = self._rows[VERSION]
+        other = pc.and_(pc.not_equal(had, version), pc.not_equal(had, ""))
+        return bits_of(self.places.spread(other, False))
+
+    def _too_old(self, since: datetime | None) -> int:
+        if since is None:
+            return bitmaps.EMPTY
+        old = pc.less(self._rows[MADE_AT], pa.scalar(since, pa.timestamp("us", "UTC")))
+        return bits_of(self.places.spread(old, False))

@@ -1,0 +1,98 @@
+"""Folding the stored ledger onto a state, outside of any leader.
+
+`forward` is what a leader does when it takes over, without the fence: every entry, in order, each
+checked by its hash and its place in the chain. Where the ledger ends is where nothing follows; an
+entry that is missing while later ones exist is a hole, and a hole is `Corrupt`, never an end.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+from servo.core.events.envelope import Entry
+from servo.core.fold.apply import apply_entry
+from servo.core.fold.limits import FOLD_VERSION
+from servo.core.manifest import Manifest
+from servo.core.state.state import EPOCH_START, State
+from servo.errors import Corrupt, NotFound
+from servo.ledger.archive import hot_entries, segments_from
+from servo.ledger.paths import Paths
+from servo.ledger.reader import LedgerReader
+from servo.ports.object_store import ObjectStore
+from servo.projection.read.hydration import Hydrator
+
+AsOf = int | datetime
+Progress = Callable[[int], None]
+
+NOTHING = Manifest(
+    v=0,
+    epoch=0,
+    owner="",
+    nonce="",
+    ts=EPOCH_START,
+    identity="",
+    fold_version=FOLD_VERSION,
+)
+
+
+def ignore(seq: int) -> None:
+    """Progress that nobody watches."""
+    del seq
+
+
+class Replay:
+    """Brings states of one workspace forward."""
+
+    def __init__(self, store: ObjectStore, paths: Paths, *, progress: Progress = ignore) -> None:
+        self._store = store
+        self._paths = paths
+        self._ledger = LedgerReader(store, paths)
+        self._progress = progress
+
+    def forward(self, state: State, base: Manifest, *, until: AsOf | None = None) -> None:
+        """Fold what follows `state`, to the end or to `until`, looking up old rows in `base`.
+
+        `NotFound` if the ledger does not reach an entry that was asked for.
+        """
+        hydrator = Hydrator(self._store, self._paths, base)
+        for entry, digest in self._entries(state.seq, until):
+            _prepare(hydrator, state, entry)
+            apply_entry(state, entry, digest)
+            self._progress(entry.seq)
+        if isinstance(until, int) and state.seq < until:
+            raise NotFound(
+                f"the ledger ends with entry {state.seq} and has no entry {until}",
+                remedy=f"ask for an entry up to {state.seq}",
+            )
+
+    def _entries(self, after: int, until: AsOf | None) -> Iterator[tuple[Entry, str]]:
+        last = until if isinstance(until, int) else None
+        seq = after
+        for entry, digest in self._ledger.forward(after, last):
+            if isinstance(until, datetime) and entry.ts > until:
+                return
+            yield entry, digest
+            seq = entry.seq
+        if last is None or seq < last:
+            check_end(self._store, self._paths, seq)
+
+
+def _prepare(hydrator: Hydrator, state: State, entry: Entry) -> None:
+    try:
+        hydrator.prepare(state, entry.batches)
+    except NotFound as error:
+        raise Corrupt(
+            f"{error.message}, and ledger entry {entry.seq} needs it",
+            remedy="restore it from a backup",
+        ) from None
+
+
+def check_end(store: ObjectStore, paths: Paths, seq: int) -> None:
+    """`Corrupt` if anything is stored behind the entry after `seq`, which is not there."""
+    found = [number for number, _ in hot_entries(store, paths, after=seq, limit=1)]
+    found += [segment.first for segment in segments_from(store, paths, seq + 1)][:1]
+    # The very next one may have been appended since it was looked for.
+    if any(number > seq + 1 for number in found):
+        raise Corrupt(
+            f"ledger entry {seq + 1} is missing and entry {max(found)} exists",
+            remedy="restore the missing entries from a backup; none is ever skipped",
+        )

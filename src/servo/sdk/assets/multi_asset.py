@@ -1,0 +1,241 @@
+"""`@multi_asset`: one function that makes several assets.
+
+    @multi_asset(outs={"users": AssetOut(), "orders": AssetOut()})
+    def split(dump):
+        return dump.users, dump.orders
+
+Everything it made in one execution becomes the latest at once, or nothing does.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from servo.core.keys import AssetKey
+from servo.core.tags import check_isolation, priority_of
+from servo.errors import Invalid
+from servo.sdk.assets.asset import checked_ins, duration, loaded_deps
+from servo.sdk.assets.assets_definition import AssetsDefinition, Behaviour
+from servo.sdk.assets.hooks import check_hooks
+from servo.sdk.assets.retries import RetryPolicy
+from servo.sdk.assets.signature import Signature, read_signature
+from servo.sdk.assets.specs import AssetDep, AssetIn, AssetSpec, prefix_parts, to_deps, to_key
+from servo.sdk.checks.definition import AssetCheckSpec
+from servo.sdk.checks.gating import CheckPolicy, to_policy
+from servo.sdk.option_kinds import by_name, of_kind, several
+from servo.sdk.partitions.mapping import BackfillPolicy
+
+Fn = Callable[..., Any]
+
+
+class AssetOut(msgspec.Struct, frozen=True, kw_only=True):
+    """One asset that a function of several makes. Without a key it has the name of its output."""
+
+    key_prefix: Any = None
+    key: Any = None
+    dagster_type: Any = None
+    description: str | None = None
+    is_required: bool = True
+    io_manager_key: str | None = None
+    metadata: Mapping[str, Any] = {}
+    group_name: str | None = None
+    code_version: str | None = None
+    freshness_policy: Any = None
+    automation_condition: Any = None
+    backfill_policy: Any = None
+    owners: Sequence[str] = ()
+    tags: Mapping[str, str] = {}
+    kinds: Iterable[str] = ()
+    retention: Any = None
+
+    @staticmethod
+    def from_spec(spec: AssetSpec, **options: Any) -> "AssetOut":
+        """An output for an asset that is described by a spec; `options` add what a spec lacks."""
+        shared = set(AssetOut.__struct_fields__) & set(AssetSpec.__struct_fields__)
+        told = {name: getattr(spec, name) for name in shared}
+        return AssetOut(**told, is_required=not spec.skippable, **options)
+
+    def spec(self, name: str, **more: Any) -> AssetSpec:
+        """The asset behind the output of this name."""
+        if self.key is not None and self.key_prefix is not None:
+            raise Invalid(
+                f"AssetOut {name} has a key and a key_prefix", remedy="give the whole key alone"
+            )
+        own = to_key(self.key) if self.key is not None else None
+        shared = set(AssetOut.__struct_fields__) & set(AssetSpec.__struct_fields__) - {"key"}
+        told = {field: getattr(self, field) for field in shared}
+        return AssetSpec(
+            key=own or AssetKey([*prefix_parts(self.key_prefix), name]),
+            skippable=not self.is_required,
+            **told | {field: value for field, value in more.items() if not told.get(field)},
+        )
+
+
+def multi_asset(  # noqa: PLR0913 - the options people know
+    *,
+    outs: Mapping[str, AssetOut] | None = None,
+    specs: Sequence[AssetSpec] | None = None,
+    name: str | None = None,
+    ins: Mapping[str, AssetIn] | None = None,
+    deps: Iterable[Any] | None = None,
+    description: str | None = None,
+    internal_asset_deps: Mapping[str, set[AssetKey]] | None = None,
+    can_subset: bool = False,
+    group_name: str | None = None,
+    partitions_def: Any = None,
+    backfill_policy: BackfillPolicy | None = None,
+    code_version: str | None = None,
+    retry_policy: RetryPolicy | None = None,
+    timeout: timedelta | float | None = None,
+    pool: str | None = None,
+    op_tags: Mapping[str, str] | None = None,
+    required_resource_keys: Iterable[str] | None = None,
+    resource_defs: Mapping[str, Any] | None = None,
+    config_schema: Any = None,
+    hooks: Iterable[Any] | None = None,
+    isolation: str | None = None,
+    quarantine: bool = False,
+    check_specs: Sequence[AssetCheckSpec] | None = None,
+    check_policy: CheckPolicy | str | None = None,
+    **unknown: Any,
+) -> Callable[[Fn], AssetsDefinition]:
+    """Make the decorated function the code of several assets.
+
+    They are told by `outs`, whose values it returns or yields by name, or by `specs`, for which it
+    yields a `MaterializeResult` each.
+    """
+    told = name or "multi_asset"
+    if unknown:
+        names = ", ".join(sorted(unknown))
+        raise Invalid(f"{told}: there is no option {names}", remedy="see its help")
+    if bool(outs) == bool(specs):
+        raise Invalid(f"{told} needs outs or specs, and one of them", remedy="say what it makes")
+    filled, tags = checked_ins(ins, what=told), by_name(op_tags, what=f"{told}: op_tags")
+    for out in by_name(outs, what=f"{told}: outs").values():
+        of_kind(out, AssetOut, what=f"{told}: one of outs", remedy="use AssetOut()")
+    for spec in several(specs, what=f"{told}: specs"):
+        of_kind(spec, AssetSpec, what=f"{told}: one of specs", remedy='use AssetSpec("name")')
+    shared = {"group_name": group_name, "code_version": code_version, "description": description}
+
+    def define(fn: Fn) -> AssetsDefinition:
+        check_isolation(isolation, fn.__name__)
+        signature = read_signature(fn)
+        ours = _named(outs, specs, {k: v for k, v in shared.items() if v is not None})
+        above = [
+            *loaded_deps(f"{told} {fn.__name__}", signature, filled),
+            *to_deps(deps, what=fn.__name__),
+        ]
+        made = _with_deps(ours, above, internal_asset_deps, by_spec=specs is not None)
+        if partitions_def is not None:
+            made = {
+                n: msgspec.structs.replace(s, partitions_def=partitions_def)
+                for n, s in made.items()
+            }
+        behaviour = Behaviour(
+            retry_policy=retry_policy,
+            timeout=duration(timeout, fn.__name__),
+            pool=pool or "",
+            required_resource_keys=frozenset(
+                several(required_resource_keys, what=f"{fn.__name__}: required_resource_keys")
+            ),
+            op_tags=tags,
+            backfill_policy=_only_policy(fn, backfill_policy, outs or {}),
+            resource_defs=by_name(resource_defs, what=f"{told}: resource_defs"),
+            config_schema=config_schema,
+            hooks=check_hooks(hooks, what=fn.__name__),
+            quarantine=quarantine,
+            priority=priority_of(tags, fn.__name__),
+            isolation=isolation or "",
+            check_specs=several(check_specs, what=f"{told}: check_specs"),
+            check_policy=to_policy(check_policy, fn.__name__, quarantine=quarantine),
+            can_subset=can_subset,
+            returns_values=specs is None,
+            output_names=tuple(made),
+            io_manager_keys=tuple(out.io_manager_key or "" for out in (outs or {}).values()),
+        )
+        return AssetsDefinition(
+            _renamed(fn, name),
+            _each_once(fn, made),
+            signature,
+            input_keys=_input_keys(signature, filled),
+            behaviour=behaviour,
+        )
+
+    return define
+
+
+def _only_policy(
+    fn: Fn, given: BackfillPolicy | None, outs: Mapping[str, AssetOut]
+) -> BackfillPolicy | None:
+    """How many partitions one call makes: what is made together is divided into runs together."""
+    told = [given, *(out.backfill_policy for out in outs.values())]
+    found = list(dict.fromkeys(policy for policy in told if policy is not None))
+    if len(found) > 1:
+        raise Invalid(
+            f"{fn.__name__} has several backfill policies",
+            remedy="give it one: backfill_policy=... of the decorator",
+        )
+    return found[0] if found else None
+
+
+def _named(
+    outs: Mapping[str, AssetOut] | None,
+    specs: Sequence[AssetSpec] | None,
+    shared: Mapping[str, Any],
+) -> dict[str, AssetSpec]:
+    """What is made, by the name of the output it comes from."""
+    if outs:
+        return {name: out.spec(name, **shared) for name, out in outs.items()}
+    made = [_filled(spec, shared) for spec in specs or ()]
+    return {spec.key.to_python_identifier(): spec for spec in made}
+
+
+def _filled(spec: AssetSpec, shared: Mapping[str, Any]) -> AssetSpec:
+    missing = {name: value for name, value in shared.items() if getattr(spec, name) is None}
+    return msgspec.structs.replace(spec, **missing)
+
+
+def _with_deps(
+    made: Mapping[str, AssetSpec],
+    above: Sequence[AssetDep],
+    internal: Mapping[str, set[AssetKey]] | None,
+    *,
+    by_spec: bool,
+) -> dict[str, AssetSpec]:
+    """What is made, each with what it depends on."""
+    strangers = sorted(set(internal or {}) - set(made))
+    if strangers:
+        raise Invalid(
+            f"internal_asset_deps names {', '.join(strangers)}, which is no output",
+            remedy=f"name one of {', '.join(made)}",
+        )
+    found: dict[str, AssetSpec] = {}
+    for name, spec in made.items():
+        if internal is not None and name in internal:
+            deps = to_deps(internal[name], what=name)
+        else:
+            deps = to_deps(
+                [*spec.deps, *above] if not by_spec or not spec.deps else spec.deps, what=name
+            )
+        found[name] = msgspec.structs.replace(spec, deps=deps)
+    return found
+
+
+def _each_once(fn: Fn, made: Mapping[str, AssetSpec]) -> tuple[AssetSpec, ...]:
+    keys = [spec.key for spec in made.values()]
+    twice = sorted({str(key) for key in keys if keys.count(key) > 1})
+    if twice:
+        raise Invalid(f"{fn.__name__} makes {', '.join(twice)} twice", remedy="remove one of them")
+    return tuple(made.values())
+
+
+def _input_keys(signature: Signature, ins: Mapping[str, AssetIn]) -> dict[str, AssetKey]:
+    return {name: ins.get(name, AssetIn()).key_for(name) for name in signature.inputs}
+
+
+def _renamed(fn: Fn, name: str | None) -> Fn:
+    if name is not None:
+        fn.__name__ = name
+    return fn

@@ -1,0 +1,91 @@
+"""When a failed attempt is repeated, as people write it."""
+
+from collections.abc import Iterable
+from enum import Enum
+
+import msgspec
+
+from servo.core import retry
+from servo.errors import Invalid
+from servo.sdk.option_kinds import of_kind
+
+
+class Backoff(Enum):
+    """How the wait grows with every failure."""
+
+    LINEAR = "LINEAR"
+    EXPONENTIAL = "EXPONENTIAL"
+
+
+class Jitter(Enum):
+    """How waits are spread, so that what failed together is not tried together."""
+
+    FULL = "FULL"
+    PLUS_MINUS = "PLUS_MINUS"
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """Try again up to `max_retries` times, `delay` seconds apart.
+
+    `retry_on` and `no_retry_on` are exception classes or their names: with `retry_on` only those
+    are retried, and what is in `no_retry_on` never is.
+    """
+
+    max_retries: int = 1
+    delay: float | None = None
+    backoff: Backoff | None = None
+    jitter: Jitter | None = None
+    retry_on: Iterable[type[BaseException] | str] = ()
+    no_retry_on: Iterable[type[BaseException] | str] = ()
+    max_delay: float | None = None
+
+    def __post_init__(self) -> None:
+        of_kind(self.max_retries, int, what="max_retries", remedy="use a whole number")
+        of_kind(self.delay, int | float, what="delay", remedy="use seconds")
+        of_kind(self.max_delay, int | float, what="max_delay", remedy="use seconds")
+        if self.max_retries < 0:
+            raise Invalid(f"max_retries is {self.max_retries}", remedy="use 0 or more")
+        if self.delay is not None and self.delay < 0:
+            raise Invalid(f"delay is {self.delay}", remedy="use seconds, 0 or more")
+        of_kind(self.backoff, Backoff, what="backoff", remedy="use Backoff.LINEAR or EXPONENTIAL")
+        of_kind(self.jitter, Jitter, what="jitter", remedy="use Jitter.FULL or PLUS_MINUS")
+
+    def calculate_delay(self, attempt_num: int) -> float:
+        """The seconds before retry number `attempt_num` (from 1), before jitter spreads them."""
+        even = msgspec.structs.replace(stored_policy(self), jitter=retry.JitterSpread.NONE)
+        return retry.delay_after(even, attempt_num, jitter=0).total_seconds()
+
+
+_BACKOFF = {
+    None: retry.BackoffCurve.CONSTANT,
+    Backoff.LINEAR: retry.BackoffCurve.LINEAR,
+    Backoff.EXPONENTIAL: retry.BackoffCurve.EXPONENTIAL,
+}
+_JITTER = {
+    None: retry.JitterSpread.NONE,
+    Jitter.FULL: retry.JitterSpread.FULL,
+    Jitter.PLUS_MINUS: retry.JitterSpread.PLUS_MINUS,
+}
+
+ONCE = retry.RetryRules(max_attempts=1)
+
+
+def stored_policy(policy: RetryPolicy | None) -> retry.RetryRules:
+    """The policy as plans hold it; without one an asset is tried once."""
+    if policy is None:
+        return ONCE
+    stored = retry.RetryRules(
+        max_attempts=policy.max_retries + 1,
+        delay_ms=round((policy.delay or 0) * 1000),
+        backoff=_BACKOFF[policy.backoff],
+        jitter=_JITTER[policy.jitter],
+        retry_on=_names(policy.retry_on),
+        no_retry_on=_names(policy.no_retry_on),
+    )
+    if policy.max_delay is not None:
+        stored = msgspec.structs.replace(stored, cap_ms=round(policy.max_delay * 1000))
+    return retry.check_policy(stored)
+
+
+def _names(kinds: Iterable[type[BaseException] | str]) -> tuple[str, ...]:
+    return tuple(kind if isinstance(kind, str) else kind.__name__ for kind in kinds)

@@ -1,0 +1,216 @@
+"""The conditions of a project, ready to be evaluated."""
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from servo.core.automation.assets import Asset, Check, Dependency, Graph, subject
+from servo.core.automation.spaces import UNPARTITIONED
+from servo.core.keys import AssetKey
+from servo.errors import Invalid
+from servo.sdk.automation.spaces import KeySpace, is_same, mapping_between
+from servo.sdk.checks.binding import BoundCheck
+from servo.sdk.checks.definition import AssetCheckKey, AssetCheckSpec
+from servo.sdk.checks.selection import checks_of_assets, chosen_of
+from servo.sdk.definitions.project import Project
+from servo.sdk.selection.selection import AssetSelection
+from servo.sdk.triggers.sensors import AutomationConditionSensorDefinition
+
+DEFAULT_SENSOR = "default_automation_condition_sensor"
+"""The sensor of all conditions that no other sensor evaluates."""
+
+Subject = AssetKey | AssetCheckKey
+"""What has a condition: an asset, or a check of one."""
+
+
+class ConditionGraph(msgspec.Struct, frozen=True, kw_only=True):
+    """The graph of a project, and the spaces of the assets that have partitions."""
+
+    graph: Graph
+    spaces: dict[str, KeySpace]
+
+    def keys(self, asset: str, bits: int) -> list[str | None]:
+        """The partitions of a set by their keys; None is an asset without any."""
+        space = self.spaces.get(asset)
+        if space is None:
+            return [None] if bits else []
+        return list(space.named(bits))
+
+
+def text_of(of: Subject) -> str:
+    """The text under which the condition of an asset or a check is stored and told."""
+    if isinstance(of, AssetCheckKey):
+        return subject((of.asset_key.canonical(), of.name))
+    return of.canonical()
+
+
+def conditions_of(
+    project: Project,
+    now: datetime,
+    *,
+    store: Any = None,
+    chosen: Container[Subject] | None = None,
+) -> ConditionGraph:
+    """The conditions of the chosen assets and checks of a project, and what they look at."""
+    spaces: dict[str, KeySpace] = {}
+    for key, spec in project.specs.items():
+        if spec.partitions_def is not None:
+            spaces[key.canonical()] = KeySpace(spec.partitions_def, now, store)
+    wanted = set(all_subjects(project)) if chosen is None else chosen
+    hosted = _checks_by_asset(project)
+    assets = [_asset(project, key, spaces, wanted, hosted.get(key, ())) for key in project.order]
+    return ConditionGraph(graph=Graph(assets, _selector(project)), spaces=spaces)
+
+
+def all_subjects(project: Project) -> Iterator[Subject]:
+    """Everything with a condition that can be asked for, in the order of the graph.
+
+    `Invalid` for the condition of a check that cannot be run without making its asset.
+    """
+    hosted = _checks_by_asset(project)
+    for key in project.order:
+        if key in project.makers and project.specs[key].automation_condition is not None:
+            yield key
+        for spec in hosted.get(key, ()):
+            if spec.automation_condition is not None:
+                yield spec.key
+
+
+def _checks_by_asset(project: Project) -> dict[AssetKey, list[AssetCheckSpec]]:
+    book = project.checkbook
+    found: dict[AssetKey, list[AssetCheckSpec]] = {}
+    for held in book.declared.values():
+        for spec in held:
+            if spec.automation_condition is not None:
+                raise Invalid(
+                    f"the check {spec.name} of {spec.asset} has an automation condition, and is "
+                    "made by the function of the asset itself",
+                    remedy="give the condition to the asset, or write an @asset_check",
+                )
+            found.setdefault(spec.asset, []).append(spec)
+    for bound in (one for held in book.hosted.values() for one in held):
+        for spec in bound.definition.specs:
+            found.setdefault(spec.asset, []).append(spec)
+    return found
+
+
+def host_of(project: Project, check: AssetCheckKey) -> AssetKey:
+    """The asset in whose task a check runs."""
+    for host, held in project.checkbook.hosted.items():
+        if any(_makes(bound, check) for bound in held):
+            return host
+    raise Invalid(f"there is no check {text_of(check)}", remedy="name one of the project")
+
+
+def _makes(bound: BoundCheck, check: AssetCheckKey) -> bool:
+    return any(spec.key == check for spec in bound.definition.specs)
+
+
+def _asset(
+    project: Project,
+    key: AssetKey,
+    spaces: Mapping[str, KeySpace],
+    wanted: Container[Subject],
+    checks: Iterable[AssetCheckSpec],
+) -> Asset:
+    spec, name = project.specs[key], key.canonical()
+    condition = spec.automation_condition if key in wanted and key in project.makers else None
+    return Asset(
+        key=name,
+        space=spaces.get(name, UNPARTITIONED),
+        deps=tuple(_dependency(project, key, up, spaces) for up in project.upstream[key]),
+        checks=tuple(_check(one, spaces, wanted) for one in checks),
+        condition=condition,
+        code_version=spec.code_version or "",
+    )
+
+
+def _dependency(
+    project: Project, key: AssetKey, up: AssetKey, spaces: Mapping[str, KeySpace]
+) -> Dependency:
+    named = {dep.asset_key: dep.partition_mapping for dep in project.specs[key].deps}
+    mapping = named.get(up)
+    above, below = spaces.get(up.canonical()), spaces.get(key.canonical())
+    made = up in project.makers and not project.makers[up].observes
+    return Dependency(
+        key=up.canonical(),
+        mapping=mapping_between(above, below, mapping),
+        together=_together(above, below, mapping) and made,
+    )
+
+
+def _together(above: KeySpace | None, below: KeySpace | None, mapping: Any = None) -> bool:
+    """Whether one run can make both, each partition with its own."""
+    if above is None or below is None:
+        return above is below
+    return is_same(above, below, mapping)
+
+
+def _check(
+    spec: AssetCheckSpec, spaces: Mapping[str, KeySpace], wanted: Container[Subject]
+) -> Check:
+    own = spaces.get(spec.asset.canonical())
+    deps: list[Dependency] = []
+    for dep in spec.additional_deps:
+        name = dep.asset_key.canonical()
+        above = spaces.get(name)
+        mapping = mapping_between(above, own, None)
+        deps.append(Dependency(key=name, mapping=mapping, together=_together(above, own)))
+    return Check(
+        name=spec.name,
+        blocking=spec.blocking,
+        condition=spec.automation_condition if spec.key in wanted else None,
+        deps=tuple(deps),
+    )
+
+
+def _selector(project: Project) -> Callable[[Any, str], bool]:
+    """Whether a selection includes an asset; each is resolved once."""
+    resolved: dict[str, set[str]] = {}
+
+    def selects(selection: Any, key: str) -> bool:
+        found = AssetSelection.from_coercible(selection)
+        name = str(found)
+        if name not in resolved:
+            resolved[name] = {one.canonical() for one in found.resolve(project)}
+        return key in resolved[name]
+
+    return selects
+
+
+def divided(
+    project: Project, sensors: Iterable[AutomationConditionSensorDefinition]
+) -> dict[str, list[Subject]]:
+    """What has conditions by the name of the sensor that evaluates them, in graph order.
+
+    Only what has code can be asked for. What no sensor names is for the default one; `Invalid` if
+    two name the same, because each would ask for it.
+    """
+    found: dict[str, list[Subject]] = {}
+    taken: dict[Subject, str] = {}
+    conditions = list(all_subjects(project))
+    for sensor in sensors:
+        chosen = targeted(project, sensor.target)
+        found[sensor.name] = [one for one in conditions if one in chosen]
+        for one in found[sensor.name]:
+            if one in taken:
+                raise Invalid(
+                    f"the sensors {taken[one]} and {sensor.name} both evaluate the condition of "
+                    f"{text_of(one)}",
+                    remedy="let their targets not overlap",
+                )
+            taken[one] = sensor.name
+    left = [one for one in conditions if one not in taken]
+    if left:
+        found.setdefault(DEFAULT_SENSOR, []).extend(left)
+    return found
+
+
+def targeted(project: Project, target: Any) -> set[Subject]:
+    """The assets that a selection means, and their checks, or those that it names itself."""
+    selection = AssetSelection.from_coercible(target)
+    assets = selection.resolve(project)
+    checks = chosen_of(selection, project)
+    return {*assets, *(checks_of_assets(project, set(assets)) if checks is None else checks)}

@@ -1,0 +1,346 @@
+"""Checks of what an asset's function takes and makes, run before anybody else sees it.
+
+    @asset_check(asset=orders, blocking=True)
+    def has_rows(orders):
+        return AssetCheckResult(passed=len(orders) > 0)
+
+A check that fails with severity `ERROR` marks the output; if it is `blocking`, the output does not
+become the latest: the task fails, or with `quarantine=True` on the asset the output is held back
+until somebody decides, and what depends on it is made from the last good one. What follows from
+which severity is in `servo.sdk.checks.gating`. Checks for common things are in `servo.checks`.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from enum import Enum
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from servo.core.keys import AssetKey
+from servo.errors import Invalid
+from servo.sdk.assets.signature import Signature, read_signature
+from servo.sdk.assets.specs import AssetDep, AssetIn, checked_condition, to_deps, to_key
+from servo.sdk.metadata.plain_data import unboxed
+from servo.sdk.option_kinds import by_name, of_kind, several
+
+Fn = Callable[..., Any]
+
+DEFAULT_TIMEOUT = timedelta(minutes=5)
+
+_NAME = re.compile(r"[A-Za-z0-9_]+")
+
+
+class AssetCheckSeverity(Enum):
+    """How bad it is when a check fails: from worth knowing to blocking whatever was declared."""
+
+    INFO = "INFO"
+    WARN = "WARN"
+    ERROR = "ERROR"
+    CRITICAL = "CRITICAL"
+
+
+class AssetCheckKey(msgspec.Struct, frozen=True):
+    """A check, by its asset and its name."""
+
+    asset_key: AssetKey
+    name: str
+
+    def __post_init__(self) -> None:
+        key = to_key(self.asset_key, what=f"check {self.name}")
+        msgspec.structs.force_setattr(self, "asset_key", key)
+
+
+class AssetCheckSpec(msgspec.Struct, frozen=True):
+    """A check, without the code that makes it."""
+
+    name: str
+    asset: Any
+    description: str | None = None
+    additional_deps: Iterable[Any] = ()
+    blocking: bool = False
+    metadata: Mapping[str, Any] = {}
+    automation_condition: Any = None
+
+    def __post_init__(self) -> None:
+        set_field = msgspec.structs.force_setattr
+        of_kind(self.name, str, what="the name of a check", remedy="use a text")
+        if not _NAME.fullmatch(self.name):
+            raise Invalid(
+                f"a check is called {self.name!r}", remedy="use letters, digits and underscores"
+            )
+        what = f"check {self.name}"
+        set_field(self, "asset", to_key(self.asset, what=what))
+        deps = [dep.asset_key for dep in to_deps(self.additional_deps, what=what)]
+        if self.asset in deps:
+            raise Invalid(
+                f"{what}: additional_deps names {self.asset}, which it is a check of",
+                remedy="leave it out: a check always depends on its asset",
+            )
+        set_field(self, "additional_deps", tuple(AssetDep(key) for key in deps))
+        set_field(self, "metadata", dict(self.metadata or {}))
+        condition = checked_condition(self.automation_condition, what=what)
+        set_field(self, "automation_condition", condition)
+
+    @property
+    def asset_key(self) -> AssetKey:
+        """The asset that is checked."""
+        return self.asset
+
+    @property
+    def key(self) -> AssetCheckKey:
+        """The asset and the name."""
+        return AssetCheckKey(self.asset, self.name)
+
+
+class AssetCheckResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a check found."""
+
+    passed: bool
+    severity: AssetCheckSeverity = AssetCheckSeverity.ERROR
+    description: str | None = None
+    metadata: Mapping[str, Any] = {}
+    check_name: str | None = None
+    asset_key: Any = None
+
+    def __post_init__(self) -> None:
+        set_field, what = msgspec.structs.force_setattr, "AssetCheckResult"
+        passed: object = unboxed(self.passed)
+        if not isinstance(passed, bool):
+            raise Invalid(f"{what}: passed is {passed!r}", remedy="use True or False, or bool(...)")
+        set_field(self, "passed", passed)
+        set_field(self, "severity", to_severity(self.severity, what))
+        of_kind(self.metadata, Mapping, what=f"{what}: metadata", remedy='use {"name": value}')
+        if self.asset_key is not None:
+            set_field(self, "asset_key", to_key(self.asset_key, what=what))
+
+
+class CheckOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a check is run.
+
+    `severity` is that of a failure whose result names none; `before` is whether it looks at what
+    the asset is made from, before its function is called. A `rule` takes one argument that is more
+    than a value, and `input` says at which of the asset's parameters it looks. `sees_previous` is
+    whether the last output matters too, and `query` what a check asks, which may name other assets.
+    """
+
+    before: bool = False
+    timeout: timedelta = DEFAULT_TIMEOUT
+    severity: AssetCheckSeverity = AssetCheckSeverity.ERROR
+    ins: Mapping[str, AssetIn] = {}
+    required_resource_keys: frozenset[str] = frozenset()
+    resource_defs: Mapping[str, Any] = {}
+    config_schema: Any = None
+    rule: bool = False
+    input: str | None = None
+    sees_previous: bool = False
+    query: str = ""
+
+
+class AssetChecksDefinition:
+    """A function, and the checks it makes."""
+
+    def __init__(
+        self,
+        fn: Fn,
+        specs: Sequence[AssetCheckSpec],
+        signature: Signature,
+        options: CheckOptions | None = None,
+    ) -> None:
+        self.fn = fn
+        self.specs = tuple(specs)
+        self.signature = signature
+        self.options = options or CheckOptions()
+
+    @property
+    def spec(self) -> AssetCheckSpec:
+        """The first check, which for most is the only one."""
+        return self.specs[0]
+
+    @property
+    def check_specs(self) -> tuple[AssetCheckSpec, ...]:
+        """Every check that is made here."""
+        return self.specs
+
+    @property
+    def check_keys(self) -> set[AssetCheckKey]:
+        """The keys of the checks that are made here."""
+        return {spec.key for spec in self.specs}
+
+    @property
+    def name(self) -> str:
+        """The name of the function, or of the only check."""
+        return self.spec.name if len(self.specs) == 1 else getattr(self.fn, "__name__", "checks")
+
+    @property
+    def where(self) -> str:
+        """The file and line of the code."""
+        code = getattr(self.fn, "__code__", None)
+        return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "unknown"
+
+    def __call__(self, *args: Any, **inputs: Any) -> Any:
+        """Call the function itself, as a test does: see `servo.sdk.assets.invocation`."""
+        # Loaded late: it knows of contexts and resources, which know of checks.
+        return import_module("servo.sdk.assets.invocation").call_check(self, args, inputs)
+
+    def __repr__(self) -> str:
+        return f"<checks {', '.join(f'{spec.asset}:{spec.name}' for spec in self.specs)}>"
+
+
+def asset_check(  # noqa: PLR0913 - the options people know
+    *,
+    asset: Any,
+    name: str | None = None,
+    description: str | None = None,
+    blocking: bool = False,
+    additional_ins: Mapping[str, Any] | None = None,
+    additional_deps: Iterable[Any] | None = None,
+    required_resource_keys: Iterable[str] | None = None,
+    resource_defs: Mapping[str, Any] | None = None,
+    config_schema: Any = None,
+    compute_kind: str | None = None,
+    op_tags: Mapping[str, Any] | None = None,
+    retry_policy: Any = None,
+    metadata: Mapping[str, Any] | None = None,
+    automation_condition: Any = None,
+    pool: str | None = None,
+    when: str = "after",
+    timeout: timedelta | float | None = None,
+    severity: AssetCheckSeverity | str = AssetCheckSeverity.ERROR,
+) -> Callable[[Fn], AssetChecksDefinition]:
+    """Make the decorated function a check of an asset, whose value it takes as its parameter.
+
+    With `when="before"` it takes what the asset is made from, by the names of the asset's own
+    parameters, and runs before the asset's function is called.
+    """
+    # A check runs within the task of its asset: what is about tasks alone is taken and not used.
+    del compute_kind, op_tags, retry_policy, pool
+
+    def define(fn: Fn) -> AssetChecksDefinition:
+        spec = AssetCheckSpec(
+            name=name or fn.__name__,
+            asset=asset,
+            description=description or (fn.__doc__ or "").strip() or None,
+            blocking=blocking,
+            metadata=metadata or {},
+            additional_deps=additional_deps or (),
+            automation_condition=automation_condition,
+        )
+        what = f"check {spec.name}"
+        options = CheckOptions(
+            before=is_before(when, what),
+            timeout=to_timeout(timeout, what),
+            severity=to_severity(severity, what),
+            ins=to_ins(additional_ins),
+            required_resource_keys=frozenset(
+                several(required_resource_keys, what=f"{what}: required_resource_keys")
+            ),
+            resource_defs=resource_defs or {},
+            config_schema=config_schema,
+        )
+        signature = read_signature(fn)
+        _refuse_strangers(what, options.ins, signature)
+        values = [name for name in signature.inputs if name not in options.ins]
+        if len(values) > 1 and not options.before:
+            raise Invalid(
+                f"{what} takes {', '.join(values)}",
+                remedy=f"take one parameter: the value of {spec.asset}; name others in "
+                "additional_ins",
+            )
+        return AssetChecksDefinition(fn, (spec,), signature, options)
+
+    return define
+
+
+def multi_asset_check(  # noqa: PLR0913 - the options people know
+    *,
+    specs: Sequence[AssetCheckSpec],
+    name: str | None = None,
+    description: str | None = None,
+    can_subset: bool = False,
+    compute_kind: str | None = None,
+    op_tags: Mapping[str, Any] | None = None,
+    resource_defs: Mapping[str, Any] | None = None,
+    required_resource_keys: Iterable[str] | None = None,
+    retry_policy: Any = None,
+    config_schema: Any = None,
+    ins: Mapping[str, Any] | None = None,
+    pool: str | None = None,
+    timeout: timedelta | float | None = None,
+    severity: AssetCheckSeverity | str = AssetCheckSeverity.ERROR,
+) -> Callable[[Fn], AssetChecksDefinition]:
+    """Make the decorated function several checks, of one asset or of several.
+
+    It yields or returns an `AssetCheckResult` for each, and takes the values of assets by the names
+    of its parameters, or as `ins` says. It runs with the last of its assets.
+    """
+    del name, description, can_subset, compute_kind, op_tags, retry_policy, pool
+    if not specs:
+        raise Invalid("multi_asset_check has no specs", remedy="name at least one AssetCheckSpec")
+
+    def define(fn: Fn) -> AssetChecksDefinition:
+        what = f"multi_asset_check {fn.__name__}"
+        options = CheckOptions(
+            timeout=to_timeout(timeout, what),
+            severity=to_severity(severity, what),
+            ins=to_ins(ins),
+            required_resource_keys=frozenset(
+                several(required_resource_keys, what=f"{what}: required_resource_keys")
+            ),
+            resource_defs=resource_defs or {},
+            config_schema=config_schema,
+        )
+        signature = read_signature(fn)
+        _refuse_strangers(what, options.ins, signature)
+        return AssetChecksDefinition(fn, specs, signature, options)
+
+    return define
+
+
+def _refuse_strangers(what: str, ins: Mapping[str, AssetIn], signature: Signature) -> None:
+    strangers = sorted(set(ins) - set(signature.inputs))
+    if strangers:
+        raise Invalid(
+            f"{what}: ins names {', '.join(strangers)}, which is no parameter",
+            remedy="name parameters of the function, and other assets in additional_deps",
+        )
+
+
+def to_ins(given: Mapping[str, Any] | None) -> dict[str, AssetIn]:
+    """How parameters are filled, by an `AssetIn` or by anything that names an asset."""
+    return {
+        name: value if isinstance(value, AssetIn) else AssetIn(key=to_key(value))
+        for name, value in by_name(given, what="ins").items()
+    }
+
+
+def is_before(when: str, what: str) -> bool:
+    """Whether a check runs before the function of its asset."""
+    if when not in ("before", "after"):
+        raise Invalid(f"{what}: when is {when!r}", remedy='use "before" or "after"')
+    return when == "before"
+
+
+def to_timeout(given: timedelta | float | None, what: str) -> timedelta:
+    """How long a check may take."""
+    if given is None:
+        return DEFAULT_TIMEOUT
+    timeout = given if isinstance(given, timedelta) else timedelta(seconds=given)
+    if timeout <= timedelta():
+        raise Invalid(f"{what}: timeout is {given}", remedy="use seconds, more than 0")
+    return timeout
+
+
+def to_severity(given: AssetCheckSeverity | str, what: str) -> AssetCheckSeverity:
+    """The severity that a person meant."""
+    if isinstance(given, AssetCheckSeverity):
+        return given
+    try:
+        return AssetCheckSeverity(given)
+    except ValueError:
+        names = ", ".join(severity.value for severity in AssetCheckSeverity)
+        raise Invalid(
+            f"{what}: there is no severity {given!r}", remedy=f"use one of {names}"
+        ) from None

@@ -1,0 +1,261 @@
+"""Gathering what modules and packages define."""
+
+import inspect
+import pkgutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from servo.core.keys import AssetKey
+from servo.errors import Invalid, NotFound
+from servo.sdk.assets.assets_definition import AssetsDefinition
+from servo.sdk.assets.specs import AssetSpec, prefix_parts
+from servo.sdk.checks.definition import AssetChecksDefinition
+from servo.sdk.definitions.jobs import AssetJob
+from servo.sdk.definitions.replaced import refuse_replaced
+from servo.sdk.partitions.mapping import BackfillPolicy
+from servo.sdk.triggers.schedules import PartitionedSchedule, ScheduleDefinition
+from servo.sdk.triggers.sensors import AutomationConditionSensorDefinition, SensorDefinition
+
+Asset = AssetsDefinition | AssetSpec
+
+T = TypeVar("T")
+
+
+def found_in(module: ModuleType, kind: type[T] | tuple[type[T], ...]) -> list[T]:
+    """What stands at the top of a module, itself or in a list, each once, in order."""
+    found: dict[int, T] = {}
+    for value in vars(module).values():
+        several = isinstance(value, list | tuple)
+        for item in cast("Sequence[Any]", value) if several else (value,):
+            if isinstance(item, kind):
+                found[id(item)] = item
+    return list(found.values())
+
+
+def assets_of(module: ModuleType) -> list[Asset]:
+    """The assets that stand at the top of a module, each once, in the order of the file."""
+    refuse_replaced(module)
+    return found_in(module, (AssetsDefinition, AssetSpec))
+
+
+def checks_of(module: ModuleType) -> list[AssetChecksDefinition]:
+    """The checks that stand at the top of a module, each once."""
+    return found_in(module, AssetChecksDefinition)
+
+
+def jobs_of(module: ModuleType) -> list[AssetJob]:
+    """The jobs that stand at the top of a module, each once."""
+    return found_in(module, AssetJob)
+
+
+def schedules_of(module: ModuleType) -> list[Any]:
+    """The schedules that stand at the top of a module, each once."""
+    return found_in(module, (ScheduleDefinition, PartitionedSchedule))
+
+
+def sensors_of(module: ModuleType) -> list[Any]:
+    """The sensors that stand at the top of a module, each once."""
+    return found_in(module, (SensorDefinition, AutomationConditionSensorDefinition))
+
+
+# --- assets ---------------------------------------------------------------------------------------
+
+
+def load_assets_from_modules(
+    modules: Iterable[ModuleType],
+    group_name: str | None = None,
+    key_prefix: Any = None,
+    **options: Any,
+) -> list[Asset]:
+    """The assets of several modules, in a group or under a prefix if one is given.
+
+    What they depend on among themselves goes with them. Further options are
+    `automation_condition`, `freshness_policy` and `backfill_policy` for those that have none,
+    and `source_key_prefix` for those that have no code.
+    """
+    _check_options(options)
+    condition = options.get("automation_condition") or options.get("auto_materialize_policy")
+    change = _Change(
+        group_name=group_name,
+        key_prefix=key_prefix,
+        source_key_prefix=options.get("source_key_prefix"),
+        automation_condition=condition,
+        freshness_policy=options.get("freshness_policy"),
+        backfill_policy=options.get("backfill_policy"),
+    )
+    unique = {id(a): a for module in modules for a in assets_of(module)}
+    return _changed(list(unique.values()), change)
+
+
+def load_assets_from_current_module(
+    group_name: str | None = None, key_prefix: Any = None, **options: Any
+) -> list[Asset]:
+    """The assets of the module that calls this, as far as it has been run."""
+    return load_assets_from_modules([_caller()], group_name, key_prefix, **options)
+
+
+def load_assets_from_package_module(
+    package_module: ModuleType,
+    group_name: str | None = None,
+    key_prefix: Any = None,
+    **options: Any,
+) -> list[Asset]:
+    """The assets of a package and of everything in it."""
+    return load_assets_from_modules(walk_package(package_module), group_name, key_prefix, **options)
+
+
+def load_assets_from_package_name(
+    package_name: str, group_name: str | None = None, key_prefix: Any = None, **options: Any
+) -> list[Asset]:
+    """The assets of the package of this name and of everything in it."""
+    return load_assets_from_package_module(
+        _package(package_name), group_name, key_prefix, **options
+    )
+
+
+# --- checks ---------------------------------------------------------------------------------------
+
+
+def load_asset_checks_from_modules(
+    modules: Iterable[ModuleType], **options: Any
+) -> list[AssetChecksDefinition]:
+    """The checks of several modules."""
+    _check_options(options)
+    unique = {id(check): check for module in modules for check in checks_of(module)}
+    return list(unique.values())
+
+
+def load_asset_checks_from_current_module(**options: Any) -> list[AssetChecksDefinition]:
+    """The checks of the module that calls this, as far as it has been run."""
+    return load_asset_checks_from_modules([_caller()], **options)
+
+
+def load_asset_checks_from_package_module(
+    package_module: ModuleType, **options: Any
+) -> list[AssetChecksDefinition]:
+    """The checks of a package and of everything in it."""
+    return load_asset_checks_from_modules(walk_package(package_module), **options)
+
+
+def load_asset_checks_from_package_name(
+    package_name: str, **options: Any
+) -> list[AssetChecksDefinition]:
+    """The checks of the package of this name and of everything in it."""
+    return load_asset_checks_from_package_module(_package(package_name), **options)
+
+
+# --- how ------------------------------------------------------------------------------------------
+
+_ACCEPTED = frozenset(
+    {
+        "automation_condition",
+        "auto_materialize_policy",
+        "backfill_policy",
+        "freshness_policy",
+        "include_specs",
+        "source_key_prefix",
+    }
+)
+
+
+def _check_options(options: Iterable[str]) -> None:
+    unknown = sorted(set(options) - _ACCEPTED)
+    if unknown:
+        raise Invalid(f"there is no option {', '.join(unknown)}", remedy="see its help")
+
+
+def walk_package(package: ModuleType) -> Iterator[ModuleType]:
+    """A package and all modules in it, imported, in the order of their names."""
+    yield package
+    folders = getattr(package, "__path__", None)
+    if folders is None:
+        raise Invalid(
+            f"{package.__name__} is a module and no package", remedy="use ..._from_modules"
+        )
+    for found in pkgutil.walk_packages(folders, f"{package.__name__}."):
+        yield import_module(found.name)
+
+
+def _package(name: str) -> ModuleType:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and name.startswith(error.name):
+            raise NotFound(f"there is no package {name}", remedy="check its name") from None
+        raise
+
+
+def _caller() -> ModuleType:
+    """The module whose code called the function that asks."""
+    frame = inspect.currentframe()
+    for _ in range(2):
+        frame = frame.f_back if frame is not None else None
+    name = frame.f_globals.get("__name__") if frame is not None else None
+    if name not in sys.modules:
+        raise NotFound("the calling module is not known", remedy="use ..._from_modules")
+    return sys.modules[name]
+
+
+class _Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said of every asset that is loaded, where it does not say it itself."""
+
+    group_name: str | None = None
+    key_prefix: Any = None
+    source_key_prefix: Any = None
+    automation_condition: Any = None
+    freshness_policy: Any = None
+    backfill_policy: BackfillPolicy | None = None
+
+    def prefix(self, asset: Asset) -> tuple[str, ...]:
+        """What comes before the key of an asset: one without code may have a prefix of its own."""
+        bare = isinstance(asset, AssetSpec) and self.source_key_prefix is not None
+        return prefix_parts(self.source_key_prefix if bare else self.key_prefix)
+
+
+def _changed(assets: Sequence[Asset], change: _Change) -> list[Asset]:
+    """The same assets, and the same dependencies among them, under other keys."""
+    keys: dict[AssetKey, AssetKey] = {}
+    for asset in assets:
+        for spec in _specs_of(asset):
+            keys[spec.key] = AssetKey([*change.prefix(asset), *spec.key.parts])
+    found: list[Asset] = []
+    for asset in assets:
+        specs = tuple(_changed_spec(spec, keys, change) for spec in _specs_of(asset))
+        if isinstance(asset, AssetSpec):
+            found += specs
+        else:
+            inputs = {name: keys.get(key, key) for name, key in asset.input_keys.items()}
+            made = asset.with_specs(specs, input_keys=inputs)
+            found.append(_backfilled(made, change.backfill_policy))
+    return found
+
+
+def _backfilled(asset: AssetsDefinition, policy: BackfillPolicy | None) -> AssetsDefinition:
+    """The asset with a backfill policy, its own if it has one."""
+    if policy is not None and asset.behaviour.backfill_policy is None:
+        asset.behaviour = msgspec.structs.replace(asset.behaviour, backfill_policy=policy)
+    return asset
+
+
+def _specs_of(asset: Asset) -> tuple[AssetSpec, ...]:
+    return (asset,) if isinstance(asset, AssetSpec) else asset.specs
+
+
+def _changed_spec(spec: AssetSpec, keys: Mapping[AssetKey, AssetKey], change: _Change) -> AssetSpec:
+    deps = [
+        msgspec.structs.replace(dep, asset=keys.get(dep.asset_key, dep.asset_key))
+        for dep in spec.deps
+    ]
+    return msgspec.structs.replace(
+        spec,
+        key=keys[spec.key],
+        deps=deps,
+        group_name=change.group_name or spec.group_name,
+        automation_condition=spec.automation_condition or change.automation_condition,
+        freshness_policy=spec.freshness_policy or change.freshness_policy,
+    )

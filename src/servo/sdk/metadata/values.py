@@ -1,0 +1,341 @@
+"""Typed values of metadata: each knows how it is to be shown. `MetadataValue` makes them."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from numbers import Integral, Real
+from typing import Any, ClassVar, TypeAlias
+
+import msgspec
+
+from servo.core.keys import AssetKey
+from servo.errors import Invalid
+from servo.sdk.assets.specs import to_key
+from servo.sdk.metadata.plain_data import plain_data, type_name, unboxed
+from servo.sdk.metadata.tables import TableColumn, TableColumnLineage, TableRecord, TableSchema
+from servo.sdk.option_kinds import of_kind, several
+
+# `MetadataValue` has constructors of these names, which hide the types in its own body.
+Bool: TypeAlias = bool
+Float: TypeAlias = float
+Int: TypeAlias = int
+
+_set = msgspec.structs.force_setattr
+
+
+class MetadataValue(msgspec.Struct, frozen=True):
+    """A value with the way it is to be shown; make one with the constructors here."""
+
+    kind: ClassVar[str] = ""
+
+    @property
+    def value(self) -> Any:
+        """The value itself; this, where it has several parts."""
+        fields = self.__struct_fields__
+        return getattr(self, fields[0]) if len(fields) == 1 else self
+
+    @staticmethod
+    def text(text: str) -> "TextMetadataValue":
+        """A text."""
+        return TextMetadataValue(str(_expect(text, str, "MetadataValue.text")))
+
+    @staticmethod
+    def url(url: str) -> "UrlMetadataValue":
+        """A link."""
+        return UrlMetadataValue(_expect(url, str, "MetadataValue.url"))
+
+    @staticmethod
+    def path(path: Any) -> "PathMetadataValue":
+        """A file or a folder."""
+        return PathMetadataValue(_path_text(path))
+
+    @staticmethod
+    def notebook(path: Any) -> "NotebookMetadataValue":
+        """A notebook, by its path."""
+        return NotebookMetadataValue(_path_text(path))
+
+    @staticmethod
+    def json(data: Any) -> "JsonMetadataValue":
+        """Anything that JSON can hold."""
+        return JsonMetadataValue(data)
+
+    @staticmethod
+    def md(data: str) -> "MarkdownMetadataValue":
+        """A text in Markdown."""
+        return MarkdownMetadataValue(_expect(data, str, "MetadataValue.md"))
+
+    @staticmethod
+    def python_artifact(python_artifact: Callable[..., Any]) -> "PythonArtifactMetadataValue":
+        """A class or a function, by its name."""
+        module = getattr(python_artifact, "__module__", None)
+        if not isinstance(module, str):
+            raise Invalid(
+                f"MetadataValue.python_artifact was given a {type_name(python_artifact)}",
+                remedy="give it a class or a function",
+            )
+        name = getattr(python_artifact, "__qualname__", type(python_artifact).__qualname__)
+        return PythonArtifactMetadataValue(module, name)
+
+    @staticmethod
+    def float(value: Float) -> "FloatMetadataValue":
+        """A number."""
+        return FloatMetadataValue(Float(_expect(value, Real, "MetadataValue.float")))
+
+    @staticmethod
+    def int(value: Int) -> "IntMetadataValue":
+        """A whole number."""
+        return IntMetadataValue(Int(_expect(value, Integral, "MetadataValue.int")))
+
+    @staticmethod
+    def bool(value: Bool) -> "BoolMetadataValue":
+        """Yes or no."""
+        return BoolMetadataValue(_expect(unboxed(value), Bool, "MetadataValue.bool"))
+
+    @staticmethod
+    def timestamp(value: "Float | datetime") -> "TimestampMetadataValue":
+        """An instant: a datetime with its zone, or seconds since 1970 in UTC."""
+        if not isinstance(value, datetime):
+            return TimestampMetadataValue(Float(_expect(value, Real, "MetadataValue.timestamp")))
+        if value.tzinfo is None:
+            raise Invalid(
+                f"MetadataValue.timestamp: {value} has no time zone",
+                remedy="say which: datetime(..., tzinfo=UTC)",
+            )
+        return TimestampMetadataValue(value.timestamp())
+
+    @staticmethod
+    def asset(asset_key: Any) -> "AssetMetadataValue":
+        """Another asset."""
+        return AssetMetadataValue(to_key(asset_key, what="MetadataValue.asset"))
+
+    @staticmethod
+    def job(
+        job_name: str, location_name: str = "", *, repository_name: str | None = None
+    ) -> "JobMetadataValue":
+        """A job."""
+        return JobMetadataValue(job_name, location_name, repository_name)
+
+    @staticmethod
+    def dagster_run(run_id: str) -> "RunMetadataValue":
+        """A run, by its id."""
+        return RunMetadataValue(_expect(run_id, str, "MetadataValue.dagster_run"))
+
+    run = dagster_run
+
+    @staticmethod
+    def table(
+        records: Sequence[TableRecord], schema: TableSchema | None = None
+    ) -> "TableMetadataValue":
+        """A small table; without a schema, that of its first record."""
+        rows = several(records, what="MetadataValue.table: records")
+        for row in rows:
+            of_kind(row, TableRecord, what="a record", remedy='use TableRecord({"column": value})')
+        return TableMetadataValue(rows, schema or _infer_schema(rows))
+
+    @staticmethod
+    def table_schema(schema: TableSchema) -> "TableSchemaMetadataValue":
+        """The columns of a table."""
+        return TableSchemaMetadataValue(schema)
+
+    @staticmethod
+    def table_column_lineage(lineage: TableColumnLineage) -> "TableColumnLineageMetadataValue":
+        """The columns that each column is made from."""
+        return TableColumnLineageMetadataValue(lineage)
+
+    column_lineage = table_column_lineage
+
+    @staticmethod
+    def null() -> "NullMetadataValue":
+        """Nothing, said on purpose."""
+        return NullMetadataValue()
+
+
+class TextMetadataValue(MetadataValue, frozen=True):
+    """A text."""
+
+    kind: ClassVar[str] = "text"
+
+    text: str  # pyright: ignore[reportIncompatibleMethodOverride] - hides a constructor
+
+
+class UrlMetadataValue(MetadataValue, frozen=True):
+    """A link."""
+
+    kind: ClassVar[str] = "url"
+
+    url: str  # pyright: ignore[reportIncompatibleMethodOverride] - hides a constructor
+
+
+class PathMetadataValue(MetadataValue, frozen=True):
+    """A file or a folder."""
+
+    kind: ClassVar[str] = "path"
+
+    path: str  # pyright: ignore[reportIncompatibleMethodOverride] - hides a constructor
+
+
+class NotebookMetadataValue(MetadataValue, frozen=True):
+    """A notebook, by its path."""
+
+    kind: ClassVar[str] = "notebook"
+
+    path: str  # pyright: ignore[reportIncompatibleMethodOverride] - hides a constructor
+
+
+class JsonMetadataValue(MetadataValue, frozen=True):
+    """Anything that JSON can hold."""
+
+    kind: ClassVar[str] = "json"
+
+    data: Any
+
+    def __post_init__(self) -> None:
+        _set(self, "data", plain_data(self.data, "MetadataValue.json"))
+
+
+class MarkdownMetadataValue(MetadataValue, frozen=True):
+    """A text in Markdown."""
+
+    kind: ClassVar[str] = "md"
+
+    md_str: str
+
+
+class PythonArtifactMetadataValue(MetadataValue, frozen=True):
+    """A class or a function, by its name."""
+
+    kind: ClassVar[str] = "python_artifact"
+
+    module: str
+    name: str
+
+
+class FloatMetadataValue(MetadataValue, frozen=True):
+    """A number."""
+
+    kind: ClassVar[str] = "float"
+
+    value: float  # pyright: ignore[reportIncompatibleMethodOverride] - hides the property
+
+
+class IntMetadataValue(MetadataValue, frozen=True):
+    """A whole number."""
+
+    kind: ClassVar[str] = "int"
+
+    value: int  # pyright: ignore[reportIncompatibleMethodOverride] - hides the property
+
+
+class BoolMetadataValue(MetadataValue, frozen=True):
+    """Yes or no."""
+
+    kind: ClassVar[str] = "bool"
+
+    value: bool  # pyright: ignore[reportIncompatibleMethodOverride] - hides the property
+
+
+class TimestampMetadataValue(MetadataValue, frozen=True):
+    """An instant, in seconds since 1970 in UTC."""
+
+    kind: ClassVar[str] = "timestamp"
+
+    value: float  # pyright: ignore[reportIncompatibleMethodOverride] - hides the property
+
+
+class AssetMetadataValue(MetadataValue, frozen=True):
+    """Another asset."""
+
+    kind: ClassVar[str] = "asset"
+
+    asset_key: AssetKey
+
+
+class JobMetadataValue(MetadataValue, frozen=True):
+    """A job."""
+
+    kind: ClassVar[str] = "job"
+
+    job_name: str
+    location_name: str = ""
+    repository_name: str | None = None
+
+
+class RunMetadataValue(MetadataValue, frozen=True):
+    """A run, by its id."""
+
+    kind: ClassVar[str] = "run"
+
+    run_id: str
+
+
+class TableMetadataValue(MetadataValue, frozen=True):
+    """A small table."""
+
+    kind: ClassVar[str] = "table"
+
+    records: Sequence[TableRecord]
+    schema: TableSchema
+
+    def __post_init__(self) -> None:
+        _set(self, "records", tuple(self.records))
+
+
+class TableSchemaMetadataValue(MetadataValue, frozen=True):
+    """The columns of a table."""
+
+    kind: ClassVar[str] = "table_schema"
+
+    schema: TableSchema
+
+
+class TableColumnLineageMetadataValue(MetadataValue, frozen=True):
+    """The columns that each column is made from."""
+
+    kind: ClassVar[str] = "table_column_lineage"
+
+    column_lineage: TableColumnLineage
+
+
+class NullMetadataValue(MetadataValue, frozen=True):
+    """Nothing, said on purpose."""
+
+    kind: ClassVar[str] = "null"
+
+    @property
+    def value(self) -> None:
+        """`None`."""
+
+
+def _expect(value: Any, kind: type, where: str) -> Any:
+    if isinstance(value, kind):
+        return value
+    raise Invalid(f"{where} was given a {type_name(value)}", remedy=f"give it {_WORDS[kind]}")
+
+
+_WORDS: dict[type, str] = {
+    str: "a text",
+    Integral: "a whole number",
+    Real: "a number",
+    bool: "True or False",
+}
+
+
+def _path_text(path: Any) -> str:
+    if not isinstance(path, str) and not hasattr(path, "__fspath__"):
+        raise Invalid(f"the path {path!r} is no text", remedy="give a text or a Path")
+    text = path if isinstance(path, str) else path.__fspath__()
+    if isinstance(text, str):
+        return str(text)
+    raise Invalid(f"the path {path!r} is no text", remedy="decode it first")
+
+
+def _infer_schema(records: Sequence[TableRecord]) -> TableSchema:
+    if not records:
+        raise Invalid(
+            "MetadataValue.table: without records there is nothing to see columns in",
+            remedy="give a schema",
+        )
+    kinds: dict[type, str] = {bool: "bool", int: "int", float: "float"}
+    first = records[0].data
+    return TableSchema(
+        [TableColumn(name, kinds.get(type(cell), "string")) for name, cell in first.items()]
+    )

@@ -1,0 +1,198 @@
+"""Mappings where a side has several dimensions: each dimension by itself, and what is left to all.
+
+A pair says how a dimension upstream belongs to one downstream. A combination is made from those
+upstream whose every paired dimension fits; a dimension without a pair is taken whole.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from servo.core import bitmaps
+from servo.errors import Invalid
+from servo.sdk.partitions.definition import (
+    SEPARATOR,
+    MultiPartitionsDefinition,
+    PartitionsDefinition,
+)
+from servo.sdk.partitions.mapping import (
+    MultiPartitionMapping,
+    MultiToSingleDimensionPartitionMapping,
+    PartitionMapping,
+)
+from servo.sdk.partitions.mapping_edges import Edge, FoundNumbers, Sides
+from servo.sdk.partitions.space import PartitionSpace, ProductSpace
+from servo.sdk.partitions.time_partitions import TimeWindowPartitionsDefinition
+
+ALONE = "partition"
+"""The name of the only dimension."""
+
+
+class Pair(NamedTuple):
+    """A dimension upstream, the one downstream that it belongs to, and how."""
+
+    above: str
+    below: str
+    mapping: PartitionMapping | None
+
+
+def dimensions_of(definition: PartitionsDefinition) -> dict[str, PartitionsDefinition]:
+    """The dimensions of a definition; one that has none is its own only one."""
+    if isinstance(definition, MultiPartitionsDefinition):
+        return definition.partitions_defs
+    return {ALONE: definition}
+
+
+def pairs_of(
+    above: PartitionsDefinition, below: PartitionsDefinition, mapping: PartitionMapping
+) -> list[Pair]:
+    """Which dimensions belong together by a mapping between these."""
+    if isinstance(mapping, MultiPartitionMapping):
+        return _named_pairs(above, below, mapping)
+    assert isinstance(mapping, MultiToSingleDimensionPartitionMapping)  # noqa: S101 - the only other
+    if isinstance(above, MultiPartitionsDefinition) == isinstance(below, MultiPartitionsDefinition):
+        raise Invalid(
+            f"MultiToSingleDimensionPartitionMapping is between {above} and {below}",
+            remedy="use it where one of the two has several dimensions, and one has not",
+        )
+    name = _the_one(above, below, mapping.partition_dimension_name)
+    single = isinstance(below, MultiPartitionsDefinition)
+    return [Pair(ALONE, name, None) if single else Pair(name, ALONE, None)]
+
+
+def _named_pairs(
+    above: PartitionsDefinition, below: PartitionsDefinition, mapping: MultiPartitionMapping
+) -> list[Pair]:
+    for one in (above, below):
+        if not isinstance(one, MultiPartitionsDefinition):
+            raise Invalid(
+                f"MultiPartitionMapping is between {above} and {below}",
+                remedy="use it between partitions in several dimensions",
+            )
+    found: list[Pair] = []
+    for name, mapped in mapping.downstream_mappings_by_upstream_dimension.items():
+        for wanted, side in ((name, above), (mapped.dimension_name, below)):
+            if wanted not in dimensions_of(side):
+                raise Invalid(
+                    f"MultiPartitionMapping names the dimension {wanted!r} of {side}",
+                    remedy=f"there is {', '.join(dimensions_of(side))}",
+                )
+        found.append(Pair(name, mapped.dimension_name, mapped.partition_mapping))
+    return found
+
+
+def _the_one(above: PartitionsDefinition, below: PartitionsDefinition, named: str | None) -> str:
+    """The dimension that the side with one dimension belongs to."""
+    several, single = (
+        (above, below) if isinstance(above, MultiPartitionsDefinition) else (below, above)
+    )
+    dimensions = dimensions_of(several)
+    if named is not None:
+        if named not in dimensions:
+            raise Invalid(
+                f"the partition mapping names the dimension {named!r} of {several}",
+                remedy=f"there is {', '.join(dimensions)}",
+            )
+        return named
+    equal = [name for name, one in dimensions.items() if one == single]
+    timed = isinstance(single, TimeWindowPartitionsDefinition)
+    alike = [
+        name
+        for name, one in dimensions.items()
+        if timed and isinstance(one, TimeWindowPartitionsDefinition)
+    ]
+    for found in (equal, alike):
+        if len(found) == 1:
+            return found[0]
+    raise Invalid(
+        f"{single} is like {len(equal) or 'none'} of the dimensions of {several}",
+        remedy="name one: MultiToSingleDimensionPartitionMapping(partition_dimension_name=…)",
+    )
+
+
+class Grid:
+    """One side of a mapping between dimensions: its partitions as numbers by dimension."""
+
+    def __init__(self, space: PartitionSpace) -> None:
+        self.space = space
+        self._product = space if isinstance(space, ProductSpace) else None
+        self.parts: Mapping[str, PartitionSpace] = (
+            {ALONE: space} if self._product is None else self._product.parts
+        )
+
+    def digits(self, ordinal: int) -> dict[str, int]:
+        """The number of a partition in each dimension."""
+        return {ALONE: ordinal} if self._product is None else dict(self._product.digits(ordinal))
+
+    def shown(self, name: str, part: str) -> str:
+        """All keys with one part, for people."""
+        if self._product is None:
+            return part
+        return SEPARATOR.join(part if one == name else "*" for one in self.parts)
+
+    def numbers_with(self, chosen: Mapping[str, Sequence[int]]) -> Sequence[int]:
+        """Every partition whose number in each dimension is in a list; any where there is none."""
+        if self._product is None:
+            return chosen.get(ALONE, range(self.space.count))
+        totals = [0]
+        for name, weight in self._product.weights_in_order():
+            digits = chosen.get(name, range(self.parts[name].count))
+            totals = [total + digit * weight for total in totals for digit in digits]
+        return totals
+
+
+class Dimensions(Edge):
+    """Combinations of dimensions, of which some belong together and the others to all."""
+
+    def __init__(self, sides: Sides, pairs: Sequence[tuple[Pair, Edge]]) -> None:
+        super().__init__(sides)
+        self.grids = Grid(self.above), Grid(self.below)
+        self.pairs = pairs
+
+    def upstream(self, ordinal: int) -> FoundNumbers:
+        """Every combination upstream that fits, and which parts of any there are not."""
+        up, down = self.grids
+        digits = down.digits(ordinal)
+        chosen: dict[str, Sequence[int]] = {}
+        missing: list[str] = []
+        for pair, edge in self.pairs:
+            found = edge.upstream(digits[pair.below])
+            chosen[pair.above] = found.numbers
+            missing += [up.shown(pair.above, one) for one in found.missing]
+        return FoundNumbers(up.numbers_with(chosen), missing)
+
+    def downstream(self, ordinal: int) -> Sequence[int]:
+        """Every combination of ours that fits."""
+        up, down = self.grids
+        digits = up.digits(ordinal)
+        chosen: dict[str, Sequence[int]] = {}
+        for pair, edge in self.pairs:
+            found = edge.downstream(digits[pair.above])
+            if pair.below in chosen:
+                found = sorted(set(found).intersection(chosen[pair.below]))
+            chosen[pair.below] = found
+        return down.numbers_with(chosen)
+
+    def upstream_bits(self, bits: int) -> int:
+        """The upstream partitions that any of these are made from."""
+        used = [pair.below for pair, _ in self.pairs]
+        return _reached(bits, self.grids[1], used, lambda own: self.upstream(own).numbers)
+
+    def downstream_bits(self, bits: int) -> int:
+        """The partitions that are made from any of these."""
+        used = [pair.above for pair, _ in self.pairs]
+        return _reached(bits, self.grids[0], used, self.downstream)
+
+
+def _reached(
+    bits: int, source: Grid, used: Sequence[str], step: Callable[[int], Sequence[int]]
+) -> int:
+    """What a set reaches; combinations that are alike in the dimensions used reach the same."""
+    found: set[int] = set()
+    seen: set[tuple[int, ...]] = set()
+    for ordinal in bitmaps.numbers(bits):
+        digits = source.digits(ordinal)
+        mark = tuple([digits[name] for name in used])
+        if mark not in seen:
+            seen.add(mark)
+            found.update(step(ordinal))
+    return bitmaps.bitmap(found)

@@ -1,0 +1,144 @@
+"""Which partitions belong together across a dependency, in both directions.
+
+    edge = edge_between(days, weeks, mapping, Moment(now, store))
+    edge.upstream_of("2024-01-07").keys      # what a partition is made from
+    edge.downstream_of("2024-01-03")         # what is made from a partition
+    edge.downstream_bits(bits)               # the same of whole sets, by number
+
+`d` is among `downstream_of(u)` exactly if `u` is among `upstream_of(d)`. An asset without
+partitions has one key, `WHOLE`. What a mapping asks for and what does not exist is told apart
+(`Mapped.missing`): most of the time it is a mistake, and whoever plans says so.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from servo.errors import Invalid
+from servo.sdk.partitions.definition import MultiPartitionsDefinition, PartitionsDefinition
+from servo.sdk.partitions.dimension_mapping import Dimensions, dimensions_of, pairs_of
+from servo.sdk.partitions.mapping import (
+    AllPartitionMapping,
+    DimensionPartitionMapping,
+    IdentityPartitionMapping,
+    LastPartitionMapping,
+    MultiPartitionMapping,
+    MultiToSingleDimensionPartitionMapping,
+    PartitionMapping,
+    SpecificPartitionsPartitionMapping,
+    StaticPartitionMapping,
+    TimeWindowPartitionMapping,
+)
+from servo.sdk.partitions.mapping_edges import (
+    UNDIVIDED,
+    WHOLE,
+    Alike,
+    Custom,
+    Edge,
+    EveryPartition,
+    Last,
+    Mapped,
+    Moment,
+    SameKey,
+    Sides,
+    Specific,
+    Static,
+)
+from servo.sdk.partitions.time_partitions import TimeWindowPartitionsDefinition
+from servo.sdk.partitions.window_edges import Windows
+
+__all__ = ["UNDIVIDED", "WHOLE", "Edge", "Mapped", "Moment", "edge_between", "usual_mapping"]
+
+
+def edge_between(
+    above: PartitionsDefinition | None,
+    below: PartitionsDefinition | None,
+    mapping: PartitionMapping | None = None,
+    moment: Moment | None = None,
+) -> Edge:
+    """How two assets belong together; without a mapping, as their definitions suggest."""
+    sides = Sides(above, below, (moment or Moment()).fixed())
+    return _edge(sides, mapping or usual_mapping(above, below))
+
+
+def usual_mapping(
+    above: PartitionsDefinition | None, below: PartitionsDefinition | None
+) -> PartitionMapping:
+    """The mapping that is meant where none is given."""
+    if above is None or below is None:
+        return AllPartitionMapping()
+    if above == below:
+        return IdentityPartitionMapping()
+    if isinstance(above, TimeWindowPartitionsDefinition) and isinstance(
+        below, TimeWindowPartitionsDefinition
+    ):
+        return TimeWindowPartitionMapping()
+    several = [isinstance(one, MultiPartitionsDefinition) for one in (above, below)]
+    if all(several):
+        return _by_name(dimensions_of(above), dimensions_of(below))
+    return MultiToSingleDimensionPartitionMapping() if any(several) else IdentityPartitionMapping()
+
+
+def _by_name(above: Mapping[str, Any], below: Mapping[str, Any]) -> MultiPartitionMapping:
+    """Dimensions of one name belong together, the others to all."""
+    return MultiPartitionMapping(
+        {
+            name: DimensionPartitionMapping(name, usual_mapping(above[name], below[name]))
+            for name in above
+            if name in below
+        }
+    )
+
+
+def _edge(sides: Sides, mapping: PartitionMapping) -> Edge:
+    if sides.above is None:
+        return EveryPartition(sides)
+    match mapping:
+        case AllPartitionMapping():
+            return EveryPartition(sides)
+        case LastPartitionMapping():
+            return Last(sides)
+        case SpecificPartitionsPartitionMapping():
+            return Specific(sides, mapping)
+        case _ if type(mapping).upstream_keys is not PartitionMapping.upstream_keys:
+            return Custom(sides, mapping)
+        case _:
+            return _divided(sides, mapping)
+
+
+def _divided(sides: Sides, mapping: PartitionMapping) -> Edge:
+    """How two assets belong together that both have partitions."""
+    if sides.above is None or sides.below is None:
+        raise Invalid(
+            f"{type(mapping).__name__} maps to an asset without partitions",
+            remedy="use AllPartitionMapping, LastPartitionMapping or "
+            "SpecificPartitionsPartitionMapping there",
+        )
+    match mapping:
+        case IdentityPartitionMapping():
+            return SameKey(sides) if sides.above == sides.below else Alike(sides)
+        case StaticPartitionMapping():
+            return Static(sides, mapping)
+        case TimeWindowPartitionMapping():
+            return Windows(sides, mapping)
+        case MultiPartitionMapping() | MultiToSingleDimensionPartitionMapping():
+            return _dimensions(sides, sides.above, sides.below, mapping)
+        case _:
+            raise Invalid(
+                f"{type(mapping).__name__} does not say what it maps",
+                remedy="define upstream_keys(self, key, upstream, downstream) in it",
+            )
+
+
+def _dimensions(
+    sides: Sides,
+    above: PartitionsDefinition,
+    below: PartitionsDefinition,
+    mapping: PartitionMapping,
+) -> Edge:
+    """Each pair of dimensions by itself."""
+    up, down = dimensions_of(above), dimensions_of(below)
+    pairs = [
+        (pair, edge_between(up[pair.above], down[pair.below], pair.mapping, sides.moment))
+        for pair in pairs_of(above, below, mapping)
+    ]
+    return Dimensions(sides, pairs)

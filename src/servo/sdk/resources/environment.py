@@ -1,0 +1,109 @@
+"""Values that are known only where the code runs: environment variables and secrets.
+
+Nothing here reads the environment of the process: who runs the code passes it in, once, with
+`set_environment`. Every value that is read is hidden from then on (see
+`servo.sdk.resources.redaction`): a variable that is named in a configuration is as likely as not a
+password.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from servo.errors import Invalid
+from servo.sdk.resources.redaction import hidden
+
+_provided: list[Mapping[str, str]] = []
+
+
+def set_environment(environ: Mapping[str, str]) -> None:
+    """Say what environment variables there are; once for the process, before users' code runs."""
+    _provided[:] = [environ]
+
+
+def environment() -> Mapping[str, str]:
+    """The environment that was set, or an empty one."""
+    return _provided[0] if _provided else {}
+
+
+class EnvVar(str):
+    """The value of an environment variable, read where it is used.
+
+    Can be given to any field of a `Config` or a resource. `EnvVar.int("PORT")` is a number.
+    """
+
+    __slots__ = ()
+
+    @property
+    def env_var_name(self) -> str:
+        """The name of the variable."""
+        return str.__str__(self)
+
+    def get_value(self, default: str | None = None) -> str | None:
+        """The value there is now, or `default`."""
+        found = environment().get(self.env_var_name)
+        if found is None:
+            return default
+        hidden().add(found)
+        return found
+
+    def __repr__(self) -> str:
+        return f"EnvVar({self.env_var_name!r})"
+
+    __str__ = __repr__
+
+    @classmethod
+    def int(cls, name: str) -> "IntEnvVar":
+        """The value of an environment variable as a whole number."""
+        return IntEnvVar(name)
+
+
+class IntEnvVar(int):
+    """A whole number from an environment variable; make one with `EnvVar.int`."""
+
+    env_var_name: str
+
+    def __new__(cls, name: str) -> Self:
+        """The number that the variable `name` holds."""
+        made = super().__new__(cls)
+        made.env_var_name = name
+        return made
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (self.env_var_name,)
+
+    def get_value(self, default: int | None = None) -> int | None:
+        """The value there is now, or `default`."""
+        found = environment().get(self.env_var_name)
+        return default if found is None else whole_number(found, self, self.env_var_name)
+
+    def __repr__(self) -> str:
+        return f"EnvVar.int({self.env_var_name!r})"
+
+    __str__ = __repr__
+
+
+def read_variable(
+    variable: EnvVar | IntEnvVar, environ: Mapping[str, str], where: str
+) -> str | int:
+    """The value of a variable; `Invalid` if there is none."""
+    name = variable.env_var_name
+    found = environ.get(name)
+    if found is None:
+        raise Invalid(
+            f"{where} is {variable!r}, and the environment variable {name} is not set",
+            remedy=f"set {name} where the code runs",
+        )
+    hidden().add(found)
+    return whole_number(found, variable, where) if isinstance(variable, IntEnvVar) else found
+
+
+def whole_number(text: str, variable: IntEnvVar, where: str) -> int:
+    """The number that a variable is set to; it is not shown if it is none."""
+    hidden().add(text)
+    # The text is not shown: it may be a secret that was put under the wrong name.
+    if text.strip().lstrip("+-").isdecimal():
+        return int(text)
+    raise Invalid(
+        f"{where} is {variable!r}, and {variable.env_var_name} is set to no whole number",
+        remedy=f"set {variable.env_var_name} to digits",
+    )

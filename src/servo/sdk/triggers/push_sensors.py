@@ -1,0 +1,81 @@
+"""Sensors that are told: somebody sends a message, and the sensor is asked what is to be made.
+
+    @push_sensor(target="orders")
+    def order_placed(context):
+        return RunRequest(run_key=str(context.payload["order"]))
+
+A message has an id. However often it is sent, it is answered once; what has been acknowledged is
+evaluated even if every process dies in between. Messages come from `servo sensor push`, from
+`ServoInstance.push_sensor_message`, or from whatever else can write to the store.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from servo.errors import Invalid
+from servo.sdk.resources.resources import Resources
+from servo.sdk.triggers.run_requests import SensorResult
+from servo.sdk.triggers.sensors import Fn, SensorDefinition, SensorEvaluationContext, decorator_of
+
+
+class PushSensorContext(SensorEvaluationContext):
+    """What a push sensor's function is told: the message."""
+
+    def __init__(
+        self,
+        *,
+        message_id: str = "",
+        payload: Any = None,
+        received_at: datetime | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.message_id = message_id
+        self.payload = payload
+        self.received_at = received_at
+
+    def update_cursor(self, cursor: str | None) -> None:
+        """Messages have ids and need no cursor."""
+        del cursor
+        raise _no_cursor(self.sensor_name)
+
+
+class PushSensorDefinition(SensorDefinition, frozen=True, kw_only=True):
+    """A function that is asked about every message once."""
+
+    def evaluate(self, context: SensorEvaluationContext) -> SensorResult:
+        """What it asks for, or why nothing."""
+        found = super().evaluate(context)
+        if found.cursor is not None:
+            raise _no_cursor(self.name)
+        return found
+
+
+def push_sensor(fn: Fn | None = None, /, *, name: str | None = None, **options: Any) -> Any:
+    """Make the decorated function a sensor of messages. The options are those of a sensor."""
+    return decorator_of(fn, PushSensorDefinition, name, options)
+
+
+def build_push_sensor_context(
+    payload: Any = None,
+    message_id: str = "message",
+    instance: Any = None,
+    resources: Mapping[str, Any] | None = None,
+    sensor_name: str = "",
+) -> PushSensorContext:
+    """A context to call a push sensor's function with, in a test."""
+    return PushSensorContext(
+        payload=payload,
+        message_id=message_id,
+        instance=instance,
+        resources=Resources(resources),
+        sensor_name=sensor_name,
+    )
+
+
+def _no_cursor(name: str) -> Invalid:
+    return Invalid(
+        f"sensor {name} is pushed to and has no cursor",
+        remedy="leave the cursor alone: a message is answered once, by its id",
+    )

@@ -1,0 +1,160 @@
+"""What schedules and sensors answer: runs to be made, or why there are none."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from servo.core.keys import AssetKey
+from servo.errors import Invalid
+from servo.sdk.assets.specs import check_tags, to_key
+from servo.sdk.partitions.definition import (
+    AddDynamicPartitionsRequest,
+    DeleteDynamicPartitionsRequest,
+)
+from servo.sdk.resources.run_config import RunConfig
+
+_set = msgspec.structs.force_setattr
+
+
+class RunStatus(Enum):
+    """How a run stands, as sensors of runs name it."""
+
+    QUEUED = "QUEUED"
+    NOT_STARTED = "NOT_STARTED"
+    MANAGED = "MANAGED"
+    STARTING = "STARTING"
+    STARTED = "STARTED"
+    SUCCESS = "SUCCESS"
+    FAILURE = "FAILURE"
+    CANCELING = "CANCELING"
+    CANCELED = "CANCELED"
+
+
+class DefaultScheduleStatus(Enum):
+    """Whether a schedule ticks as soon as it is deployed."""
+
+    RUNNING = "RUNNING"
+    STOPPED = "STOPPED"
+
+
+class DefaultSensorStatus(Enum):
+    """Whether a sensor looks as soon as it is deployed."""
+
+    RUNNING = "RUNNING"
+    STOPPED = "STOPPED"
+
+
+class RunRequest(msgspec.Struct, frozen=True):
+    """A run that is to be made. The same `run_key` asks for the same run, once."""
+
+    run_key: str | None = None
+    run_config: Any = None
+    tags: Mapping[str, str] | None = None
+    job_name: str | None = None
+    asset_selection: Sequence[Any] | None = None
+    stale_assets_only: bool = False
+    partition_key: str | None = None
+    asset_check_keys: Sequence[Any] | None = None
+
+    def __post_init__(self) -> None:
+        what = f"RunRequest {self.run_key or ''}".strip()
+        key: Any = self.run_key
+        if key is not None and (not isinstance(key, str) or not key):
+            raise Invalid(f"the run key is {key!r}", remedy="use a text, or none")
+        if key is not None:
+            _set(self, "run_key", str(key))  # the key of a partition is a text that knows more
+        if self.run_config is not None:
+            _set(self, "run_config", RunConfig.of(self.run_config).to_config_dict())
+        _set(self, "tags", check_tags(self.tags or {}, what=what))
+        for name in ("job_name", "partition_key"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise Invalid(f"{what}: the {name} is {value!r}", remedy="use a text, or none")
+        if self.asset_selection is not None:
+            chosen: Any = self.asset_selection
+            several = (chosen,) if isinstance(chosen, str | AssetKey) else chosen
+            _set(self, "asset_selection", tuple(to_key(item) for item in several))
+
+    def with_replaced_attrs(self, **changes: Any) -> "RunRequest":
+        """The same request with some fields set anew."""
+        return msgspec.structs.replace(self, **changes)
+
+
+class SkipReason(msgspec.Struct, frozen=True):
+    """Why there is nothing to do."""
+
+    skip_message: str | None = None
+
+    def __post_init__(self) -> None:
+        message: Any = self.skip_message
+        if message is not None and not isinstance(message, str):
+            raise Invalid(f"the reason to skip is {message!r}", remedy="use a text, or none")
+
+
+class SensorResult(msgspec.Struct, frozen=True):
+    """All that a sensor found: runs to be made or why not, where it stands, keys to add."""
+
+    run_requests: Sequence[RunRequest] | None = None
+    skip_reason: SkipReason | str | None = None
+    cursor: str | None = None
+    dynamic_partitions_requests: (
+        Sequence[AddDynamicPartitionsRequest | DeleteDynamicPartitionsRequest] | None
+    ) = None
+    asset_events: Sequence[Any] = ()
+
+    def __post_init__(self) -> None:
+        if self.run_requests and self.skip_reason:
+            raise Invalid(
+                "a sensor asks for runs and says why there are none",
+                remedy="return run_requests or a skip_reason",
+            )
+        if isinstance(self.skip_reason, str):
+            _set(self, "skip_reason", SkipReason(self.skip_reason))
+        if isinstance(self.run_requests, RunRequest):
+            _set(self, "run_requests", (self.run_requests,))
+        for item in self.run_requests or ():
+            _check_request(item)
+        cursor: Any = self.cursor
+        if cursor is not None and not isinstance(cursor, str):
+            raise Invalid(f"the cursor is {cursor!r}", remedy="use a text, such as json.dumps(…)")
+        _set(self, "run_requests", tuple(self.run_requests or ()))
+        _set(self, "dynamic_partitions_requests", tuple(self.dynamic_partitions_requests or ()))
+
+
+def _check_request(item: Any) -> None:
+    if not isinstance(item, RunRequest):
+        raise Invalid(f"{item!r} is no RunRequest", remedy="return RunRequest(…)")
+
+
+def collected(answer: Any, *, what: str) -> SensorResult:
+    """What a function returned or yielded, in one form.
+
+    A request, a list of them, a reason, a `SensorResult`, nothing, or an iterator of requests and
+    reasons of which the last counts.
+    """
+    if isinstance(answer, SensorResult):
+        return answer
+    if answer is None:
+        return SensorResult(skip_reason=SkipReason())
+    if isinstance(answer, RunRequest | SkipReason):
+        return _joined([answer])
+    if isinstance(answer, Iterable) and not isinstance(answer, str | bytes | Mapping):
+        return _joined(list(answer), what=what)  # pyright: ignore[reportUnknownArgumentType] - each is checked
+    raise Invalid(
+        f"{what} returned {answer!r}", remedy="return RunRequest(…), a list of them, or SkipReason"
+    )
+
+
+def _joined(items: list[Any], *, what: str = "") -> SensorResult:
+    for item in items:
+        if isinstance(item, SensorResult) and len(items) == 1:
+            return item
+        if not isinstance(item, RunRequest | SkipReason):
+            raise Invalid(f"{what} returned {item!r}", remedy="return RunRequest(…) or SkipReason")
+    requests = tuple(item for item in items if isinstance(item, RunRequest))
+    reasons = [item for item in items if isinstance(item, SkipReason)]
+    if requests:
+        return SensorResult(run_requests=requests)
+    return SensorResult(skip_reason=reasons[-1] if reasons else SkipReason())

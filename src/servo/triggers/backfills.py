@@ -1,0 +1,260 @@
+"""Backfills at work: their chunks are planned by an evaluator and committed each with its run.
+
+Planning needs user code and is done ahead of time, many chunks at once, so that the end of a run
+starts the next one within an entry of the ledger. A chunk is committed only when its turn has come,
+and conditional on its backfill being as it was seen: what was planned and has to wait, because the
+backfill is paused, is kept, and let go of when the code changes.
+
+A chunk that cannot be planned is committed too, with a run that failed for that reason: it ends as
+a failed chunk, can be retried, and keeps no other waiting.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future
+from datetime import datetime, timedelta
+
+import msgspec
+
+from servo.code.backfills.chunks import chunk_head, chunk_run, frozen_partitions
+from servo.code.evaluator.messages import Evaluated, EvaluatedMany, PlanChunks
+from servo.code.evaluator.plan_store import PlanStore
+from servo.controllers.backfills import NextChunks, ahead, reconcile
+from servo.core.events.envelope import Answer, Event
+from servo.core.events.runs import PlanCreated, PlanFailed, RunRequested
+from servo.core.plan import Plan
+from servo.core.state.rows.automation import BackfillRow
+from servo.core.state.state import State
+from servo.errors import Invalid, ServoError
+from servo.triggers.host import MOST_SAID, Means
+
+PLAN_SECONDS = 120.0
+MOST_AT_ONCE = 64
+PARTITIONS_AT_ONCE = 2_000
+STRIKES = 3
+"""So often in a row an evaluator may fail before what it was asked is held to be the reason."""
+SOON, LATER = timedelta(milliseconds=100), timedelta(seconds=2)
+
+# What is refused for one of these reasons has its turn at another time; what is refused for any
+# other reason never will, as it is.
+_ANOTHER_TIME = {
+    "backfill_not_running": SOON,
+    "state_version_changed": SOON,
+    "not_the_next_chunk": SOON,
+    "chunk_already_planned": SOON,
+    "too_many": SOON,
+    "quota: no free": SOON,
+    "quota: no more runs today": LATER,
+    "unknown_backfill": LATER,
+    "run_key_in_use": LATER,
+}
+
+
+class PlannedChunk(msgspec.Struct, frozen=True, kw_only=True):
+    """A chunk that was planned, or that cannot be."""
+
+    requested: RunRequested
+    planned: PlanCreated | PlanFailed
+
+
+class BackfillProgress:
+    """What this process knows of a backfill: what it has planned ahead, and what it has sent."""
+
+    def __init__(self, generation: int) -> None:
+        self.generation = generation
+        self.drafts: dict[int, PlannedChunk] = {}
+        self.sent = 0
+        self.not_before: datetime | None = None
+        self.soon = False
+        self.strikes = 0
+        self.alone = False
+
+
+class Backfills:
+    """The backfills of a workspace."""
+
+    def __init__(self, means: Means, records: Callable[[], PlanStore]) -> None:
+        self._means = means
+        self._records = records
+        self._works: dict[str, BackfillProgress] = {}
+        self._lock = threading.Lock()
+
+    def look(self, state: State, now: datetime) -> bool:
+        """Commit the chunks whose turn it is, and have more planned."""
+        del now  # nothing of a backfill is due at a time
+        self._tidy(state)
+        with self._lock:
+            sent = {name: work.sent for name, work in self._works.items()}
+        begun = False
+        for found in reconcile(state, sent):
+            begun |= self._commit(found)
+        for name in list(state.index.backfills_open):
+            begun |= self._plan_ahead(state.backfills.rows.get(name), sent)
+        return begun or self._in_flight(state) or self._goes_on_soon()
+
+    def next_due(self) -> datetime | None:
+        """When what was refused is tried again; for the rest, whatever happens is told."""
+        now = self._means.now()
+        with self._lock:
+            waits = [work.not_before for work in self._works.values()]
+        return min((at for at in waits if at is not None and at > now), default=None)
+
+    def again(self) -> None:
+        """A backfill has no interval: whatever happens, it is looked at."""
+
+    def _goes_on_soon(self) -> bool:
+        """Whether something was refused that is worth waiting for."""
+        now = self._means.now()
+        with self._lock:
+            works = list(self._works.values())
+        return any(w.soon and w.not_before is not None and w.not_before > now for w in works)
+
+    def _in_flight(self, state: State) -> bool:
+        rows = state.backfills.rows
+        with self._lock:
+            return any(
+                name in rows and work.sent > rows[name].planned_chunks
+                for name, work in self._works.items()
+            )
+
+    def _tidy(self, state: State) -> None:
+        """Forget backfills that are over, and what was planned with code that has changed."""
+        generation = self._means.evaluators.generation
+        with self._lock:
+            for name in [name for name in self._works if name not in state.index.backfills_open]:
+                del self._works[name]
+            for name, work in self._works.items():
+                row = state.backfills.rows[name]
+                if work.generation != generation:
+                    work.generation, work.strikes, work.alone = generation, 0, False
+                    work.drafts.clear()
+                for index in [n for n in work.drafts if n < row.planned_chunks]:
+                    del work.drafts[index]
+
+    def _work(self, row: BackfillRow) -> BackfillProgress:
+        return self._works.setdefault(
+            row.backfill_id, BackfillProgress(self._means.evaluators.generation)
+        )
+
+    # --- committing ---------------------------------------------------------------------------
+
+    def _commit(self, found: NextChunks) -> bool:
+        """Send the chunks whose turn it is, in order, as far as they are planned."""
+        row, now = found.backfill, self._means.now()
+        with self._lock:
+            work = self._work(row)
+            if work.not_before is not None and work.not_before > now:
+                return False
+            work.not_before = None
+            ready: list[tuple[int, PlannedChunk]] = []
+            for index in range(found.first, found.stop):
+                if index not in work.drafts:
+                    break
+                ready.append((index, work.drafts[index]))
+            work.sent = max(work.sent, found.first + len(ready))
+        for index, draft in ready:
+            self._send(row, index, draft)
+        return bool(ready)
+
+    def _send(self, row: BackfillRow, index: int, draft: PlannedChunk) -> None:
+        events: Sequence[Event] = (
+            chunk_head(row, index, draft.requested),
+            draft.requested,
+            draft.planned,
+        )
+        try:
+            future = self._means.submit("chunk", events)
+        except Invalid as error:
+            self._refused(row, index, draft, str(error))
+            return
+        except ServoError as error:
+            self._wait(row, LATER, str(error))
+            return
+        future.add_done_callback(lambda done: self._answered(row, index, draft, done))
+
+    def _answered(
+        self, row: BackfillRow, index: int, draft: PlannedChunk, done: "Future[Answer]"
+    ) -> None:
+        """On the leader's thread: what became of a chunk that was sent."""
+        try:
+            answer = done.result()
+        except (ServoError, CancelledError) as error:
+            self._wait(row, LATER, str(error))
+            return
+        if not answer.applied:
+            self._refused(row, index, draft, answer.reason)
+
+    def _refused(self, row: BackfillRow, index: int, draft: PlannedChunk, reason: str) -> None:
+        """Try again soon what may succeed another time; what never will is a failed chunk."""
+        for known, pause in _ANOTHER_TIME.items():
+            if reason.startswith(known):
+                self._wait(row, pause, reason if pause is LATER else "")
+                return
+        if isinstance(draft.planned, PlanFailed):
+            self._wait(row, LATER, reason)
+            return
+        failed = PlanFailed(run_id=draft.requested.run_id, error=f"refused: {reason}"[:MOST_SAID])
+        with self._lock:
+            self._work(row).drafts[index] = msgspec.structs.replace(draft, planned=failed)
+        self._wait(row, SOON, "")
+
+    def _wait(self, row: BackfillRow, pause: timedelta, why: str) -> None:
+        """Leave a backfill alone for a while, and then begin again where it stands."""
+        if why:
+            self._means.say(f"backfill {row.backfill_id}: {why}")
+        with self._lock:
+            work = self._work(row)
+            work.sent = 0
+            work.not_before, work.soon = self._means.now() + pause, pause is SOON
+        self._means.on_change()
+
+    # --- planning -----------------------------------------------------------------------------
+
+    def _plan_ahead(self, row: BackfillRow | None, sent: dict[str, int]) -> bool:
+        """Have more chunks planned if few are left."""
+        if row is None:
+            return False
+        most = max(1, min(MOST_AT_ONCE, PARTITIONS_AT_ONCE // row.chunk_size))
+        with self._lock:
+            work = self._work(row)
+            first = max(row.planned_chunks, sent.get(row.backfill_id, 0))
+            planned = [n for n in ahead(row, first, 2 * most) if n in work.drafts]
+            missing = [n for n in ahead(row, first, 2 * most) if n not in work.drafts]
+            if not missing or len(planned) > most // 2 + row.max_concurrent_runs:
+                return False
+            # The first ones at once, so that something runs while the others are planned.
+            count = min(most, row.max_concurrent_runs) if not planned else most
+            asked = tuple(missing[: 1 if work.alone else count])
+        name = f"backfill {row.backfill_id}"
+        return self._means.begin(name, lambda: self._plan(row, work, asked))
+
+    def _plan(self, row: BackfillRow, work: BackfillProgress, chunks: tuple[int, ...]) -> None:
+        """On a thread that may wait: ask an evaluator for the plans of some chunks."""
+        generation = self._means.evaluators.generation
+        answer = self._means.evaluators.ask(PlanChunks(backfill=row, chunks=chunks), PLAN_SECONDS)
+        if isinstance(answer, EvaluatedMany):
+            answers: Sequence[Evaluated] = answer.answers
+            work.strikes, work.alone = 0, False
+        else:
+            work.strikes += 1
+            if len(chunks) > 1 and work.strikes <= STRIKES:
+                work.alone = True  # find out whose fault it is
+                return
+            work.alone = work.strikes < STRIKES
+            answers = [Evaluated(error=answer.error)] * len(chunks)
+        drafts = [self._draft(row, n, one) for n, one in zip(chunks, answers, strict=True)]
+        with self._lock:
+            if generation == self._means.evaluators.generation:
+                work.drafts.update(zip(chunks, drafts, strict=True))
+
+    def _draft(self, row: BackfillRow, index: int, answer: Evaluated) -> PlannedChunk:
+        if answer.runs:
+            found = answer.runs[0]
+            return PlannedChunk(requested=found.requested, planned=found.planned)
+        records = self._records()
+        keys = frozen_partitions(records.store, records.paths, row)
+        requested, _ = chunk_run(records, row, index, Plan(), keys)
+        return PlannedChunk(
+            requested=requested,
+            planned=PlanFailed(run_id=requested.run_id, error=answer.error[:MOST_SAID]),
+        )

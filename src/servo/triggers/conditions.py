@@ -1,0 +1,95 @@
+"""Automation conditions at work: evaluated when something happened, or when time makes them due.
+
+The evaluation goes on in one process of its own, which follows the ledger. It is asked again when
+the workspace has moved since, and not more often than its sensor says. What comes of it is
+committed as one batch headed by the number of the evaluation. If that is refused, somebody else
+was first: the evaluation begins anew from what is on record then.
+"""
+
+from datetime import datetime, timedelta
+
+from servo.code.evaluator.messages import ConditionsEvaluated, EvaluateConditions, Evaluated
+from servo.core.declared import AUTOMATION_LABEL
+from servo.core.state.rows.automation import SensorDefinitionRow
+from servo.core.state.state import State
+from servo.core.state.states import SensorStatus
+from servo.triggers.host import Means
+
+JUDGE_SECONDS = 300.0
+AGAIN_AFTER = timedelta(seconds=1)
+"""So long after an error it is tried again, and twice as long after every further one."""
+LONGEST_PAUSE = timedelta(seconds=30)
+
+
+class Conditions:
+    """The conditions of a workspace."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+        self._seen: dict[str, int] = {}
+        self._next: dict[str, datetime] = {}
+        self._earliest: dict[str, datetime] = {}
+        self._refused: set[str] = set()
+        self._errors: dict[str, int] = {}
+
+    def look(self, state: State, now: datetime) -> bool:
+        """Begin the evaluations that are due."""
+        begun = False
+        for row in list(state.sensors.rows.values()):
+            name = row.sensor_id
+            if self._is_at_work(state, row) and self._is_due(state, name, now):
+                seq = state.seq
+                work = lambda row=row, seq=seq: self._judge(row, seq, now)  # noqa: E731 - bound now
+                begun |= self._means.begin(f"automation {name}", work)
+        return begun
+
+    def next_due(self) -> datetime | None:
+        """When time alone makes a condition due, as far as it is known."""
+        return min(self._next.values(), default=None)
+
+    def again(self) -> None:
+        """Let the conditions be evaluated without waiting for their interval."""
+        self._earliest.clear()
+
+    def _is_at_work(self, state: State, row: SensorDefinitionRow) -> bool:
+        if AUTOMATION_LABEL not in row.labels or row.removed_at is not None:
+            return False
+        return state.sensor_state.rows[row.sensor_id].status is SensorStatus.ACTIVE
+
+    def _is_due(self, state: State, name: str, now: datetime) -> bool:
+        earliest = self._earliest.get(name)
+        if earliest is not None and now < earliest:
+            return False
+        by_time = name in self._next and self._next[name] <= now
+        return by_time or self._seen.get(name) != state.seq
+
+    # --- on a thread that may wait --------------------------------------------------------------
+
+    def _judge(self, row: SensorDefinitionRow, seq: int, now: datetime) -> None:
+        name = row.sensor_id
+        self._earliest[name] = now + timedelta(milliseconds=row.min_interval_ms)
+        asked = EvaluateConditions(sensor_id=name, forget=name in self._refused)
+        found = self._means.evaluators.ask(asked, JUDGE_SECONDS)
+        if not isinstance(found, ConditionsEvaluated) or found.error:
+            error = (
+                found.error if isinstance(found, ConditionsEvaluated | Evaluated) else "no answer"
+            )
+            self._means.say(f"conditions of {name}: {error}")
+            errors = self._errors[name] = self._errors.get(name, 0) + 1
+            self._earliest[name] = now + min(AGAIN_AFTER * 2 ** min(errors - 1, 8), LONGEST_PAUSE)
+            return
+        _ = self._errors.pop(name, None)
+        self._refused.discard(name)
+        self._seen[name] = seq
+        _ = self._next.pop(name, None)
+        if found.next_due is not None:
+            self._next[name] = found.next_due
+        if found.ticked and not self._commit(found):
+            self._refused.add(name)
+            _ = self._seen.pop(name, None)
+
+    def _commit(self, found: ConditionsEvaluated) -> bool:
+        """Commit an evaluation, the runs with what asks for them; whether it was accepted."""
+        runs = [event for run in found.runs for event in (run.requested, run.planned)]
+        batches = (*found.first, (*found.ticked, *runs))
+        return all(self._means.commit("automation", batch).applied for batch in batches)

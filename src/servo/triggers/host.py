@@ -1,0 +1,275 @@
+"""What starts runs without a person, at work beside the leader.
+
+A kind of trigger (schedules, sensors, backfills, conditions) looks at the state, decides by a pure
+controller what is due, has user code evaluated by an evaluator process, and commits what came of it
+as one batch whose head is conditional on what was seen. So two hosts, or one that was interrupted
+between any two steps, never do anything twice: what is not committed is due again.
+
+Looking is quick and happens on one thread. Whatever waits for user code is on a thread of its own,
+so that a sensor that hangs keeps no schedule waiting.
+"""
+
+import threading
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from servo.code.evaluator.pool import EvaluatorPool
+from servo.core.events.envelope import Answer, Batch, Event
+from servo.core.state.state import State
+from servo.errors import Invalid, ServoError, Unavailable
+from servo.leader.service import Service
+from servo.ports.clock import Clock
+from servo.ports.entropy import Entropy
+
+LONGEST_PAUSE = timedelta(seconds=1)
+THREADS = 8
+AGAIN_AFTER = 5.0
+"""Seconds after which something that could not be done is tried again."""
+
+COMMIT_SECONDS = 30
+MOST_SAID = 4_000
+"""Characters of what user code says that are recorded."""
+
+Say = Callable[[str], None]
+
+
+class TriggerKind(Protocol):
+    """One kind of trigger."""
+
+    def look(self, state: State, now: datetime) -> bool:
+        """Begin whatever is due; whether there was anything. Must not wait for user code."""
+        ...
+
+    def next_due(self) -> datetime | None:
+        """When to look again at the latest, as far as it is known."""
+        ...
+
+    def again(self) -> None:
+        """Let what looks at the workspace itself look once more, whatever its interval."""
+        ...
+
+
+class Sent:
+    """A batch on its way into the ledger, or what is wrong with it if it cannot go there."""
+
+    def __init__(self, answer: "Future[Answer] | Invalid") -> None:
+        self._answer = answer
+
+    @property
+    def applied(self) -> bool:
+        """Whether it has become true; waits for the answer."""
+        answer = self._answer
+        return not isinstance(answer, Invalid) and answer.result(COMMIT_SECONDS).applied
+
+    def refusal(self, lost: tuple[str, ...]) -> str:
+        """Why it was refused, if that is to be recorded; waits for the answer.
+
+        What begins with one of these needs no record: somebody else was first, or nobody wants to
+        know any more.
+        """
+        if isinstance(self._answer, Invalid):
+            return f"refused: {self._answer}"
+        answer = self._answer.result(COMMIT_SECONDS)
+        if answer.applied or answer.reason.startswith(lost):
+            return ""
+        return f"refused: {answer.reason}"
+
+
+class Means:
+    """What every kind works with: whom to ask, where to commit, and threads to wait on."""
+
+    def __init__(
+        self, service: Service, evaluators: EvaluatorPool, clock: Clock, entropy: Entropy
+    ) -> None:
+        self.evaluators = evaluators
+        self._service = service
+        self._entropy = entropy
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="servo-trigger")
+        self._clock = clock
+        self._busy: set[str] = set()
+        self._barred: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self._beside: list[Means] = []
+        self._closed = False
+        self.on_change: Callable[[], None] = lambda: None
+        self.say: Say = lambda _: None
+
+    def beside(self, evaluators: EvaluatorPool) -> "Means":
+        """The same with threads and evaluators of its own, which end and are renewed with these."""
+        made = Means(self._service, evaluators, self._clock, self._entropy)
+        made.on_change = lambda: self.on_change()  # noqa: PLW0108 - whoever is set later
+        made.say = lambda words: self.say(words)  # noqa: PLW0108 - whoever is set later
+        self._beside.append(made)
+        return made
+
+    def now(self) -> datetime:
+        """The time. What is due is judged by the time of a look, which may stand still."""
+        return self._clock.now()
+
+    def token(self) -> str:
+        """Something that nobody has made before."""
+        return self._entropy.token_bytes(6).hex()
+
+    def begin(self, name: str, work: Callable[[], None]) -> bool:
+        """Do something on a thread, unless something of this name is being done."""
+        with self._lock:
+            barred = self._barred.get(name, 0.0) > self._clock.monotonic()
+            if name in self._busy or barred:
+                return False
+            self._busy.add(name)
+        _ = self._threads.submit(self._guarded, name, work)
+        return True
+
+    def is_busy(self, name: str) -> bool:
+        """Whether something of this name is being done."""
+        with self._lock:
+            return name in self._busy
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being done."""
+        with self._lock:
+            busy = bool(self._busy)
+        return not busy and all(other.idle for other in self._beside)
+
+    def _guarded(self, name: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+            # Nothing is lost: what was not committed is due again when the leader is back.
+            self.say(f"{name}: {error}" if str(error) else f"{name}: {type(error).__name__}")
+            self._barred[name] = self._clock.monotonic() + AGAIN_AFTER
+        finally:
+            with self._lock:
+                self._busy.discard(name)
+            self.on_change()
+
+    def commit(self, name: str, events: Iterable[Event]) -> Answer:
+        """Commit a batch and wait for its answer."""
+        return self.submit(name, events).result(COMMIT_SECONDS)
+
+    def send(self, name: str, events: Iterable[Event]) -> Sent:
+        """Send a batch on its way, whatever is wrong with it."""
+        try:
+            return Sent(self.submit(name, events))
+        except Invalid as error:
+            return Sent(error)
+
+    def submit(self, name: str, events: Iterable[Event]) -> "Future[Answer]":
+        """Send a batch on its way, unless this is being closed.
+
+        What is evaluated then is cut off by us, and says nothing about the user's code.
+        """
+        if self._closed:
+            raise Unavailable("the triggers are being stopped", remedy="it is due again later")
+        made = f"{name}-{self.token()}"
+        return self._service.submit(Batch(id=made, events=tuple(events), actor="triggers"))
+
+    def close(self) -> None:
+        """Let go of what is being done, and end what evaluates."""
+        self._closed = True
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self.evaluators.close()
+        for other in self._beside:
+            other.close()
+
+    def renew(self) -> None:
+        """The code has changed."""
+        self.evaluators.renew()
+        for other in self._beside:
+            other.renew()
+
+
+class Triggers:
+    """All kinds of triggers of a workspace, looked after on a thread."""
+
+    def __init__(
+        self, service: Service, clock: Clock, means: Means, kinds: Sequence[TriggerKind]
+    ) -> None:
+        self._service = service
+        self._clock = clock
+        self._means = means
+        self._kinds = kinds
+        self._left_alone: dict[TriggerKind, float] = {}
+        self._looking = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._main, name="servo-triggers", daemon=True)
+        means.on_change = self._wake.set
+        service.watch(self._changed)
+
+    def tell(self, say: Say) -> None:
+        """Have somebody told what cannot be done at the moment, and is tried again."""
+        self._means.say = say
+
+    def start(self) -> None:
+        """Begin to look after them."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop looking, and end what evaluates."""
+        self._stopping = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._means.close()
+
+    @contextmanager
+    def renewing(self) -> Generator[None]:
+        """The code has changed, and what it declares is deployed here; unless that fails.
+
+        Nothing is looked at meanwhile: a process with the code from before would be asked about
+        what it does not know.
+        """
+        with self._looking:
+            yield
+            self._means.renew()
+        self._wake.set()
+
+    def look(self, now: datetime | None = None) -> bool:
+        """Look once at everything that is due by `now`; whether anything was or is being done."""
+        with self._looking:
+            try:
+                state = self._service.engine.state
+            except ServoError:
+                return not self._means.idle
+            by = self._clock.now() if now is None else now
+            begun = [self._look_at(kind, state, by) for kind in self._kinds]
+            return any(begun) or not self._means.idle
+
+    def again(self) -> None:
+        """Let what looks at the workspace itself look once more if something has happened there."""
+        with self._looking:
+            for kind in self._kinds:
+                kind.again()
+
+    def _look_at(self, kind: TriggerKind, state: State, now: datetime) -> bool:
+        """Let a kind look. A bug in one of them is said, and keeps none of the others waiting."""
+        if self._left_alone.get(kind, 0.0) > self._clock.monotonic():
+            return False
+        try:
+            return kind.look(state, now)
+        except Exception as error:  # noqa: BLE001 - the thread would end, and all triggers with it
+            self._left_alone[kind] = self._clock.monotonic() + AGAIN_AFTER
+            self._means.say(f"triggers: {error!r}")
+            return False
+
+    def _changed(self, state: State) -> None:
+        del state
+        self._wake.set()
+
+    def _main(self) -> None:
+        while not self._stopping:
+            self._wake.clear()
+            _ = self.look()
+            _ = self._wake.wait(self._pause())
+
+    def _pause(self) -> float:
+        due: list[Any] = [kind.next_due() for kind in self._kinds]
+        now = self._clock.now()
+        pauses = [at - now for at in due if at is not None]
+        shortest = min([LONGEST_PAUSE, *pauses])
+        return max(shortest.total_seconds(), 0.02)

@@ -1,0 +1,182 @@
+"""Schedules at work: their ticks are evaluated and committed with the runs they ask for.
+
+A tick and its runs are one batch, headed by the tick: the schedule has moved on if, and only if,
+the runs exist. Ticks of one schedule go one after the other, oldest first, and one is not sent
+before the one before it is on record: a schedule never goes back, so whatever a later one overtook
+would be passed over in silence. If somebody else has moved a schedule meanwhile, its other ticks
+wait for the next look. Those that no user code decides about are evaluated many at a time, one of
+each schedule, by processes apart from those that user code may hold.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from servo.code.evaluator.messages import Evaluated, EvaluatedMany, EvaluateTick, EvaluateTicks
+from servo.code.evaluator.schedules import tick_id
+from servo.controllers.schedules import Timetable, due
+from servo.core.declared import EVALUATED_LABEL
+from servo.core.events.envelope import Event
+from servo.core.events.schedules import ScheduleTicked, TicksSkipped, TickStatus
+from servo.core.state.rows.automation import ScheduleDefinitionRow, ScheduleStateRow
+from servo.core.state.state import State
+from servo.errors import Unavailable
+from servo.triggers.host import MOST_SAID, Means, Sent
+
+EVALUATE_SECONDS = 60.0
+PLAIN_AT_ONCE = 100
+_LOST = ("schedule_paused", "tick_passed", "tick_not_due", "unknown_schedule")
+"""How refusals begin that need no record: of the tick itself, not of a run of it."""
+
+Seen = tuple[ScheduleDefinitionRow, ScheduleStateRow]
+
+
+class DueTick(msgspec.Struct, frozen=True, kw_only=True):
+    """A tick that is due, and the definition it is made from."""
+
+    definition: ScheduleDefinitionRow
+    scheduled_for: datetime
+
+    @property
+    def schedule_id(self) -> str:
+        """The schedule."""
+        return self.definition.schedule_id
+
+    @property
+    def question(self) -> EvaluateTick:
+        """What an evaluator is asked."""
+        name = self.schedule_id
+        made = tick_id(name, self.scheduled_for)
+        return EvaluateTick(schedule_id=name, tick_id=made, scheduled_for=self.scheduled_for)
+
+
+class Schedules:
+    """The schedules of a workspace."""
+
+    def __init__(self, means: Means, deciding: Means | None = None) -> None:
+        self._means = means
+        self._deciding = means if deciding is None else deciding
+        self._timetable = Timetable()
+
+    def look(self, state: State, now: datetime) -> bool:
+        """Begin the ticks that are due."""
+        plain: list[Seen] = []
+        begun = False
+        for seen in self._due(state, now):
+            definition, _ = seen
+            if EVALUATED_LABEL not in definition.labels:
+                plain.append(seen)
+                continue
+            name = f"schedule {definition.schedule_id}"
+            begun |= self._deciding.begin(name, lambda seen=seen: self._decide(seen, now))
+        if plain:
+            begun |= self._means.begin("schedules", lambda: self._tick(plain, now))
+        return begun
+
+    def next_due(self) -> datetime | None:
+        """When the first schedule is due."""
+        return self._timetable.next_due()
+
+    def again(self) -> None:
+        """A schedule looks at the clock alone."""
+
+    def _due(self, state: State, now: datetime) -> list[Seen]:
+        for name, error in self._timetable.look(state):
+            self._means.say(f"schedule {name}: {error}")
+        rows, states = state.schedules.rows, state.schedule_state.rows
+        return [(rows[name], states[name]) for name in self._timetable.due(now)]
+
+    # --- on a thread that may wait ------------------------------------------------------------
+
+    def _tick(self, schedules: Sequence[Seen], now: datetime) -> None:
+        """The ticks of schedules that no user code decides about."""
+        left = [self._pass_over(seen, now) for seen in schedules]
+        while turn := [ticks[0] for ticks in left if ticks]:
+            moved: set[str] = set()
+            for start in range(0, len(turn), PLAIN_AT_ONCE):
+                moved |= self._take_turn(turn[start : start + PLAIN_AT_ONCE])
+            left = [ticks[1:] for ticks in left if ticks and ticks[0].schedule_id not in moved]
+
+    def _take_turn(self, ticks: Sequence[DueTick]) -> set[str]:
+        """A tick each of several schedules; those that somebody else has moved meanwhile."""
+        answer = self._ask(self._means, EvaluateTicks(ticks=tuple(tick.question for tick in ticks)))
+        if isinstance(answer, EvaluatedMany):
+            return self._commit(list(zip(ticks, answer.answers, strict=True)))
+        moved: set[str] = set()
+        for tick in ticks:  # nobody knows on which of them there was no answer
+            moved |= self._commit([(tick, self._ask(self._means, tick.question))])
+        return moved
+
+    def _decide(self, seen: Seen, now: datetime) -> None:
+        """The ticks of a schedule that user code decides about, one after the other."""
+        for tick in self._pass_over(seen, now):
+            if self._commit([(tick, self._ask(self._deciding, tick.question))]):
+                return
+
+    def _ask(self, means: Means, question: EvaluateTick | EvaluateTicks) -> Any:
+        """An answer. While the code cannot be imported there is none, and ticks stay due."""
+        answer = means.evaluators.ask(question, EVALUATE_SECONDS)
+        if isinstance(answer, Evaluated):
+            _check_asked([answer])
+        return answer
+
+    def _pass_over(self, seen: Seen, now: datetime) -> list[DueTick]:
+        """Record what was missed; the ticks that are to be made, none if somebody was first."""
+        definition, row = seen
+        found = due(definition, row, now)
+        if found.skipped is not None:
+            skipped: TicksSkipped = found.skipped
+            if not self._means.commit("ticks-skipped", (skipped,)).applied:
+                return []
+        return [DueTick(definition=definition, scheduled_for=at) for at in found.ticks]
+
+    def _commit(self, evaluated: Sequence[tuple[DueTick, Evaluated]]) -> set[str]:
+        """Commit ticks of different schedules; those that somebody else has moved meanwhile."""
+        sent = [
+            (tick, self._means.send("tick", ticked(tick, answer)))
+            for tick, answer in evaluated
+            if not answer.unasked
+        ]
+        moved = {tick.schedule_id for tick, batch in sent if not self._is_recorded(tick, batch)}
+        _check_asked([answer for _, answer in evaluated])
+        return moved
+
+    def _is_recorded(self, tick: DueTick, batch: Sent) -> bool:
+        """Whether a tick is on record, if a run of it cannot be then without; or it is over."""
+        if batch.applied:
+            return True
+        if not (refused := batch.refusal(_LOST)):
+            return False
+        failed = ticked(tick, Evaluated(error=refused))
+        return self._means.commit("tick-refused", failed).applied
+
+
+def _check_asked(answers: Iterable[Evaluated]) -> None:
+    """`Unavailable` if one is none: nothing is recorded of its tick."""
+    for answer in answers:
+        if answer.unasked:
+            raise Unavailable(answer.error, remedy="the ticks stay due and are tried again")
+
+
+def ticked(tick: DueTick, answer: Evaluated, *, manual: str = "") -> list[Event]:
+    """The batch of a tick: how it went, then what it adds and the runs it asks for."""
+    status = TickStatus.TRIGGERED if answer.runs else TickStatus.SKIPPED
+    first = answer.runs[0].requested if answer.runs else None
+    definition = tick.definition
+    head = ScheduleTicked(
+        schedule_id=definition.schedule_id,
+        tick_id=tick_id(definition.schedule_id, tick.scheduled_for, manual),
+        scheduled_for=tick.scheduled_for,
+        definition_version=definition.definition_version,
+        asset_selection=definition.asset_selection,
+        partition_selection=() if first is None else first.partition_selection,
+        status=TickStatus.FAILED if answer.error else status,
+        message=(answer.error or answer.skipped)[:MOST_SAID],
+        run_key=None if first is None else first.run_key,
+        request_fingerprint=None if first is None else first.request_fingerprint,
+        manual=bool(manual),
+    )
+    runs = [event for run in answer.runs for event in (run.requested, run.planned)]
+    return [head, *answer.dynamic, *runs]

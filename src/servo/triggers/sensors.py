@@ -1,0 +1,338 @@
+"""Sensors at work: evaluated when they are due, and committed with the runs they ask for.
+
+An evaluation and its runs are one batch, headed by the evaluation: the cursor has moved, or the
+message is answered, if and only if the runs exist. What was not committed is due again, so whoever
+is killed between any two steps has done nothing, or everything.
+
+One evaluation of a sensor at a time. Sensors have evaluators of their own, so that none of them
+keeps a schedule waiting. One that hangs holds an evaluator until its timeout; then it is backed
+off, so of all the time there is it takes less and less. More of them than there are evaluators make
+the others wait for the timeouts of those before them, and for no longer.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from servo.code.evaluator.messages import (
+    Evaluated,
+    EvaluatedMany,
+    EvaluateMessages,
+    EvaluateSensor,
+    Message,
+)
+from servo.code.evaluator.pool import was_lost
+from servo.controllers.sensors import (
+    due_messages,
+    is_open,
+    is_worth_recording,
+    next_attempt,
+    next_look,
+    polls,
+)
+from servo.core.declared import KIND_LABEL
+from servo.core.events.assets import DynamicPartitionsChanged
+from servo.core.events.envelope import Event
+from servo.core.events.sensors import (
+    PollTrigger,
+    PushTrigger,
+    SensorEvalStatus,
+    SensorEvaluated,
+)
+from servo.core.fold.limits import MAX_MESSAGE_ATTEMPTS
+from servo.core.state.rows.automation import (
+    SensorDefinitionRow,
+    SensorMessageRow,
+    SensorStateRow,
+)
+from servo.core.state.state import State
+from servo.triggers.host import MOST_SAID, Means
+
+SENSORS_AT_ONCE = 4
+MESSAGES_AT_ONCE = 250
+GIVE_UP_AFTER = 5
+"""So often a process may be lost over one thing that a sensor of assets or runs is told of."""
+
+ANSWER_SECONDS = 5.0
+"""What an evaluator gets on top of a timeout, to answer about the messages before."""
+
+FULL_FOR = timedelta(minutes=1)
+"""After so long it is looked again whether a quota has room for the runs of a message."""
+
+_RUNS = "runs"
+_WATCHES = frozenset({"assets", _RUNS})
+_MILLISECOND = timedelta(milliseconds=1)
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+_FULL = "refused: quota: no "
+_LOST = ("stale_state_version", "state_version_", "poll_passed", "sensor_paused", "unknown_sensor")
+"""How refusals begin that need no record: somebody else was first, or nobody wants to know."""
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """A sensor as it stood when it was found to be due."""
+
+    definition: SensorDefinitionRow
+    row: SensorStateRow
+    seq: int
+    now: datetime
+
+    @property
+    def name(self) -> str:
+        """The sensor."""
+        return self.definition.sensor_id
+
+    @property
+    def seconds(self) -> float:
+        """How long its evaluation may take."""
+        return self.definition.timeout_ms / 1000
+
+
+class Sensors:
+    """The sensors of a workspace."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+        self._looked: dict[str, tuple[datetime, int]] = {}
+        self._said: dict[str, str] = {}
+        self._passed: dict[str, tuple[int, datetime]] = {}
+        self._next: datetime | None = None
+        self._again: frozenset[str] = frozenset()
+        self._failed_with: dict[str, int] = {}
+
+    def look(self, state: State, now: datetime) -> bool:
+        """Begin the evaluations that are due."""
+        begun = False
+        for seen in self._due(state, now):
+            if polls(seen.definition):
+                work = lambda seen=seen: self._poll(state, seen)  # noqa: E731 - bound now
+            else:
+                work = lambda seen=seen: self._answer(state, seen)  # noqa: E731 - bound now
+            begun |= self._means.begin(f"sensor {seen.name}", work)
+        return begun
+
+    def next_due(self) -> datetime | None:
+        """When the first sensor is due."""
+        return self._next
+
+    def again(self) -> None:
+        """Let sensors of assets and of runs that have looked do so without their interval."""
+        self._again = frozenset(self._looked)
+
+    def _due(self, state: State, now: datetime) -> list[Seen]:
+        found: list[Seen] = []
+        later: list[datetime] = []
+        for row in list(state.sensor_state.rows.values()):
+            if self._means.is_busy(f"sensor {row.sensor_id}"):
+                continue
+            definition = state.sensors.rows[row.sensor_id]
+            at = self._at(state, definition, row)
+            if at is not None and at <= now:
+                found.append(Seen(definition=definition, row=row, seq=state.seq, now=now))
+            elif at is not None:
+                later.append(at)
+        self._again = frozenset()
+        self._next = min(later, default=None)
+        return found
+
+    def _at(
+        self, state: State, definition: SensorDefinitionRow, row: SensorStateRow
+    ) -> datetime | None:
+        """When a sensor is due; None if nothing is known of it that would make it so."""
+        looked, seq = self._looked.get(row.sensor_id, (None, -1))
+        if polls(definition):
+            watches = definition.labels.get(KIND_LABEL) in _WATCHES
+            if watches and seq == state.seq and not row.consecutive_failures:
+                return None  # nothing has happened that it could see
+            at = next_look(definition, row, looked)
+            if row.consecutive_failures:
+                # What failed may have been mended: new code is not made to wait for the old.
+                with_ = self._failed_with.get(row.sensor_id, self._means.evaluators.generation)
+                now = with_ != self._means.evaluators.generation
+            else:
+                now = watches and row.sensor_id in self._again
+            return at if at is None or not now else _EPOCH
+        if not is_open(definition, row) or not row.messages_waiting:
+            return None
+        version, retry_at = self._passed.get(row.sensor_id, (-1, _EPOCH))
+        return retry_at if version == row.row_version else _EPOCH
+
+    # --- polls, on a thread that may wait -----------------------------------------------------
+
+    def _poll(self, state: State, seen: Seen) -> None:
+        alone = bool(seen.row.consecutive_failures)
+        while self._look(seen, alone=alone):
+            row = state.sensor_state.rows[seen.name]
+            seen = msgspec.structs.replace(seen, row=row, seq=state.seq)
+
+    def _look(self, seen: Seen, *, alone: bool) -> bool:
+        """Evaluate a sensor once, and record it; whether it has more to say."""
+        row = seen.row
+        epoch = epoch_of(seen)
+        question = look_of(seen, f"{seen.name}:{epoch}:{self._means.token()}", alone=alone)
+        generation = self._means.evaluators.generation
+        answer = self._ask(seen, question)
+        said = self._said.get(seen.name)
+        said_before = None if said is None else said == answer.skipped
+        self._said[seen.name] = answer.skipped
+        self._looked[seen.name] = (seen.now, seen.seq)
+        self._failed_with[seen.name] = generation
+        moved = answer.cursor not in (None, row.cursor)
+        asks = answer.runs or answer.dynamic or answer.reported
+        if not (asks or moved) and not is_worth_recording(
+            row, status_of(answer), seen.now, said_before=said_before
+        ):
+            return False
+        head = PollTrigger(poll_epoch=epoch)
+        sent = self._means.send("look", evaluated(seen, question.eval_id, head, answer))
+        if refused := sent.refusal(_LOST):
+            failed = evaluated(seen, question.eval_id, head, Evaluated(error=refused))
+            _ = self._means.commit("look-refused", failed)
+        return answer.more and sent.applied
+
+    def _ask(self, seen: Seen, question: EvaluateSensor) -> Evaluated:
+        row = seen.row
+        if row.cursor is None and seen.definition.labels.get(KIND_LABEL) == _RUNS:
+            # Where it begins is decided before any of its code can fail: from here on it is told of
+            # every run, of those before it of none.
+            return Evaluated(cursor=str(row.row_version), skipped="it begins here", more=True)
+        return self._means.evaluators.ask(question, seen.seconds)
+
+    # --- messages, on a thread that may wait --------------------------------------------------
+
+    def _answer(self, state: State, seen: Seen) -> None:
+        """Evaluate the messages that are due, oldest first."""
+        rows = [
+            row for row in list(state.sensor_messages.rows.values()) if row.sensor_id == seen.name
+        ]
+        due = due_messages(rows, seen.now)
+        if not due:
+            # As the sensor stood then: whatever has come since is looked at again.
+            retry_at = min((next_attempt(row) for row in rows), default=seen.now)
+            self._passed[seen.name] = (seen.row.row_version, retry_at)
+        while due and is_open(state.sensors.rows[seen.name], state.sensor_state.rows[seen.name]):
+            due = due[self._answer_some(seen, due[:MESSAGES_AT_ONCE]) :]
+
+    def _answer_some(self, seen: Seen, rows: Sequence[SensorMessageRow]) -> int:
+        """Evaluate the first of these messages, and record it; how many."""
+        asked = EvaluateMessages(
+            sensor_id=seen.name, messages=tuple(message_of(row) for row in rows)
+        )
+        found = self._means.evaluators.ask(asked, seen.seconds + ANSWER_SECONDS)
+        if isinstance(found, EvaluatedMany):
+            self._record(seen, rows, found.answers)
+            return len(found.answers)
+        if len(rows) > 1:
+            # One of them has hung, or ended the process, and nobody knows which.
+            return sum(self._answer_some(seen, (row,)) for row in rows)
+        self._record(seen, rows, (found,))
+        return 1
+
+    def _record(
+        self,
+        seen: Seen,
+        rows: Sequence[SensorMessageRow],
+        answers: Sequence[Evaluated],
+    ) -> None:
+        pairs = list(zip(rows, answers, strict=False))
+        sent = [
+            (row, self._means.send("message", answered(seen, row, answer))) for row, answer in pairs
+        ]
+        for row, batch in sent:
+            if refused := batch.refusal(_LOST):
+                self._refused(seen, row, refused)
+
+    def _refused(self, seen: Seen, row: SensorMessageRow, why: str) -> None:
+        """Record why what a message asks for cannot be.
+
+        A quota never makes a message be given up: the last attempt at it waits until there is room.
+        """
+        if why.startswith(_FULL) and row.attempts + 1 >= MAX_MESSAGE_ATTEMPTS:
+            self._passed[seen.name] = (seen.row.row_version, seen.now + FULL_FOR)
+            return
+        failed = answered(seen, row, Evaluated(error=why))
+        _ = self._means.commit("message-refused", failed)
+
+
+# --- what is asked, and what is recorded ----------------------------------------------------------
+
+
+def epoch_of(seen: Seen) -> int:
+    """The number of a poll: its time, and more than that of the one before."""
+    return max((seen.now - _EPOCH) // _MILLISECOND, (seen.row.last_poll_epoch or 0) + 1)
+
+
+def look_of(seen: Seen, eval_id: str, *, alone: bool = False) -> EvaluateSensor:
+    """What an evaluator is asked."""
+    row = seen.row
+    return EvaluateSensor(
+        sensor_id=seen.name,
+        eval_id=eval_id,
+        cursor=row.cursor,
+        seq=seen.seq,
+        since=row.row_version,
+        failures=row.consecutive_failures,
+        alone=alone,
+        pass_over=row.consecutive_failures >= GIVE_UP_AFTER and was_lost(row.last_error),
+    )
+
+
+def message_of(row: SensorMessageRow) -> Message:
+    """A message as an evaluator is told it."""
+    return Message(
+        message_id=row.message_id,
+        eval_id=f"{row.sensor_id}:m{row.arrival}:{row.attempts + 1}",
+        received_at=row.received_at,
+        payload=row.payload,
+        payload_digest=row.payload_digest,
+    )
+
+
+def status_of(answer: Evaluated) -> SensorEvalStatus:
+    """What came of an evaluation, in one word."""
+    if answer.error:
+        return SensorEvalStatus.FAILED
+    if answer.runs:
+        return SensorEvalStatus.TRIGGERED
+    return SensorEvalStatus.SKIPPED if answer.skipped else SensorEvalStatus.NO_NEW_DATA
+
+
+def answered(seen: Seen, row: SensorMessageRow, answer: Evaluated) -> list[Event]:
+    """The batch of an evaluation of a message."""
+    if answer.error and row.attempts + 1 >= MAX_MESSAGE_ATTEMPTS:
+        told = f"{answer.error}; given up after {MAX_MESSAGE_ATTEMPTS} attempts"
+        answer = msgspec.structs.replace(answer, error=told)
+    return evaluated(seen, message_of(row).eval_id, PushTrigger(message_id=row.message_id), answer)
+
+
+def evaluated(
+    seen: Seen, eval_id: str, trigger: PollTrigger | PushTrigger, answer: Evaluated
+) -> list[Event]:
+    """The batch of an evaluation: how it went, then what it changes and the runs it asks for."""
+    pushed = isinstance(trigger, PushTrigger)
+    words = [_words(change) for change in answer.dynamic]
+    words += [f"said of assets: {len(answer.reported)}"] if answer.reported else []
+    changed = "; ".join(words)
+    status = status_of(answer)
+    head = SensorEvaluated(
+        sensor_id=seen.name,
+        eval_id=eval_id,
+        trigger=trigger,
+        expected_state_version=None if pushed else seen.row.state_version,
+        cursor_before=None if pushed else seen.row.cursor,
+        cursor_after=None if pushed or answer.error else answer.cursor,
+        status=SensorEvalStatus.SKIPPED
+        if changed and status is SensorEvalStatus.NO_NEW_DATA
+        else status,
+        message="; ".join(filter(None, (answer.error or answer.skipped, changed)))[:MOST_SAID],
+        run_keys=tuple(run.requested.run_key for run in answer.runs),
+    )
+    runs = [event for run in answer.runs for event in (run.requested, run.planned)]
+    return [head, *answer.dynamic, *answer.reported, *runs]
+
+
+def _words(change: DynamicPartitionsChanged) -> str:
+    added, removed = len(change.added), len(change.removed)
+    counts = [f"{added} added"] if added else []
+    counts += [f"{removed} removed"] if removed else []
+    return f"partitions of {change.set_name}: {', '.join(counts)}"

@@ -1,0 +1,93 @@
+"""User code in the process and on the thread that asked for it.
+
+For `materialize()`: breakpoints work, objects of the caller are at hand, and nothing is imported a
+second time. Everything else is the same: the same leader, the same ledger, the same outputs.
+"""
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from servo.controllers.dispatch import IdleWorker
+from servo.core.events.envelope import Batch
+from servo.errors import ServoError
+from servo.execution.attempt import Runner
+from servo.execution.messages import Work
+from servo.leader.requests import Beat
+from servo.leader.service import Service
+from servo.leader.workers import Assignment
+from servo.ports.entropy import Entropy
+from servo.workers.endings import interrupted
+from servo.workers.handing_over import as_work
+from servo.workers.reporting import report_of
+
+NAME = "inline"
+LOOK_EVERY = 0.05
+BEAT_EVERY = 1.0
+
+
+class InlineWorkers:
+    """One worker: whoever calls `work_until`."""
+
+    def __init__(self, service: Service, entropy: Entropy) -> None:
+        self._service = service
+        self._entropy = entropy
+        self._given: queue.SimpleQueue[Assignment] = queue.SimpleQueue()
+        self._busy = False
+        self._current: Assignment | None = None
+
+    def idle(self) -> Sequence[IdleWorker]:
+        """The caller, if it has nothing to do."""
+        if self._busy:
+            return ()
+        exec_id = f"x{self._entropy.token_bytes(10).hex()}"
+        return (IdleWorker(worker_id=NAME, exec_id=exec_id),)
+
+    def assign(self, assignments: Sequence[Assignment]) -> None:
+        """Leave an execution for the caller."""
+        self._busy = True
+        for assignment in assignments:
+            self._given.put(assignment)
+
+    def work_until(self, over: Callable[[], bool], runner: Runner) -> None:
+        """Run what is given until it is over."""
+        done = threading.Event()
+        beating = threading.Thread(target=self._beat_until, args=(done,), daemon=True)
+        beating.start()
+        try:
+            while not over():
+                with suppress(queue.Empty):
+                    assignment = self._given.get(timeout=LOOK_EVERY)
+                    self._run(assignment, as_work(assignment), runner)
+        finally:
+            done.set()
+
+    def _beat_until(self, done: threading.Event) -> None:
+        """Say that the execution lives, however long it takes."""
+        while not done.wait(BEAT_EVERY):
+            current = self._current
+            if current is not None:
+                with suppress(ServoError):
+                    _ = self._service.beat(
+                        Beat(
+                            run_id=current.run_id,
+                            task_key=current.task_key,
+                            attempt_id=current.attempt_id,
+                            exec_id=current.exec_id,
+                            worker_id=NAME,
+                        )
+                    )
+
+    def _run(self, assignment: Assignment, work: Work, runner: Runner) -> None:
+        self._current = assignment
+        try:
+            done = runner.run(work)
+        except BaseException:  # Ctrl-C: whoever leads next does it again, and at once
+            with suppress(ServoError):
+                told = Batch(id=f"done-{work.exec_id}", events=(interrupted(assignment),))
+                _ = self._service.commit(told)
+            raise
+        self._current = None
+        self._busy = False
+        _ = self._service.commit(report_of(assignment, done, actor=NAME))

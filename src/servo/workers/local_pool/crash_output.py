@@ -1,0 +1,62 @@
+"""What a process printed that died before it could store it, and where it crashed.
+
+A process stores what its execution prints every second, and the rest when the execution ends. When
+it dies the rest is still in its file, and the pool stores it, unless the process knew a secret: the
+pool could not tell where in the text it stands.
+"""
+
+import re
+from contextlib import suppress
+from pathlib import PurePath
+
+from servo.code.setting import Setting
+from servo.errors import NotFound, ServoError
+from servo.leader.workers import Assignment
+from servo.ledger.paths import Paths
+from servo.processes.own_code import is_machinery
+from servo.storage.from_url import store_from_url
+from servo.workspace.system import SystemClock
+
+UNKNOWN = "(what it printed at the end is not kept: it may hold secrets)\n"
+
+_FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<name>.+)$', re.MULTILINE)
+
+
+def keep_last_words(
+    setting: Setting, assignment: Assignment, words: bytes | None, crash: str
+) -> None:
+    """Store what an execution printed, None if that may hold secrets, and where it crashed."""
+    if words == b"" and not crash:
+        return
+    store = store_from_url(setting.store, clock=SystemClock())
+    key = Paths(setting.tenant, setting.workspace).log(
+        assignment.run_id, assignment.task_key, assignment.attempt, assignment.exec_id
+    )
+    # That it is lost is no reason to keep the pool from its work.
+    with suppress(ServoError):
+        if words is None:
+            with suppress(NotFound):
+                words = store.get(key).data
+            words = (words or b"") + UNKNOWN.encode()
+        store.put(key, words + crash.encode(errors="replace"))
+
+
+def without_our_own(crash: str) -> str:
+    """Where a process crashed, without the frames of Servo and what only a debugger needs."""
+    lines = crash.partition("\n\nExtension modules:")[0].splitlines()
+    kept = [line for line in lines if not _is_machinery(line) and "<frozen" not in line]
+    return "".join(f"{line}\n" for line in kept)
+
+
+def _is_machinery(line: str) -> bool:
+    frame = _FRAME.match(line)
+    return frame is not None and is_machinery(frame["file"])
+
+
+def place_of(crash: str, folder: str) -> str:
+    """Where in the user's own code a process crashed; empty if that is not known."""
+    for frame in _FRAME.finditer(crash):
+        file = PurePath(frame["file"])
+        if file.is_relative_to(folder) and "site-packages" not in file.parts:
+            return f"{frame['name']} ({file.relative_to(folder)}:{frame['line']})"
+    return ""

@@ -1,0 +1,97 @@
+"""Executions that a pool was granted and that no process has begun: who gets which, and when.
+
+Some wait here, and while tasks are short some lie ready in the processes, one behind another. Those
+are taken back when a process has nothing to do, or when what they lie behind takes long. The caller
+holds the pool's lock.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+from servo.execution.messages import frame
+from servo.leader.workers import Assignment
+from servo.ports.clock import Clock
+from servo.workers.handing_over import as_work
+from servo.workers.local_pool.process_table import ProcessTable
+from servo.workers.local_pool.slots import LONG_SECONDS, Slots
+from servo.workers.local_pool.worker_process import WorkerProcess
+
+SMALL = 32 * 1024
+
+
+class ExecutionQueue:
+    """Those that wait, in the order they came."""
+
+    def __init__(self, processes: ProcessTable, places: Slots, clock: Clock) -> None:
+        self._processes = processes
+        self._places = places
+        self._clock = clock
+        self.waiting: deque[Assignment] = deque()
+
+    def feed(self) -> bool:
+        """Give what waits to processes that do not; whether one is wanted that was never used."""
+        now = self._clock.monotonic()
+        self._share(now)
+        deepest = self._places.depth
+        for depth in range(1 + self._processes.fewest(deepest, now), 1 + deepest):
+            if not self._give(depth, now):
+                break
+        for child in self._processes.children:
+            child.flush()
+        return self._processes.isolating and any(map(self._processes.wants_own, self.waiting))
+
+    def _give(self, depth: int, now: float) -> bool:
+        """Give processes up to so many each; False if the next one is too large to lie ready."""
+        while self.waiting and (found := self._processes.match(self.waiting, depth, now)):
+            assignment, child = found
+            data = frame(as_work(assignment))
+            if depth > 1 and len(data) > SMALL:
+                return False
+            self.waiting.remove(assignment)
+            child.give(data, assignment, now)
+        return True
+
+    def _share(self, now: float) -> None:
+        """Let nothing lie behind another while a process has nothing to do."""
+        if self._processes.idle(now) and all(map(self._processes.wants_own, self.waiting)):
+            self.take_back([max(self._processes.children, key=lambda child: len(child.running))])
+
+    def take_back(self, children: Iterable[WorkerProcess]) -> None:
+        """Have what processes have not begun wait with the rest, before it."""
+        for child in children:
+            if len(child.running) > 1:
+                self.waiting.extendleft(reversed(child.take_back()))
+
+    def withdraw(self, assignment: Assignment) -> bool:
+        """Have nobody begin an execution; False if a process has.
+
+        What lies behind it waits with the rest: it must not end with that process.
+        """
+        for child in self._processes.children:
+            if assignment.exec_id in child.running:
+                self.waiting.extendleft(reversed(child.take_back()))
+        if assignment not in self.waiting:
+            return False
+        self.waiting.remove(assignment)
+        return True
+
+    def who_runs(self, assignment: Assignment) -> WorkerProcess | None:
+        """The process that runs what could not be withdrawn; None if it has ended since.
+
+        Then the process has begun another, which is nobody's to stop.
+        """
+        children = self._processes.children
+        return next((child for child in children if child.last == assignment.exec_id), None)
+
+    def shorten(self, held: int, now: float) -> list[Assignment]:
+        """Those that had better wait with the leader, where their time does not run."""
+        self.take_back(child for child in self._processes.children if not child.lets_lie(now))
+        if not self._processes.ready or self._processes.busy_since(now - LONG_SECONDS):
+            self._places.take_long()
+        count = min(self._places.too_many(held), len(self.waiting))
+        return [self.waiting.pop() for _ in range(count)][::-1]
+
+    def clear(self) -> list[Assignment]:
+        """All of them; nobody waits any more."""
+        gone, self.waiting = list(self.waiting), deque()
+        return gone

@@ -1,0 +1,21 @@
+"""Definitions of partitions by time that know what time it is when somebody asks them."""
+
+from servo.sdk.partitions.present import set_now
+from servo.sdk.partitions.time_partitions import (
+    DailyPartitionsDefinition,
+    HourlyPartitionsDefinition,
+    MonthlyPartitionsDefinition,
+    TimeWindowPartitionsDefinition,
+    WeeklyPartitionsDefinition,
+)
+from servo.workspace.system import SystemClock
+
+__all__ = [
+    "DailyPartitionsDefinition",
+    "HourlyPartitionsDefinition",
+    "MonthlyPartitionsDefinition",
+    "TimeWindowPartitionsDefinition",
+    "WeeklyPartitionsDefinition",
+]
+
+set_now(SystemClock().now)

@@ -1,0 +1,264 @@
+"""The host of schedules: what is asked when, and what is committed."""
+
+import threading
+from collections.abc import Callable, Generator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from servo.code.evaluator.messages import (
+    Evaluated,
+    EvaluatedMany,
+    EvaluateTick,
+    EvaluateTicks,
+    Question,
+    RequestedRun,
+)
+from servo.core.declared import EVALUATED_LABEL
+from servo.core.events.envelope import Batch, Event
+from servo.core.events.quotas import QuotaSet
+from servo.core.events.runs import PlanCreated, RunRequested, ScheduleSource
+from servo.core.events.schedules import SchedulePaused, ScheduleUpserted, TickStatus
+from servo.core.state.rows.automation import ScheduleTickRow
+from servo.core.state.state import State
+from servo.leader.service import Service, World
+from servo.ledger.paths import Paths
+from servo.projection.read.time_travel import snapshot_at
+from servo.storage.memory import MemoryStore
+from servo.testing.builders import START
+from servo.testing.clock import ManualClock
+from servo.triggers.host import AGAIN_AFTER, Means, Triggers
+from servo.triggers.schedules import Schedules
+from servo.workspace.system import SystemEntropy
+
+LIMIT = 2_000
+EVENT = threading.Event()
+PATHS = Paths("t", "w")
+TOO_LARGE = "x" * 300_000
+
+
+class Office:
+    """Evaluators that answer every tick as a test wants; one that raises has not answered."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.say: Callable[[EvaluateTick], Evaluated] = lambda tick: Evaluated(
+            runs=(asked_run(tick),)
+        )
+
+    def ask(self, question: Question, seconds: float) -> Any:
+        del seconds
+        self.asked.append(question)
+        try:
+            if isinstance(question, EvaluateTicks):
+                return EvaluatedMany(answers=tuple(map(self.say, question.ticks)))
+            assert isinstance(question, EvaluateTick)
+            return self.say(question)
+        except TimeoutError as error:
+            return Evaluated(error=str(error))
+
+    def renew(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Host:
+    """A leader in memory, and a host whose clock stands still."""
+
+    def __init__(self, service: Service, clock: ManualClock, store: MemoryStore) -> None:
+        self.service = service
+        self.store = store
+        self.clock = clock
+        self.evaluators = Office()
+        self.means = Means(service, self.evaluators, clock, SystemEntropy())  # pyright: ignore[reportArgumentType] - all that is used of it
+        self.said: list[str] = []
+        self.means.say = self.said.append
+        self.triggers = Triggers(service, clock, self.means, (Schedules(self.means),))
+        self._sent = 0
+
+    def tell(self, *events: Event) -> None:
+        self._sent += 1
+        answer = self.service.commit(Batch(id=f"test-{self._sent}", events=events))
+        assert answer.applied, answer
+
+    def define(self, *names: str, decides: bool = False, **fields: Any) -> None:
+        for name in names:
+            given: dict[str, Any] = {"cron_expressions": ("* * * * *",), **fields}
+            if decides:
+                given["labels"] = {EVALUATED_LABEL: "function"}
+            self.tell(ScheduleUpserted(schedule_id=name, **given))
+
+    def look(self, **later: float) -> int:
+        """Let time pass, and everything be done that is due then; how much was asked."""
+        self.clock.advance(timedelta(**later))
+        before = len(self.evaluators.asked)
+        for _ in range(LIMIT):
+            if not self.triggers.look():
+                break
+            _ = EVENT.wait(0.005)
+        return len(self.evaluators.asked) - before
+
+    def ticks(self, name: str) -> list[tuple[TickStatus, str]]:
+        seq = self.service.engine.state.seq
+        found = snapshot_at(self.store, PATHS, seq).rows("schedule_ticks")
+        rows = [row for row in found if isinstance(row, ScheduleTickRow)]
+        mine = sorted((r for r in rows if r.schedule_id == name), key=lambda r: r.scheduled_for)
+        return [(row.status, row.message) for row in mine]
+
+
+@pytest.fixture
+def host() -> Generator[Host]:
+    clock = ManualClock(START)
+    store = MemoryStore(clock)
+    with Service(World(store, clock, SystemEntropy()), PATHS) as service:
+        yield Host(service, clock, store)
+
+
+def asked_run(tick: EvaluateTick, **labels: str) -> RequestedRun:
+    name = f"run_{tick.tick_id}".replace(":", "_")
+    requested = RunRequested(
+        run_id=name,
+        run_key=tick.tick_id,
+        request_fingerprint="fp",
+        source=ScheduleSource(schedule_id=tick.schedule_id, tick_id=tick.tick_id),
+        labels=labels,
+    )
+    return RequestedRun(requested=requested, planned=PlanCreated(run_id=name, fingerprint="p"))
+
+
+def large_for(name: str) -> Callable[[EvaluateTick], Evaluated]:
+    def answer(tick: EvaluateTick) -> Evaluated:
+        labels = {"note": TOO_LARGE} if tick.schedule_id == name else {}
+        return Evaluated(runs=(asked_run(tick, **labels),))
+
+    return answer
+
+
+TRIGGERED = (TickStatus.TRIGGERED, "")
+
+
+def test_plain_schedules_are_asked_about_together_and_tick_once(host: Host) -> None:
+    host.define("a", "b")
+    assert host.look(minutes=1) == 1
+    assert host.look(seconds=10) == 0
+    assert host.ticks("a") == host.ticks("b") == [TRIGGERED]
+
+
+@pytest.mark.parametrize("decides", [False, True])
+def test_a_tick_that_is_too_large_is_recorded_as_failed_and_keeps_no_other_waiting(
+    host: Host, decides: bool
+) -> None:
+    host.define("a", "b", "c", decides=decides)
+    host.evaluators.say = large_for("b")
+    host.look(minutes=1)
+    [(status, message)] = host.ticks("b")
+    assert status is TickStatus.FAILED
+    assert message.startswith("refused: ")
+    assert host.ticks("a") == host.ticks("c") == [TRIGGERED]
+    assert host.look(seconds=AGAIN_AFTER + 1) == 0, "it is over"
+
+
+def test_an_error_of_any_length_is_recorded(host: Host) -> None:
+    host.define("a", decides=True)
+    host.evaluators.say = lambda _: Evaluated(error=TOO_LARGE)
+    host.look(minutes=1)
+    [(status, message)] = host.ticks("a")
+    assert (status, message) == (TickStatus.FAILED, TOO_LARGE[: len(message)])
+    assert len(message) >= 1_000
+
+
+def test_a_quota_that_refuses_the_run_of_a_tick_is_its_reason(host: Host) -> None:
+    host.tell(QuotaSet(max_daily_runs=1))
+    host.define("a", "b")
+    host.look(minutes=1)
+    found = sorted([*host.ticks("a"), *host.ticks("b")])
+    assert found == [(TickStatus.FAILED, "refused: quota: no more runs today"), TRIGGERED]
+    assert host.look(seconds=10) == 0
+
+
+def test_a_pause_while_a_tick_is_evaluated_is_no_failure(host: Host) -> None:
+    def paused_meanwhile(tick: EvaluateTick) -> Evaluated:
+        host.tell(SchedulePaused(schedule_id="a"))
+        return Evaluated(runs=(asked_run(tick),))
+
+    host.define("a", decides=True)
+    host.evaluators.say = paused_meanwhile
+    host.look(minutes=1)
+    assert host.ticks("a") == []
+
+
+def test_one_tick_that_is_not_answered_keeps_no_other_waiting(host: Host) -> None:
+    def hangs_on_b(tick: EvaluateTick) -> Evaluated:
+        if tick.schedule_id == "b":
+            raise TimeoutError("it took longer than 60 s to answer and was stopped")
+        return Evaluated(runs=(asked_run(tick),))
+
+    host.define("a", "b", "c")
+    host.evaluators.say = hangs_on_b
+    host.look(minutes=1)
+    assert host.ticks("a") == host.ticks("c") == [TRIGGERED]
+    [(status, message)] = host.ticks("b")
+    assert status is TickStatus.FAILED
+    assert message == "it took longer than 60 s to answer and was stopped"
+
+
+def test_a_store_that_cannot_be_reached_fails_no_tick(host: Host) -> None:
+    reached = False
+
+    def not_for_b(tick: EvaluateTick) -> Evaluated:
+        if tick.schedule_id == "b" and not reached:
+            return Evaluated(error="the store cannot be reached", unasked=True)
+        return Evaluated(skipped="nothing to do")
+
+    host.define("a", "b", "c")
+    host.evaluators.say = not_for_b
+    host.look(minutes=1)
+    assert [len(host.ticks(name)) for name in "abc"] == [1, 0, 1]
+    reached = True
+    host.look(seconds=AGAIN_AFTER + 1)
+    assert [len(host.ticks(name)) for name in "abc"] == [1, 1, 1]
+
+
+def test_a_schedule_of_a_zone_that_is_not_known_here_keeps_no_other_waiting(host: Host) -> None:
+    host.define("a", "lost")
+    state = host.service.engine.state  # written where the zone was known
+    row = replace(state.schedules.rows["lost"], timezone="Mars/Olympus")
+    state.schedules.rows["lost"] = row
+    host.look(minutes=1)
+    host.look(minutes=1)
+    assert host.ticks("a") == [TRIGGERED, TRIGGERED]
+    assert host.ticks("lost") == []
+    [told] = host.said
+    assert told.startswith("schedule lost: there is no time zone 'Mars/Olympus'")
+
+
+class Broken:
+    """A kind of trigger with a bug."""
+
+    looks = 0
+
+    def look(self, state: State, now: Any) -> bool:
+        del state, now
+        self.looks += 1
+        raise KeyError("bug")
+
+    def next_due(self) -> None:
+        return None
+
+    def again(self) -> None:
+        raise AssertionError
+
+
+def test_a_kind_of_trigger_with_a_bug_keeps_no_other_waiting(host: Host) -> None:
+    broken = Broken()
+    kinds = (broken, Schedules(host.means))
+    host.triggers = Triggers(host.service, host.clock, host.means, kinds)
+    host.define("a")
+    host.look(minutes=1)
+    assert host.ticks("a") == [TRIGGERED]
+    assert host.said == ["triggers: KeyError('bug')"]
+    assert broken.looks == 1, "it is left alone for a while"
+    host.look(seconds=AGAIN_AFTER)
+    assert broken.looks == 2
