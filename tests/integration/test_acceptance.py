@@ -86,6 +86,7 @@ def runs(folder: Path) -> dict[str, dict[str, Any]]:
     return {run["run_id"]: run for run in asked(folder, "run", "list", "--limit", "1000")}
 
 
+@pytest.mark.slow
 def test_schedule_fires_and_creates_run_at_expected_time(folder: Path) -> None:
     fired = passes(folder, until=2)
     made = runs(folder)
@@ -99,6 +100,7 @@ def test_schedule_fires_and_creates_run_at_expected_time(folder: Path) -> None:
         assert began >= due
 
 
+@pytest.mark.slow
 def test_sensor_with_cursor_evaluates_correctly(folder: Path) -> None:
     _ = done(folder, "tick")
     (folder / "inbox").mkdir()
@@ -117,6 +119,7 @@ def test_sensor_with_cursor_evaluates_correctly(folder: Path) -> None:
     assert (moved["cursor_before"], moved["cursor_after"]) == (None, "b")
 
 
+@pytest.mark.slow
 def test_backfill_creates_progresses_handles_pause_resume_cancel(folder: Path) -> None:
     named = ("backfill", "create", "letter", "--all", "--chunk-size", "1")
     first = asked(folder, *named, "--request-id", "first")["backfill_id"]
@@ -137,6 +140,7 @@ def test_backfill_creates_progresses_handles_pause_resume_cancel(folder: Path) -
     assert asked(folder, "backfill", "show", second)["backfill"]["state"] == "CANCELLED"
 
 
+@pytest.mark.slow
 def test_retry_failed_creates_new_backfill_with_only_failed_partitions(folder: Path) -> None:
     (folder / "broken").write_text("bd")
     created = servo(folder, "backfill", "create", "letter", "--all", "--wait")
@@ -150,6 +154,7 @@ def test_retry_failed_creates_new_backfill_with_only_failed_partitions(folder: P
     assert shown["partitions"] == {"b": "succeeded", "d": "succeeded"}
 
 
+@pytest.mark.slow
 def test_partition_status_queryable(folder: Path) -> None:
     (folder / "broken").write_text("b")
     _ = servo(folder, "materialize", "letter", "--partition", "a")
@@ -171,6 +176,7 @@ def test_stale_partitions_identifiable_with_reason(folder: Path) -> None:
     assert reasons["d"] == ("f", "NEVER_MATERIALIZED")
 
 
+@pytest.mark.slow
 def test_run_key_deduplication_same_key_same_run_id(folder: Path) -> None:
     _ = done(folder, "tick")
     (folder / "inbox").mkdir()
@@ -186,6 +192,7 @@ def test_run_key_deduplication_same_key_same_run_id(folder: Path) -> None:
     assert [one["run_id"] for one in again] == [run["run_id"]]
 
 
+@pytest.mark.slow
 def test_run_key_conflicts_detected_and_recorded(folder: Path) -> None:
     _ = done(folder, "tick")
     (folder / "inbox").mkdir()
@@ -210,6 +217,7 @@ HISTORIES = {
 }
 
 
+@pytest.mark.slow
 def test_all_histories_have_pagination(folder: Path) -> None:
     (folder / "inbox").mkdir()
     (folder / "tag").write_text("1")
@@ -244,6 +252,7 @@ VERBS = """
 """
 
 
+@pytest.mark.slow
 def test_cli_commands_work_end_to_end(folder: Path) -> None:
     _ = done(folder, "tick")
     for line in VERBS.strip().splitlines():

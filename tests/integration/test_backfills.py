@@ -248,10 +248,10 @@ def test_ctrl_c_says_how_to_go_on(thirty: Path) -> None:
 @pytest.mark.kill
 @pytest.mark.parametrize("seed", range(KILLS))
 def test_a_backfill_that_is_killed_is_finished_and_nothing_finished_is_made_again(
-    thirty: Path, seed: int
+    thirty: Path, seed: int, chance_seed: int
 ) -> None:
     (thirty / "mended").touch()
-    chance = Random(seed)  # noqa: S311 - it chooses when to kill
+    chance = Random(f"{chance_seed}-{seed}")  # noqa: S311 - it chooses when to kill
     size = chance.choice(("1", "4"))
     create = ("backfill", "create", "code.py", "--all", "--chunk-size", size, "--wait")
     finished: dict[tuple[str, str], object] = {}
@@ -383,6 +383,7 @@ def test_what_cannot_be_meant_is_told(tmp_path: Path, arguments: str, code: int,
     assert not (tmp_path / ".servo" / "default").exists()
 
 
+@pytest.mark.slow
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:
     (tmp_path / "code.py").write_text(TWO)
     assert servo(tmp_path, "backfill", "show", "bf_00").returncode == 3

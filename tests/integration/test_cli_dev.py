@@ -10,6 +10,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from servo.testing.command_line import asked, servo
 
 LIMIT = 60
@@ -88,6 +90,7 @@ def project(folder: Path, value: int = 1) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_edits_are_followed_and_broken_ones_change_nothing(tmp_path: Path) -> None:
     (project(tmp_path) / "go").touch()
     with dev(tmp_path) as running:
@@ -128,6 +131,7 @@ def test_edits_are_followed_and_broken_ones_change_nothing(tmp_path: Path) -> No
     assert "ended" in "".join(running.lines)
 
 
+@pytest.mark.slow
 def test_what_runs_is_finished_with_the_code_it_began_with(tmp_path: Path) -> None:
     project(tmp_path)
     with dev(tmp_path) as running:
@@ -152,6 +156,7 @@ def test_what_runs_is_finished_with_the_code_it_began_with(tmp_path: Path) -> No
         assert running.stop(signal.SIGTERM) == 0
 
 
+@pytest.mark.slow
 def test_what_was_begun_is_gone_on_with(tmp_path: Path) -> None:
     project(tmp_path)
     with dev(tmp_path) as running:
@@ -210,6 +215,7 @@ def files(context):
 """
 
 
+@pytest.mark.slow
 def test_backfills_and_sensors_that_fail_are_told(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(TRIGGERS)
     with dev(tmp_path) as running:
@@ -236,6 +242,7 @@ def looked(folder: Path, sensor: str) -> list[dict[str, str]]:
     raise AssertionError(sensor)
 
 
+@pytest.mark.slow
 def test_a_sensor_that_an_edit_brings_is_asked_of_the_new_code(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(TRIGGERS)
     with dev(tmp_path) as running:

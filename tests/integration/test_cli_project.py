@@ -15,6 +15,7 @@ from servo.testing.command_line import asked, servo
 LIMIT = 60
 
 
+@pytest.mark.slow
 def test_a_new_project_runs_as_it_is(tmp_path: Path) -> None:
     assert servo(tmp_path, "init").returncode == 0
     done = servo(tmp_path, "materialize")
@@ -34,6 +35,7 @@ def test_a_new_project_runs_as_it_is(tmp_path: Path) -> None:
     assert servo(tmp_path, "resume").stdout == f"{nothing}\n"
 
 
+@pytest.mark.slow
 def test_a_part_can_be_chosen_and_a_plan_be_seen_first(tmp_path: Path) -> None:
     assert servo(tmp_path, "init").returncode == 0
     plan = asked(tmp_path, "materialize", "--dry-run")
@@ -71,6 +73,7 @@ def test_the_status_says_what_fails_and_what_was_never_made(tmp_path: Path) -> N
     assert "FAILED" in shown
 
 
+@pytest.mark.slow
 def test_configuration_and_tags_reach_the_asset(tmp_path: Path) -> None:
     code = """
         from servo import AssetExecutionContext, Config, asset
@@ -149,6 +152,7 @@ def test_an_empty_folder_is_told_what_to_do(tmp_path: Path) -> None:
     assert "assets.py" in done.stderr
 
 
+@pytest.mark.slow
 def test_what_failed_is_tried_again_and_what_succeeded_is_not(tmp_path: Path) -> None:
     code = """
         from pathlib import Path
@@ -185,6 +189,7 @@ def test_what_failed_is_tried_again_and_what_succeeded_is_not(tmp_path: Path) ->
     assert "made no asset that is selected by first" in strange.stderr
 
 
+@pytest.mark.slow
 def test_a_run_that_has_ended_cannot_be_stopped(tmp_path: Path) -> None:
     assert servo(tmp_path, "init").returncode == 0
     assert servo(tmp_path, "materialize").returncode == 0
@@ -193,6 +198,7 @@ def test_a_run_that_has_ended_cannot_be_stopped(tmp_path: Path) -> None:
     assert servo(tmp_path, "run", "cancel", "run_nothing").returncode == 3
 
 
+@pytest.mark.slow
 def test_what_is_held_back_is_listed_and_decided(tmp_path: Path) -> None:
     code = """
         from servo import asset, asset_check
@@ -253,6 +259,7 @@ def test_an_interrupted_run_says_so_once_and_is_resumed(
     assert resumed["run"]["state"] == "SUCCEEDED"
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_says_what_became_of_the_run_and_how_to_go_on(tmp_path: Path) -> None:
     code = """
         import time

@@ -92,6 +92,7 @@ def is_gone(folder: Path) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "told"),
     [

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from servo.errors import NotFound
 from servo.ledger.paths import Paths
 from servo.projection.reader import Reader
@@ -112,6 +114,7 @@ def state(folder: Path, name: str) -> dict[str, Any]:
     return next(row for row in table(folder, "sensor_state") if row["sensor_id"] == name)
 
 
+@pytest.mark.slow
 def test_a_sensor_follows_its_cursor_and_no_other_keeps_it_from_it(tmp_path: Path) -> None:
     project(
         tmp_path,
@@ -176,6 +179,7 @@ def always(context):
     assert asked(tmp_path, "sensor", "show", "raises")["sensor"]["state"]["status"] == "ERROR"
 
 
+@pytest.mark.slow
 def test_sensors_of_assets_and_runs_are_told_of_everything_once(tmp_path: Path) -> None:
     project(
         tmp_path,
@@ -264,6 +268,7 @@ def answered(folder: Path) -> dict[str, int]:
     return Counter(row["message_id"] for row in evals if row["status"] != "FAILED")
 
 
+@pytest.mark.slow
 def test_a_message_is_evaluated_once_however_often_it_is_sent(tmp_path: Path) -> None:
     project(tmp_path, PUSHED)
     with dev(tmp_path) as running:
@@ -290,6 +295,7 @@ def test_a_message_is_evaluated_once_however_often_it_is_sent(tmp_path: Path) ->
     assert (seen["m1"], seen["m2"], seen["dies"]) == (1, 1, 2)
 
 
+@pytest.mark.slow
 def test_no_message_is_lost_or_answered_twice_when_everything_is_killed(tmp_path: Path) -> None:
     project(tmp_path, PUSHED)
     sender = """
@@ -334,6 +340,7 @@ for n in range(int(sys.argv[2]), int(sys.argv[3])):
     assert runs == {f"sensor:arrived:key:{name}": 1 for name in counts}
 
 
+@pytest.mark.slow
 def test_the_verbs_of_the_command_line(tmp_path: Path) -> None:
     project(
         tmp_path,

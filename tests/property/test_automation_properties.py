@@ -632,6 +632,7 @@ def populated() -> Story:
     return story
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", [kind for family in FAMILIES for kind in family.RULES])
 def test_no_event_makes_a_rule_fail(kind: type[Event], populated: Story) -> None:
     state = populated.state

@@ -17,6 +17,7 @@ def test_the_same_seed_is_the_same_world() -> None:
     assert first.fingerprint != run_seed(8).fingerprint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", ONCE_BROKEN)
 def test_a_world_that_once_broke_a_rule_keeps_it_now(seed: int) -> None:
     assert run_seed(seed).violation is None
