@@ -34,4 +34,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 @pytest.fixture(scope="session")
 def chance_seed(request: pytest.FixtureRequest) -> int:
     """Where a test that leaves something to chance begins: the seed that the run was given."""
-    return int(request.config.getoption("randomly_seed"))
+    seed = request.config.getoption("randomly_seed")
+    assert isinstance(seed, int)
+    return seed

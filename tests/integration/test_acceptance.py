@@ -4,7 +4,6 @@ Each is kept by the command line in processes of its own, as somebody in an empt
 it. The invariants below them are in `tests/unit/fold/test_layer2_invariants.py`, one test each.
 """
 
-import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from servo.testing.command_line import asked, servo
+from servo.testing.eventually import eventually
 
 CODE = """
 from pathlib import Path
@@ -53,6 +53,8 @@ def files(context):
 def changing(context):
     if not Path("inbox").exists():
         return SensorResult(skip_reason="nothing")
+    with Path("looked").open("a") as file:
+        file.write("x")
     return RunRequest(run_key="one", tags={"n": Path("tag").read_text()})
 """
 
@@ -72,14 +74,26 @@ def done(folder: Path, *arguments: str) -> str:
 
 def passes(folder: Path, *, until: int = 1, of: str = "often") -> list[dict[str, Any]]:
     """Pass after pass until a schedule has ticked so often; its ticks."""
-    for _ in range(20):
+
+    def fired() -> list[dict[str, Any]]:
         _ = done(folder, "tick")
         ticks = asked(folder, "schedule", "ticks", of, "--limit", "100")
-        fired = [tick for tick in ticks if tick["status"] == "TRIGGERED"]
-        if len(fired) >= until:
-            return fired
-        time.sleep(1)
-    raise AssertionError(f"{of} has not ticked {until} times")
+        found = [tick for tick in ticks if tick["status"] == "TRIGGERED"]
+        return found if len(found) >= until else []
+
+    return eventually(fired, every=0.2)
+
+
+def look_again(folder: Path) -> None:
+    """Pass after pass until the sensor `changing` has looked once more."""
+    looked = folder / "looked"
+    before = looked.read_text() if looked.exists() else ""
+
+    def has_looked() -> bool:
+        _ = done(folder, "tick")
+        return looked.exists() and looked.read_text() != before
+
+    assert eventually(has_looked, every=0.2)
 
 
 def runs(folder: Path) -> dict[str, dict[str, Any]]:
@@ -107,11 +121,12 @@ def test_sensor_with_cursor_evaluates_correctly(folder: Path) -> None:
     (folder / "tag").write_text("1")
     for name in ("a", "b"):
         (folder / "inbox" / name).touch()
-    for _ in range(20):
+
+    def has_seen_both() -> bool:
         _ = done(folder, "tick")
-        if asked(folder, "sensor", "cursor", "files")["cursor"] == "b":
-            break
-        time.sleep(1)
+        return asked(folder, "sensor", "cursor", "files")["cursor"] == "b"
+
+    assert eventually(has_seen_both, every=0.2)
     keys = [run["run_key"] for run in runs(folder).values() if "files" in str(run["run_key"])]
     assert sorted(keys) == ["sensor:files:key:a", "sensor:files:key:b"]
     evaluations = asked(folder, "sensor", "history", "files")
@@ -181,8 +196,7 @@ def test_run_key_deduplication_same_key_same_run_id(folder: Path) -> None:
     _ = done(folder, "tick")
     (folder / "inbox").mkdir()
     (folder / "tag").write_text("1")
-    time.sleep(1)
-    _ = done(folder, "tick")
+    look_again(folder)
     [run] = [run for run in runs(folder).values() if run["run_key"] == "sensor:changing:key:one"]
     _ = done(folder, "sensor", "evaluate", "changing", "--commit")
     _ = done(folder, "tick")
@@ -198,8 +212,7 @@ def test_run_key_conflicts_detected_and_recorded(folder: Path) -> None:
     (folder / "inbox").mkdir()
     for tag in ("1", "2", "2"):
         (folder / "tag").write_text(tag)
-        time.sleep(1)
-        _ = done(folder, "tick")
+        look_again(folder)
     conflicts = asked(folder, "sql", "select run_key, existing_run_id from run_key_conflicts")
     [run] = [run for run in runs(folder).values() if run["run_key"] == "sensor:changing:key:one"]
     assert {(row["run_key"], row["existing_run_id"]) for row in conflicts} == {

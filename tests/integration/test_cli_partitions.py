@@ -3,13 +3,13 @@
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
 from servo.testing.command_line import asked, servo
+from servo.testing.eventually import eventually
 
 CODE = """
     from pathlib import Path
@@ -187,10 +187,7 @@ def test_servo_dev_makes_partitions_that_another_terminal_asks_for(tmp_path: Pat
 
 
 def _until_there(path: Path) -> None:
-    until = time.monotonic() + 30
-    while not any(path.glob("**/manifests/**/*.json")):
-        assert time.monotonic() < until, "servo dev has published nothing"
-        time.sleep(0.1)
+    eventually(lambda: any(path.glob("**/manifests/**/*.json")))
 
 
 @pytest.mark.slow

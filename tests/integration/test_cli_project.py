@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from textwrap import dedent
 
@@ -11,6 +10,7 @@ import pytest
 
 from servo.cli.hosts import AT_ONCE
 from servo.testing.command_line import asked, servo
+from servo.testing.eventually import eventually
 
 LIMIT = 60
 
@@ -246,10 +246,7 @@ def test_an_interrupted_run_says_so_once_and_is_resumed(
     (tmp_path / "assets.py").write_text(dedent(code))
     command = [sys.executable, "-m", "servo.cli.main", "materialize"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
-        until = time.monotonic() + LIMIT
-        while not (tmp_path / "began").exists():
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        eventually((tmp_path / "began").exists)
         running.send_signal(how)
         _, told = running.communicate(timeout=LIMIT)
     assert running.returncode == 130
@@ -268,10 +265,12 @@ def test_a_second_ctrl_c_says_what_became_of_the_run_and_how_to_go_on(tmp_path: 
 
         @asset
         def stubborn():
-            Path("began").touch()
-            while not Path("go").exists():
+            while True:
                 try:
-                    time.sleep(0.05)
+                    Path("began").touch()
+                    while not Path("go").exists():
+                        time.sleep(0.05)
+                    return
                 except BaseException:
                     Path("asked").touch()
         """
@@ -279,10 +278,7 @@ def test_a_second_ctrl_c_says_what_became_of_the_run_and_how_to_go_on(tmp_path: 
     command = [sys.executable, "-m", "servo", "materialize"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
         for seen in ("began", "asked"):
-            until = time.monotonic() + LIMIT
-            while not (tmp_path / seen).exists():
-                assert time.monotonic() < until
-                time.sleep(0.05)
+            eventually((tmp_path / seen).exists)
             running.send_signal(signal.SIGINT)
         _, told = running.communicate(timeout=LIMIT)
     assert running.returncode == 130

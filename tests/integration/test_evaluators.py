@@ -2,13 +2,13 @@
 
 import os
 import threading
-import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from servo.testing.eventually import eventually
 from servo.worker.evaluating.messages import Evaluated, Look
 from servo.worker.evaluating.office import Office, was_lost
 from servo.worker.session import setting_for
@@ -80,16 +80,18 @@ def look(name: str) -> Look:
 def is_gone(folder: Path) -> bool:
     """Whether what user code started has ended, soon."""
     pid = int((folder / "child").read_text())
-    until = time.monotonic() + LIMIT
-    while time.monotonic() < until:
+
+    def has_ended() -> bool:
         try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
         except FileNotFoundError:
             return True
-        time.sleep(0.05)
-    os.kill(pid, 9)
-    return False
+
+    try:
+        return eventually(has_ended, LIMIT)
+    except AssertionError:
+        os.kill(pid, 9)
+        return False
 
 
 @pytest.mark.slow
@@ -122,9 +124,7 @@ def test_whoever_waits_for_an_answer_is_let_go_when_everything_ends(
 ) -> None:
     with ThreadPoolExecutor(4) as threads:
         asked = [threads.submit(office.ask, look("hangs"), 1000) for _ in range(4)]
-        until = time.monotonic() + LIMIT
-        while not (folder / "child").exists() and time.monotonic() < until:
-            time.sleep(0.05)
+        eventually((folder / "child").exists)
         office.close()
         answers = [future.result(LIMIT) for future in asked]
     assert all(answer.error for answer in answers)

@@ -9,6 +9,7 @@ import pytest
 
 from servo.testing import command_line
 from servo.testing.command_line import asked, servo
+from servo.testing.eventually import eventually
 from servo.worker.one_pass import MOST_ROUNDS
 
 CODE = """
@@ -119,8 +120,7 @@ def test_one_pass_does_what_is_due_and_an_idle_one_writes_nothing(folder: Path) 
     _ = servo(folder, "schedule", "resume", "plain")
     done = asked(folder, "tick")
     assert done["why"] == "requests wait in the inbox"
-    time.sleep(1.1)
-    due = asked(folder, "tick")
+    due = eventually(lambda: (told := asked(folder, "tick"))["why"] and told)
     assert due["why"] == "schedules are due: plain"
     assert {run["state"] for run in due["runs"]} == {"SUCCEEDED"}
     skipped = [tick for tick in ticks_of(folder, "plain") if tick["message"] == "paused"]
@@ -232,8 +232,7 @@ def test_what_comes_of_a_pass_is_done_in_it_and_what_goes_in_circles_ends(tmp_pa
     (tmp_path / "assets.py").write_text(CONSEQUENCES)
     _ = servo(tmp_path, "tick")
     _ = servo(tmp_path, "sensor", "pause", "circle")
-    time.sleep(1.1)
-    done = asked(tmp_path, "tick")
+    done = eventually(lambda: (told := asked(tmp_path, "tick"))["runs"] and told)
     assert {run["state"] for run in done["runs"]} == {"SUCCEEDED"}
     query = "select distinct asset_key from materializations order by 1"
     made = [row["asset_key"] for row in asked(tmp_path, "sql", query)]

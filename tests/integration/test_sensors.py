@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from servo.projection.reader import Reader
 from servo.runtime.system import SystemClock
 from servo.storage.from_url import store_from_url
 from servo.testing.command_line import asked, servo
+from servo.testing.eventually import eventually
 
 LIMIT = 60
 HEAD = """
@@ -46,6 +46,11 @@ def report():
 """
 
 
+def lines(path: Path) -> list[str]:
+    """What was written to a file so far, if anything."""
+    return path.read_text().splitlines() if path.exists() else []
+
+
 class Dev:
     """A `servo dev` in a folder, until it is stopped or killed."""
 
@@ -60,12 +65,11 @@ class Dev:
         )
 
     def until(self, met: Callable[[], Any]) -> Any:
-        until = time.monotonic() + LIMIT
-        while not (found := met()):
-            assert time.monotonic() < until, "it did not happen"
+        def found() -> Any:
             assert self.process.poll() is None, "servo dev has ended"
-            time.sleep(0.2)
-        return found
+            return met()
+
+        return eventually(found, LIMIT, every=0.2)
 
     def kill(self) -> None:
         """As the machine would: no process of it says goodbye."""
@@ -148,6 +152,7 @@ def unknown(context):
 
 @sensor(target="orders", **SOON)
 def always(context):
+    note("always", "")
     return RunRequest(run_key="the only one")
 """,
     )
@@ -161,7 +166,7 @@ def always(context):
             name: running.until(lambda name=name: history(tmp_path, name))[-1]
             for name in ("hangs", "raises", "ends", "garbage", "unknown")
         }
-        time.sleep(3)
+        running.until(lambda: len(lines(tmp_path / "always")) > 5)
     told = {name: row["message"] for name, row in failed.items()}
     assert {row["status"] for row in failed.values()} == {"FAILED"}
     assert told["hangs"] == "it took longer than 1 s to answer and was stopped"
@@ -222,8 +227,16 @@ def other(context):
     )
 
     def said(name: str) -> list[str]:
-        path = tmp_path / name
-        return path.read_text().splitlines() if path.exists() else []
+        return lines(tmp_path / name)
+
+    def is_settled(last: str) -> bool:
+        """Whether all are told of all that there is, up to what came of the last run."""
+        runs = table(tmp_path, "runs")
+        succeeded = {row["run_id"] for row in runs if row["state"] == "SUCCEEDED"}
+        followed = any(row["run_key"] == f"sensor:made:key:{last}" for row in runs)
+        over = all(row["finished_at"] for row in runs)
+        told = succeeded <= set(said("ended")) and len(set(said("began"))) == len(runs)
+        return followed and over and told and last in said("each")
 
     with dev(tmp_path) as running:
         running.until(lambda: table(tmp_path, "sensor_state"))
@@ -235,7 +248,9 @@ def other(context):
         running.until(lambda: len(said("tried")) >= 2)
         (tmp_path / "mended").touch()
         running.until(lambda: said("failed"))
-        time.sleep(2)
+        # Whoever is told of one more run would have been told of those before a second time.
+        last = asked(tmp_path, "materialize", "assets.py", "orders")["run"]["run_id"]
+        running.until(lambda: is_settled(last))
     runs = table(tmp_path, "runs")
     succeeded = {row["run_id"] for row in runs if row["state"] == "SUCCEEDED"}
     assert Counter(said("ended")) == dict.fromkeys(succeeded, 1)
@@ -285,8 +300,9 @@ def test_a_message_is_evaluated_once_however_often_it_is_sent(tmp_path: Path) ->
         assert servo(tmp_path, *push, *dies).returncode == 0
         assert asked(tmp_path, *push)["message_id"]
         running.until(lambda: len(answered(tmp_path)) == 5)
-        assert servo(tmp_path, *push, "--message-id", "m1").returncode == 0
-        time.sleep(1)
+        for name in ("m1", "m4"):  # that m4 is answered says that m1 was looked at
+            assert servo(tmp_path, *push, "--message-id", name).returncode == 0
+        running.until(lambda: "m4" in answered(tmp_path))
         assert set(answered(tmp_path).values()) == {1}
         shown = asked(tmp_path, "sensor", "show", "arrived")
         assert [row["message_id"] for row in shown["messages"]] == ["bad"]
@@ -325,13 +341,17 @@ for n in range(int(sys.argv[2]), int(sys.argv[3])):
                 if len(sent) == 12:
                     first.kill()
                     sending.kill()
-    for after in (0.8, 1.6):  # again, while it works off what is left
+    evaluated, expected = tmp_path / "evaluated", {f"m{n}" for n in sent}
+    for _ in range(2):  # again, while it works off what is left
         with dev(tmp_path) as again:
-            again.until((tmp_path / "evaluated").exists)
-            time.sleep(after)
+            more = len(lines(evaluated)) + 2
+            again.until(
+                lambda more=more: (
+                    len(lines(evaluated)) >= more or expected <= answered(tmp_path).keys()
+                )
+            )
             again.kill()
     with dev(tmp_path) as last:
-        expected = {f"m{n}" for n in sent}
         last.until(lambda: expected <= answered(tmp_path).keys())
         last.until(lambda: all(row["finished_at"] for row in table(tmp_path, "runs")))
     counts = answered(tmp_path)

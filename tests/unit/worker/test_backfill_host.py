@@ -24,6 +24,7 @@ from servo.ledger.paths import Paths
 from servo.runtime.service import Service, World
 from servo.runtime.system import SystemClock, SystemEntropy
 from servo.storage.memory import MemoryStore
+from servo.testing.eventually import eventually
 from servo.worker.chunks import chunk_run
 from servo.worker.evaluating.messages import AskedRun, Evaluated, EvaluatedMany, PlanChunks
 from servo.worker.evaluating.records import Records
@@ -169,9 +170,9 @@ def test_nothing_begins_while_it_is_paused_and_what_was_planned_is_used_then() -
         place.tell(BackfillStateChanged(backfill_id="bf", to_state=BackfillState.PAUSED))
         place.cancel(0)
         place.cancel(1)
-        threading.Event().wait(0.3)
-        assert (place.row.planned_chunks, place.row.active_chunks) == (2, 0)
-        assert place.kind.next_due() is None, "nobody looks again and again"
+        _ = place.until(lambda row: row.active_chunks == 0)
+        eventually(lambda: place.kind.next_due() is None)  # nobody looks again and again
+        assert place.row.planned_chunks == 2
         place.tell(BackfillStateChanged(backfill_id="bf", to_state=BackfillState.RUNNING))
         assert place.until(lambda row: row.planned_chunks == 4).state_version == 3
         assert len([n for chunks in place.planner.asked for n in chunks if n < 4]) == 4
@@ -243,9 +244,8 @@ def test_a_backfill_waits_for_the_day_when_it_may_go_on() -> None:
         place.tell(QuotaSet(max_daily_runs=1))
         place.tell(created())
         _ = place.until(lambda row: row.planned_chunks == 1)
-        threading.Event().wait(0.3)
+        eventually(lambda: place.kind.next_due() is not None)
         assert (place.row.planned_chunks, place.row.failed_chunks) == (1, 0)
-        assert place.kind.next_due() is not None
         place.tell(QuotaSet(max_daily_runs=5))
         assert place.until(lambda row: row.planned_chunks == 2).active_chunks == 2
 
@@ -274,8 +274,7 @@ def test_a_pass_goes_on_after_a_refusal_though_its_time_stands_still() -> None:
         place.tell(QuotaSet(max_tasks_per_run=2))
         place.tell(created(chunk_size=5))
         now = place.world.clock.now()
-        while place.triggers.look(now):
-            threading.Event().wait(0.01)
+        eventually(lambda: not place.triggers.look(now))
         assert (place.row.planned_chunks, place.row.failed_chunks) == (3, 2)
     finally:
         place.triggers.stop()
@@ -288,8 +287,7 @@ def test_a_pass_does_not_wait_for_the_day_when_a_backfill_may_go_on() -> None:
         place.tell(QuotaSet(max_daily_runs=1))
         place.tell(created())
         now = place.world.clock.now()
-        while place.triggers.look(now):
-            threading.Event().wait(0.01)
+        eventually(lambda: not place.triggers.look(now))
         assert place.row.planned_chunks == 1
     finally:
         place.triggers.stop()
