@@ -75,7 +75,7 @@ SEED ?= $(shell od -An -N2 -tu2 /dev/urandom | tr -d ' ')
 SEED := $(SEED)
 endif
 EXPLORE = --hypothesis-profile=explore --hypothesis-seed=$(SEED) --randomly-seed=$(SEED)
-BOUNDED := $(if $(shell command -v timeout),timeout --signal=INT 18m)
+BOUNDED := $(if $(shell command -v timeout),timeout --foreground --signal=INT --kill-after=1m 18m)
 
 test-slow: setup ## Explore from a new SEED: more examples, whole processes, kills, simulated worlds
 	@echo 'SEED=$(SEED)'

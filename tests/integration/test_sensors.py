@@ -248,6 +248,7 @@ def other(context):
         running.until(lambda: len(said("tried")) >= 2)
         (tmp_path / "mended").touch()
         running.until(lambda: said("failed"))
+        (tmp_path / "broken").unlink()
         # Whoever is told of one more run would have been told of those before a second time.
         last = asked(tmp_path, "materialize", "assets.py", "orders")["run"]["run_id"]
         running.until(lambda: is_settled(last))
