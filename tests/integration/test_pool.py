@@ -303,7 +303,8 @@ def test_what_a_session_left_undone_is_done_by_the_next_in_the_same_process(tmp_
 
 def test_a_session_that_cannot_start_a_process_leaves_nothing_behind(tmp_path: Path) -> None:
     project = Project(tmp_path, "@asset\ndef a(): ...\n")
-    nowhere = replace(project.setting, folder=str(tmp_path / "gone"))
+    gone = replace(project.setting.location, folder=str(tmp_path / "gone"))
+    nowhere = replace(project.setting, location=gone)
     with pytest.raises(FileNotFoundError, match="gone"), LeadingHost(nowhere, workers=1):
         raise AssertionError("it must not begin")
     assert leader_here(project.setting.address) is None
