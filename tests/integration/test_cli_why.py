@@ -207,9 +207,9 @@ def test_the_past_is_explained_as_it_was(shop: Path) -> None:
 
 def test_what_cannot_be_answered_says_what_to_ask(shop: Path) -> None:
     usage = "servo why ASSET[:PARTITION], servo why run RUN_ID, or servo why task RUN_ID TASK"
-    assert told(shop, "why", "run").err == f"error: which run?; ask {usage}\n"
+    assert told(shop, "why", "run").err == f"error: which run?; use {usage}\n"
     wrong = told(shop, "why", "run", "a", "b")
-    assert wrong.err == f"error: cannot tell what 'run a b' is about; ask {usage}\n"
+    assert wrong.err == f"error: cannot tell what 'run a b' is about; use {usage}\n"
     assert wrong.code == 2
     assert "did you mean report?" in told(shop, "why", "repor").err
     assert told(shop, "why-not", "nope").code == 3
