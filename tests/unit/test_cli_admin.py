@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -31,6 +30,7 @@ from servo.testing.builders import START, specs
 from servo.testing.workspaces import StoredStory
 from servo.workspace.address import Address
 from servo.workspace.composition import open_to_read
+from servo.workspace.leader_lock import Leader
 from servo.workspace.leading import try_to_lead
 
 Run = Callable[..., tuple[int, str, str]]
@@ -254,15 +254,15 @@ def test_a_rebuild_never_replaces_a_healthy_leader(
     servo: Run, told: StoredStory, tmp_path: Path
 ) -> None:
     address = Address.of(str(tmp_path / "store"), told.state.tenant, told.state.workspace)
-    led = try_to_lead(address, open_to_read(address.store), stays=True, command="servo dev")
+    dev = Leader(stays=True, command="dev")
+    led = try_to_lead(address, open_to_read(address.store), leader=dev)
     assert led is not None
     with led:
         code, out, err = servo("admin", "rebuild", "--yes")
         assert (code, out) == (4, "")
-        leader = f"`servo dev` (process {os.getpid()} on {socket.gethostname()})"
         assert err == (
-            f"error: {leader} leads this workspace; stop it with Ctrl-C or SIGTERM, then run "
-            "`servo admin rebuild` again\n"
+            f"error: `servo dev` (process {os.getpid()}) leads this workspace; wait for it to end, "
+            "or stop it; what it has begun is then resumed\n"
         )
         assert led.service.leads
         assert servo("admin", "rebuild", "--check")[0] == 0
@@ -548,6 +548,11 @@ def test_what_nobody_foresaw_is_called_a_bug(servo: Run, monkeypatch: pytest.Mon
     monkeypatch.setenv("SERVO_DEBUG", "1")
     with pytest.raises(RuntimeError, match=r"what\?"):
         _ = servo("sql", "-")
+
+
+def test_a_run_that_ended_before_anybody_published_it_is_not_cancelled_again(servo: Run) -> None:
+    code, out, _ = servo("run", "cancel", "big")
+    assert (code, out) == (0, "Cancelling big. (already done before)\n")
 
 
 def test_an_interrupted_command_says_so(servo: Run, monkeypatch: pytest.MonkeyPatch) -> None:

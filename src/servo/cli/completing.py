@@ -49,6 +49,6 @@ def _rows(context: click.Context, table: str) -> list[Any]:
         store = given.get("store") or address.DEFAULT_STORE
         names = (given.get(name) or address.DEFAULT_NAME for name in ("tenant", "workspace"))
         opened = import_module("servo.workspace.workspace").open_workspace
-        workspace: "Workspace" = opened(address.Address.of(store, *names))
+        workspace: Workspace = opened(address.Address.of(store, *names))
         return workspace.read(lambda snapshot: list(snapshot.rows(table)))
     return []

@@ -1,6 +1,7 @@
 """Upkeep of what is stored: look at it, check it, rebuild the projection, delete garbage."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from hashlib import sha256
 
 import msgspec
@@ -8,6 +9,7 @@ import msgspec
 from servo.config import Settings
 from servo.core.manifest import Manifest
 from servo.errors import Conflict, NotFound
+from servo.leader.lease import LeaderAdvert
 from servo.leader.republish import republish
 from servo.ports.object_store import ObjectMeta
 from servo.projection.files.manifest_store import ManifestStore
@@ -18,7 +20,7 @@ from servo.projection.upkeep.orphans import delete_plans, orphaned_plans
 from servo.projection.upkeep.outputs import collect_outputs, expiry_events
 from servo.projection.upkeep.row_diff import Comparison, RowDiff, compare
 from servo.projection.upkeep.verify import Problem, VerifyReport, verify
-from servo.workspace.leadership import check_not_led, leading
+from servo.workspace.leading import Led, LedByAnother
 from servo.workspace.receipt import Receipt
 from servo.workspace.workspace import Workspace
 
@@ -42,7 +44,7 @@ __all__ = [
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
 
-REBUILD = "servo admin rebuild"
+REBUILD = "admin rebuild"
 FOLDING = "folding the ledger"
 
 
@@ -127,7 +129,9 @@ def rebuild_projection(
     `agree` sees what differs before anything is published. Rows of runs that an older version of
     the fold has finished are never changed.
     """
-    check_not_led(workspace, REBUILD)
+    leader = workspace.leader()
+    if leader is not None:
+        raise LedByAnother(leader)
     comparison = compare_projection(workspace, progress=progress)
     if comparison.rewrites_history:
         raise Conflict(
@@ -141,13 +145,25 @@ def rebuild_projection(
 
 
 def _republish(workspace: Workspace, expected: int, progress: Progress) -> Manifest:
-    with leading(workspace, REBUILD) as led:
+    with _leading(workspace, REBUILD) as led:
 
         def step(seq: int) -> None:
             led.keep_lease()  # folding may take longer than a lease lasts
             progress(FOLDING, seq, max(seq, expected))
 
         return republish(led.world, workspace.paths, progress=step)
+
+
+@contextmanager
+def _leading(workspace: Workspace, command: str) -> Generator[Led]:
+    """Be the leader of a workspace, without starting one; `LedByAnother` if somebody leads it."""
+    led = workspace.try_to_lead(command=command)
+    if led is None:
+        raise LedByAnother(workspace.leader() or LeaderAdvert(pid=0))
+    try:
+        yield led
+    finally:
+        led.stop()
 
 
 # --- deleting -------------------------------------------------------------------------------------

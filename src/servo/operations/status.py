@@ -12,13 +12,16 @@ from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState
 from servo.leader.lease import LeaderAdvert
 from servo.operations.listing import Page
-from servo.operations.runs import newest_runs
+from servo.operations.runs import newest_runs, waiting_runs
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.projection.read.replay import AsOf
 from servo.workspace.workspace import Workspace
 
 NEWEST = 5
+MOST_LOOKED_AT = 20
+"""Of so many open runs the tasks are looked at."""
+
 TOLD = (FreshnessState.FAIL, FreshnessState.WARN)
 
 
@@ -27,7 +30,8 @@ class WorkspaceStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     `failing` are assets whose last attempt failed, `missing` those that were never materialized.
     `freshness` names the assets that miss their freshness policy, or are about to. `leader` is who
-    leads now; nobody knows who led in the past.
+    leads now; nobody knows who led in the past. `waiting` are open runs whose tasks wait for a
+    worker of their code location, which nobody has.
     """
 
     applied_seq: int
@@ -38,6 +42,7 @@ class WorkspaceStatus(msgspec.Struct, frozen=True, kw_only=True):
     freshness: dict[FreshnessState, list[str]]
     runs: dict[RunState, int]
     open_runs: list[str]
+    waiting: list[RunRow]
     newest_runs: list[RunRow]
     leader: LeaderAdvert | None = None
 
@@ -54,6 +59,7 @@ def _status(snapshot: Snapshot, leader: LeaderAdvert | None) -> WorkspaceStatus:
         (row for row in lookup.all(AssetRow) if row.defined), key=lambda row: row.asset_key
     )
     states = _states(snapshot)
+    open_runs = [run for run, state in states.items() if state not in TERMINAL_RUN_STATES]
     return WorkspaceStatus(
         applied_seq=snapshot.applied_seq,
         as_of=snapshot.as_of,
@@ -62,10 +68,16 @@ def _status(snapshot: Snapshot, leader: LeaderAdvert | None) -> WorkspaceStatus:
         missing=[row.asset_key for row in assets if row.last_materialization_id is None],
         freshness=_freshness(lookup, {row.asset_key for row in assets}),
         runs=dict(Counter(states.values())),
-        open_runs=[run for run, state in states.items() if state not in TERMINAL_RUN_STATES],
+        open_runs=open_runs,
+        waiting=_waiting(snapshot, open_runs[:MOST_LOOKED_AT]),
         newest_runs=newest_runs(snapshot, Page(limit=NEWEST)).items,
         leader=leader,
     )
+
+
+def _waiting(snapshot: Snapshot, open_runs: list[str]) -> list[RunRow]:
+    rows = Lookup(snapshot).any(RunRow, "run_id", open_runs) if open_runs else []
+    return waiting_runs(snapshot, rows)
 
 
 def _freshness(lookup: Lookup, defined: set[str]) -> dict[FreshnessState, list[str]]:

@@ -28,7 +28,8 @@ from servo.workspace.address import Address
 from servo.workspace.channels import AnyChannel, Channel
 from servo.workspace.composition import open_to_read, open_world
 from servo.workspace.identity import this_process
-from servo.workspace.leading import Led, free_at, try_to_lead, who_leads
+from servo.workspace.leader_lock import Leader
+from servo.workspace.leading import Led, try_to_lead, who_leads
 from servo.workspace.receipt import Receipt
 
 T = TypeVar("T")
@@ -91,11 +92,7 @@ class Workspace:
 
         For upkeep that only a leader may do. Requests go through `submit`.
         """
-        return try_to_lead(self.address, self._to_lead(), command=command)
-
-    def free_at(self) -> datetime | None:
-        """When the lease of a leader elsewhere runs out; None where nobody has to wait for one."""
-        return free_at(self.address, self._world)
+        return try_to_lead(self.address, self._to_lead(), leader=Leader(command=command))
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -145,9 +142,12 @@ class Workspace:
         return self._channel.send(batch)
 
 
-def open_workspace(address: Address, *, actor: str | None = None) -> Workspace:
+def open_workspace(
+    address: Address, *, actor: str | None = None, must_exist: bool = True
+) -> Workspace:
     """The workspace at an address; `NotFound` if its store is a folder that does not exist."""
-    address.check_exists()
+    if must_exist:
+        address.check_exists()
     world = open_to_read(address.store)
     to_lead = partial(open_world, address.store)
     channel = AnyChannel(address, world, to_lead)

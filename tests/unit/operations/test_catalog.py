@@ -43,6 +43,9 @@ CALLS: dict[str, Callable[[Workspace], Any]] = {
     "runs.cancel_run": lambda at: runs.cancel_run(at, RUN, reason="enough"),
     "runs.get_run": lambda at: runs.get_run(at, RUN),
     "runs.list_runs": lambda at: runs.list_runs(at, ALL),
+    "runs.runs_without_workers": lambda at: runs.runs_without_workers(
+        at, [runs.get_run(at, RUN).run]
+    ),
     "status.get_status": status.get_status,
 }
 

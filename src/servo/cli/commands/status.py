@@ -8,11 +8,12 @@ from servo.cli.commands.runs import coloured
 from servo.cli.moment import at_a_moment
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, instant, plural
+from servo.cli.run_rows import waiting_words
 from servo.cli.workspace import with_workspace
 from servo.core.freshness import FreshnessState
 from servo.operations.moments import AsOf
 from servo.operations.status import WorkspaceStatus, get_status
-from servo.workspace.leadership import describe_leader
+from servo.workspace.leading import described
 from servo.workspace.workspace import Workspace
 
 MOST_NAMES = 10
@@ -36,10 +37,13 @@ def status(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> None:
         if names:
             out.print(f"{what}: {_listed(names)}")
     if found.leader is not None:
-        out.print(f"led by {describe_leader(found.leader)}")
+        having = f" with {', '.join(found.leader.locations)}" if found.leader.locations else ""
+        out.print(f"leader: {described(found.leader)}{having}")
     if found.open_runs:
         rest = "" if found.leader or as_of else "; continue with `servo resume`"
         out.print(f"not finished: {plural(len(found.open_runs), 'run')}{rest}")
+    for row in found.waiting:
+        out.print(waiting_words(row), soft_wrap=True)
     for run in found.newest_runs:
         out.print(f"{instant(run.created_at)} {run.run_id} ", coloured(run.state), sep="")
 
