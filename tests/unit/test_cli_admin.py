@@ -550,9 +550,10 @@ def test_what_nobody_foresaw_is_called_a_bug(servo: Run, monkeypatch: pytest.Mon
         _ = servo("sql", "-")
 
 
-def test_a_run_that_ended_before_anybody_published_it_is_not_cancelled_again(servo: Run) -> None:
+def test_a_run_can_be_cancelled_while_nobody_leads(servo: Run) -> None:
     code, out, _ = servo("run", "cancel", "big")
-    assert (code, out) == (0, "Cancelling big. (already done before)\n")
+    # Whoever leads for that moment may find first that the run took too long, which ends it too.
+    assert (code, out.removesuffix(" (already done before)\n").rstrip()) == (0, "Cancelling big.")
 
 
 def test_an_interrupted_command_says_so(servo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
