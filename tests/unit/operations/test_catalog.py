@@ -12,11 +12,12 @@ import msgspec
 import pytest
 
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
+from servo.core.events.quotas import PoolLimitSet
 from servo.core.events.runs import PlanCreated, RunRequested
 from servo.core.keys import TaskOperation, task_key_text
 from servo.core.plan import TaskSpec
 from servo.errors import NotFound
-from servo.operations import admin, explain, runs, status
+from servo.operations import admin, explain, quotas, runs, status
 from servo.operations.catalog import Operation, operations
 from servo.operations.listing import Page
 from servo.workspace.address import Address
@@ -27,6 +28,7 @@ from servo.workspace.workspace import Workspace
 GOLDEN = Path(__file__).parents[2] / "golden"
 RUN = "run_1"
 ASSET = "ns/a"
+POOL = "warehouse"
 ALL = Page(limit=10)
 
 # One line for every operation. What a call needs to find is told to the ledger by `STORY`.
@@ -40,6 +42,11 @@ CALLS: dict[str, Callable[[Workspace], Any]] = {
     "explain.explain_missing": lambda at: explain.explain_missing(at, ASSET),
     "explain.explain_run": lambda at: explain.explain_run(at, RUN),
     "explain.explain_task": lambda at: explain.explain_task(at, RUN, ASSET),
+    "quotas.get_quota": quotas.get_quota,
+    "quotas.list_pools": quotas.list_pools,
+    "quotas.remove_pool_limit": lambda at: quotas.remove_pool_limit(at, POOL),
+    "quotas.set_pool_limit": lambda at: quotas.set_pool_limit(at, "api", 1),
+    "quotas.set_quota": lambda at: quotas.set_quota(at, {"max_concurrent_runs": 2}),
     "runs.cancel_run": lambda at: runs.cancel_run(at, RUN, reason="enough"),
     "runs.get_run": lambda at: runs.get_run(at, RUN),
     "runs.list_runs": lambda at: runs.list_runs(at, ALL),
@@ -50,6 +57,7 @@ CALLS: dict[str, Callable[[Workspace], Any]] = {
 }
 
 STORY = (
+    (PoolLimitSet(pool=POOL, limit=2),),
     (DefinitionsDeployed(deployment_id="d1", assets=(AssetDefinition(asset_key=ASSET),)),),
     (
         RunRequested(run_id=RUN, run_key="k", request_fingerprint="f"),
