@@ -230,7 +230,7 @@ def test_how_fresh_an_asset_is_and_was(tmp_path: Path, story: StoredStory) -> No
         assert named == {"FAIL": [], "WARN": []} | ({state.value: ["ns/a"]} if version else {})
         story.wait(hours=1)
     assert "FAIL since 2026-01-01 02:00:00Z" in told(tmp_path, "asset", "show", "a").out
-    assert "too old: ns/a" in told(tmp_path, "status").out
+    assert "freshness failed: ns/a" in told(tmp_path, "status").out
     rows = json.loads(told(tmp_path, "asset", "history", "a", "--freshness", "--json").out)
     assert [row["state"] for row in rows] == ["FAIL", "WARN", "PASS"]
     assert "WARN" in told(tmp_path, "asset", "history", "a", "--freshness", "--limit", "1").out

@@ -98,7 +98,7 @@ def test_edits_are_followed_and_broken_ones_change_nothing(tmp_path: Path) -> No
         assert asked(tmp_path, "materialize")["run"]["state"] == "SUCCEEDED"
         assert asked(tmp_path, "sql", "from data.slow") == [{"value": 1}]
         running.said("SUCCEEDED")
-        assert asked(tmp_path, "status")["at_work"] == running.process.pid
+        assert asked(tmp_path, "status")["leader"]["pid"] == running.process.pid
 
         # A module that the project imports; asked for at once, it is what is here that runs.
         (tmp_path / "tools.py").write_text("VALUE = 2\n")

@@ -6,10 +6,13 @@ cannot be read, there is nothing to complete.
 
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from servo.workspace.workspace import Workspace
 
 MOST = 100
 
@@ -42,10 +45,10 @@ def backfill_ids(
 def _rows(context: click.Context, table: str) -> list[Any]:
     given = context.params
     with suppress(Exception):
-        workspace = import_module("servo.cli.workspace")
-        store = given.get("store") or workspace.DEFAULT_STORE
-        names = (given.get(name) or "default" for name in ("tenant", "workspace"))
-        target = workspace.open_target(store, *names)
-        reader = import_module("servo.projection.read.reader").Reader(target.store, target.paths)
-        return list(reader.snapshot().rows(table))
+        address = import_module("servo.workspace.address")
+        store = given.get("store") or address.DEFAULT_STORE
+        names = (given.get(name) or address.DEFAULT_NAME for name in ("tenant", "workspace"))
+        opened = import_module("servo.workspace.workspace").open_workspace
+        workspace: Workspace = opened(address.Address.of(store, *names))
+        return workspace.read(lambda snapshot: list(snapshot.rows(table)))
     return []
