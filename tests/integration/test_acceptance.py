@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from servo.testing.command_line import asked, servo
+from servo.testing.command_line import asked, listed, servo
 
 CODE = """
 from pathlib import Path
@@ -83,7 +83,7 @@ def passes(folder: Path, *, until: int = 1, of: str = "often") -> list[dict[str,
 
 
 def runs(folder: Path) -> dict[str, dict[str, Any]]:
-    return {run["run_id"]: run for run in asked(folder, "run", "list", "--limit", "1000")}
+    return {run["run_id"]: run for run in listed(folder, "run", "list", "--limit", "1000")}
 
 
 def test_schedule_fires_and_creates_run_at_expected_time(folder: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from servo.testing.command_line import asked, servo
+from servo.testing.command_line import asked, listed, servo
 
 LIMIT = 60
 CODE = """
@@ -115,7 +115,7 @@ def test_edits_are_followed_and_broken_ones_change_nothing(tmp_path: Path) -> No
         failed = servo(tmp_path, "materialize")
         assert (failed.returncode, "third ValueError: not yet" in failed.stdout) == (1, True)
         running.said("third failed: ValueError: not yet")
-        (run,) = [row for row in asked(tmp_path, "run", "list") if row["state"] == "FAILED"]
+        (run,) = [row for row in listed(tmp_path, "run", "list") if row["state"] == "FAILED"]
         again = asked(tmp_path, "run", "retry", run["run_id"])
         assert [task["asset_key"] for task in again["tasks"]] == ["third"]
 

@@ -80,7 +80,7 @@ def test_what_failed_is_retried_by_its_partition_and_what_is_stale_is_told(tmp_p
         ("2024-03-31", "FAILED", "NEVER_MATERIALIZED"),
     ]
     (folder / "broken").unlink()
-    (run,) = asked(folder, "run", "list")
+    (run,) = listed(folder, "run", "list")
     again = servo(folder, "run", "retry", run["run_id"])
     assert again.returncode == 0, again
     assert "1 succeeded" in again.stdout

@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from servo.cli.hosts import AT_ONCE
-from servo.testing.command_line import asked, servo
+from servo.testing.command_line import asked, listed, servo
 
 LIMIT = 60
 
@@ -23,7 +23,7 @@ def test_a_new_project_runs_as_it_is(tmp_path: Path) -> None:
     assert "2 succeeded" in done.stdout
     assert "orders   61 B" in done.stdout
     assert "revenue  1 B" in done.stdout
-    (run,) = asked(tmp_path, "run", "list")
+    (run,) = listed(tmp_path, "run", "list")
     shown = asked(tmp_path, "run", "show", run["run_id"][:12])
     assert {task["asset_key"] for task in shown["tasks"]} == {"orders", "revenue"}
     assert servo(tmp_path, "init").returncode == 4
@@ -112,7 +112,7 @@ def test_a_run_that_fails_says_what_failed_and_exits_with_1(tmp_path: Path) -> N
     assert done.returncode == 1
     assert "broken ZeroDivisionError: division by zero" in done.stdout
     assert "odd ValueError: [/] [red]no markup[/red]" in done.stdout
-    (run,) = asked(tmp_path, "run", "list")
+    (run,) = listed(tmp_path, "run", "list")
     assert f"`servo run retry {run['run_id']}`" in done.stderr
     assert "[red]no markup[/red]" in servo(tmp_path, "run", "show", run["run_id"]).stdout
 
@@ -167,7 +167,7 @@ def test_what_failed_is_tried_again_and_what_succeeded_is_not(tmp_path: Path) ->
         """
     (tmp_path / "assets.py").write_text(dedent(code))
     assert servo(tmp_path, "materialize", "--tag", "team=x").returncode == 1
-    (failed,) = asked(tmp_path, "run", "list")
+    (failed,) = listed(tmp_path, "run", "list")
     (tmp_path / "mended").touch()
     again = asked(tmp_path, "run", "retry", failed["run_id"])
     assert {task["asset_key"] for task in again["tasks"]} == {"second", "third"}
@@ -188,7 +188,7 @@ def test_what_failed_is_tried_again_and_what_succeeded_is_not(tmp_path: Path) ->
 def test_a_run_that_has_ended_cannot_be_stopped(tmp_path: Path) -> None:
     assert servo(tmp_path, "init").returncode == 0
     assert servo(tmp_path, "materialize").returncode == 0
-    (run,) = asked(tmp_path, "run", "list")
+    (run,) = listed(tmp_path, "run", "list")
     assert servo(tmp_path, "run", "cancel", run["run_id"]).returncode == 4
     assert servo(tmp_path, "run", "cancel", "run_nothing").returncode == 3
 

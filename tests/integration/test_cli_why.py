@@ -128,7 +128,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_of(folder: Path) -> str:
-    return json.loads(told(folder, "run", "list", "--json").out)[0]["run_id"]
+    return json.loads(told(folder, "run", "list", "--json").out)["items"][0]["run_id"]
 
 
 def test_a_skipped_asset_leads_to_the_failure_and_to_what_to_type(shop: Path) -> None:

@@ -37,7 +37,7 @@ from servo.core.events.runs import RunRequested
 from servo.core.keys import TaskOperation
 from servo.leader.service import Service
 from servo.sdk.automation.graph import DEFAULT_SENSOR
-from servo.testing.command_line import asked, servo
+from servo.testing.command_line import asked, listed, servo
 
 WORDS = {"fails": False}
 days = DailyPartitionsDefinition(start_date="2026-01-01", end_date="2026-01-06")
@@ -379,7 +379,7 @@ def test_a_pass_makes_what_conditions_ask_for_once(tmp_path: Path) -> None:
     assert [run["state"] for run in first["runs"]] == ["SUCCEEDED"]
     for _ in range(2):
         assert asked(tmp_path, "tick")["runs"] == []
-    runs = asked(tmp_path, "run", "list")
+    runs = listed(tmp_path, "run", "list")
     assert sorted(run["tasks_succeeded"] for run in runs) == [1, 2]
     assert datetime.fromisoformat(runs[0]["created_at"]).tzinfo is not None
 

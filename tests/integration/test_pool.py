@@ -302,10 +302,11 @@ def test_what_a_session_left_undone_is_done_by_the_next_in_the_same_process(tmp_
 
 def test_a_session_that_cannot_start_a_process_leaves_nothing_behind(tmp_path: Path) -> None:
     project = Project(tmp_path, "@asset\ndef a(): ...\n")
-    nowhere = replace(project.setting, folder=str(tmp_path / "gone"))
+    gone = replace(project.setting.location, folder=str(tmp_path / "gone"))
+    nowhere = replace(project.setting, location=gone)
     with pytest.raises(FileNotFoundError, match="gone"), LeadingHost(nowhere, workers=1):
         raise AssertionError("it must not begin")
-    assert at_work(registry_folder(), project.setting.address) is None
+    assert at_work(registry_folder(), str(project.setting.address)) is None
 
 
 # --- a leader that cannot be sure -----------------------------------------------------------------
@@ -378,7 +379,7 @@ def test_a_report_that_was_refused_while_everything_ended_is_made_up_for_by_the_
     project = Project(
         tmp_path, "@asset\ndef a():\n    Path('began').touch()\n    time.sleep(600)\n"
     )
-    opened = open_world(project.setting.store)
+    opened = open_world(project.setting.address.store)
     store = Full(opened.store)
     with project.session(world=World(store, opened.clock, opened.entropy)) as session:
         run = project.request(session)
@@ -412,7 +413,7 @@ def test_a_grant_that_was_never_handed_over_is_given_back_and_its_name_not_used_
             globals()["a" * n] = make("a" * n)
         """,
     )
-    opened = open_world(project.setting.store)
+    opened = open_world(project.setting.address.store)
     store = Doubtful(opened.store)
     world = World(store, opened.clock, opened.entropy)
     with project.session(workers=2, world=world) as session:

@@ -9,7 +9,7 @@ import pytest
 
 from servo.host.one_pass import MOST_ROUNDS
 from servo.testing import command_line
-from servo.testing.command_line import asked, servo
+from servo.testing.command_line import asked, listed, servo
 
 CODE = """
 import os
@@ -79,7 +79,7 @@ def test_each_schedule_ticks_whatever_the_code_of_others_does(folder: Path) -> N
     [told] = {tick["message"] for tick in ticks_of(folder, "ends") if tick["status"] == "FAILED"}
     assert told == "the process that evaluates ended with 7"
     assert ticks_of(folder, "stopped") == []
-    runs = {run["run_id"]: run for run in asked(folder, "run", "list", "--limit", "1000")}
+    runs = {run["run_id"]: run for run in listed(folder, "run", "list", "--limit", "1000")}
     for tick in ticks_of(folder, "plain"):
         if tick["status"] == "TRIGGERED":
             assert runs[tick["run_id"]]["labels"]["servo/schedule"] == "plain"
@@ -97,7 +97,7 @@ def test_a_tick_and_its_runs_survive_a_kill_whole(folder: Path) -> None:
     triggered = [tick for tick in ticks_of(folder, "plain") if tick["status"] == "TRIGGERED"]
     runs = Counter(
         run["run_id"]
-        for run in asked(folder, "run", "list", "--limit", "1000")
+        for run in listed(folder, "run", "list", "--limit", "1000")
         if run["labels"].get("servo/schedule") == "plain"
     )
     assert Counter(tick["run_id"] for tick in triggered) == runs

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from servo import __version__
 from servo.cli.main import COMMANDS, OTHERS, SECTIONS, run
-from servo.cli.moment import parse_moment
 from servo.cli.output import EXIT_CODES, exit_code, plural, size
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
 from servo.core.events.runs import PlanSegmentExpanded
@@ -23,6 +22,7 @@ from servo.core.events.tasks import TaskOutcome
 from servo.core.manifest import encode, next_claim
 from servo.errors import Internal, Invalid, ServoError, Unavailable
 from servo.execution.outputs.store import OutputStore
+from servo.operations.moments import parse_moment
 from servo.projection.upkeep.pins import Pin, pin
 from servo.projection.upkeep.verify import verify
 from servo.storage.local import LocalStore
@@ -574,7 +574,11 @@ def test_a_reader_that_has_seen_enough_is_no_error(told: StoredStory, tmp_path: 
         (("select * from nope",), 2, "nope does not exist"),
         (("drop view runs",), 2, "the tables are read only"),
         (("select 1", "--as-of", "99999"), 3, "has no entry 99999"),
-        (("select 1", "--as-of", "yesterday"), 2, "neither the number of an entry nor an instant"),
+        (
+            ("select 1", "--as-of", "yesterday"),
+            2,
+            "neither the number of a ledger entry nor an instant",
+        ),
     ],
 )
 def test_sql_refuses_with_a_code(

@@ -22,6 +22,7 @@ from servo.sdk.definitions.executors import ExecutorDefinition, at_most
 from servo.sdk.definitions.project import Project
 from servo.sdk.triggers.resolution import declared
 from servo.workers.local_pool.pool import GRACE
+from servo.workspace.address import Address
 from servo.workspace.registry import Member, at_work, registry_folder
 
 Host = LeadingHost | AttachedHost
@@ -108,7 +109,7 @@ def tell_stopping(host: Host) -> None:
 
 
 def _host(setting: Setting, code: Code, workers: int, backfills: bool) -> Host:
-    busy = at_work(registry_folder(), setting.address)
+    busy = at_work(registry_folder(), str(setting.address))
     if busy is None:
         without_pandas()
         size = at_most(workers, code.executor)
@@ -119,9 +120,8 @@ def _host(setting: Setting, code: Code, workers: int, backfills: bool) -> Host:
 
 def who_works_in(target: Target) -> Member | None:
     """The process of this machine that is at work in a workspace, if one is."""
-    paths = target.paths
-    where = Where(store=target.url, tenant=paths.tenant, workspace=paths.workspace)
-    return at_work(registry_folder(), where.address)
+    address = Address.of(target.url, target.paths.tenant, target.paths.workspace)
+    return at_work(registry_folder(), str(address))
 
 
 @contextmanager

@@ -27,7 +27,6 @@ from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.rows.system import DeadLetterRow
 from servo.core.state.states import TERMINAL_RUN_STATES, TaskState
 from servo.errors import Conflict, NotFound, Unavailable
-from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
 from servo.projection.read.reader import Reader, Snapshot
 from servo.storage.from_url import store_from_url
@@ -44,13 +43,13 @@ class AttachedHost:
 
     def __init__(self, setting: Setting, host: Member, fingerprint: str) -> None:
         _check_code(setting, host)
-        self.paths = Paths(setting.tenant, setting.workspace)
+        self.paths = setting.address.paths
         self._setting = setting
         self._host = host
         self._fingerprint = fingerprint
         self._clock = SystemClock()
         self._entropy = SystemEntropy()
-        self._store = store_from_url(setting.store, clock=self._clock)
+        self._store = store_from_url(setting.address.store, clock=self._clock)
         self._reader = Reader(self._store, self.paths)
         self._pause = threading.Event()
         self._sent: dict[str, tuple[str, str]] = {}
@@ -233,7 +232,7 @@ class AttachedHost:
                 )
 
     def _check_host(self) -> None:
-        found = at_work(registry_folder(), self._setting.address)
+        found = at_work(registry_folder(), str(self._setting.address))
         if found is None or found.name != self._host.name:
             raise Unavailable(
                 f"process {self._host.pid}, which was to do the work, has ended",

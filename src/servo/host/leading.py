@@ -24,10 +24,10 @@ from servo.errors import Conflict, ServoError
 from servo.host.recovery import give_back
 from servo.host.waiting import Waiting
 from servo.leader.service import Service, World
-from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
 from servo.workers.local_pool.pool import Pool
 from servo.workers.located_pools import LocatedPools
+from servo.workspace.address import Address
 from servo.workspace.composition import open_world
 from servo.workspace.registry import at_work, registry_folder
 from servo.workspace.run_requests import Requests, Wanted, with_config
@@ -56,15 +56,15 @@ class LeadingHost:
         triggers: bool | Literal["backfills"] = False,
     ) -> None:
         setting = locations[0]  # they differ in their code alone
-        busy = at_work(registry_folder(), setting.address)
+        busy = at_work(registry_folder(), str(setting.address))
         if busy is not None:
             raise Conflict(
                 f"another process ({busy.pid}) is at work in this workspace",
                 remedy="wait for it to end, or stop it; what it has begun is then resumed",
             )
         self._limits = worker_settings(os.environ) if limits is None else limits
-        self._world = open_world(setting.store) if world is None else world
-        self.paths = Paths(setting.tenant, setting.workspace)
+        self._world = open_world(setting.address.store) if world is None else world
+        self.paths = setting.address.paths
         self.service = Service(
             self._world,
             self.paths,
@@ -297,4 +297,4 @@ def setting_for(  # noqa: PLR0913 - all that a worker is told
 ) -> Setting:
     """Where the workers of a location find everything; it is called like its code."""
     location = CodeLocation(name=code, code=code, folder=str(folder), as_dagster=as_dagster)
-    return Setting(location=location, store=store, tenant=tenant, workspace=workspace, stays=stays)
+    return Setting(location=location, address=Address.of(store, tenant, workspace), stays=stays)

@@ -18,6 +18,8 @@ from typing import IO
 
 import msgspec
 
+from servo.workspace.system import SystemEntropy
+
 _SUFFIX = ".pool"
 _LOADED = ".loaded"
 
@@ -35,6 +37,21 @@ def registry_folder() -> Path:
     """Where the pools of this user on this machine are registered."""
     base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
     return Path(base) / f"servo-{os.getuid()}"
+
+
+def machine_id() -> str:
+    """What tells this machine's registry from every other one."""
+    folder = registry_folder()
+    path = folder / "machine"
+    with suppress(FileNotFoundError):
+        return path.read_text()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = folder / f"machine.{os.getpid()}"
+    _ = draft.write_text(SystemEntropy().token_bytes(12).hex())
+    with suppress(FileExistsError):
+        path.hardlink_to(draft)  # whoever was first is the one everybody reads
+    draft.unlink()
+    return path.read_text()
 
 
 class Registered:

@@ -16,7 +16,7 @@ from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, plural
 from servo.cli.partitions import NamedPartitions, named, partitions_of, with_partitions
 from servo.cli.run_display import Ended, summary, wait_for
-from servo.cli.run_rows import failed_checks, outputs_of, place_shown, run_and_tasks, waiting_words
+from servo.cli.run_rows import place_shown, waiting_words
 from servo.cli.selecting import selected
 from servo.cli.workspace import Command, Where, at_a_workspace
 from servo.core.keys import AssetKey, TaskOperation
@@ -26,6 +26,7 @@ from servo.core.state.states import RunState, TaskState
 from servo.core.tags import ISOLATION, JOB_LABEL, OWN_PROCESS
 from servo.errors import Conflict, Invalid, NotFound
 from servo.host.leading import LeadingHost
+from servo.operations.runs import failed_checks, outputs_of, run_detail
 from servo.planning.assets import plan_assets, plan_partitions
 from servo.planning.checks import Chosen, chosen_checks
 from servo.projection.read.reader import Reader
@@ -152,7 +153,8 @@ def retry(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Make again what a run failed, skipped or was stopped before, in a new run with its tags."""
     target = where.open()
-    run, tasks = run_and_tasks(Reader(target.store, target.paths).snapshot(), run_id)
+    detail = run_detail(Reader(target.store, target.paths).snapshot(), run_id)
+    run, tasks = detail.run, detail.tasks
     left = [t for t in tasks if all_ or select or t.state is not TaskState.SUCCEEDED]
     if not left:
         raise Conflict(f"every task of {run.run_id} succeeded", remedy="use --all to repeat them")

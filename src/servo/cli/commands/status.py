@@ -9,12 +9,13 @@ from servo.cli.commands.runs import coloured
 from servo.cli.hosts import who_works_in
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, instant, plural
-from servo.cli.run_rows import newest_runs, waiting_runs, waiting_words
+from servo.cli.run_rows import waiting_words
 from servo.cli.workspace import Target, of_a_workspace
 from servo.core.freshness import FreshnessState
 from servo.core.state.rows.assets import AssetRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import TERMINAL_RUN_STATES
+from servo.operations.runs import newest_runs, waiting_in
 from servo.projection.read.lookup import Lookup, Page
 from servo.projection.read.reader import Reader, Snapshot
 
@@ -39,7 +40,7 @@ def status(*, target: Target, json_: bool) -> None:
     judged = [row for row in freshness_rows(snapshot) if row.asset_key in defined]
     stale = [row.asset_key for row in judged if row.state is FreshnessState.FAIL]
     aging = [row.asset_key for row in judged if row.state is FreshnessState.WARN]
-    waiting = waiting_runs(snapshot, _rows(snapshot, open_runs[:MOST_LOOKED_AT]))
+    waiting = waiting_in(snapshot, _rows(snapshot, open_runs[:MOST_LOOKED_AT]))
     if json_:
         told = {
             "applied_seq": snapshot.applied_seq,
@@ -69,7 +70,7 @@ def status(*, target: Target, json_: bool) -> None:
         out.print(f"not ended: {plural(len(open_runs), 'run')}{rest}")
     for row in waiting:
         out.print(waiting_words(row), soft_wrap=True)
-    for run in newest_runs(snapshot, Page(limit=NEWEST)).rows:
+    for run in newest_runs(snapshot, Page(limit=NEWEST)).items:
         out.print(f"{instant(run.created_at)} {run.run_id} ", coloured(run.state), sep="")
 
 

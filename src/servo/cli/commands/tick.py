@@ -50,7 +50,7 @@ def tick(*, code: str | None, where: Where, workers: int, as_dagster: bool, json
     """
     found, project = read_code(code, as_dagster=as_dagster)
     setting = where.setting(found.location)
-    busy = at_work(registry_folder(), setting.address)
+    busy = at_work(registry_folder(), str(setting.address))
     if busy is not None:
         return _told(Outlook(), [], json_=json_, instead=f"process {busy.pid} is at work here")
     clock = SystemClock()
