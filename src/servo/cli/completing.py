@@ -43,9 +43,12 @@ def _rows(context: click.Context, table: str) -> list[Any]:
     given = context.params
     with suppress(Exception):
         workspace = import_module("servo.cli.workspace")
-        store = given.get("store") or workspace.DEFAULT_STORE
-        names = (given.get(name) or "default" for name in ("tenant", "workspace"))
-        target = workspace.open_target(store, *names)
+        usual = import_module("servo.cli.project")
+        target = workspace.open_target(
+            given.get("store") or usual.default_store(),
+            given.get("tenant") or usual.default_tenant(),
+            given.get("workspace") or usual.default_workspace(),
+        )
         reader = import_module("servo.projection.read.reader").Reader(target.store, target.paths)
         return list(reader.snapshot().rows(table))
     return []

@@ -9,7 +9,8 @@ from rich.text import Text
 from rich.tree import Tree
 
 from servo.cli.output import console
-from servo.cli.workspace import DEFAULT_STORE, Target
+from servo.cli.project import default_store, default_tenant, default_workspace
+from servo.cli.workspace import Target
 from servo.core.explain.finding import Finding, Mood
 
 _STYLES = {Mood.DONE: "green", Mood.WAITS: "yellow", Mood.FAILED: "red", Mood.NOTE: "dim"}
@@ -70,8 +71,8 @@ def workspace_options(target: Target) -> str:
     """What a command needs to be about the same workspace as this one."""
     paths = target.paths
     given = (
-        ("--store", target.url, os.environ.get("SERVO_STORE") or DEFAULT_STORE),
-        ("--tenant", paths.tenant, "default"),
-        ("--workspace", paths.workspace, "default"),
+        ("--store", target.url, os.environ.get("SERVO_STORE") or default_store()),
+        ("--tenant", paths.tenant, default_tenant()),
+        ("--workspace", paths.workspace, default_workspace()),
     )
     return "".join(f" {name} {quote(value)}" for name, value, default in given if value != default)
