@@ -23,7 +23,7 @@ class Interrupted:
         self._moment = moment
 
     @contextmanager
-    def opened(self, *_: Any) -> Generator["Interrupted"]:
+    def opened(self, *_: Any, **__: Any) -> Generator["Interrupted"]:
         self.reach("start")
         yield self
         self.reach("end")

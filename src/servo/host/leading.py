@@ -20,16 +20,18 @@ from servo.core.state.rows.automation import BackfillRow, ScheduleDefinitionRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES
-from servo.errors import Conflict, ServoError
+from servo.errors import ServoError
 from servo.host.recovery import give_back
 from servo.host.waiting import Waiting
+from servo.leader.lease import LeaderAdvert
 from servo.leader.service import Service, World
 from servo.ports.object_store import ObjectStore
 from servo.workers.local_pool.pool import Pool
 from servo.workers.located_pools import LocatedPools
 from servo.workspace.address import Address
 from servo.workspace.composition import open_world
-from servo.workspace.registry import at_work, registry_folder
+from servo.workspace.leader_lock import Leader
+from servo.workspace.leading import LedByAnother, try_to_lead, who_leads
 from servo.workspace.run_requests import Requests, Wanted, with_config
 
 if TYPE_CHECKING:
@@ -54,23 +56,27 @@ class LeadingHost:
         limits: WorkerSettings | None = None,
         world: World | None = None,
         triggers: bool | Literal["backfills"] = False,
+        command: str = "",
     ) -> None:
         setting = locations[0]  # they differ in their code alone
-        busy = at_work(registry_folder(), str(setting.address))
-        if busy is not None:
-            raise Conflict(
-                f"another process ({busy.pid}) is at work in this workspace",
-                remedy="wait for it to end, or stop it; what it has begun is then resumed",
-            )
         self._limits = worker_settings(os.environ) if limits is None else limits
         self._world = open_world(setting.address.store) if world is None else world
         self.paths = setting.address.paths
-        self.service = Service(
+        led = try_to_lead(
+            setting.address,
             self._world,
-            self.paths,
-            settings,
+            settings=settings,
             workers=lambda service: self._pools_for(service, locations, workers),
+            leader=Leader(
+                stays=setting.stays,
+                command=command,
+                locations=tuple(one.location.name for one in locations),
+            ),
         )
+        if led is None:
+            raise LedByAnother(who_leads(setting.address, self._world) or LeaderAdvert(pid=0))
+        self._led = led
+        self.service = led.service
         self._requests = Requests(self.service, self._world, self.paths)
         self._waiting = Waiting(self.service)
         self._default = setting.location.name
@@ -98,6 +104,11 @@ class LeadingHost:
         made = import_module("servo.code.evaluator.plan_store").PlanStore
         return made(store=self._world.store, paths=self.paths, salt=self._requests.salt())
 
+    @property
+    def leads(self) -> bool:
+        """Whether the work is done in this process: it is."""
+        return True
+
     def has(self, location: str) -> bool:
         """Whether work of a location can be done here."""
         return one_of(self.pool.working)(location)
@@ -105,7 +116,7 @@ class LeadingHost:
     def __enter__(self) -> "LeadingHost":
         try:
             self.pool.start()
-            self.service.start()
+            _ = self.service.start()
             give_back(self.service, self.pool.name)
             self.pool.wait()
         except BaseException:
@@ -117,7 +128,7 @@ class LeadingHost:
         if self.triggers is not None:
             self.triggers.stop()
         self.pool.stop()
-        self.service.stop()
+        self._led.stop()
         self.pool.sign_off()
 
     # --- what can be asked of it --------------------------------------------------------------

@@ -42,13 +42,6 @@ def get_run(workspace: Workspace, run_id: str, *, as_of: AsOf | None = None) -> 
     return workspace.read(lambda snapshot: run_detail(snapshot, run_id), as_of=as_of)
 
 
-def waiting_runs(
-    workspace: Workspace, rows: Sequence[RunRow], *, as_of: AsOf | None = None
-) -> list[RunRow]:
-    """Those of some runs that wait for a worker of their code location."""
-    return workspace.read(lambda snapshot: waiting_in(snapshot, rows), as_of=as_of)
-
-
 def cancel_run(workspace: Workspace, run_id: str, *, reason: str = "") -> RunCancelled:
     """Stop a run: nothing of it starts any more, and what runs is interrupted."""
     run = workspace.read(lambda snapshot: find_run(Lookup(snapshot), run_id))
@@ -59,6 +52,13 @@ def cancel_run(workspace: Workspace, run_id: str, *, reason: str = "") -> RunCan
         )
     event = RunCancelRequested(run_id=run.run_id, requested_by=workspace.actor, reason=reason)
     return RunCancelled(run_id=run.run_id, receipt=workspace.submit(event).checked())
+
+
+def runs_without_workers(
+    workspace: Workspace, runs: Sequence[RunRow], *, as_of: AsOf | None = None
+) -> list[RunRow]:
+    """Those of some runs whose tasks wait for a worker of a code location that nobody has."""
+    return workspace.read(lambda snapshot: waiting_runs(snapshot, runs), as_of=as_of)
 
 
 # --- what a snapshot knows ------------------------------------------------------------------------
@@ -93,17 +93,6 @@ def find_run(lookup: Lookup, run_id: str) -> RunRow:
     raise Conflict(f"{len(found)} runs begin with {run_id}", remedy="give more of the id")
 
 
-def waiting_in(snapshot: Snapshot, rows: Sequence[RunRow]) -> list[RunRow]:
-    """Those of some runs that could go on and of which nothing runs."""
-    lookup = Lookup(snapshot)
-    open_ = [row for row in rows if row.location and row.state is RunState.RUNNING]
-    return [row for row in open_ if _waits(lookup.values("tasks", "state", run_id=row.run_id))]
-
-
-def _waits(states: Sequence[str]) -> bool:
-    return TaskState.READY in states and not {TaskState.DISPATCHED, TaskState.RUNNING} & {*states}
-
-
 def outputs_of(snapshot: Snapshot, run_id: str) -> list[MaterializationRow]:
     """What a run materialized, in order."""
     made = Lookup(snapshot).all(MaterializationRow, run_id=run_id)
@@ -118,3 +107,14 @@ def failed_checks(snapshot: Snapshot, run_id: str) -> list[CheckResultRow]:
         for row in sorted(found, key=lambda row: row.evaluated_at)
     }
     return [last[key] for key in sorted(last) if not last[key].passed]
+
+
+def waiting_runs(snapshot: Snapshot, runs: Sequence[RunRow]) -> list[RunRow]:
+    """Those of some runs that could go on and of which nothing runs: nobody has their code."""
+    lookup = Lookup(snapshot)
+    open_ = [row for row in runs if row.location and row.state is RunState.RUNNING]
+    return [row for row in open_ if _waits(lookup.values("tasks", "state", run_id=row.run_id))]
+
+
+def _waits(states: Sequence[str]) -> bool:
+    return TaskState.READY in states and not {TaskState.DISPATCHED, TaskState.RUNNING} & {*states}

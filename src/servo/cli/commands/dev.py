@@ -29,7 +29,7 @@ from servo.config import Settings
 from servo.core.declared import Declared
 from servo.errors import ServoError
 from servo.host.leading import LeadingHost, setting_for
-from servo.workspace.registry import registry_folder, tell_loaded
+from servo.workspace.registry import tell_loaded
 from servo.workspace.system import SystemClock
 
 LOOK_EVERY = 0.2
@@ -67,7 +67,9 @@ def dev(*, code: str | None, where: Where, workers: int, as_dagster: bool) -> No
     with (
         telling_interrupted(AT_ONCE),
         stopped_by_sigterm(),
-        LeadingHost(setting, workers=workers, settings=settings, triggers=True) as session,
+        LeadingHost(
+            setting, workers=workers, settings=settings, triggers=True, command="dev"
+        ) as session,
     ):
         at_work = Development(session, setting, found)
         try:
@@ -193,7 +195,8 @@ class Development:
         self._session.deploy(self._setting.location.name, declared)
 
     def _tell_loaded(self) -> None:
-        tell_loaded(registry_folder(), self._session.pool.name, self._seen)
+        location = self._setting.location.name
+        tell_loaded(self._setting.address.digest, location, self._seen)
 
 
 def _difference(before: Declared, after: Declared) -> str:

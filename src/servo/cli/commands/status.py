@@ -15,9 +15,10 @@ from servo.core.freshness import FreshnessState
 from servo.core.state.rows.assets import AssetRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import TERMINAL_RUN_STATES
-from servo.operations.runs import newest_runs, waiting_in
+from servo.operations.runs import newest_runs, waiting_runs
 from servo.projection.read.lookup import Lookup, Page
 from servo.projection.read.reader import Reader, Snapshot
+from servo.workspace.leading import described
 
 NEWEST = 5
 MOST_LOOKED_AT = 20
@@ -40,7 +41,7 @@ def status(*, target: Target, json_: bool) -> None:
     judged = [row for row in freshness_rows(snapshot) if row.asset_key in defined]
     stale = [row.asset_key for row in judged if row.state is FreshnessState.FAIL]
     aging = [row.asset_key for row in judged if row.state is FreshnessState.WARN]
-    waiting = waiting_in(snapshot, _rows(snapshot, open_runs[:MOST_LOOKED_AT]))
+    waiting = waiting_runs(snapshot, _rows(snapshot, open_runs[:MOST_LOOKED_AT]))
     if json_:
         told = {
             "applied_seq": snapshot.applied_seq,
@@ -64,7 +65,8 @@ def status(*, target: Target, json_: bool) -> None:
         if names:
             out.print(f"{word}: {', '.join(names[:10])}{' …' if len(names) > 10 else ''}")
     if busy is not None:
-        out.print(f"at work: process {busy.pid}{f' with {busy.code}' if busy.code else ''}")
+        having = f" with {', '.join(busy.locations)}" if busy.locations else ""
+        out.print(f"leader: {described(busy)}{having}")
     if open_runs:
         rest = "" if busy is not None else "; `servo resume` goes on with them"
         out.print(f"not ended: {plural(len(open_runs), 'run')}{rest}")

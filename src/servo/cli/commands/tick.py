@@ -31,8 +31,9 @@ from servo.ledger.paths import Paths
 from servo.projection.files.arrow import without_pandas
 from servo.sdk.definitions.executors import at_most
 from servo.storage.from_url import store_from_url
-from servo.workspace.registry import at_work, registry_folder
+from servo.workspace.leading import described
 from servo.workspace.system import SystemClock
+from servo.workspace.workspace import open_workspace
 
 
 @click.command("tick")
@@ -50,9 +51,10 @@ def tick(*, code: str | None, where: Where, workers: int, as_dagster: bool, json
     """
     found, project = read_code(code, as_dagster=as_dagster)
     setting = where.setting(found.location)
-    busy = at_work(registry_folder(), str(setting.address))
-    if busy is not None:
-        return _told(Outlook(), [], json_=json_, instead=f"process {busy.pid} is at work here")
+    leader = open_workspace(setting.address, must_exist=False).leader()
+    if leader is not None:
+        instead = f"{described(leader)} leads this workspace and does what is due"
+        return _told(Outlook(), [], json_=json_, instead=instead)
     clock = SystemClock()
     without_pandas()
     store = store_from_url(where.url, clock=clock)
@@ -75,7 +77,9 @@ def _pass(code: Code, setting: Setting, workers: int, began: datetime) -> list[R
     with (
         telling_interrupted(AT_ONCE),
         stopped_by_sigterm(),
-        LeadingHost(setting, workers=size, settings=Settings(), triggers=True) as session,
+        LeadingHost(
+            setting, workers=size, settings=Settings(), triggers=True, command="tick"
+        ) as session,
     ):
         narrator = Narrator(out.print)
         _ = narrator.begin(session.service.engine.state)

@@ -103,8 +103,7 @@ class Pool:
         self._registered = Registered(
             registry_folder(),
             self.name,
-            str(setting.address),
-            code=setting.location.place if setting.stays else "",
+            setting.address.digest,
         )
         self._thread = threading.Thread(target=self._listen, name="servo-pool", daemon=True)
 
