@@ -45,10 +45,14 @@ def backfill_ids(
 def _rows(context: click.Context, table: str) -> list[Any]:
     given = context.params
     with suppress(Exception):
-        address = import_module("servo.workspace.address")
-        store = given.get("store") or address.DEFAULT_STORE
-        names = (given.get(name) or address.DEFAULT_NAME for name in ("tenant", "workspace"))
+        address = import_module("servo.workspace.address").Address
+        usual = import_module("servo.cli.project")
+        found = address.of(
+            given.get("store") or usual.default_store(),
+            given.get("tenant") or usual.default_tenant(),
+            given.get("workspace") or usual.default_workspace(),
+        )
         opened = import_module("servo.workspace.workspace").open_workspace
-        workspace: Workspace = opened(address.Address.of(store, *names))
+        workspace: Workspace = opened(found)
         return workspace.read(lambda snapshot: list(snapshot.rows(table)))
     return []

@@ -9,8 +9,9 @@ from rich.text import Text
 from rich.tree import Tree
 
 from servo.cli.output import console
+from servo.cli.project import default_store, default_tenant, default_workspace
 from servo.core.explain.finding import Finding, Mood
-from servo.workspace.address import DEFAULT_NAME, DEFAULT_STORE, Address
+from servo.workspace.address import Address
 
 _STYLES = {Mood.DONE: "green", Mood.WAITS: "yellow", Mood.FAILED: "red", Mood.NOTE: "dim"}
 _MARKS = {Mood.DONE: "✔", Mood.WAITS: "◌", Mood.FAILED: "✘", Mood.NOTE: "·"}
@@ -68,10 +69,10 @@ class _Printer:
 
 def workspace_options(address: Address) -> str:
     """The options that a command needs to be about the same workspace as this one."""
-    usual = Address.of(os.environ.get("SERVO_STORE") or DEFAULT_STORE)
+    usual = Address.of(os.environ.get("SERVO_STORE") or default_store())
     given = (
         ("--store", address.store, usual.store),
-        ("--tenant", address.tenant, DEFAULT_NAME),
-        ("--workspace", address.workspace, DEFAULT_NAME),
+        ("--tenant", address.tenant, default_tenant()),
+        ("--workspace", address.workspace, default_workspace()),
     )
     return "".join(f" {name} {quote(value)}" for name, value, default in given if value != default)

@@ -31,10 +31,9 @@ def maker_in(snapshot: Snapshot, run_id: str, text: str) -> str:
 
 
 def waiting_words(row: RunRow) -> str:
-    """That a run waits for somebody who has its code, and how to go on with it."""
-    place = quote(row.location)
+    """That a run waits for a worker that has its code, and how to go on with it."""
     told = f"{row.run_id} waits for a worker of location {row.location}"
-    return f"{told}: `servo resume {place}` finishes it"
+    return f"{told}: `servo resume {quote(row.location)}` finishes it"
 
 
 def failure_shown(row: CheckResultRow) -> str:

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
 
 import click
 import msgspec
 from rich.text import Text
 
-from servo.cli.code import as_dagster_option, code_or_selection
+from servo.cli.code import as_dagster_option
 from servo.cli.completing import asset_keys
 from servo.cli.condition_rows import (
     ListedCondition,
@@ -26,6 +25,7 @@ from servo.cli.leaving import leave, refuse_active, refuse_paused, tell_left
 from servo.cli.loaded_here import loaded_here
 from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, instant, plural
+from servo.cli.project import code_or_selection
 from servo.cli.tables import facts, grid
 from servo.cli.workspace import Target, Where, at_a_workspace, of_a_workspace
 from servo.code.evaluator.conditions import ConditionEvaluator
@@ -201,7 +201,7 @@ def evaluate(
     """
     without_pandas()
     target = where.open()
-    given, chosen = code_or_selection(code, select, Path.cwd())
+    given, chosen = code_or_selection(code, select)
     _, project = read_code(given, as_dagster=as_dagster)
     wanted = _chosen(project, chosen)
     found = [one for one in _foreseen(project, target, where) if one.asset_key in wanted]

@@ -1,7 +1,6 @@
 """`servo backfill`: make partitions in bulk, and see, stop and repeat it."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -27,13 +26,14 @@ from servo.cli.backfill_steps import (
     tell_end,
     watch,
 )
-from servo.cli.code import as_dagster_option, code_or_selection
+from servo.cli.code import as_dagster_option
 from servo.cli.commands.materialize import CODE_LABEL, read_tags, with_workers
 from servo.cli.completing import backfill_ids
 from servo.cli.hosts import Code, open_host, read_code, who_works_in
 from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, plural
 from servo.cli.partitions import Dynamic
+from servo.cli.project import code_or_selection, default_tags
 from servo.cli.selecting import selected
 from servo.cli.telling import deploy_now
 from servo.cli.workspace import Command, Target, Where, at_a_workspace, of_a_workspace
@@ -127,7 +127,7 @@ def create(  # noqa: PLR0913 - the options of the command
     them at once. Whoever leads the workspace does the work: `servo dev`, or this command with
     --wait, or `servo resume` later.
     """
-    code, select = code_or_selection(code, select, Path.cwd())
+    code, select = code_or_selection(code, select)
     found, project = read_code(code, as_dagster=as_dagster)
     asked = _asked(found, options)
     keys = _chosen(project, select)
@@ -161,7 +161,7 @@ def preview(
     **options: Any,
 ) -> None:
     """Say what `servo backfill create` with the same options would do, and do nothing."""
-    code, select = code_or_selection(code, select, Path.cwd())
+    code, select = code_or_selection(code, select)
     found, project = read_code(code, as_dagster=as_dagster)
     asked = _asked(found, options)
     outlined = _outline(project, _chosen(project, select), asked, where)
@@ -318,7 +318,7 @@ def _asked(code: Code, options: dict[str, Any]) -> Asked:
         priority=options["priority"],
         stop_on_failure=options["stop_on_failure"],
         max_failed=options["max_failed"],
-        labels={**read_tags(options["tags"]), CODE_LABEL: code.name},
+        labels={**default_tags(), **read_tags(options["tags"]), CODE_LABEL: code.name},
         location=code.name,
     )
 

@@ -9,12 +9,13 @@ import click
 from msgspec.structs import replace
 from rich.text import Text
 
-from servo.cli.code import as_dagster_option, code_or_selection, tell_near_misses
+from servo.cli.code import as_dagster_option, tell_near_misses
 from servo.cli.completing import asset_keys, run_ids
 from servo.cli.hosts import Host, open_host, read_code
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, plural
 from servo.cli.partitions import NamedPartitions, named, partitions_of, with_partitions
+from servo.cli.project import DEFAULT_WORKERS, code_or_selection, default_tags, default_workers
 from servo.cli.run_display import Ended, summary, wait_for
 from servo.cli.run_rows import place_shown, waiting_words
 from servo.cli.selecting import selected
@@ -46,7 +47,11 @@ CODE_LABEL = "servo/code"
 def with_workers(command: Command) -> Command:
     """Give a command the option that says how many processes run user code."""
     return click.option(
-        "--workers", type=click.IntRange(1), default=2, show_default=True, help="Processes."
+        "--workers",
+        type=click.IntRange(1),
+        default=default_workers,
+        show_default=str(DEFAULT_WORKERS),
+        help="Processes for each code location.",
     )(command)
 
 
@@ -93,9 +98,10 @@ def materialize(  # noqa: PLR0913 - the options of the command
     Runs of CODE that were begun in this workspace and have not ended are finished first. While
     `servo dev` is at work there, it does the work.
     """
-    code, select = code_or_selection(code, select, Path.cwd())
+    code, select = code_or_selection(code, select)
     found, project = read_code(code, as_dagster=as_dagster)
-    given, labels = read_config(config), {**read_tags(tags), CODE_LABEL: found.name}
+    given, labels = read_config(config), {**default_tags(), **read_tags(tags)}
+    labels[CODE_LABEL] = found.name
     if isolate:
         labels[ISOLATION] = OWN_PROCESS
     chosen, checks = None, None

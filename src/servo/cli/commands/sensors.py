@@ -10,10 +10,11 @@ import click
 import msgspec
 from rich.text import Text
 
-from servo.cli.code import as_dagster_option, find_code
+from servo.cli.code import as_dagster_option
 from servo.cli.leaving import leave, refuse_active, refuse_paused, tell_left
 from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, instant, plural
+from servo.cli.project import one_location
 from servo.cli.sensor_rows import (
     ListedSensor,
     all_sensors,
@@ -26,6 +27,7 @@ from servo.cli.tables import facts, grid
 from servo.cli.workspace import Target, Where, at_a_workspace, of_a_workspace
 from servo.code.evaluator.messages import Evaluated, EvaluateSensor
 from servo.code.evaluator.pool import EvaluatorPool
+from servo.code.setting import CodeLocation
 from servo.core.declared import KIND_LABEL
 from servo.core.events.assets import AssetReported
 from servo.core.events.sensors import (
@@ -39,7 +41,6 @@ from servo.core.ids import ulid
 from servo.core.state.rows.automation import SensorEvalRow
 from servo.core.state.states import SensorStatus
 from servo.errors import Invalid, NotFound
-from servo.host.leading import setting_for
 from servo.projection.read.lookup import Page
 from servo.projection.read.reader import Reader, Snapshot
 from servo.sdk.triggers.sensors import TIMEOUT_S
@@ -243,7 +244,7 @@ def evaluate(  # noqa: PLR0913 - the options of the command
     if commit:
         trial.check_deployed()
     asked = trial.asked(cursor_, _read_payload(payload))
-    answer = trial.evaluate(asked, find_code(code, Path.cwd()), as_dagster=as_dagster)
+    answer = trial.evaluate(asked, one_location(code, as_dagster=as_dagster))
     if json_:
         emit_json(_shown(answer))
     else:
@@ -285,17 +286,9 @@ class Trial:
             payload=payload,
         )
 
-    def evaluate(self, asked: EvaluateSensor, code: str, *, as_dagster: bool) -> Evaluated:
+    def evaluate(self, asked: EvaluateSensor, location: CodeLocation) -> Evaluated:
         """What the sensor asks for, or what went wrong."""
-        where = self._where
-        setting = setting_for(
-            code,
-            Path.cwd(),
-            where.url,
-            tenant=where.tenant,
-            workspace=where.workspace,
-            as_dagster=as_dagster,
-        )
+        setting = self._where.setting(location)
         seconds = TIMEOUT_S if self._row is None else self._row.definition.timeout_ms / 1000
         evaluators = EvaluatorPool(setting, self._salt, size=1)
         try:

@@ -34,7 +34,6 @@ from servo.execution.invoke import Calls
 from servo.execution.messages import Broken, Ready, frame, to_worker
 from servo.execution.outputs.store import OutputStore
 from servo.leader.assignments import TaskResult
-from servo.ledger.paths import Paths
 from servo.processes.asset_log import LOG_FORMAT, asset_log
 from servo.processes.descendants import MARK
 from servo.processes.frames import Frames, sendable
@@ -119,8 +118,8 @@ def _runner(setting: Setting, output: int) -> Runner:
     set_environment(os.environ)
     project = load_location(setting.location)
     set_secrets(project.secrets)
-    paths = Paths(setting.tenant, setting.workspace)
-    store = store_from_url(setting.store, clock=clock)
+    paths = setting.address.paths
+    store = store_from_url(setting.address.store, clock=clock)
     capture = Capture(store, paths, clock, output)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
     log = asset_log()
