@@ -4,7 +4,6 @@ from collections import Counter
 
 import click
 
-from servo.cli.asset_rows import freshness_rows
 from servo.cli.commands.runs import coloured
 from servo.cli.hosts import who_works_in
 from servo.cli.options import json_option
@@ -13,6 +12,7 @@ from servo.cli.workspace import Target, of_a_workspace
 from servo.core.freshness import FreshnessState
 from servo.core.state.rows.assets import AssetRow
 from servo.core.state.states import TERMINAL_RUN_STATES
+from servo.operations.assets import freshness_rows
 from servo.operations.runs import newest_runs
 from servo.projection.read.lookup import Page
 from servo.projection.read.reader import Reader, Snapshot
