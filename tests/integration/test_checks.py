@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from servo.testing.command_line import asked, servo
+from servo.testing.command_line import asked, listed, servo
 
 LIMIT = 60
 
@@ -61,10 +61,11 @@ def test_bad_data_is_held_back_until_somebody_lets_it_through(tmp_path: Path) ->
     (tmp_path / "amount").write_text("-7")
     assert servo(tmp_path, "materialize").returncode == 0
     assert value(tmp_path, "report") == "5"
-    (held,) = asked(tmp_path, "quarantine", "list")
+    (held,) = listed(tmp_path, "quarantine", "list")
     assert held["asset_key"] == "orders"
     approved = servo(tmp_path, "quarantine", "approve", held["materialization_id"])
     assert approved.returncode == 0, approved.stderr
+    assert approved.stdout.endswith(" of orders: it is the latest now.\n")
     done = servo(tmp_path, "materialize", "assets.py", "report")
     assert done.returncode == 0, done.stderr
     assert value(tmp_path, "report") == "-7"

@@ -205,13 +205,13 @@ def test_what_is_held_back_is_listed_and_decided(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(dedent(code))
     for _ in range(2):
         assert servo(tmp_path, "materialize").returncode == 0
-    newer, older = asked(tmp_path, "quarantine", "list")
+    newer, older = listed(tmp_path, "quarantine", "list")
     assert servo(tmp_path, "quarantine", "approve", "nothing").returncode == 3
     approve = ("quarantine", "approve", newer["materialization_id"], "--reason", "looked at it")
     assert servo(tmp_path, *approve).returncode == 0
     assert servo(tmp_path, "quarantine", "reject", older["materialization_id"]).returncode == 0
     assert servo(tmp_path, "materialize", "assets.py").returncode == 0
-    (left,) = asked(tmp_path, "quarantine", "list")
+    (left,) = listed(tmp_path, "quarantine", "list")
     assert left["materialization_id"] not in {
         newer["materialization_id"],
         older["materialization_id"],
