@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from servo.testing.command_line import asked, listed, servo
+from servo.testing.command_line import asked, listed, queried, servo
 
 LIMIT = 60
 
@@ -42,7 +42,7 @@ CODE = """
 
 
 def results(folder: Path, run: str) -> list[tuple[str, str, bool, str]]:
-    told = asked(folder, "sql", "select * from check_results order by task_key, check_name")
+    told = queried(folder, "select * from check_results order by task_key, check_name")
     mine = [row for row in told if row["run_id"] == run]
     return [(r["task_key"], r["check_name"], r["passed"], r["message"]) for r in mine]
 
@@ -89,7 +89,7 @@ def test_checks_run_alone_and_again(tmp_path: Path) -> None:
     ]
     again = asked(tmp_path, "run", "retry", run, "--all")
     assert [task["task_key"] for task in again["tasks"]] == ["orders:check"]
-    (counted,) = asked(tmp_path, "sql", "select count(*) as n from materializations")
+    (counted,) = queried(tmp_path, "select count(*) as n from materializations")
     assert counted == {"n": 2}
 
 

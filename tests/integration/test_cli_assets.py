@@ -95,6 +95,12 @@ def asked(folder: Path, *arguments: str) -> Any:
     return json.loads(said.out)
 
 
+def queried(folder: Path, statement: str, *arguments: str) -> list[dict[str, Any]]:
+    said = told(folder, "sql", statement, *arguments, "--format", "json")
+    assert said.out, said.err
+    return json.loads(said.out)
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
@@ -150,7 +156,7 @@ def test_an_unknown_key_is_answered_with_those_alike(
 def test_the_data_of_assets_is_asked_like_a_table(
     made: Path, statement: str, rows: list[dict[str, Any]]
 ) -> None:
-    assert asked(made, "sql", statement) == rows
+    assert queried(made, statement) == rows
 
 
 @pytest.mark.parametrize(
@@ -179,10 +185,10 @@ def test_data_can_be_asked_as_it_was(tmp_path: Path) -> None:
     for value in (1, 2):
         (tmp_path / "assets.py").write_text(code.format(value))
         assert servo(tmp_path, "materialize").returncode == 0
-    rows = asked(tmp_path, "sql", "select created_seq from materializations order by 1")
+    rows = queried(tmp_path, "select created_seq from materializations order by 1")
     past = str(rows[0]["created_seq"])
-    assert asked(tmp_path, "sql", "from data.n") == [{"value": 2}]
-    assert asked(tmp_path, "sql", "--as-of", past, "from data.n") == [{"value": 1}]
+    assert queried(tmp_path, "from data.n") == [{"value": 2}]
+    assert queried(tmp_path, "from data.n", "--as-of", past) == [{"value": 1}]
     assert told(tmp_path, "sql", "--as-of", "1", "from data.n").code == 3
 
 

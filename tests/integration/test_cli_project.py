@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from servo.cli.hosts import AT_ONCE
-from servo.testing.command_line import asked, listed, servo
+from servo.testing.command_line import asked, listed, queried, servo
 
 LIMIT = 60
 
@@ -216,7 +216,7 @@ def test_what_is_held_back_is_listed_and_decided(tmp_path: Path) -> None:
         newer["materialization_id"],
         older["materialization_id"],
     }
-    (row,) = asked(tmp_path, "sql", "select last_materialization_id from assets")
+    (row,) = queried(tmp_path, "select last_materialization_id from assets")
     assert row["last_materialization_id"] == newer["materialization_id"]
 
 
