@@ -1,8 +1,11 @@
 """Assets, tasks and checks as people read them."""
 
+from shlex import quote
+
 from servo.core.keys import place_of
 from servo.core.partitions import shown_partition
 from servo.core.state.rows.assets import CheckResultRow
+from servo.core.state.rows.execution import RunRow
 
 
 def place_shown(asset_key: str, partition_key: str | None) -> str:
@@ -15,6 +18,13 @@ def task_shown(task_key: str) -> str:
     place, _, operation = task_key.rpartition(":")
     asset, _, partition = place.partition("[")
     return f"{place_shown(asset, partition.removesuffix(']') or None)}:{operation}"
+
+
+def waiting_words(row: RunRow) -> str:
+    """That a run waits for somebody who has its code, and how to go on with it."""
+    place = quote(row.location)
+    told = f"{row.run_id} waits for a worker of location {row.location}"
+    return f"{told}: `servo resume {place}` finishes it"
 
 
 def failure_shown(row: CheckResultRow) -> str:

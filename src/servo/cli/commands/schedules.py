@@ -213,7 +213,8 @@ def trigger(  # noqa: PLR0913 - the options of the command
         )
     with open_host(found, where, workers) as host:
         row = host.schedule(name)
-        answer = evaluate_tick(loaded_here(project, host.store, where, salt=host.salt), asked)
+        loaded = loaded_here(project, host.store, where, salt=host.salt, location=found.name)
+        answer = evaluate_tick(loaded, asked)
         del project
         due = DueTick(definition=row, scheduled_for=when)
         runs = host.submit(ticked(due, answer, manual=request))
