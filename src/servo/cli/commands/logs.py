@@ -59,7 +59,7 @@ def logs(
 def _follow(workspace: Workspace, query: LogQuery, as_of: AsOf | None, *, json_: bool) -> None:
     if as_of is not None:
         raise Invalid("the past cannot be followed", remedy="leave out --follow or --as-of")
-    printer, waiting = Printer(), Waiting()
+    printer, waiting = Printer(), OutputWait()
     try:
         for chunk in follow_logs(workspace, query, wait=waiting.wait):
             waiting.is_over = True
@@ -75,7 +75,7 @@ def _follow(workspace: Workspace, query: LogQuery, as_of: AsOf | None, *, json_:
         console(stderr=True).print("The run printed nothing.")
 
 
-class Waiting:
+class OutputWait:
     """Waits between two looks, and says so until the first output."""
 
     def __init__(self) -> None:
