@@ -468,21 +468,27 @@ def test_sql_prints_csv(servo: Run) -> None:
     )
 
 
-@pytest.mark.parametrize("flags", [("--json",), ("--format", "json")])
-def test_sql_prints_json(servo: Run, flags: tuple[str, ...]) -> None:
+def test_sql_prints_json(servo: Run, told: StoredStory) -> None:
     query = "select run_id, created_at, sum(1) as n, null as nothing from runs group by 1, 2"
-    code, out, err = servo("sql", f"{query} order by 1 limit 1", *flags)
+    query = f"{query} order by 1 limit 1"
+    code, out, err = servo("sql", query, "--format", "json")
     assert (code, err) == (0, "")
     assert json.loads(out) == [
         {"run_id": "big", "created_at": "2026-01-01T03:00:00Z", "n": 1, "nothing": None}
     ]
+    assert json.loads(servo("sql", query, "--json")[1]) == {
+        "columns": ["run_id", "created_at", "n", "nothing"],
+        "rows": [["big", "2026-01-01T03:00:00Z", 1, None]],
+        "applied_seq": told.state.seq,
+        "as_of": "2026-01-01T03:00:00.000001Z",
+    }
 
 
 def test_sql_asks_the_past(servo: Run) -> None:
     query = "select count(*) as n from runs"
-    assert json.loads(servo("sql", query, "--json", "--as-of", "1")[1]) == [{"n": 1}]
+    assert json.loads(servo("sql", query, "--json", "--as-of", "1")[1])["rows"] == [[1]]
     late = servo("sql", query, "--json", "--as-of", "2026-01-01T02:30:00Z")[1]
-    assert json.loads(late) == [{"n": 3}]
+    assert json.loads(late)["rows"] == [[3]]
 
 
 def test_sql_reads_a_statement_from_standard_input(

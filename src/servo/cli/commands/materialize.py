@@ -14,7 +14,7 @@ from servo.cli.completing import asset_keys, run_ids
 from servo.cli.hosts import Host, open_host, read_code
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, plural
-from servo.cli.partitions import NamedPartitions, named, partitions_of, with_partitions
+from servo.cli.partitions import NamedPartitions, named, with_partitions
 from servo.cli.project import DEFAULT_WORKERS, code_or_selection, default_tags, default_workers
 from servo.cli.run_display import Ended, summary, wait_for
 from servo.cli.run_rows import place_shown, waiting_words
@@ -30,6 +30,7 @@ from servo.host.leading import LeadingHost
 from servo.operations.runs import failed_checks, outputs_of, run_detail
 from servo.planning.assets import plan_assets, plan_partitions
 from servo.planning.checks import Chosen
+from servo.planning.retries import partitions_of
 from servo.projection.read.reader import Reader
 from servo.sdk.checks.selection import checks_of_assets
 from servo.sdk.definitions.jobs import AssetJob
