@@ -81,7 +81,7 @@ class LeadingHost:
         )
 
     def _records(self) -> "PlanStore":
-        made = import_module("servo.code.evaluator.plan_store").Records
+        made = import_module("servo.code.evaluator.plan_store").PlanStore
         return made(store=self._world.store, paths=self.paths, salt=self._requests.salt())
 
     def __enter__(self) -> "LeadingHost":
