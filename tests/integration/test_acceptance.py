@@ -74,7 +74,7 @@ def passes(folder: Path, *, until: int = 1, of: str = "often") -> list[dict[str,
     """Pass after pass until a schedule has ticked so often; its ticks."""
     for _ in range(20):
         _ = done(folder, "tick")
-        ticks = asked(folder, "schedule", "ticks", of, "--limit", "100")
+        ticks = listed(folder, "schedule", "ticks", of, "--limit", "100")
         fired = [tick for tick in ticks if tick["status"] == "TRIGGERED"]
         if len(fired) >= until:
             return fired

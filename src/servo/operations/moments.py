@@ -5,7 +5,13 @@ from datetime import UTC, datetime
 from servo.errors import Invalid
 from servo.projection.read.replay import AsOf
 
-__all__ = ["AsOf", "parse_moment"]
+__all__ = ["PRESENT", "AsOf", "parse_moment"]
+
+PRESENT: AsOf = datetime.max.replace(tzinfo=UTC)
+"""The end of the ledger: what was applied and is not published yet counts too.
+
+Whoever decides what to write reads here; the tables may be seconds behind.
+"""
 
 
 def parse_moment(text: str) -> AsOf:
