@@ -112,7 +112,7 @@ def test_sensor_with_cursor_evaluates_correctly(folder: Path) -> None:
         time.sleep(1)
     keys = [run["run_key"] for run in runs(folder).values() if "files" in str(run["run_key"])]
     assert sorted(keys) == ["sensor:files:key:a", "sensor:files:key:b"]
-    evaluations = asked(folder, "sensor", "history", "files")
+    evaluations = listed(folder, "sensor", "history", "files")
     [moved] = [one for one in evaluations if one["status"] == "TRIGGERED"]
     assert (moved["cursor_before"], moved["cursor_after"]) == (None, "b")
 
@@ -180,7 +180,7 @@ def test_run_key_deduplication_same_key_same_run_id(folder: Path) -> None:
     [run] = [run for run in runs(folder).values() if run["run_key"] == "sensor:changing:key:one"]
     _ = done(folder, "sensor", "evaluate", "changing", "--commit")
     _ = done(folder, "tick")
-    [newest, *_] = asked(folder, "sensor", "history", "changing")
+    [newest, *_] = listed(folder, "sensor", "history", "changing")
     assert newest["message"] == "asked for before: one"
     again = [run for run in runs(folder).values() if run["run_key"] == "sensor:changing:key:one"]
     assert [one["run_id"] for one in again] == [run["run_id"]]

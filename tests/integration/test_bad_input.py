@@ -218,5 +218,5 @@ def found(context):
     assert [run["state"] for run in done["runs"]] == ["SUCCEEDED", "SUCCEEDED"]
     preview = servo(tmp_path, "backfill", "preview", "assets.py", "visits", "--all")
     assert "2 made before, 0 not" in preview.stdout
-    [row] = asked(tmp_path, "sensor", "history", "found")
+    [row] = listed(tmp_path, "sensor", "history", "found")
     assert row["message"] == "partitions of places: 2 added"

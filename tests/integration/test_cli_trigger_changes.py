@@ -10,6 +10,7 @@ import pytest
 
 from servo.cli.main import run
 from servo.core.events.schedules import ScheduleUpserted
+from servo.core.events.sensors import SensorMode, SensorUpserted
 from servo.workspace import channels
 from servo.workspace.address import Address
 from servo.workspace.composition import open_world
@@ -87,3 +88,30 @@ def test_a_request_that_the_leader_has_not_taken_is_told_as_queued(
     assert answered(address, "schedule", "pause", "hourly")["receipt"]["status"] == "queued"
     assert status(address) == "ACTIVE"
     never_started.stop()
+
+
+# --- sensors --------------------------------------------------------------------------------------
+
+
+def test_changes_to_a_sensor_take_effect_though_nobody_leads(
+    address: Address, workspace: Workspace
+) -> None:
+    _ = workspace.submit(
+        SensorUpserted(sensor_id="files"), SensorUpserted(sensor_id="told", mode=SensorMode.PUSH)
+    ).checked()
+    assert told(address, "sensor", "pause", "files") == Said(0, "Paused files.\n", "")
+    assert told(address, "sensor", "cursor", "files", "--set", "9").code == 0
+    assert told(address, "sensor", "cursor", "files").out == "9\n"
+    assert told(address, "sensor", "push", "told", "--message-id", "m1").code == 0
+    again = told(address, "sensor", "push", "told", "--message-id", "m1")
+    assert again.out == "Sent message m1 to told. (already done before)\n"
+    states = {
+        row["definition"]["sensor_id"]: row["state"]
+        for row in answered(address, "sensor", "list")["items"]
+    }
+    assert states["files"]["status"] == "PAUSED"
+    assert states["told"]["messages_waiting"] == 1
+    assert "PAUSED" not in told(address, "sensor", "list", "--as-of", "2").out
+    assert told(address, "sensor", "cursor", "files", "--as-of", "2").out == "no cursor\n"
+    both = told(address, "sensor", "cursor", "files", "--as-of", "2", "--reset")
+    assert (both.code, "exclude each other" in both.err) == (2, True)

@@ -5,15 +5,20 @@ own, or the code that a command has loaded.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from servo.code.evaluator.messages import Question, RequestedRun
-from servo.errors import NotFound
+from servo.code.evaluator.messages import Evaluated, Question, Refused, RequestedRun
+from servo.code.evaluator.refusals import error_of
+from servo.errors import Internal, NotFound, Unavailable
 from servo.workspace.workspace import Workspace
 
+T = TypeVar("T")
+
 NO_SALT = bytes(32)
+PLAN_SECONDS = 600.0
+"""How long an answer may take that a person waits for and can interrupt."""
 
 
 class Evaluates(Protocol):
@@ -22,6 +27,18 @@ class Evaluates(Protocol):
     def ask(self, question: Question, seconds: float) -> Any:
         """The answer; one that says so if there is none within so many seconds."""
         ...
+
+
+def answer_from(evaluates: Evaluates, question: Question, kind: type[T]) -> T:
+    """The answer to a question; its error if it was refused, `Unavailable` if there is none."""
+    found = evaluates.ask(question, PLAN_SECONDS)
+    if isinstance(found, kind):
+        return found
+    if isinstance(found, Refused):
+        raise error_of(found)
+    if isinstance(found, Evaluated):  # the evaluator has hung, ended, or could not import the code
+        raise Unavailable(found.error, remedy="fix the code and try again", may_have_applied=False)
+    raise Internal(f"{type(question).__name__} was answered with {type(found).__name__}")
 
 
 class RequestPreview(msgspec.Struct, frozen=True, kw_only=True):
