@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from servo.code.evaluator.backfills import plan_chunks
+from servo.code.evaluator.condition_previews import preview_conditions
 from servo.code.evaluator.conditions import judge
 from servo.code.evaluator.loaded_location import LoadedLocation
 from servo.code.evaluator.messages import (
@@ -14,6 +15,7 @@ from servo.code.evaluator.messages import (
     EvaluateTick,
     EvaluateTicks,
     PlanChunks,
+    PreviewConditions,
     Question,
 )
 from servo.code.evaluator.schedules import evaluate_tick, evaluate_ticks
@@ -26,6 +28,7 @@ HANDLERS: Mapping[type[Any], Callable[[LoadedLocation, Any], Answer]] = {
     EvaluateSensor: evaluate_sensor,
     EvaluateMessages: evaluate_messages,
     PlanChunks: plan_chunks,
+    PreviewConditions: preview_conditions,
 }
 
 

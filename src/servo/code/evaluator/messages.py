@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from servo.core.automation.trees import Tree
 from servo.core.events.assets import AssetObserved, AssetReported, DynamicPartitionsChanged
 from servo.core.events.automation import AutomationEvaluated, AutomationTicked
 from servo.core.events.runs import PlanCreated, RunRequested
@@ -71,6 +72,12 @@ class EvaluateConditions(msgspec.Struct, frozen=True, kw_only=True, tag="judge")
     forget: bool = False
 
 
+class PreviewConditions(msgspec.Struct, frozen=True, kw_only=True, tag="preview-conditions"):
+    """What would the conditions of the selected assets ask for now? Without a selection, all."""
+
+    select: tuple[str, ...] = ()
+
+
 class PlanChunks(msgspec.Struct, frozen=True, kw_only=True, tag="plan-chunks"):
     """What is to be made in these chunks of a backfill? One answer each."""
 
@@ -126,6 +133,32 @@ class ConditionsEvaluated(
     error: str = ""
 
 
+class ConditionForecast(msgspec.Struct, frozen=True, kw_only=True):
+    """What the condition of an asset or a check would ask for now, and why.
+
+    `requested` are partitions, `""` for an asset without any.
+    """
+
+    asset_key: str
+    sensor_id: str
+    requested: tuple[str, ...]
+    tree: Tree
+
+
+class ConditionsPreviewed(msgspec.Struct, frozen=True, kw_only=True, tag="conditions-previewed"):
+    """What conditions would ask for now, in the order of the graph."""
+
+    forecasts: tuple[ConditionForecast, ...]
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused", omit_defaults=True):
+    """The question cannot be answered: an error, by its kind, to be raised by whoever asked."""
+
+    kind: str
+    message: str
+    remedy: str = ""
+
+
 class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
     """The process has imported the code and listens; or it has not, and why."""
 
@@ -139,8 +172,9 @@ Question = (
     | EvaluateMessages
     | EvaluateConditions
     | PlanChunks
+    | PreviewConditions
 )
-Answer = Started | Evaluated | EvaluatedMany | ConditionsEvaluated
+Answer = Started | Evaluated | EvaluatedMany | ConditionsEvaluated | ConditionsPreviewed | Refused
 
 questions = msgspec.msgpack.Decoder(Question)
 answers = msgspec.msgpack.Decoder(Answer)
