@@ -78,7 +78,7 @@ bench: setup ## Measure; ONLY=name measures one
 ui: ## Build the web app
 	@echo 'There is no web app yet, so there is nothing to build.'
 
-docs: setup ## Build the documentation and run its snippets
+docs: setup ## Check the documentation, run its snippets and build its site into build/site
 	$(BIN)/python docs/build.py
 
 demo: setup ## Run a small shop in servo-demo: kill a worker, kill everything, resume, SQL

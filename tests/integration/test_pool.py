@@ -27,7 +27,7 @@ from servo.ports.object_store import Blob, ObjectMeta, ObjectStore
 from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
 from servo.workspace.composition import open_world
-from servo.workspace.registry import at_work, registry_folder
+from servo.workspace.leader_lock import leader_here
 from servo.workspace.system import SystemClock
 
 LIMIT = 60
@@ -305,7 +305,7 @@ def test_a_session_that_cannot_start_a_process_leaves_nothing_behind(tmp_path: P
     nowhere = replace(project.setting, folder=str(tmp_path / "gone"))
     with pytest.raises(FileNotFoundError, match="gone"), LeadingHost(nowhere, workers=1):
         raise AssertionError("it must not begin")
-    assert at_work(registry_folder(), project.setting.address) is None
+    assert leader_here(project.setting.address) is None
 
 
 # --- a leader that cannot be sure -----------------------------------------------------------------

@@ -535,13 +535,9 @@ def test_what_nobody_foresaw_is_called_a_bug(servo: Run, monkeypatch: pytest.Mon
         _ = servo("sql", "-")
 
 
-def test_what_is_left_for_a_leader_says_so_if_there_is_none(servo: Run) -> None:
+def test_a_run_that_ended_before_anybody_published_it_is_not_cancelled_again(servo: Run) -> None:
     code, out, _ = servo("run", "cancel", "big")
-    assert code == 0
-    told = (
-        "big will be stopped by whoever leads the workspace; nobody does now: `servo dev` does it"
-    )
-    assert out == f"{told}, or `servo resume`\n"
+    assert (code, out) == (0, "Cancelling big. (already done before)\n")
 
 
 def test_an_interrupted_command_says_so(servo: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ def begin(
         if isinstance(host, AttachedHost):
             tell_workspace(where, "backfill", event, lambda found: _there(found, name))
         else:
-            host.tell(event)
+            _ = host.submit((event,))
         return tell_end(follow_here(host, name, json_=json_), json_=json_)
 
 

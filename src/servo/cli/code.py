@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from servo.cli.output import console
+from servo.code.setting import CodeLocation
 from servo.errors import Invalid, NotFound
 from servo.sdk.definitions.needs import near_misses
 from servo.sdk.definitions.project import Project
@@ -52,6 +53,13 @@ def find_code(given: str | None, folder: Path) -> str:
             remedy="begin with `servo init`, which writes an assets.py, or name a file that does",
         )
     raise Invalid(f"several files may define assets: {', '.join(found)}", remedy="name one of them")
+
+
+def named_location(given: str | None, *, as_dagster: bool = False) -> CodeLocation:
+    """The location that was named, or the only one there can be; nothing is imported."""
+    folder = Path.cwd()
+    name = find_code(given, folder)
+    return CodeLocation(name=name, code=name, folder=str(folder), as_dagster=as_dagster)
 
 
 def tell_near_misses(project: Project) -> None:

@@ -11,8 +11,7 @@ from servo.code.evaluator.answering import EvaluatorHere
 from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
 from servo.code.evaluator.plan_store import PlanStore
 from servo.code.evaluator.pool import EvaluatorPool
-from servo.code.setting import open_instance
-from servo.host.leading import setting_for
+from servo.code.setting import CodeLocation, open_instance
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
 from servo.processes.asset_log import asset_log
@@ -21,12 +20,13 @@ from servo.workspace.system import SystemClock
 
 
 def loaded_here(
-    project: Project, store: ObjectStore, where: Where, *, salt: bytes
+    project: Project, store: ObjectStore, where: Where, *, salt: bytes, location: str = ""
 ) -> LoadedLocation:
     """Where what a person asks for is evaluated: here, as the plan of `servo materialize` is."""
     clock = SystemClock()
-    records = PlanStore(store=store, paths=Paths(where.tenant, where.workspace), salt=salt)
-    setting = setting_for("", Path.cwd(), where.url, tenant=where.tenant, workspace=where.workspace)
+    paths = Paths(where.tenant, where.workspace)
+    records = PlanStore(store=store, paths=paths, salt=salt, location=location)
+    setting = where.setting(CodeLocation(name=location, code="", folder=str(Path.cwd())))
     around = EvaluatorEnvironment(
         clock=clock,
         log=asset_log(),
@@ -37,26 +37,18 @@ def loaded_here(
 
 
 def evaluator_here(
-    project: Project, store: ObjectStore, where: Where, *, salt: bytes
+    project: Project, store: ObjectStore, where: Where, *, salt: bytes, location: str = ""
 ) -> EvaluatorHere:
     """The evaluator that operations ask: the code that this command has loaded."""
-    return EvaluatorHere(loaded_here(project, store, where, salt=salt))
+    return EvaluatorHere(loaded_here(project, store, where, salt=salt, location=location))
 
 
 @contextmanager
 def evaluator_process(
-    code: str, where: Where, *, salt: bytes, as_dagster: bool
+    location: CodeLocation, where: Where, *, salt: bytes
 ) -> Generator[EvaluatorPool]:
     """A process with the code, which is killed when an answer takes too long."""
-    setting = setting_for(
-        code,
-        Path.cwd(),
-        where.url,
-        tenant=where.tenant,
-        workspace=where.workspace,
-        as_dagster=as_dagster,
-    )
-    evaluators = EvaluatorPool(setting, lambda: salt, size=1)
+    evaluators = EvaluatorPool(where.setting(location), lambda: salt, size=1)
     try:
         yield evaluators
     finally:

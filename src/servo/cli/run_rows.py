@@ -1,9 +1,11 @@
 """Runs and their tasks, as published."""
 
+from shlex import quote
+
 from servo.core.keys import place_of
 from servo.core.partitions import shown_partition
 from servo.core.state.rows.assets import CheckResultRow
-from servo.core.state.rows.execution import TaskRow
+from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.projection.partitions.asset_names import find_asset
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
@@ -26,6 +28,13 @@ def maker_in(snapshot: Snapshot, run_id: str, text: str) -> str:
     tasks = Lookup(snapshot).all(TaskRow, run_id=run_id)
     makers = {key: task.asset_key for task in tasks for key in (task.asset_key, *task.also_makes)}
     return makers[find_asset(makers, text)]
+
+
+def waiting_words(row: RunRow) -> str:
+    """That a run waits for somebody who has its code, and how to go on with it."""
+    place = quote(row.location)
+    told = f"{row.run_id} waits for a worker of location {row.location}"
+    return f"{told}: `servo resume {place}` finishes it"
 
 
 def failure_shown(row: CheckResultRow) -> str:

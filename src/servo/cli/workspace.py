@@ -12,6 +12,7 @@ from typing import Any
 import click
 import msgspec
 
+from servo.code.setting import CodeLocation, Setting
 from servo.errors import NotFound
 from servo.ledger.paths import Paths
 from servo.ports.clock import Clock
@@ -60,6 +61,16 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
         except NotFound:
             nowhere, world = Address("memory://", self.tenant, self.workspace), in_memory()
             return Workspace(nowhere, world, AnyChannel(nowhere, world))
+
+    def setting(self, location: CodeLocation, *, stays: bool = False) -> Setting:
+        """Where the workers of a location find everything."""
+        return Setting(
+            location=location,
+            store=self.address.store,
+            tenant=self.tenant,
+            workspace=self.workspace,
+            stays=stays,
+        )
 
     def open(self) -> Target:
         """The workspace; `NotFound` if its store is a folder that is not there."""

@@ -24,7 +24,8 @@ class LeaderAdvert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     `machine` names the registry of the machine it runs on, so that another process knows whether
     it can look there. `socket` is a unix socket on that machine. A leader that `stays` takes
-    requests of others until it is stopped; one that does not ends with its own work.
+    requests of others until it is stopped; one that does not ends with its own work. `locations`
+    are the code locations that it has workers for.
     """
 
     pid: int
@@ -33,6 +34,7 @@ class LeaderAdvert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     socket: str = ""
     stays: bool = False
     command: str = ""
+    locations: tuple[str, ...] = ()
     since: datetime | None = None
 
 

@@ -1,11 +1,13 @@
 """Runs: list them, look at one, stop one."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from servo.core.events.runs import RunCancelRequested
 from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
-from servo.core.state.states import TERMINAL_RUN_STATES, TaskState
+from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
 from servo.errors import Conflict, NotFound
 from servo.operations.listing import Listing, Page, listing_of
 from servo.projection.read.lookup import Lookup
@@ -50,6 +52,13 @@ def cancel_run(workspace: Workspace, run_id: str, *, reason: str = "") -> RunCan
         )
     event = RunCancelRequested(run_id=run.run_id, requested_by=workspace.actor, reason=reason)
     return RunCancelled(run_id=run.run_id, receipt=workspace.submit(event).checked())
+
+
+def runs_without_workers(
+    workspace: Workspace, runs: Sequence[RunRow], *, as_of: AsOf | None = None
+) -> list[RunRow]:
+    """Those of some runs whose tasks wait for a worker of a code location that nobody has."""
+    return workspace.read(lambda snapshot: waiting_runs(snapshot, runs), as_of=as_of)
 
 
 # --- what a snapshot knows ------------------------------------------------------------------------
@@ -98,3 +107,14 @@ def failed_checks(snapshot: Snapshot, run_id: str) -> list[CheckResultRow]:
         for row in sorted(found, key=lambda row: row.evaluated_at)
     }
     return [last[key] for key in sorted(last) if not last[key].passed]
+
+
+def waiting_runs(snapshot: Snapshot, runs: Sequence[RunRow]) -> list[RunRow]:
+    """Those of some runs that could go on and of which nothing runs: nobody has their code."""
+    lookup = Lookup(snapshot)
+    open_ = [row for row in runs if row.location and row.state is RunState.RUNNING]
+    return [row for row in open_ if _waits(lookup.values("tasks", "state", run_id=row.run_id))]
+
+
+def _waits(states: Sequence[str]) -> bool:
+    return TaskState.READY in states and not {TaskState.DISPATCHED, TaskState.RUNNING} & {*states}

@@ -75,6 +75,10 @@ class Address(msgspec.Struct, frozen=True):
         return f"{self.store} ({self.tenant}/{self.workspace})"
 
 
+IN_MEMORY = Address(_MEMORY)
+"""A workspace of this process alone; whoever opens one has a store of their own."""
+
+
 def _canonical(store: str) -> str:
     """The one spelling of a store; what cannot be read is left for the store itself to refuse."""
     if "://" not in store:

@@ -28,6 +28,7 @@ from servo.leader.service import Service, World
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Reader, Snapshot
 from servo.workspace.address import Address
+from servo.workspace.leader_lock import Leader
 from servo.workspace.leader_socket.connection import LeaderConnection
 from servo.workspace.leader_socket.messages import LeaderNotReady, no_answer
 from servo.workspace.leading import try_to_lead, who_leads
@@ -148,7 +149,7 @@ class AnyChannel:
         return Inbox(self._address, self._world, lambda: self._who_leads() is not None).send(batch)
 
     def _for_a_moment(self, batch: Batch) -> Receipt | None:
-        led = try_to_lead(self._address, self._to_lead(), command="a single request")
+        led = try_to_lead(self._address, self._to_lead(), leader=Leader(command="request"))
         if led is None:
             return None
         with led:

@@ -53,6 +53,7 @@ class LeaderLock:
         if not _locked(file):
             file.close()
             return False
+        os.ftruncate(file.fileno(), 0)  # what whoever was killed left there
         self._file = file
         return True
 
@@ -109,17 +110,24 @@ def has_ended(address: Address, leader: LeaderAdvert) -> bool:
     return leader.machine == machine_id() and leader_here(address) is None
 
 
-def advert(
-    *, since: datetime, stays: bool, socket_path: str = "", command: str = ""
-) -> LeaderAdvert:
+class Leader(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process says of itself when it leads: see `LeaderAdvert`."""
+
+    stays: bool = False
+    command: str = ""
+    locations: tuple[str, ...] = ()
+
+
+def advert(leader: Leader, *, since: datetime, socket_path: str) -> LeaderAdvert:
     """This process, as it says that it leads."""
     return LeaderAdvert(
         pid=os.getpid(),
         host=socket.gethostname(),
         machine=machine_id(),
         socket=socket_path,
-        stays=stays,
-        command=command,
+        stays=leader.stays,
+        command=leader.command,
+        locations=leader.locations,
         since=since,
     )
 

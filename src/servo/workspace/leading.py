@@ -18,14 +18,36 @@ from functools import partial
 
 from servo.config import Settings
 from servo.core.events.envelope import Answer, Batch
+from servo.errors import Conflict
 from servo.leader.lease import LeaderAdvert, LeaderLease, read_lease
 from servo.leader.service import Service, World
 from servo.leader.workers import Workers
 from servo.workspace.address import Address
-from servo.workspace.leader_lock import LeaderLock, advert, has_ended, leader_here
+from servo.workspace.leader_lock import Leader, LeaderLock, advert, has_ended, leader_here
 from servo.workspace.leader_socket.messages import LeaderNotReady
 from servo.workspace.leader_socket.server import LeaderServer
 from servo.workspace.registry import machine_id
+
+NOBODY = Leader()
+
+
+class LedByAnother(Conflict):
+    """Somebody else leads the workspace, and is well."""
+
+    def __init__(self, leader: LeaderAdvert) -> None:
+        super().__init__(
+            f"{described(leader)} leads this workspace",
+            remedy="wait for it to end, or stop it; what it has begun is then resumed",
+        )
+        self.leader = leader
+
+
+def described(leader: LeaderAdvert) -> str:
+    """A leader, as people are told of it."""
+    what = f"`servo {leader.command}`" if leader.command else "a process"
+    if leader.machine == machine_id():
+        return f"{what} (process {leader.pid})"
+    return f"{what} (process {leader.pid} on {leader.host or 'another machine'})"
 
 
 class Led:
@@ -68,8 +90,7 @@ def try_to_lead(
     *,
     settings: Settings | None = None,
     workers: Callable[[Service], Workers] | None = None,
-    stays: bool = False,
-    command: str = "",
+    leader: Leader = NOBODY,
 ) -> Led | None:
     """Become the leader of a workspace, not yet started; None if somebody else leads it."""
     if address.is_in_memory:
@@ -78,25 +99,23 @@ def try_to_lead(
     if not lock.acquire():
         return None
     try:
-        return _with_lock(address, world, lock, settings, workers, stays=stays, command=command)
+        return _with_lock(address, world, lock, settings, workers, leader)
     except BaseException:
         lock.release()
         raise
 
 
-def _with_lock(  # noqa: PLR0913 - as above
+def _with_lock(
     address: Address,
     world: World,
     lock: LeaderLock,
     settings: Settings | None,
     workers: Callable[[Service], Workers] | None,
-    *,
-    stays: bool,
-    command: str,
+    leader: Leader,
 ) -> Led | None:
     waiting: list[Service] = []
     server = LeaderServer(address, partial(_submit, waiting))
-    found = advert(since=world.clock.now(), stays=stays, socket_path=server.path, command=command)
+    found = advert(leader, since=world.clock.now(), socket_path=server.path)
     lease = _lease(address, world, found, settings) if address.is_shared else None
     try:
         if lease is not None and not lease.acquire():

@@ -126,9 +126,12 @@ class Workspace:
         return self._channel.send(batch)
 
 
-def open_workspace(address: Address, *, actor: str | None = None) -> Workspace:
+def open_workspace(
+    address: Address, *, actor: str | None = None, must_exist: bool = True
+) -> Workspace:
     """The workspace at an address; `NotFound` if its store is a folder that does not exist."""
-    address.check_exists()
+    if must_exist:
+        address.check_exists()
     world = open_to_read(address.store)
     channel = AnyChannel(address, world, lambda: open_world(address.store))
     return Workspace(address, world, channel, actor=actor)

@@ -169,25 +169,31 @@ def test_the_rows_of_a_run_are_found_by_its_id() -> None:
     assert index.run_timers == {"run_1": {retry.timer_id: None, "mine": None}}
 
 
-def test_tasks_wait_by_lane_pool_and_priority_and_leave_nothing_behind() -> None:
+def test_tasks_wait_by_lane_place_and_priority_and_leave_nothing_behind() -> None:
     story = Story()
-    story.request(lane="bulk")
+    story.request(lane="bulk", location="a.py")
     tasks = (
         *specs({"a": (), "b": ()}, pool="db"),
         *specs({"c": ()}, pool="db", priority=5),
         *specs({"d": ()}),
     )
     story.tell(PlanCreated(run_id="run_1", fingerprint="p", tasks=tasks))
-    seen: list[dict[str, dict[int, int]]] = []
+    seen: list[dict[tuple[str, str], dict[int, int]]] = []
     for name in "abcd":
         story.dispatch(name)
         lanes = story.state.index.ready
         seen.append(
             {
-                pool: {priority: len(keys) for priority, keys in priorities.items()}
-                for pool, priorities in lanes.get("bulk", {}).items()
+                place: {priority: len(keys) for priority, keys in priorities.items()}
+                for place, priorities in lanes.get("bulk", {}).items()
             }
         )
-    assert seen == [{"db": {0: 1, 5: 1}, "": {0: 1}}, {"db": {5: 1}, "": {0: 1}}, {"": {0: 1}}, {}]
+    db, none = ("a.py", "db"), ("a.py", "")
+    assert seen == [
+        {db: {0: 1, 5: 1}, none: {0: 1}},
+        {db: {5: 1}, none: {0: 1}},
+        {none: {0: 1}},
+        {},
+    ]
     assert story.state.index.ready == {}
     assert story.state.index.ready_count == 0

@@ -82,7 +82,8 @@ class Place:
         self.planner = Planner(self.records)
         means = Means(self.service, self.planner, clock, entropy)  # pyright: ignore[reportArgumentType] - answers as one does
         self.kind = Backfills(means, self.records)
-        self.triggers = Triggers(self.service, clock, means, [self.kind])
+        self.triggers = Triggers(self.service, clock)
+        self.triggers.add("", means, [self.kind])
         self._count = 0
 
     def records(self) -> PlanStore:

@@ -20,7 +20,7 @@ from servo.workspace import channels
 from servo.workspace.address import Address
 from servo.workspace.channels import AnyChannel
 from servo.workspace.composition import open_to_read, open_world
-from servo.workspace.leader_lock import LeaderLock, leader_here
+from servo.workspace.leader_lock import Leader, LeaderLock, leader_here
 from servo.workspace.leading import Led, try_to_lead, who_leads
 from servo.workspace.receipt import ReceiptStatus
 from servo.workspace.system import SystemClock, SystemEntropy
@@ -55,7 +55,7 @@ def bucket() -> World:
 
 @contextmanager
 def leading(address: Address, world: World) -> Generator[Led]:
-    led = try_to_lead(address, world, settings=FAST, stays=True)
+    led = try_to_lead(address, world, settings=FAST, leader=Leader(stays=True))
     assert led is not None
     with led:
         yield led

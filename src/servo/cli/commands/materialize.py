@@ -16,7 +16,7 @@ from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, plural
 from servo.cli.partitions import NamedPartitions, named, partitions_of, with_partitions
 from servo.cli.run_display import Ended, summary, wait_for
-from servo.cli.run_rows import place_shown
+from servo.cli.run_rows import place_shown, waiting_words
 from servo.cli.selecting import selected
 from servo.cli.workspace import Command, Where, at_a_workspace
 from servo.core.keys import AssetKey, TaskOperation
@@ -90,8 +90,8 @@ def materialize(  # noqa: PLR0913 - the options of the command
     Of assets with partitions those are made that are named; what is divided otherwise is made for
     the partitions that belong to them.
 
-    Runs that were begun in this workspace and have not ended are finished first. While `servo dev`
-    is at work there, it does the work.
+    Runs of CODE that were begun in this workspace and have not ended are finished first. While
+    `servo dev` is at work there, it does the work.
     """
     code, select = code_or_selection(code, select, Path.cwd())
     found, project = read_code(code, as_dagster=as_dagster)
@@ -176,6 +176,9 @@ def finish_begun(host: Host, *, json_: bool) -> list[Ended]:
         if not json_:
             console(stderr=True).print(f"resuming {run}")
         ended.append(wait_for(host, run, shown=not json_))
+    if isinstance(host, LeadingHost) and not json_:
+        for row in host.left_runs():
+            console(stderr=True).print(waiting_words(row), soft_wrap=True)
     return ended
 
 

@@ -12,7 +12,7 @@ from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, instant
 from servo.cli.receipts import QUEUED, tell_receipt
 from servo.cli.run_display import show_checks
-from servo.cli.run_rows import task_shown
+from servo.cli.run_rows import task_shown, waiting_words
 from servo.cli.tables import grid
 from servo.cli.workspace import with_workspace
 from servo.core.explain.failures import failure_of
@@ -20,7 +20,7 @@ from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import RunState, TaskState
 from servo.operations.listing import Page
 from servo.operations.moments import AsOf
-from servo.operations.runs import cancel_run, get_run, list_runs
+from servo.operations.runs import cancel_run, get_run, list_runs, runs_without_workers
 from servo.workspace.workspace import Workspace
 
 _UNWELL = (TaskState.FAILED, TaskState.RETRY_WAIT)
@@ -56,6 +56,9 @@ def list_(*, workspace: Workspace, page: Page, as_of: AsOf | None, json_: bool) 
         began = instant(row.created_at)
         table.add_row(row.run_id, coloured(row.state), _counts(row), began, _took(row))
     console().print(table if found.items else "No runs yet. Start one with `servo materialize`.")
+    if not json_:
+        for row in runs_without_workers(workspace, found.items, as_of=as_of):
+            console().print(waiting_words(row), soft_wrap=True)
     tell_older(found.next_cursor)
 
 

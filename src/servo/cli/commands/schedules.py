@@ -208,7 +208,7 @@ def trigger(  # noqa: PLR0913 - the options of the command
             json_=json_,
         )
     with open_host(found, where, workers) as host:
-        evaluator = evaluator_here(project, host.store, where, salt=host.salt)
+        evaluator = evaluator_here(project, host.store, where, salt=host.salt, location=found.name)
         request = SystemEntropy().token_bytes(8).hex()
         tick = evaluate_by_hand(evaluator, name, when, request_id=request)
         del project, evaluator

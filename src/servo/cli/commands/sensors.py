@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from servo.cli.code import as_dagster_option, find_code
+from servo.cli.code import as_dagster_option, named_location
 from servo.cli.commands.schedules import print_requests
 from servo.cli.loaded_here import evaluator_process
 from servo.cli.moment import at_a_moment
@@ -227,8 +227,8 @@ def evaluate(  # noqa: PLR0913 - the options of the command
     Nothing is started or recorded unless --commit is given.
     """
     workspace, text = where.workspace_or_empty(), _read_payload(payload)
-    found_code, salt = find_code(code, Path.cwd()), run_id_salt(workspace)
-    with evaluator_process(found_code, where, salt=salt, as_dagster=as_dagster) as evaluator:
+    location = named_location(code, as_dagster=as_dagster)
+    with evaluator_process(location, where, salt=run_id_salt(workspace)) as evaluator:
         found = evaluate_sensor(
             workspace, evaluator, name, cursor=cursor_, payload=text, commit=commit
         )

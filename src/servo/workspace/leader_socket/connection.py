@@ -11,6 +11,7 @@ from servo.workspace.leader_socket.messages import (
     Answered,
     Failed,
     FromLeader,
+    LeaderNotReady,
     Ping,
     Pong,
     SubmitBatch,
@@ -31,13 +32,9 @@ class LeaderConnection:
         self._frames = Frames(from_leader)
         try:
             self._socket.connect(path)
-        except OSError as error:
+        except OSError:
             self._socket.close()
-            raise Unavailable(
-                f"the leader cannot be reached at {path}: {error.strerror or error}",
-                remedy="try again; if it stays so, stop that process",
-                may_have_applied=False,
-            ) from None
+            raise LeaderNotReady from None  # starting, or gone and not noticed yet
 
     def __enter__(self) -> "LeaderConnection":
         return self

@@ -40,6 +40,9 @@ from servo.workspace.registry import registry_folder
 
 LONGEST_PATH = 100
 BACKLOG = 64
+SHORT_FOLDER = "/tmp"  # noqa: S108 - a folder of its own is made there, which only its user enters
+SOCKET_ALONE = "leader.sock"
+"""The name of a socket in a folder of its own, where the registry's path is too long for one."""
 
 
 class LeaderServer:
@@ -64,6 +67,9 @@ class LeaderServer:
         self._listener.close()
         with contextlib.suppress(FileNotFoundError):
             Path(self.path).unlink()
+        if Path(self.path).name == SOCKET_ALONE:
+            with contextlib.suppress(OSError):
+                Path(self.path).parent.rmdir()
 
     def _accept(self) -> None:
         while True:
@@ -121,4 +127,5 @@ def _socket_path(address: Address) -> str:
     path = str(folder / f"{address.digest}.{os.getpid()}.sock")
     if len(os.fsencode(path)) <= LONGEST_PATH:
         return path
-    return f"{tempfile.mkdtemp(prefix='servo-')}/leader.sock"
+    made = tempfile.mkdtemp(prefix="servo-", dir=SHORT_FOLDER)
+    return f"{made}/{SOCKET_ALONE}"

@@ -53,6 +53,7 @@ class RunRow(Row, frozen=True, kw_only=True):
     cancel_reason: str = ""
     timed_out: bool = False
     error: str = ""
+    location: str = ""
 
 
 class TaskRow(Row, frozen=True, kw_only=True):
@@ -108,6 +109,7 @@ class TaskRow(Row, frozen=True, kw_only=True):
     code_version: str = ""
     config_digest: str | None = None
     tags: dict[str, str] = {}
+    location: str = ""
 
 
 class DepSatisfactionRow(Row, frozen=True, kw_only=True):
