@@ -141,10 +141,10 @@ def test_retry_failed_creates_new_backfill_with_only_failed_partitions(folder: P
     (folder / "broken").write_text("bd")
     created = servo(folder, "backfill", "create", "letter", "--all", "--wait")
     assert created.returncode == 1
-    [parent] = asked(folder, "backfill", "list")
+    [parent] = listed(folder, "backfill", "list")
     (folder / "broken").unlink()
     _ = done(folder, "backfill", "retry-failed", parent["backfill_id"], "--wait")
-    child, _ = asked(folder, "backfill", "list")
+    child, _ = listed(folder, "backfill", "list")
     shown = asked(folder, "backfill", "show", child["backfill_id"])
     assert shown["backfill"]["parent_backfill_id"] == parent["backfill_id"]
     assert shown["partitions"] == {"b": "succeeded", "d": "succeeded"}
@@ -210,6 +210,12 @@ HISTORIES = {
 }
 
 
+def rows(folder: Path, *words: str) -> list[dict[str, Any]]:
+    """The items of a page."""
+    found = asked(folder, *words)
+    return found["items"] if "items" in found else found
+
+
 def test_all_histories_have_pagination(folder: Path) -> None:
     (folder / "inbox").mkdir()
     (folder / "tag").write_text("1")
@@ -222,10 +228,10 @@ def test_all_histories_have_pagination(folder: Path) -> None:
     _ = passes(folder, until=3)
     for command, name in HISTORIES.items():
         words = command.split()
-        every = [row[name] for row in asked(folder, *words, "--limit", "1000")]
+        every = [row[name] for row in rows(folder, *words, "--limit", "1000")]
         assert len(every) >= 3, command
-        assert [row[name] for row in asked(folder, *words, "--limit", "2")] == every[:2]
-        older = asked(folder, *words, "--limit", "2", "--before", every[1])
+        assert [row[name] for row in rows(folder, *words, "--limit", "2")] == every[:2]
+        older = rows(folder, *words, "--limit", "2", "--before", every[1])
         assert [row[name] for row in older] == every[2:4]
         assert f"--before {every[1]}" in done(folder, *words, "--limit", "2")
     strange = servo(folder, "run", "list", "--before", "nowhere")

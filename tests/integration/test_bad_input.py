@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from servo.testing.command_line import Dev, asked, servo
+from servo.testing.command_line import Dev, asked, listed, servo
 
 HEAD = """
 import time
@@ -217,6 +217,6 @@ def found(context):
     done = asked(tmp_path, "tick")
     assert [run["state"] for run in done["runs"]] == ["SUCCEEDED", "SUCCEEDED"]
     preview = servo(tmp_path, "backfill", "preview", "assets.py", "visits", "--all")
-    assert "2 made before, 0 not" in preview.stdout
+    assert "2 materialized, 0 missing" in preview.stdout
     [row] = listed(tmp_path, "sensor", "history", "found")
     assert row["message"] == "partitions of places: 2 added"

@@ -230,7 +230,7 @@ def looked(folder: Path, sensor: str) -> list[dict[str, str]]:
     until = time.monotonic() + LIMIT
     while time.monotonic() < until:
         done = servo(folder, "sensor", "history", sensor, "--json")
-        if done.returncode == 0 and (found := json.loads(done.stdout)):
+        if done.returncode == 0 and (found := json.loads(done.stdout)["items"]):
             return found
         time.sleep(0.2)
     raise AssertionError(sensor)

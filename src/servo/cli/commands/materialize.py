@@ -17,7 +17,6 @@ from servo.cli.output import console, emit_json, plural
 from servo.cli.partitions import NamedPartitions, named, partitions_of, with_partitions
 from servo.cli.run_display import Ended, summary, wait_for
 from servo.cli.run_rows import place_shown, waiting_words
-from servo.cli.selecting import selected
 from servo.cli.workspace import Command, Where, at_a_workspace
 from servo.core.keys import AssetKey, TaskOperation
 from servo.core.plan import Plan
@@ -35,6 +34,7 @@ from servo.sdk.definitions.jobs import AssetJob
 from servo.sdk.definitions.needs import check_config
 from servo.sdk.definitions.project import Project
 from servo.sdk.resources.run_config import RunConfig
+from servo.sdk.selection.selecting import selected
 from servo.sdk.selection.selection import AssetSelection
 from servo.workers.parallelism import parallelism
 from servo.workspace.system import SystemEntropy

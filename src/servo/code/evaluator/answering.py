@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from servo.code.evaluator.backfill_plans import plan_backfill
 from servo.code.evaluator.backfills import plan_chunks
 from servo.code.evaluator.condition_previews import preview_conditions
 from servo.code.evaluator.conditions import judge
@@ -14,6 +15,7 @@ from servo.code.evaluator.messages import (
     EvaluateSensor,
     EvaluateTick,
     EvaluateTicks,
+    PlanBackfill,
     PlanChunks,
     PreviewConditions,
     Question,
@@ -29,6 +31,7 @@ HANDLERS: Mapping[type[Any], Callable[[LoadedLocation, Any], Answer]] = {
     EvaluateMessages: evaluate_messages,
     PlanChunks: plan_chunks,
     PreviewConditions: preview_conditions,
+    PlanBackfill: plan_backfill,
 }
 
 

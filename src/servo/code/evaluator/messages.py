@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from servo.code.backfills.requests import Asked, Outline
 from servo.core.automation.trees import Tree
 from servo.core.events.assets import AssetObserved, AssetReported, DynamicPartitionsChanged
 from servo.core.events.automation import AutomationEvaluated, AutomationTicked
@@ -85,6 +86,13 @@ class PlanChunks(msgspec.Struct, frozen=True, kw_only=True, tag="plan-chunks"):
     chunks: tuple[int, ...]
 
 
+class PlanBackfill(msgspec.Struct, frozen=True, kw_only=True, tag="plan-backfill"):
+    """What would a backfill do? Without a selection, of every asset that has partitions."""
+
+    asked: Asked
+    select: tuple[str, ...] = ()
+
+
 class RequestedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run that was asked for, and its plan. A large plan has been stored."""
 
@@ -151,6 +159,12 @@ class ConditionsPreviewed(msgspec.Struct, frozen=True, kw_only=True, tag="condit
     forecasts: tuple[ConditionForecast, ...]
 
 
+class BackfillPlanned(msgspec.Struct, frozen=True, kw_only=True, tag="backfill-planned"):
+    """What a backfill would do."""
+
+    outline: Outline
+
+
 class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused", omit_defaults=True):
     """The question cannot be answered: an error, by its kind, to be raised by whoever asked."""
 
@@ -173,8 +187,17 @@ Question = (
     | EvaluateConditions
     | PlanChunks
     | PreviewConditions
+    | PlanBackfill
 )
-Answer = Started | Evaluated | EvaluatedMany | ConditionsEvaluated | ConditionsPreviewed | Refused
+Answer = (
+    Started
+    | Evaluated
+    | EvaluatedMany
+    | ConditionsEvaluated
+    | ConditionsPreviewed
+    | BackfillPlanned
+    | Refused
+)
 
 questions = msgspec.msgpack.Decoder(Question)
 answers = msgspec.msgpack.Decoder(Answer)
