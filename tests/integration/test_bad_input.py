@@ -89,7 +89,7 @@ def parts(context):
     states = asked(tmp_path, "backfill", "show", name)["partitions"]
     assert states == dict.fromkeys(ODD, "succeeded")
     again = servo(tmp_path, *["backfill", "create", "assets.py", "parts", "--missing", "--wait"])
-    assert again.stdout == "nothing is missing\n", "each is known as made"
+    assert again.stdout == "Nothing to do: no partition is missing.\n", "each is known as made"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def visits():
     assert servo(tmp_path, *create, "parts", "--all", "--wait").returncode == 0
     again = servo(tmp_path, *create, "parts", "--missing", "--wait")
     assert again.returncode == 0, again.stderr
-    assert again.stdout == "nothing is missing\n"
+    assert again.stdout == "Nothing to do: no partition is missing.\n"
     none = servo(tmp_path, *create, "visits", "--all")
     assert none.returncode == 3
     assert "visits has no partitions at the moment" in none.stderr

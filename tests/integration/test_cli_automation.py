@@ -192,15 +192,13 @@ def test_of_several_sensors_one_has_to_be_named(tmp_path: Path, story: StoredSto
     assert told(tmp_path, "automation", "pause", "early").code == 0
 
 
+@pytest.mark.parametrize("names", [("early",), (SENSOR, "early")])
 def test_the_only_sensor_and_the_default_one_need_no_name(
-    tmp_path: Path, story: StoredStory
+    tmp_path: Path, story: StoredStory, names: tuple[str, ...]
 ) -> None:
-    watch(story, "early")
+    watch(story, *names)
     story.publish()
-    assert told(tmp_path, "automation", "pause").out == "Paused early.\n"
-    watch(story, SENSOR)
-    story.publish()
-    assert told(tmp_path, "automation", "pause").out == f"Paused {SENSOR}.\n"
+    assert told(tmp_path, "automation", "pause").out == f"Paused {names[0]}.\n"
 
 
 def test_how_fresh_an_asset_is_and_was(tmp_path: Path, story: StoredStory) -> None:
