@@ -225,7 +225,9 @@ STEPS: tuple[Callable[[Workspace], None], ...] = (
 )
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 16))]
+)
 def test_an_evaluation_that_goes_on_is_as_one_that_begins_anew(seed: int) -> None:
     WORDS["fails"] = False
     dice, workspace = random.Random(seed), Workspace()  # noqa: S311 - to be repeatable
@@ -371,6 +373,7 @@ def top(mid):
 """
 
 
+@pytest.mark.slow
 def test_a_pass_makes_what_conditions_ask_for_once(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(CODE)
     assert servo(tmp_path, "tick").returncode == 0
@@ -384,6 +387,7 @@ def test_a_pass_makes_what_conditions_ask_for_once(tmp_path: Path) -> None:
     assert datetime.fromisoformat(runs[0]["created_at"]).tzinfo is not None
 
 
+@pytest.mark.slow
 def test_a_pass_does_not_lead_for_conditions_that_are_paused(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(CODE)
     assert servo(tmp_path, "tick").returncode == 0

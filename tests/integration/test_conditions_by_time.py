@@ -4,6 +4,8 @@ import logging
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from servo.code.evaluator.conditions import ConditionEvaluator
 from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
 from servo.code.evaluator.plan_store import PlanStore
@@ -53,6 +55,7 @@ def evaluate_at(folder: Path, at: datetime) -> None:
         assert service.commit(Batch(id="then", events=judged.ticked)).applied
 
 
+@pytest.mark.slow
 def test_a_pass_makes_and_checks_what_a_tick_of_a_cron_asks_for_once(tmp_path: Path) -> None:
     now = SystemClock().now()
     tick = now - timedelta(minutes=30)

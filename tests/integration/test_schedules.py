@@ -10,6 +10,7 @@ import pytest
 from servo.host.one_pass import MOST_ROUNDS
 from servo.testing import command_line
 from servo.testing.command_line import asked, listed, servo
+from servo.testing.eventually import eventually
 
 CODE = """
 import os
@@ -68,6 +69,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_each_schedule_ticks_whatever_the_code_of_others_does(folder: Path) -> None:
     dev = Dev(folder)
     dev.until(lambda: dev.has_ticked("plain", 3))
@@ -88,6 +90,7 @@ def test_each_schedule_ticks_whatever_the_code_of_others_does(folder: Path) -> N
     assert {run["state"] for run in runs.values()} <= {"SUCCEEDED", "RUNNING"}
 
 
+@pytest.mark.slow
 def test_a_tick_and_its_runs_survive_a_kill_whole(folder: Path) -> None:
     for _ in range(3):
         dev = Dev(folder)
@@ -104,6 +107,7 @@ def test_a_tick_and_its_runs_survive_a_kill_whole(folder: Path) -> None:
     assert len({tick["scheduled_for"] for tick in triggered}) == len(triggered)
 
 
+@pytest.mark.slow
 def test_one_pass_does_what_is_due_and_an_idle_one_writes_nothing(folder: Path) -> None:
     assert "new" in servo(folder, "tick").stdout
     for name in ("plain", "raises", "ends", "once"):
@@ -113,8 +117,7 @@ def test_one_pass_does_what_is_due_and_an_idle_one_writes_nothing(folder: Path) 
     assert (idle["why"], idle["next_due"], idle["runs"]) == ("", None, [])
     assert files(folder) == before
     assert servo(folder, "schedule", "resume", "plain").returncode == 0
-    time.sleep(1.1)
-    due = asked(folder, "tick")
+    due = eventually(lambda: (told := asked(folder, "tick"))["why"] and told)
     assert due["why"] == "schedules are due: plain"
     assert {run["state"] for run in due["runs"]} == {"SUCCEEDED"}
     skipped = [tick for tick in ticks_of(folder, "plain") if tick["message"] == "paused"]
@@ -126,6 +129,7 @@ def files(folder: Path) -> dict[str, int]:
     return {str(path): path.stat().st_mtime_ns for path in store.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_person_can_have_a_schedule_tick(folder: Path) -> None:
     made = asked(folder, "schedule", "trigger", "stopped", "--at", "2025-01-15T06:00")
     assert [run["state"] for run in made["runs"]] == ["SUCCEEDED"]
@@ -140,6 +144,7 @@ def test_a_person_can_have_a_schedule_tick(folder: Path) -> None:
     assert "ValueError: not today (assets.py:" in failed.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -159,6 +164,7 @@ def test_mistakes_are_told_with_their_remedy(
     assert words in done.stderr
 
 
+@pytest.mark.slow
 def test_a_schedule_that_left_the_code_is_removed_and_one_that_comes_back_begins_anew(
     folder: Path,
 ) -> None:
@@ -218,12 +224,12 @@ def circle(context, event):
 """
 
 
+@pytest.mark.slow
 def test_what_comes_of_a_pass_is_done_in_it_and_what_goes_in_circles_ends(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(CONSEQUENCES)
     _ = servo(tmp_path, "tick")
     _ = servo(tmp_path, "sensor", "pause", "circle")
-    time.sleep(1.1)
-    done = asked(tmp_path, "tick")
+    done = eventually(lambda: (told := asked(tmp_path, "tick"))["runs"] and told)
     assert {run["state"] for run in done["runs"]} == {"SUCCEEDED"}
     query = "select distinct asset_key from materializations order by 1"
     made = [row["asset_key"] for row in asked(tmp_path, "sql", query)]
@@ -262,6 +268,7 @@ one, two, three = hanging
 """
 
 
+@pytest.mark.slow
 def test_schedules_that_hang_keep_no_plain_one_waiting(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(HANGING)
     dev = Dev(tmp_path)

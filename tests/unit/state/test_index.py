@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from servo.core.events.backfills import BackfillChunkPlanned, BackfillCreated, ExplicitSelector
-from servo.core.events.dispatch import DispatchRequested
+from servo.core.events.dispatch import CancelGraceExpired, DispatchRequested
 from servo.core.events.envelope import Event, Status
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import (
@@ -113,10 +113,36 @@ def _release() -> tuple[Story, list[Event]]:
     return story, [PlanCreated(run_id="run_1", fingerprint="p", tasks=specs({"a": ()}))]
 
 
+def _late_report() -> tuple[Story, list[Event]]:
+    """A report that comes after its task was given up has the edges below it written first."""
+    story = Story()
+    story.plan({"a": (), "b": ("a",)})
+    story.start("a")
+    story.tell(RunCancelRequested(run_id="run_1"))
+    story.wait(hours=1)
+    row = story.task("a")
+    expired = CancelGraceExpired(
+        run_id="run_1", task_key=row.task_key, attempt_id=row.attempt_id, exec_id=row.exec_id
+    )
+    assert story.tell(expired).applied
+    return story, [story.finished("a")]
+
+
 Told = Callable[[], tuple[Story, list[Event]]]
 EACH = pytest.mark.parametrize(
     "told",
-    [_request, _plan, _delivery, _cancel, _success, _failure, _limit, _chunk, _release],
+    [
+        _request,
+        _plan,
+        _delivery,
+        _cancel,
+        _success,
+        _failure,
+        _late_report,
+        _limit,
+        _chunk,
+        _release,
+    ],
 )
 
 
@@ -197,3 +223,14 @@ def test_tasks_wait_by_lane_place_and_priority_and_leave_nothing_behind() -> Non
     ]
     assert story.state.index.ready == {}
     assert story.state.index.ready_count == 0
+
+
+def test_a_pool_counts_the_attempts_that_hold_its_slots() -> None:
+    story = Story()
+    story.plan({"a": (), "b": ()}, pool="db")
+    counts: list[int | None] = []
+    for act in (story.start, story.finish):
+        for name in "ab":
+            act(name)
+            counts.append(story.state.index.pool_active.get("db"))
+    assert counts == [1, 2, 1, None]
