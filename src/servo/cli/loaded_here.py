@@ -12,7 +12,6 @@ from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLoc
 from servo.code.evaluator.plan_store import PlanStore
 from servo.code.evaluator.pool import EvaluatorPool
 from servo.code.setting import CodeLocation, open_instance
-from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
 from servo.processes.asset_log import asset_log
 from servo.sdk.definitions.project import Project
@@ -24,8 +23,7 @@ def loaded_here(
 ) -> LoadedLocation:
     """Where what a person asks for is evaluated: here, as the plan of `servo materialize` is."""
     clock = SystemClock()
-    paths = Paths(where.tenant, where.workspace)
-    records = PlanStore(store=store, paths=paths, salt=salt, location=location)
+    records = PlanStore(store=store, paths=where.address.paths, salt=salt, location=location)
     setting = where.setting(CodeLocation(name=location, code="", folder=str(Path.cwd())))
     around = EvaluatorEnvironment(
         clock=clock,

@@ -25,7 +25,7 @@ from servo.core.state.rows.automation import (
 )
 from servo.core.state.states import ScheduleStatus
 from servo.errors import Invalid
-from servo.operations.evaluating import RequestPreview
+from servo.operations.evaluating import NO_SALT, RequestPreview
 from servo.operations.listing import Page
 from servo.operations.moments import AsOf
 from servo.operations.schedules import (
@@ -44,7 +44,7 @@ from servo.operations.ticks import (
     preview_tick,
 )
 from servo.sdk.triggers.resolution import find_schedule
-from servo.storage.memory import MemoryStore
+from servo.workspace.composition import in_memory
 from servo.workspace.system import SystemClock, SystemEntropy
 from servo.workspace.workspace import Workspace
 
@@ -202,9 +202,9 @@ def trigger(  # noqa: PLR0913 - the options of the command
     zone = find_schedule(project, name).cron().timezone
     when = SystemClock().now() if at_ is None else parse_tick(at_, zone)
     if dry_run:
-        nowhere = MemoryStore(SystemClock())
+        nowhere = in_memory().store
         return _tell_preview(
-            preview_tick(evaluator_here(project, nowhere, where, salt=bytes(32)), name, when),
+            preview_tick(evaluator_here(project, nowhere, where, salt=NO_SALT), name, when),
             json_=json_,
         )
     with open_host(found, where, workers) as host:
