@@ -106,13 +106,18 @@ def settings(*names: str) -> Any:
     return value
 
 
+def contract(name: str) -> dict[str, Any]:
+    found = settings("tool", "importlinter", "contracts")
+    return next(one for one in found if one["id"] == name)
+
+
 # --- layers and purity ----------------------------------------------------------------------------
 
 
 def test_the_sources_keep_every_import_contract() -> None:
     done = lint_imports(ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "3 kept, 0 broken" in done.stdout
+    assert "4 kept, 0 broken" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -183,18 +188,36 @@ def test_an_adapter_that_looks_at_the_engine_is_caught(
     assert f"servo.{adapter} is not allowed to import servo.{hidden}" in done.stdout
 
 
+@pytest.mark.parametrize("hidden", ["projection", "ledger", "storage"])
+def test_a_command_that_goes_around_the_operations_is_caught(copy: Path, hidden: str) -> None:
+    plant(copy, "cli/planted.py", f"import servo.{hidden}\n")
+    done = lint_imports(copy)
+    assert done.returncode == 1
+    assert f"servo.cli is not allowed to import servo.{hidden}" in done.stdout
+    assert f"servo.cli.planted -> servo.{hidden}" in done.stdout
+
+
+def test_an_exception_for_a_command_that_needs_none_is_caught(copy: Path) -> None:
+    (excepted, *_) = contract("faces")["ignore_imports"]
+    importer = excepted.partition(" -> ")[0]
+    plant(copy, f"{importer.removeprefix('servo.').replace('.', '/')}.py", "")
+    done = lint_imports(copy)
+    assert done.returncode == 1
+    assert f"No matches for ignored import {excepted}" in done.stdout + done.stderr
+
+
+def test_exceptions_name_one_module_each() -> None:
+    importers = [line.partition(" -> ")[0] for line in contract("faces")["ignore_imports"]]
+    assert [name for name in importers if "*" in name] == []
+
+
 def test_every_pure_package_that_exists_is_under_the_purity_contract() -> None:
     pure = {
         f"servo.{name}"
         for name in ("core", "controllers", "sdk", "planning")
         if (ROOT / "src" / "servo" / name).is_dir()
     }
-    (purity,) = (
-        contract
-        for contract in settings("tool", "importlinter", "contracts")
-        if contract["id"] == "purity"
-    )
-    assert pure <= set(purity["source_modules"])
+    assert pure <= set(contract("purity")["source_modules"])
 
 
 # --- clock and randomness -------------------------------------------------------------------------
@@ -275,6 +298,35 @@ def relative_imports(root: Path) -> list[str]:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ImportFrom) and node.level > 0
     ]
+
+
+# In these a pause is what the test is about: whoever was told to come back later, a rival that
+# comes back at a drawn moment, a check that takes long.
+PAUSING = {
+    "tests/integration/test_kill_commit_loop.py",
+    "tests/integration/test_two_services.py",
+    "tests/unit/worker/test_check_limits.py",
+}
+
+
+def sleeping(root: Path) -> set[str]:
+    """The tests that sleep themselves; the code that they write for workers may."""
+    return {
+        str(path.relative_to(root))
+        for path in (root / "tests").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "time.sleep"
+    }
+
+
+def test_no_test_sleeps() -> None:
+    assert sleeping(ROOT) == PAUSING
+
+
+def test_a_test_that_sleeps_is_caught(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_it.py").write_text("import time\n\ntime.sleep(1)\n")
+    assert sleeping(tmp_path) == {"tests/test_it.py"}
 
 
 def test_no_source_file_is_longer_than_800_lines() -> None:

@@ -4,14 +4,14 @@ Each is kept by the command line in processes of its own, as somebody in an empt
 it. The invariants below them are in `tests/unit/fold/test_layer2_invariants.py`, one test each.
 """
 
-import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from servo.testing.command_line import asked, servo
+from servo.testing.command_line import asked, listed, queried, servo
+from servo.testing.eventually import eventually
 
 CODE = """
 from pathlib import Path
@@ -53,6 +53,8 @@ def files(context):
 def changing(context):
     if not Path("inbox").exists():
         return SensorResult(skip_reason="nothing")
+    with Path("looked").open("a") as file:
+        file.write("x")
     return RunRequest(run_key="one", tags={"n": Path("tag").read_text()})
 """
 
@@ -72,20 +74,33 @@ def done(folder: Path, *arguments: str) -> str:
 
 def passes(folder: Path, *, until: int = 1, of: str = "often") -> list[dict[str, Any]]:
     """Pass after pass until a schedule has ticked so often; its ticks."""
-    for _ in range(20):
+
+    def fired() -> list[dict[str, Any]]:
         _ = done(folder, "tick")
-        ticks = asked(folder, "schedule", "ticks", of, "--limit", "100")
-        fired = [tick for tick in ticks if tick["status"] == "TRIGGERED"]
-        if len(fired) >= until:
-            return fired
-        time.sleep(1)
-    raise AssertionError(f"{of} has not ticked {until} times")
+        ticks = listed(folder, "schedule", "ticks", of, "--limit", "100")
+        found = [tick for tick in ticks if tick["status"] == "TRIGGERED"]
+        return found if len(found) >= until else []
+
+    return eventually(fired, every=0.2)
+
+
+def look_again(folder: Path) -> None:
+    """Pass after pass until the sensor `changing` has looked once more."""
+    looked = folder / "looked"
+    before = looked.read_text() if looked.exists() else ""
+
+    def has_looked() -> bool:
+        _ = done(folder, "tick")
+        return looked.exists() and looked.read_text() != before
+
+    assert eventually(has_looked, every=0.2)
 
 
 def runs(folder: Path) -> dict[str, dict[str, Any]]:
-    return {run["run_id"]: run for run in asked(folder, "run", "list", "--limit", "1000")}
+    return {run["run_id"]: run for run in listed(folder, "run", "list", "--limit", "1000")}
 
 
+@pytest.mark.slow
 def test_schedule_fires_and_creates_run_at_expected_time(folder: Path) -> None:
     fired = passes(folder, until=2)
     made = runs(folder)
@@ -99,24 +114,27 @@ def test_schedule_fires_and_creates_run_at_expected_time(folder: Path) -> None:
         assert began >= due
 
 
+@pytest.mark.slow
 def test_sensor_with_cursor_evaluates_correctly(folder: Path) -> None:
     _ = done(folder, "tick")
     (folder / "inbox").mkdir()
     (folder / "tag").write_text("1")
     for name in ("a", "b"):
         (folder / "inbox" / name).touch()
-    for _ in range(20):
+
+    def has_seen_both() -> bool:
         _ = done(folder, "tick")
-        if asked(folder, "sensor", "cursor", "files")["cursor"] == "b":
-            break
-        time.sleep(1)
+        return asked(folder, "sensor", "cursor", "files")["cursor"] == "b"
+
+    assert eventually(has_seen_both, every=0.2)
     keys = [run["run_key"] for run in runs(folder).values() if "files" in str(run["run_key"])]
     assert sorted(keys) == ["sensor:files:key:a", "sensor:files:key:b"]
-    evaluations = asked(folder, "sensor", "history", "files")
+    evaluations = listed(folder, "sensor", "history", "files")
     [moved] = [one for one in evaluations if one["status"] == "TRIGGERED"]
     assert (moved["cursor_before"], moved["cursor_after"]) == (None, "b")
 
 
+@pytest.mark.slow
 def test_backfill_creates_progresses_handles_pause_resume_cancel(folder: Path) -> None:
     named = ("backfill", "create", "letter", "--all", "--chunk-size", "1")
     first = asked(folder, *named, "--request-id", "first")["backfill_id"]
@@ -137,63 +155,65 @@ def test_backfill_creates_progresses_handles_pause_resume_cancel(folder: Path) -
     assert asked(folder, "backfill", "show", second)["backfill"]["state"] == "CANCELLED"
 
 
+@pytest.mark.slow
 def test_retry_failed_creates_new_backfill_with_only_failed_partitions(folder: Path) -> None:
     (folder / "broken").write_text("bd")
     created = servo(folder, "backfill", "create", "letter", "--all", "--wait")
     assert created.returncode == 1
-    [parent] = asked(folder, "backfill", "list")
+    [parent] = listed(folder, "backfill", "list")
     (folder / "broken").unlink()
     _ = done(folder, "backfill", "retry-failed", parent["backfill_id"], "--wait")
-    child, _ = asked(folder, "backfill", "list")
+    child, _ = listed(folder, "backfill", "list")
     shown = asked(folder, "backfill", "show", child["backfill_id"])
     assert shown["backfill"]["parent_backfill_id"] == parent["backfill_id"]
     assert shown["partitions"] == {"b": "succeeded", "d": "succeeded"}
 
 
+@pytest.mark.slow
 def test_partition_status_queryable(folder: Path) -> None:
     (folder / "broken").write_text("b")
     _ = servo(folder, "materialize", "letter", "--partition", "a")
     _ = servo(folder, "materialize", "letter", "--partition", "b")
     counted = asked(folder, "partitions", "status", "letter")
     assert (counted["materialized"], counted["failed"], counted["missing"]) == (1, 1, 4)
-    listed = asked(folder, "partitions", "list", "letter", "--status", "failed")["partitions"]
-    assert [one["first"] for one in listed] == ["b"]
+    found = listed(folder, "partitions", "list", "letter", "--status", "failed")
+    assert [one["first"] for one in found] == ["b"]
     query = "select shown_partition(partition_key) as name from partition_status order by 1"
-    assert [row["name"] for row in asked(folder, "sql", query)] == ["a", "b"]
+    assert [row["name"] for row in queried(folder, query)] == ["a", "b"]
 
 
 def test_stale_partitions_identifiable_with_reason(folder: Path) -> None:
     _ = done(folder, "materialize", "letter+", "--partition-range", "a", "c")
     _ = done(folder, "materialize", "letter", "--partition", "b")
-    listed = asked(folder, "partitions", "list", "word", "--status", "stale")["partitions"]
-    reasons = {one["first"]: (one["last"], one["stale"]) for one in listed}
+    found = listed(folder, "partitions", "list", "word", "--status", "stale")
+    reasons = {one["first"]: (one["last"], one["stale"]) for one in found}
     assert reasons["b"] == ("b", "UPSTREAM_CHANGED")
     assert reasons["d"] == ("f", "NEVER_MATERIALIZED")
 
 
+@pytest.mark.slow
 def test_run_key_deduplication_same_key_same_run_id(folder: Path) -> None:
     _ = done(folder, "tick")
     (folder / "inbox").mkdir()
     (folder / "tag").write_text("1")
-    time.sleep(1)
-    _ = done(folder, "tick")
+    look_again(folder)
     [run] = [run for run in runs(folder).values() if run["run_key"] == "sensor:changing:key:one"]
     _ = done(folder, "sensor", "evaluate", "changing", "--commit")
     _ = done(folder, "tick")
-    [newest, *_] = asked(folder, "sensor", "history", "changing")
+    [newest, *_] = listed(folder, "sensor", "history", "changing")
     assert newest["message"] == "asked for before: one"
     again = [run for run in runs(folder).values() if run["run_key"] == "sensor:changing:key:one"]
     assert [one["run_id"] for one in again] == [run["run_id"]]
 
 
+@pytest.mark.slow
 def test_run_key_conflicts_detected_and_recorded(folder: Path) -> None:
     _ = done(folder, "tick")
     (folder / "inbox").mkdir()
     for tag in ("1", "2", "2"):
         (folder / "tag").write_text(tag)
-        time.sleep(1)
-        _ = done(folder, "tick")
-    conflicts = asked(folder, "sql", "select run_key, existing_run_id from run_key_conflicts")
+        look_again(folder)
+    conflicts = queried(folder, "select run_key, existing_run_id from run_key_conflicts")
     [run] = [run for run in runs(folder).values() if run["run_key"] == "sensor:changing:key:one"]
     assert {(row["run_key"], row["existing_run_id"]) for row in conflicts} == {
         ("sensor:changing:key:one", run["run_id"])
@@ -210,6 +230,12 @@ HISTORIES = {
 }
 
 
+def rows(folder: Path, *words: str) -> list[dict[str, Any]]:
+    """The items of a page."""
+    return asked(folder, *words) if words[0] == "asset" else listed(folder, *words)
+
+
+@pytest.mark.slow
 def test_all_histories_have_pagination(folder: Path) -> None:
     (folder / "inbox").mkdir()
     (folder / "tag").write_text("1")
@@ -222,10 +248,10 @@ def test_all_histories_have_pagination(folder: Path) -> None:
     _ = passes(folder, until=3)
     for command, name in HISTORIES.items():
         words = command.split()
-        every = [row[name] for row in asked(folder, *words, "--limit", "1000")]
+        every = [row[name] for row in rows(folder, *words, "--limit", "1000")]
         assert len(every) >= 3, command
-        assert [row[name] for row in asked(folder, *words, "--limit", "2")] == every[:2]
-        older = asked(folder, *words, "--limit", "2", "--before", every[1])
+        assert [row[name] for row in rows(folder, *words, "--limit", "2")] == every[:2]
+        older = rows(folder, *words, "--limit", "2", "--before", every[1])
         assert [row[name] for row in older] == every[2:4]
         assert f"--before {every[1]}" in done(folder, *words, "--limit", "2")
     strange = servo(folder, "run", "list", "--before", "nowhere")
@@ -244,6 +270,7 @@ VERBS = """
 """
 
 
+@pytest.mark.slow
 def test_cli_commands_work_end_to_end(folder: Path) -> None:
     _ = done(folder, "tick")
     for line in VERBS.strip().splitlines():

@@ -8,6 +8,8 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import pytest
+
 from servo import load_asset
 from servo.testing.command_line import servo
 
@@ -285,11 +287,14 @@ def test_the_quickstart_runs(tmp_path: Path) -> None:
     assert states(run) == {"story_ids": "SUCCEEDED", "stories": "SUCCEEDED"}
     logs = servo(tmp_path, "logs", run["run"]["run_id"])
     assert "found 3 stories" in logs.stdout
-    told = servo(tmp_path, "sql", "select metadata from materializations", "--json").stdout
+    told = servo(
+        tmp_path, "sql", "select metadata from materializations", "--format", "json"
+    ).stdout
     assert "num_records" in told
     assert "| id |" in told
 
 
+@pytest.mark.slow
 def test_frames_go_from_asset_to_asset(tmp_path: Path) -> None:
     run = made(tmp_path, FRAMES)
     assert set(states(run)) == {"shop/orders", "revenue", "mail"}
@@ -307,6 +312,7 @@ def test_resources_of_both_kinds_are_there(tmp_path: Path) -> None:
     assert value(tmp_path, "shown") == "HTTPS://EXAMPLE.COM/PAGE"
 
 
+@pytest.mark.slow
 def test_configuration_reaches_models_and_schemas(tmp_path: Path) -> None:
     config = {"ops": {"request": {"config": {"start": "monday"}}}}
     _ = made(tmp_path, CONFIG, "--config", json.dumps(config))
@@ -326,13 +332,14 @@ def test_checks_are_made_and_recorded(tmp_path: Path) -> None:
     run = made(tmp_path, CHECKS)
     assert states(run) == {"customers": "SUCCEEDED"}
     asked = "select check_name, passed, severity from check_results order by 1"
-    rows = json.loads(servo(tmp_path, "sql", asked, "--json").stdout)
+    rows = json.loads(servo(tmp_path, "sql", asked, "--format", "json").stdout)
     assert [(row["check_name"], row["passed"]) for row in rows] == [
         ("ids_are_there", False),
         ("there_are_some", True),
     ]
 
 
+@pytest.mark.slow
 def test_a_job_makes_or_checks_what_it_selects(tmp_path: Path) -> None:
     text = (
         dedent(CHECKS)
@@ -346,10 +353,11 @@ defs = dg.Definitions.merge(defs, dg.Definitions(jobs=dg.BindResourcesToJobs([on
     count = "select count(*) as n from check_results"
     for job, tasks, checked in (("without", ["customers"], 0), ("only", ["customers"], 2)):
         assert list(states(made(tmp_path, text, "--job", job))) == tasks
-        told = servo(tmp_path, "sql", count, "--json")
+        told = servo(tmp_path, "sql", count, "--format", "json")
         assert json.loads(told.stdout) == [{"n": checked}], told.stdout
 
 
+@pytest.mark.slow
 def test_automation_is_declared_and_partitions_are_made_by_name(tmp_path: Path) -> None:
     run = made(tmp_path, AUTOMATION, "raw", "report")
     assert states(run) == {"raw": "SUCCEEDED", "report": "SUCCEEDED"}
@@ -471,6 +479,7 @@ def test_without_the_option_the_error_says_that_there_is_one(tmp_path: Path) -> 
     assert "use --as-dagster" in done.stderr
 
 
+@pytest.mark.slow
 def test_workers_stand_in_too_when_a_run_is_repeated_or_resumed(tmp_path: Path) -> None:
     run = made(tmp_path, QUICKSTART)["run"]["run_id"]
     again = servo(tmp_path, "run", "retry", run, "--all", "--as-dagster", "--json")

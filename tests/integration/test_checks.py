@@ -6,7 +6,9 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from servo.testing.command_line import asked, servo
+import pytest
+
+from servo.testing.command_line import asked, listed, queried, servo
 
 LIMIT = 60
 
@@ -42,7 +44,7 @@ CODE = """
 
 
 def results(folder: Path, run: str) -> list[tuple[str, str, bool, str]]:
-    told = asked(folder, "sql", "select * from check_results order by task_key, check_name")
+    told = queried(folder, "select * from check_results order by task_key, check_name")
     mine = [row for row in told if row["run_id"] == run]
     return [(r["task_key"], r["check_name"], r["passed"], r["message"]) for r in mine]
 
@@ -55,21 +57,24 @@ def value(folder: Path, key: str) -> Any:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_bad_data_is_held_back_until_somebody_lets_it_through(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(dedent(CODE))
     assert servo(tmp_path, "materialize").returncode == 0
     (tmp_path / "amount").write_text("-7")
     assert servo(tmp_path, "materialize").returncode == 0
     assert value(tmp_path, "report") == "5"
-    (held,) = asked(tmp_path, "quarantine", "list")
+    (held,) = listed(tmp_path, "quarantine", "list")
     assert held["asset_key"] == "orders"
     approved = servo(tmp_path, "quarantine", "approve", held["materialization_id"])
     assert approved.returncode == 0, approved.stderr
+    assert approved.stdout.endswith(" of orders: it is the latest now.\n")
     done = servo(tmp_path, "materialize", "assets.py", "report")
     assert done.returncode == 0, done.stderr
     assert value(tmp_path, "report") == "-7"
 
 
+@pytest.mark.slow
 def test_checks_run_alone_and_again(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(dedent(CODE))
     made = asked(tmp_path, "materialize")
@@ -88,10 +93,11 @@ def test_checks_run_alone_and_again(tmp_path: Path) -> None:
     ]
     again = asked(tmp_path, "run", "retry", run, "--all")
     assert [task["task_key"] for task in again["tasks"]] == ["orders:check"]
-    (counted,) = asked(tmp_path, "sql", "select count(*) as n from materializations")
+    (counted,) = queried(tmp_path, "select count(*) as n from materializations")
     assert counted == {"n": 2}
 
 
+@pytest.mark.slow
 def test_a_check_that_hangs_is_stopped_and_the_worker_goes_on(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(dedent(CODE))
     (tmp_path / "hang").write_text("yes")

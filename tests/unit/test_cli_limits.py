@@ -11,35 +11,28 @@ import pytest
 from servo.cli.durations import format_duration, parse_duration
 from servo.cli.main import run
 from servo.core.quotas import QUOTAS
-from servo.core.state.rows.system import QuotaRow
 from servo.errors import Invalid
-from servo.storage.local import LocalStore
-from servo.testing.leader import HandLeader
 
 Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def leader(tmp_path: Path) -> HandLeader:
-    return HandLeader(LocalStore(tmp_path / "store"))
-
-
-@pytest.fixture
-def servo(leader: HandLeader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Run:
-    """Runs a command and lets the leader carry out what it left: exit code, output, errors."""
+def servo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Run:
+    """Runs a command on a workspace of its own: exit code, output, errors."""
+    (tmp_path / "store").mkdir()
     monkeypatch.setenv("SERVO_STORE", str(tmp_path / "store"))
 
     def call(*arguments: str) -> tuple[int, str, str]:
-        code = run([*arguments, "--tenant", "acme", "--workspace", "prod"])
-        leader.run_for(timedelta(seconds=10))
+        code = run([*arguments])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
     return call
 
 
-def workspace(leader: HandLeader) -> QuotaRow:
-    return leader.engine.state.quotas.rows["workspace", ""]
+def limits(servo: Run) -> dict[str, int | None]:
+    found = json.loads(servo("admin", "quota", "--json")[1])["items"]
+    return {limit["name"]: limit["limit"] for limit in found}
 
 
 OPTIONS = {
@@ -57,22 +50,18 @@ def test_every_limit_has_an_option() -> None:
     assert [quota.name for quota in QUOTAS] == list(OPTIONS)
 
 
-def test_every_limit_is_set_shown_and_lifted(servo: Run, leader: HandLeader) -> None:
+def test_every_limit_is_set_shown_and_lifted(servo: Run) -> None:
+    assert servo("admin", "pool", "set", "any", "1")[0] == 0  # the workspace is there now
+    defaults = limits(servo)
     given = [part for option, text, _ in OPTIONS.values() for part in (option, text)]
     assert servo("admin", "quota", *given)[0] == 0
-    row = workspace(leader)
-    wanted = {name: value for name, (_, _, value) in OPTIONS.items()}
-    assert {name: getattr(row, name) for name in OPTIONS} == wanted
-    _, out, _ = servo("admin", "quota", "--json")
-    assert {limit["name"]: limit["limit"] for limit in json.loads(out)} == wanted
-    _, out, _ = servo("admin", "quota")
-    assert "90m" in out
+    assert limits(servo) == {name: value for name, (_, _, value) in OPTIONS.items()}
+    assert "90m" in servo("admin", "quota")[1]
     lifted = [part for option, _, _ in OPTIONS.values() for part in (option, "none")]
     assert servo("admin", "quota", *lifted)[0] == 0
-    assert {name: getattr(workspace(leader), name) for name in OPTIONS} == dict.fromkeys(OPTIONS)
+    assert limits(servo) == defaults
     _, out, _ = servo("admin", "quota")
-    assert out.count("no limit") == 5
-    assert out.count("default") == 7
+    assert (out.count("no limit"), out.count("default")) == (5, 7)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +71,7 @@ def test_every_limit_is_set_shown_and_lifted(servo: Run, leader: HandLeader) -> 
         ("--max-parallel", "-1"),
         ("--max-parallel", "9" * 30),
         ("--max-run-duration", "long"),
-        ("--max-runs", "1", "--json"),
+        ("--max-runs", "1", "--as-of", "1"),
     ],
 )
 def test_what_is_no_limit_is_refused(servo: Run, arguments: tuple[str, ...]) -> None:
@@ -91,25 +80,28 @@ def test_what_is_no_limit_is_refused(servo: Run, arguments: tuple[str, ...]) -> 
     assert err
 
 
-def test_the_weight_of_a_lane_is_set_listed_and_reset(servo: Run, leader: HandLeader) -> None:
+def test_the_weight_of_a_lane_is_set_listed_and_reset(servo: Run) -> None:
     assert servo("admin", "lane", "set", "backfills", "500")[0] == 0
     assert servo("admin", "lane", "set", "mine", "5")[0] == 0
     _, out, _ = servo("admin", "lane", "list", "--json")
-    assert [(row["lane"], row["weight"]) for row in json.loads(out)] == [
+    assert [(row["lane"], row["weight"]) for row in json.loads(out)["items"]] == [
         ("interactive", 800),
         ("backfills", 500),
         ("schedules", 400),
         ("automation", 200),
         ("mine", 5),
     ]
-    assert servo("admin", "lane", "reset", "backfills")[0] == 0
-    assert leader.engine.state.quotas.rows["lane", "backfills"].weight == 100
+    assert servo("admin", "lane", "reset", "backfills")[1] == (
+        "Set the weight of the lane backfills to 100.\n"
+    )
     _, out, _ = servo("admin", "lane", "list")
     assert out.splitlines()[2].split() == ["interactive", "800", "800"]
 
 
 def test_a_weight_that_cannot_be_is_refused(servo: Run) -> None:
-    assert servo("admin", "lane", "set", "backfills", "0")[0] == 2
+    code, _, err = servo("admin", "lane", "set", "backfills", "0")
+    assert code == 4
+    assert "a weight is from 1 to" in err
 
 
 @pytest.mark.parametrize(

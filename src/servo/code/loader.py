@@ -2,7 +2,7 @@
 
 A target is a path (`pipeline.py`, `jobs/`) or a dotted name (`shop.assets`). A file is imported
 under its own name with its folder first on the path, as Python would run it; one in a package under
-its full name, so that what it imports from there is found.
+its full name, so that what it imports from there is found. A module may lie in `src`.
 """
 
 import importlib
@@ -13,6 +13,7 @@ from types import ModuleType
 
 from servo.code.exits import exits_raised
 from servo.code.fresh_source import FreshSource, import_fresh
+from servo.code.setting import CodeLocation
 from servo.dagster.scan import check_supported
 from servo.dagster.stand_in import stand_in
 from servo.errors import Invalid, NotFound
@@ -23,6 +24,11 @@ from servo.sdk.definitions.gathering import assets_of, checks_of, jobs_of, sched
 from servo.sdk.definitions.project import Project
 from servo.sdk.definitions.replaced import refuse_replaced
 from servo.sdk.triggers.resolution import add_triggers
+
+
+def load_location(location: CodeLocation) -> Project:
+    """The project of a code location, imported into this process."""
+    return load_project(location.code, Path(location.folder), as_dagster=location.as_dagster)
 
 
 def load_project(target: str, folder: Path, *, as_dagster: bool = False) -> Project:
@@ -42,8 +48,9 @@ def load_module(target: str, folder: Path) -> ModuleType:
     import_fresh(folder)
     if target.endswith(".py") or path.is_file():
         return _import_file(path, target)
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+    for place in roots_of(target, folder):
+        if str(place) not in sys.path:
+            sys.path.insert(0, str(place))
     try:
         with exits_raised():
             return importlib.import_module(target)
@@ -58,6 +65,13 @@ def load_module(target: str, folder: Path) -> ModuleType:
         if is_from_outside(error):
             raise
         raise _broken(target, error) from error
+
+
+def roots_of(target: str, folder: Path) -> list[Path]:
+    """Where the modules of a project are looked for, the first place last: here, and in `src`."""
+    inner, first = folder / "src", target.partition(".")[0]
+    has = (inner / first).is_dir() or (inner / f"{first}.py").is_file()
+    return [folder, inner] if has else [folder]
 
 
 def _import_file(path: Path, target: str) -> ModuleType:

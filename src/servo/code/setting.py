@@ -7,21 +7,21 @@ from typing import Any
 import msgspec
 
 from servo.processes.frames import framed
+from servo.workspace.address import Address
 
 RECEIVE_BYTES = 1 << 16
 
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a worker finds the code and the store."""
+class CodeLocation(msgspec.Struct, frozen=True, kw_only=True):
+    """A named set of definitions: a file or a module, and the folder it is run from.
 
+    The name goes on record with every run, so it stays the same when the file moves.
+    """
+
+    name: str
     code: str
     folder: str
-    store: str
-    tenant: str
-    workspace: str
     as_dagster: bool = False
-    stays: bool = False
-    """Whether whoever leads goes on when there is nothing to do, and takes requests of others."""
 
     @property
     def place(self) -> str:
@@ -30,10 +30,14 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
             return str(Path(self.folder, self.code).resolve())
         return f"{self.code} in {self.folder}"
 
-    @property
-    def address(self) -> str:
-        """The workspace, told apart from every other on this machine."""
-        return f"{self.store}|{self.tenant}|{self.workspace}"
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a worker finds its code and the workspace it works for."""
+
+    location: CodeLocation
+    address: Address
+    stays: bool = False
+    """Whether whoever leads goes on when there is nothing to do, and takes requests of others."""
 
 
 def framed_setting(setting: Setting) -> bytes:
@@ -45,5 +49,5 @@ def framed_setting(setting: Setting) -> bytes:
 def open_instance(setting: Setting) -> Any:
     """What `context.instance` is; loaded when user code asks for it, which it seldom does."""
     made = import_module("servo.workspace.instance.instance").ServoInstance
-    tenant, workspace = setting.tenant, setting.workspace
-    return made.of_store(setting.store, tenant=tenant, workspace=workspace)
+    address = setting.address
+    return made.of_store(address.store, tenant=address.tenant, workspace=address.workspace)

@@ -40,6 +40,19 @@ def asked(folder: Path, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
+def listed(folder: Path, *arguments: str) -> list[Any]:
+    """The items of a list that a command prints as JSON."""
+    return asked(folder, *arguments)["items"]
+
+
+def queried(folder: Path, statement: str, *arguments: str) -> list[dict[str, Any]]:
+    """The rows that a statement of `servo sql` finds, each by its columns."""
+    done = servo(folder, "sql", statement, *arguments, "--format", "json")
+    if not done.stdout:
+        raise AssertionError(done.stderr)
+    return json.loads(done.stdout)
+
+
 class Dev:
     """A `servo dev` in a folder, until it is stopped or killed."""
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from servo.code.setting import Setting
 from servo.core.events.tasks import TaskError, TaskFinished, TaskOutcome
 from servo.core.state.rows.execution import TaskRow
-from servo.leader.workers import Assignment
+from servo.leader.assignments import Assignment
 from servo.processes.stopping import STOPPED
 from servo.workers.local_pool.crash_output import keep_last_words, place_of, without_our_own
 from servo.workers.local_pool.worker_process import WorkerProcess
@@ -24,7 +24,7 @@ def ended_within(
     keep_last_words(setting, assignment, printed, without_our_own(crash))
     if child.interrupted or code == STOPPED:
         return stopped(child, assignment)
-    return died(assignment, code, place_of(crash, setting.folder))
+    return died(assignment, code, place_of(crash, setting.location.folder))
 
 
 def stopped(child: WorkerProcess, assignment: Assignment) -> TaskFinished | None:

@@ -65,6 +65,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     source: SourceRef | None = None
     fingerprint: str = ""
     partitions: tuple[str, ...] = ()
+    location: str = ""
 
 
 def run_events(
@@ -86,6 +87,7 @@ def run_events(
         lane=lane_of(source, request.tags),
         partition_selection=request.partitions,
         parent_run_id=request.again,
+        location=request.location,
     )
     return requested, _created(store, paths, PlanCreated(run_id=made, fingerprint=printed), plan)
 
@@ -126,11 +128,8 @@ class Requests:
         tenant, workspace = TenantId(self._paths.tenant), WorkspaceId(self._paths.workspace)
         return run_id(self.salt(), tenant, workspace, RunKey(run_key))
 
-    def run(
-        self, plan: Plan, run_key: str, tags: Mapping[str, str], *, again: str | None = None
-    ) -> str:
-        """Ask for a run of a plan; its id. `again` names the run that it repeats."""
-        request = Wanted(plan=plan, run_key=run_key, tags=tags, again=again)
+    def run(self, request: Wanted) -> str:
+        """Ask for a run of a plan; its id."""
         events = run_events(self._world.store, self._paths, self.salt(), request)
         _ = self._commit(*events)
         return events[0].run_id

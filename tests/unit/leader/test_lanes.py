@@ -13,7 +13,7 @@ from servo.core.events.quotas import LaneWeightSet, QuotaSet
 from servo.core.events.runs import PlanCreated, RunRequested
 from servo.core.events.tasks import TaskFinished, TaskOutcome
 from servo.core.lanes import AUTOMATION, BACKFILLS, DEFAULT_WEIGHTS, INTERACTIVE, SCHEDULES
-from servo.leader.workers import Assignment
+from servo.leader.assignments import Assignment
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import specs
 from servo.testing.clock import ManualClock

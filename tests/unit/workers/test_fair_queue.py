@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from servo.leader.workers import Assignment
+from servo.leader.assignments import Assignment
 from servo.workers.local_pool.fair_queue import FairQueue
 
 

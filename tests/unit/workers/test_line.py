@@ -15,7 +15,7 @@ from servo.code.setting import Setting
 from servo.config import WorkerSettings
 from servo.core.lanes import BACKFILLS, INTERACTIVE, default_weight
 from servo.host.leading import setting_for
-from servo.leader.workers import Assignment
+from servo.leader.assignments import Assignment
 from servo.testing.clock import ManualClock
 from servo.workers.local_pool.execution_queue import ExecutionQueue
 from servo.workers.local_pool.permits import Drawing

@@ -1,36 +1,35 @@
-"""`servo admin quota`, `pool` and `lane`: how much may run at once, and who goes first.
-
-A request is left in the store. Whoever leads carries it out within seconds, or at once when
-somebody leads again.
-"""
+"""`servo admin quota`, `pool` and `lane`: how much may run at once, and how lanes share it."""
 
 from datetime import timedelta
 
 import click
 
 from servo.cli.durations import MILLISECOND, format_duration, parse_duration
-from servo.cli.leaving import leave, tell_left
+from servo.cli.moment import at_a_moment
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json
+from servo.cli.receipts import QUEUED, tell_change, tell_receipt
 from servo.cli.tables import grid
-from servo.cli.workspace import Target, of_a_workspace
-from servo.core.events.quotas import LaneWeightSet, PoolLimitSet
-from servo.core.fold.quotas import MAX_WEIGHT
-from servo.core.lanes import default_weight, lane_weights
-from servo.core.quotas import WorkspaceLimit, quota_set, workspace_limits
-from servo.core.state.rows.system import QuotaRow
+from servo.cli.workspace import with_workspace
 from servo.errors import Invalid
-from servo.projection.read.reader import Reader
+from servo.operations.listing import Listing
+from servo.operations.moments import AsOf
+from servo.operations.quotas import (
+    WorkspaceLimit,
+    get_quota,
+    list_lanes,
+    list_pools,
+    remove_pool_limit,
+    reset_lane_weight,
+    set_lane_weight,
+    set_pool_limit,
+    set_quota,
+)
+from servo.workspace.workspace import Workspace
 
-WORKSPACE = "workspace"
-POOL = "pool"
-LANE = "lane"
 NONE = "none"
 MOST_DIGITS = 18
 DURATION = "max_run_duration_ms"
-
-
-# --- pools ----------------------------------------------------------------------------------------
 
 
 @click.group("pool")
@@ -41,39 +40,45 @@ def pool() -> None:
 @pool.command("set", short_help="Limit a pool.")
 @click.argument("name")
 @click.argument("limit", type=click.IntRange(0))
-@of_a_workspace
-def set_pool(*, target: Target, name: str, limit: int) -> None:
-    """Let at most LIMIT tasks of the pool NAME run at once; 0 holds all of them back."""
-    leave(target, "pool", PoolLimitSet(pool=name, limit=limit))
-    tell_left(target, f"the pool {name}", f"limited to {limit}")
-
-
-@pool.command("remove", short_help="Lift the limit of a pool.")
-@click.argument("name")
-@of_a_workspace
-def remove_pool(*, target: Target, name: str) -> None:
-    """Lift the limit of the pool NAME."""
-    leave(target, "pool", PoolLimitSet(pool=name, limit=None))
-    tell_left(target, f"the limit of the pool {name}", "lifted")
-
-
-@pool.command("list", short_help="The limits there are.")
 @json_option
-@of_a_workspace
-def list_pools(*, target: Target, json_: bool) -> None:
-    """List the pools that have a limit."""
-    rows = [row for row in _quotas(target) if row.scope == POOL]
-    limited = [row for row in rows if row.max_concurrent_tasks is not None]
+@with_workspace
+def set_(*, workspace: Workspace, name: str, limit: int, json_: bool) -> int:
+    """Let at most LIMIT tasks of the pool NAME run at once; 0 holds all of them back."""
+    found = set_pool_limit(workspace, name, limit)
     if json_:
-        emit_json(limited)
+        emit_json(found)
+        return QUEUED if found.receipt.queued else 0
+    return tell_receipt(found.receipt, f"Limited the pool {name} to {limit}.")
+
+
+@pool.command("remove", short_help="Remove the limit of a pool.")
+@click.argument("name")
+@json_option
+@with_workspace
+def remove(*, workspace: Workspace, name: str, json_: bool) -> int:
+    """Remove the limit of the pool NAME."""
+    found = remove_pool_limit(workspace, name)
+    if json_:
+        emit_json(found)
+        return QUEUED if found.receipt.queued else 0
+    return tell_receipt(found.receipt, f"Removed the limit of the pool {name}.")
+
+
+@pool.command("list", short_help="List the limits of pools.")
+@at_a_moment
+@json_option
+@with_workspace
+def list_(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> None:
+    """List the pools that have a limit."""
+    found = list_pools(workspace, as_of=as_of)
+    if json_:
+        emit_json(found)
         return
     table = grid("pool", "limit", left=1, whole=1)
-    for row in limited:
+    for row in found.items:
         table.add_row(row.name, str(row.max_concurrent_tasks))
-    console().print(table if limited else "no pool has a limit")
-
-
-# --- lanes ----------------------------------------------------------------------------------------
+    none = "No pool has a limit. Set one with `servo admin pool set`."
+    console().print(table if found.items else none)
 
 
 @click.group("lane")
@@ -83,41 +88,39 @@ def lane() -> None:
 
 @lane.command("set", short_help="Set the weight of a lane.")
 @click.argument("name")
-@click.argument("weight", type=click.IntRange(1, MAX_WEIGHT))
-@of_a_workspace
-def set_lane(*, target: Target, name: str, weight: int) -> None:
+@click.argument("weight", type=int)
+@json_option
+@with_workspace
+def set_lane(*, workspace: Workspace, name: str, weight: int, json_: bool) -> int:
     """Give the lane NAME a WEIGHT: twice the weight gets twice the tasks when lanes compete."""
-    leave(target, "lane", LaneWeightSet(lane=name, weight=weight))
-    tell_left(target, f"the weight of the lane {name}", f"set to {weight}")
+    found = set_lane_weight(workspace, name, weight)
+    return tell_change(found, f"Set the weight of the lane {name} to {weight}.", json_=json_)
 
 
 @lane.command("reset", short_help="Give a lane its default weight.")
 @click.argument("name")
-@of_a_workspace
-def reset_lane(*, target: Target, name: str) -> None:
-    """Give the lane NAME its default weight again."""
-    weight = default_weight(name)
-    leave(target, "lane", LaneWeightSet(lane=name, weight=weight))
-    tell_left(target, f"the weight of the lane {name}", f"set to {weight}")
-
-
-@lane.command("list", short_help="The lanes and their weights.")
 @json_option
-@of_a_workspace
-def list_lanes(*, target: Target, json_: bool) -> None:
+@with_workspace
+def reset_lane(*, workspace: Workspace, name: str, json_: bool) -> int:
+    """Give the lane NAME its default weight again."""
+    found = reset_lane_weight(workspace, name)
+    return tell_change(found, f"Set the weight of the lane {name} to {found.weight}.", json_=json_)
+
+
+@lane.command("list", short_help="List the lanes and their weights.")
+@at_a_moment
+@json_option
+@with_workspace
+def list_of_lanes(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> None:
     """List the lanes with their weights, the largest share first."""
-    rows = [row for row in _quotas(target) if row.scope == LANE]
-    found = lane_weights({row.name: row.weight for row in rows if row.weight is not None})
+    found = list_lanes(workspace, as_of=as_of)
     if json_:
         emit_json(found)
         return
     table = grid("lane", "weight", "default", left=1, whole=1)
-    for row in found:
+    for row in found.items:
         table.add_row(row.lane, str(row.weight), str(row.default))
     console().print(table)
-
-
-# --- the workspace --------------------------------------------------------------------------------
 
 
 @click.command("quota", short_help="Limit a whole workspace.")
@@ -135,7 +138,7 @@ def list_lanes(*, target: Target, json_: bool) -> None:
     "--max-daily-runs",
     "max_daily_runs",
     metavar="N|none",
-    help="Runs a day, by UTC; further requests are refused.",
+    help="Runs a day, by UTC; further requests are rejected.",
 )
 @click.option(
     "--max-run-duration",
@@ -147,7 +150,7 @@ def list_lanes(*, target: Target, json_: bool) -> None:
     "--max-tasks-per-run",
     "max_tasks_per_run",
     metavar="N|none",
-    help="Tasks in a run; a larger plan is refused.",
+    help="Tasks in a run; a larger plan is rejected.",
 )
 @click.option(
     "--max-backfill-runs",
@@ -155,18 +158,18 @@ def list_lanes(*, target: Target, json_: bool) -> None:
     metavar="N|none",
     help="Runs of all backfills at once; further chunks wait.",
 )
+@at_a_moment
 @json_option
-@of_a_workspace
-def quota(*, target: Target, json_: bool, **limits: str | None) -> None:
+@with_workspace
+def quota(*, workspace: Workspace, as_of: AsOf | None, json_: bool, **limits: str | None) -> int:
     """Limit a workspace; `none` lifts a limit. Without an option, show the limits."""
     given = {name: _parsed(name, text) for name, text in limits.items() if text is not None}
     if not given:
-        _show(target, json_=json_)
-        return
-    if json_:
-        raise Invalid("--json shows limits and sets none", remedy="leave it out, or the others")
-    leave(target, "quota", quota_set(given))
-    tell_left(target, "the limits", "set")
+        _show(get_quota(workspace, as_of=as_of), json_=json_)
+        return 0
+    if as_of is not None:
+        raise Invalid("limits of the past cannot be set", remedy="leave out --as-of")
+    return tell_change(set_quota(workspace, given), "Set the limits of the workspace.", json_=json_)
 
 
 def _parsed(name: str, text: str) -> int | None:
@@ -175,19 +178,17 @@ def _parsed(name: str, text: str) -> int | None:
     if name == DURATION:
         return parse_duration(text) // MILLISECOND
     if not text.isdecimal() or len(text) > MOST_DIGITS:
-        raise Invalid(f"a limit of {text!r}", remedy=f"use a whole number, or `{NONE}`")
+        raise Invalid(f"invalid limit: {text!r}", remedy=f"use a whole number, or `{NONE}`")
     return int(text)
 
 
-def _show(target: Target, *, json_: bool) -> None:
-    row = next((row for row in _quotas(target) if row.scope == WORKSPACE), None)
-    limits = workspace_limits(row)
+def _show(found: Listing[WorkspaceLimit], *, json_: bool) -> None:
     if json_:
-        emit_json(limits)
+        emit_json(found)
         return
     table = grid("limit", "at most", "set by")
-    for limit in limits:
-        table.add_row(limit.what, _shown(limit), "default" if limit.is_default else WORKSPACE)
+    for limit in found.items:
+        table.add_row(limit.what, _shown(limit), "default" if limit.is_default else "workspace")
     console().print(table)
 
 
@@ -197,10 +198,3 @@ def _shown(limit: WorkspaceLimit) -> str:
     if limit.name == DURATION:
         return format_duration(timedelta(milliseconds=limit.limit))
     return str(limit.limit)
-
-
-def _quotas(target: Target) -> list[QuotaRow]:
-    rows = Reader(target.store, target.paths).snapshot().rows("quotas")
-    return sorted(
-        (row for row in rows if isinstance(row, QuotaRow)), key=lambda row: (row.scope, row.name)
-    )

@@ -43,6 +43,7 @@ def chunk_run(
         source=BackfillSource(backfill_id=row.backfill_id, chunk_index=index),
         fingerprint=f"v1:sha256:{sha256_hex(asked)}",
         partitions=own,
+        location=row.location or records.location,
     )
     return run_events(records.store, records.paths, records.salt, wanted)
 

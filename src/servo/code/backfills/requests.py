@@ -64,6 +64,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     max_failed: int | None = None
     max_failed_percent: int | None = None
     labels: Mapping[str, str] = {}
+    location: str = ""
 
 
 class Standing:
@@ -205,6 +206,7 @@ def created(
         priority=asked.priority,
         labels={**asked.labels, CHOSEN_LABEL: which} if which else dict(asked.labels),
         parent_backfill_id=parent,
+        location=asked.location,
     )
 
 
@@ -225,6 +227,7 @@ def again(
         max_failed=row.max_failed_partitions,
         max_failed_percent=row.max_failed_percent,
         labels={name: value for name, value in row.labels.items() if name != CHOSEN_LABEL},
+        location=row.location,
     )
     found = Outline(
         assets=row.asset_selection,

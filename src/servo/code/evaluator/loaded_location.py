@@ -134,6 +134,7 @@ class LoadedLocation:
             source=trigger.source,
             fingerprint=_fingerprint(resolved, request, labels),
             partitions=() if request.partition_key is None else (str(request.partition_key),),
+            location=self.records.location,
         )
         held = self.records
         requested, planned = run_events(held.store, held.paths, held.salt, wanted)
@@ -162,7 +163,9 @@ class LoadedLocation:
             dynamic_partitions=moment.store,
         )
         held = self.records
-        asked = Wanted(plan=plan, run_key=run_key, tags=labels, source=source)
+        asked = Wanted(
+            plan=plan, run_key=run_key, tags=labels, source=source, location=held.location
+        )
         requested, planned = run_events(held.store, held.paths, held.salt, asked)
         return RequestedRun(requested=requested, planned=planned)
 

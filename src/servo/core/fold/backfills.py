@@ -133,6 +133,7 @@ def _on_created(state: State, event: BackfillCreated, ctx: Ctx) -> None:
         priority=event.priority,
         labels=event.labels,
         parent_backfill_id=event.parent_backfill_id,
+        location=event.location,
         created_at=state.ts,
         row_version=state.seq,
     )

@@ -85,6 +85,7 @@ def _new_run(state: State, event: RunRequested) -> RunRow:
         lane=event.lane,
         priority=event.priority,
         parent_run_id=event.parent_run_id,
+        location=event.location,
         backfill_id=source.backfill_id if isinstance(source, BackfillSource) else None,
         row_version=state.seq,
     )

@@ -9,9 +9,8 @@ backfill. The caller holds the pool's lock.
 from collections.abc import Iterable
 
 from servo.execution.messages import frame
-from servo.leader.workers import Assignment
+from servo.leader.assignments import Assignment
 from servo.ports.clock import Clock
-from servo.workers.handing_over import as_work
 from servo.workers.local_pool.fair_queue import FairQueue
 from servo.workers.local_pool.process_table import ProcessTable
 from servo.workers.local_pool.slots import LONG_SECONDS, Slots
@@ -46,7 +45,7 @@ class ExecutionQueue:
         """Give processes up to so many each; False if the next one is too large to lie ready."""
         while self.waiting and (found := self._processes.match(self.waiting, depth, now)):
             assignment, child = found
-            data = frame(as_work(assignment))
+            data = frame(assignment)
             if depth > 1 and len(data) > SMALL:
                 return False
             self.waiting.remove(assignment)

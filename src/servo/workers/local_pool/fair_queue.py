@@ -12,7 +12,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from itertools import count
 
-from servo.leader.workers import Assignment
+from servo.leader.assignments import Assignment
 
 DISTANCE = 1_000_000
 

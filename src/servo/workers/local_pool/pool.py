@@ -42,10 +42,10 @@ from servo.core.events.tasks import TaskFinished, TaskOutcome
 from servo.core.state.state import State
 from servo.core.state.states import RUNNING
 from servo.errors import Invalid, ServoError
-from servo.execution.messages import Broken, Done, FromWorker, Ready
+from servo.execution.messages import Broken, FromWorker, Ready
+from servo.leader.assignments import Assignment, TaskResult
 from servo.leader.requests import Beat
 from servo.leader.service import Service
-from servo.leader.workers import Assignment
 from servo.ports.clock import Clock
 from servo.ports.entropy import Entropy
 from servo.workers.endings import died, ended_within, finished, given_back, how, hung, stopped
@@ -104,8 +104,7 @@ class Pool:
         self._registered = Registered(
             registry_folder(),
             self.name,
-            setting.address,
-            code=setting.place if setting.stays else "",
+            setting.address.digest,
         )
         self._thread = threading.Thread(target=self._listen, name="servo-pool", daemon=True)
 
@@ -116,10 +115,9 @@ class Pool:
         self._service.watch(self.look)
         self._thread.start()
 
-    def wait(self) -> None:
-        """Until a process can run something; `Invalid` if the user's code cannot be imported."""
+    def wait_until_up(self) -> None:
+        """Until a process can run something, or none ever will: see `broken`."""
         self._up.wait()
-        self.check()
 
     def check(self) -> None:
         """`Invalid` if no process can run anything any more."""
@@ -197,7 +195,13 @@ class Pool:
             waits = not self._draining and self._processes.ready
             places = self._places.free(len(self._held)) if waits else []
         return [
-            IdleWorker(worker_id=self.name, exec_id=exec_id, one_of_many=True) for exec_id in places
+            IdleWorker(
+                worker_id=self.name,
+                exec_id=exec_id,
+                one_of_many=True,
+                location=self._setting.location.name,
+            )
+            for exec_id in places
         ]
 
     def assign(self, assignments: Sequence[Assignment]) -> None:
@@ -342,7 +346,7 @@ class Pool:
         else:
             reports += self._done(child, message)
 
-    def _done(self, child: WorkerProcess, done: Done) -> list[Batch]:
+    def _done(self, child: WorkerProcess, done: TaskResult) -> list[Batch]:
         """An execution ended by itself; what is to be reported of it."""
         with self._lock:
             assignment, took = child.finished(done.exec_id, self._clock.monotonic())

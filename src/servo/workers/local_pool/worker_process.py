@@ -21,7 +21,7 @@ from servo.code.setting import Setting, framed_setting
 from servo.core.events.tasks import TaskFinished
 from servo.execution.capture import MAX_BYTES
 from servo.execution.messages import from_worker
-from servo.leader.workers import Assignment
+from servo.leader.assignments import Assignment
 from servo.processes.descendants import MARK, kill_marked
 from servo.processes.frames import Frames
 from servo.processes.lifetime import without_ctrl_c
@@ -79,7 +79,7 @@ class WorkerProcess:
         return subprocess.Popen(  # noqa: S603 - our own interpreter and module
             [sys.executable, "-m", "servo.workers.local_pool.process", *map(str, passed)],
             pass_fds=passed,
-            cwd=setting.folder,
+            cwd=setting.location.folder,
             env={**os.environ, MARK: self._mark},
             stdin=subprocess.DEVNULL,
             start_new_session=True,

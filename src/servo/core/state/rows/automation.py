@@ -145,6 +145,7 @@ class BackfillRow(Row, frozen=True, kw_only=True):
     created_at: datetime
     finished_at: datetime | None = None
     changed_by: str = ""
+    location: str = ""
 
 
 class BackfillChunkRow(Row, frozen=True, kw_only=True):

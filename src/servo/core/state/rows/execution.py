@@ -54,6 +54,7 @@ class RunRow(Row, frozen=True, kw_only=True):
     cancel_forced: bool = False
     timed_out: bool = False
     error: str = ""
+    location: str = ""
 
 
 class TaskRow(Row, frozen=True, kw_only=True):
@@ -109,6 +110,7 @@ class TaskRow(Row, frozen=True, kw_only=True):
     code_version: str = ""
     config_digest: str | None = None
     tags: dict[str, str] = {}
+    location: str = ""
 
 
 class DepSatisfactionRow(Row, frozen=True, kw_only=True):

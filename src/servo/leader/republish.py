@@ -1,0 +1,84 @@
+"""Publishing a projection that was made again from the whole ledger.
+
+Only a leader publishes, so this takes over first, as any leader does: whoever led before is fenced.
+That nobody healthy leads is for the caller to make sure (see `servo.workspace.leadership`). Then
+everything is folded from the first entry and published as files of its own; nothing that was
+published before is named any more, or touched.
+
+A newest manifest that cannot be read keeps everybody from leading, because nobody knows who leads
+or what is published. It is stepped over: the version after it continues the last one that can be
+read, with an epoch that the damaged one cannot have had. The entries behind are in the ledger.
+"""
+
+from msgspec.structs import replace
+
+from servo.config import Settings
+from servo.core.manifest import Manifest, encode, next_claim
+from servo.errors import Corrupt, Fenced
+from servo.leader.background import ThreadBackground
+from servo.leader.ports import Ports
+from servo.leader.service import World
+from servo.leader.takeover import Leadership, take_over
+from servo.ledger.paths import Paths
+from servo.projection.files.manifest_store import ManifestStore
+from servo.projection.publish.publisher import Publisher
+from servo.projection.read.replay import Progress
+from servo.projection.upkeep.rebuild import readable, rebuild
+
+EVERYTHING = 2**62
+
+
+def republish(world: World, paths: Paths, *, progress: Progress) -> Manifest:
+    """Take over, fold the whole ledger, publish it; the manifest that names it."""
+    background = ThreadBackground(lambda: None)
+    ports = Ports(
+        store=world.store, clock=world.clock, entropy=world.entropy, background=background
+    )
+    try:
+        step_over_damage(ports, paths)
+        leadership = take_over(ports, paths)
+        return _publish(ports, paths, leadership, progress)
+    finally:
+        background.close()
+
+
+def step_over_damage(ports: Ports, paths: Paths) -> None:
+    """Make the newest manifest one that can be read; nothing if it is."""
+    manifests = ManifestStore(ports.store, paths)
+    try:
+        _ = manifests.latest()
+    except Corrupt:
+        damaged = manifests.versions()[-1]
+        last = next(readable(ports.store, paths), None)
+        if last is None:
+            raise Corrupt(
+                "no manifest of this workspace can be read, and with them its identity is gone",
+                remedy="restore any one of them from a backup",
+            ) from None
+        # Each version raises the epoch by one at most.
+        epoch = last.epoch + (damaged - last.v) + 1
+        nonce = ports.nonce()
+        claim = next_claim(last, owner=nonce, nonce=nonce, ts=ports.clock.now())
+        _ = manifests.create(encode(replace(claim, v=damaged + 1, epoch=epoch))[1])
+
+
+def _publish(ports: Ports, paths: Paths, leadership: Leadership, progress: Progress) -> Manifest:
+    state = rebuild(ports.store, paths, from_genesis=True, progress=progress).state
+    if state.seq != leadership.state.seq:
+        raise Fenced(
+            "somebody else took over while the ledger was folded",
+            remedy="nothing was published; stop the other leader, or try again",
+        )
+    publisher = Publisher(ports.store, paths, ports.entropy)
+    now = ports.clock.now()
+    capture = publisher.capture(
+        state, now=now, close_after=Settings().close_after, max_rows=EVERYTHING
+    )
+    return publisher.write(
+        capture,
+        replace(leadership.manifest, tables={}),
+        epoch=leadership.epoch,
+        owner=leadership.owner,
+        nonce=ports.nonce(),
+        ts=now,
+    )

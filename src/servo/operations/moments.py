@@ -1,0 +1,37 @@
+"""Moments of a workspace's past, as people name them: an entry of the ledger, or an instant."""
+
+from datetime import UTC, datetime
+
+from servo.errors import Invalid
+from servo.projection.read.reader import Snapshot
+from servo.projection.read.replay import AsOf, Progress, ignore
+from servo.workspace.workspace import Workspace
+
+__all__ = ["PRESENT", "AsOf", "Progress", "ignore", "instant_of", "parse_moment"]
+
+PRESENT: AsOf = datetime.max.replace(tzinfo=UTC)
+"""The end of the ledger: what was applied and is not published yet counts too.
+
+Whoever decides what to write reads here; the tables may be seconds behind.
+"""
+
+
+def parse_moment(text: str) -> AsOf:
+    """A ledger entry or an instant, as people write them; without a zone it is UTC."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise Invalid(
+            f"{text!r} is neither the number of a ledger entry nor an instant",
+            remedy="write 1234, 2026-01-31 or 2026-01-31T12:00:00Z",
+        ) from None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def instant_of(workspace: Workspace, snapshot: Snapshot, as_of: AsOf | None) -> datetime:
+    """What time it was at a moment, for whatever depends on the clock: freshness, partitions."""
+    if as_of is None:
+        return workspace.now()
+    return snapshot.as_of if isinstance(as_of, int) else min(as_of, workspace.now())

@@ -1,0 +1,154 @@
+"""A workspace, as operations see it: it can be read, and it takes requests.
+
+    workspace = open_workspace(Address.of(".servo"))
+    runs = workspace.read(lambda snapshot: snapshot.rows("runs"))
+    receipt = workspace.submit(RunCancelRequested(run_id=run))
+
+`submit` is the only way to write. It tells what became of the request, refusals included, whoever
+leads: this process, another one of this machine, one elsewhere, or nobody.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import TypeVar
+
+from servo.core.events.envelope import Batch, Event
+from servo.core.ids import ulid
+from servo.errors import NotFound
+from servo.leader.lease import LeaderAdvert
+from servo.leader.service import World
+from servo.ledger.paths import Paths
+from servo.ports.clock import Clock
+from servo.ports.object_store import ObjectStore
+from servo.projection.read.reader import Reader, Snapshot
+from servo.projection.read.replay import AsOf, Progress, ignore
+from servo.projection.read.time_travel import snapshot_at
+from servo.workspace.address import Address
+from servo.workspace.channels import AnyChannel, Channel
+from servo.workspace.composition import open_to_read, open_world
+from servo.workspace.identity import this_process
+from servo.workspace.leader_lock import Leader
+from servo.workspace.leading import Led, try_to_lead, who_leads
+from servo.workspace.receipt import Receipt
+
+T = TypeVar("T")
+
+
+class Workspace:
+    """One workspace: `read` it, `submit` to it.
+
+    `channel` is how requests reach the ledger. `actor` is who they come from unless they say
+    otherwise. `to_lead` opens the store as a leader needs it, which is more work than reading it.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        world: World,
+        channel: Channel,
+        *,
+        actor: str | None = None,
+        to_lead: Callable[[], World] | None = None,
+    ) -> None:
+        self.address = address
+        self.actor = actor or this_process()
+        self._world = world
+        self._channel = channel
+        self._to_lead = to_lead or (lambda: world)
+        self._reader = Reader(world.store, address.paths)
+
+    # --- what is there ------------------------------------------------------------------------
+
+    @property
+    def paths(self) -> Paths:
+        """Where in the store everything of this workspace is."""
+        return self.address.paths
+
+    @property
+    def store(self) -> ObjectStore:
+        """The store, for what is no table: plans, logs and outputs."""
+        return self._world.store
+
+    @property
+    def clock(self) -> Clock:
+        """What time it is for whoever reads."""
+        return self._world.clock
+
+    def now(self) -> datetime:
+        """The present."""
+        return self._world.clock.now()
+
+    def token(self, size: int = 12) -> str:
+        """A text that nobody else has."""
+        return self._world.entropy.token_bytes(size).hex()
+
+    def leader(self) -> LeaderAdvert | None:
+        """Who leads, as far as this process can know; None if nobody does."""
+        return who_leads(self.address, self._world)
+
+    def try_to_lead(self, *, command: str) -> Led | None:
+        """Become the leader, not yet started; None if somebody else leads.
+
+        For upkeep that only a leader may do. Requests go through `submit`.
+        """
+        return try_to_lead(self.address, self._to_lead(), leader=Leader(command=command))
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def read(
+        self,
+        use: Callable[[Snapshot], T],
+        *,
+        as_of: AsOf | None = None,
+        min_seq: int = 0,
+        progress: Progress = ignore,
+    ) -> T:
+        """What `use` makes of the workspace: as it is, or as it was at an entry or an instant.
+
+        With `min_seq`, at least the effects of that entry are seen: what is not published yet is
+        folded from the ledger.
+        """
+        if as_of is not None:
+            return use(snapshot_at(self.store, self.paths, as_of, progress=progress))
+        if min_seq and self._published_seq() < min_seq:
+            return use(snapshot_at(self.store, self.paths, min_seq, progress=progress))
+        return self._reader.read(use)
+
+    def _published_seq(self) -> int:
+        try:
+            return self._reader.snapshot().applied_seq
+        except NotFound:
+            return 0
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def submit(
+        self, *events: Event, actor: str | None = None, request_id: str | None = None
+    ) -> Receipt:
+        """Have events carried out together; what became of them.
+
+        A request id that was used before for the same events gives the first answer again, and
+        nothing is applied twice.
+        """
+        name = ulid(self.now(), self._world.entropy.token_bytes(10))
+        batch = Batch(
+            id=f"request-{name}",
+            key=request_id or f"request-{name}",
+            events=events,
+            actor=actor or self.actor,
+            sent_at=self.now(),
+        )
+        return self._channel.send(batch)
+
+
+def open_workspace(
+    address: Address, *, actor: str | None = None, must_exist: bool = True
+) -> Workspace:
+    """The workspace at an address; `NotFound` if its store is a folder that does not exist."""
+    if must_exist:
+        address.check_exists()
+    world = open_to_read(address.store)
+    to_lead = partial(open_world, address.store)
+    channel = AnyChannel(address, world, to_lead)
+    return Workspace(address, world, channel, actor=actor, to_lead=to_lead)
