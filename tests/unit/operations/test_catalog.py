@@ -17,7 +17,7 @@ from servo.core.events.runs import PlanCreated, RunRequested
 from servo.core.keys import TaskOperation, task_key_text
 from servo.core.plan import TaskSpec
 from servo.errors import NotFound
-from servo.operations import admin, explain, quotas, runs, status
+from servo.operations import admin, explain, quotas, runs, stale, status
 from servo.operations.catalog import Operation, operations
 from servo.operations.listing import Page
 from servo.workspace.address import Address
@@ -56,6 +56,7 @@ CALLS: dict[str, Callable[[Workspace], Any]] = {
     "runs.runs_without_workers": lambda at: runs.runs_without_workers(
         at, [runs.get_run(at, RUN).run]
     ),
+    "stale.list_stale": lambda at: stale.list_stale(at, stale.StaleQuery(limit=10)),
     "status.get_status": status.get_status,
 }
 
