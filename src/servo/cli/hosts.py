@@ -11,7 +11,7 @@ from rich.text import Text
 
 from servo.cli.output import console, plural
 from servo.cli.project import one_location
-from servo.cli.workspace import Target, Where
+from servo.cli.workspace import Where
 from servo.code.examine import fingerprint, watched_files
 from servo.code.loader import load_location
 from servo.code.setting import CodeLocation, Setting
@@ -21,12 +21,11 @@ from servo.host.host import Host
 from servo.host.leading import LeadingHost
 from servo.host.opening import WantedCode, open_leading_or_attached
 from servo.leader.lease import LeaderAdvert
-from servo.projection.files.arrow import without_pandas
 from servo.sdk.definitions.executors import ExecutorDefinition, at_most
 from servo.sdk.definitions.project import Project
 from servo.sdk.triggers.resolution import declared
 from servo.workers.local_pool.pool import GRACE
-from servo.workspace.address import Address
+from servo.workspace.composition import without_user_libraries
 from servo.workspace.leading import described
 from servo.workspace.workspace import open_workspace
 
@@ -122,7 +121,7 @@ def _host(
     """A host that leads, or one that has the process do the work that leads already."""
 
     def lead() -> LeadingHost:
-        without_pandas()
+        without_user_libraries()
         size = at_most(workers, code.executor)
         triggers = "backfills" if backfills else False
         return LeadingHost(setting, workers=size, triggers=triggers, command=command)
@@ -138,12 +137,6 @@ def _host(
 def _tell_waiting(leader: LeaderAdvert) -> None:
     told = f"waiting for {described(leader)}, which leads this workspace and has other code"
     console(stderr=True).print(Text(told, "yellow"))
-
-
-def who_works_in(target: Target) -> LeaderAdvert | None:
-    """The process that leads a workspace, if one does."""
-    address = Address.of(target.url, target.paths.tenant, target.paths.workspace)
-    return open_workspace(address, must_exist=False).leader()
 
 
 @contextmanager

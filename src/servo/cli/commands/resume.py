@@ -12,9 +12,10 @@ from servo.cli.commands.materialize import (
     with_workers,
 )
 from servo.cli.hosts import open_host, read_code
-from servo.cli.leaving import count_left
 from servo.cli.output import console, emit_json, plural
 from servo.cli.workspace import Where, at_a_workspace
+from servo.operations.inbox import count_queued
+from servo.workspace.workspace import open_workspace
 
 
 @click.command("resume")
@@ -26,7 +27,7 @@ from servo.cli.workspace import Where, at_a_workspace
 def resume(*, code: str | None, where: Where, workers: int, as_dagster: bool, json_: bool) -> int:
     """Finish the runs and the backfills that were begun and have not ended."""
     found, _ = read_code(code, as_dagster=as_dagster)
-    left = count_left(where)
+    left = count_queued(open_workspace(where.address, must_exist=False))
     with open_host(found, where, workers, backfills=True) as host:
         worst = finish_backfills(host, json_=json_)
         ended = finish_begun(host, json_=json_)
