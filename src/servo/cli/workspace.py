@@ -23,7 +23,7 @@ from servo.projection.files.arrow import without_pandas
 from servo.storage.from_url import store_from_url
 from servo.workspace.address import DEFAULT_NAME, DEFAULT_STORE, Address
 from servo.workspace.system import SystemClock
-from servo.workspace.workspace import open_workspace
+from servo.workspace.workspace import Workspace, open_workspace
 
 Command = Callable[..., Any]
 
@@ -116,10 +116,15 @@ def with_workspace(command: Command) -> Command:
     @at_a_workspace
     @wraps(command)
     def wrapped(*, where: Where, **rest: Any) -> Any:
-        without_pandas()
-        return command(workspace=open_workspace(where.address), **rest)
+        return command(workspace=open_without_user_code(where), **rest)
 
     return wrapped
+
+
+def open_without_user_code(where: Where) -> Workspace:
+    """The workspace, for a process that runs no user code; pandas alone would take a while."""
+    without_pandas()
+    return open_workspace(where.address)
 
 
 def open_target(url: str, tenant: str, workspace: str) -> Target:

@@ -3,9 +3,14 @@
 from datetime import UTC, datetime
 
 from servo.errors import Invalid
-from servo.projection.read.replay import AsOf
+from servo.projection.read.reader import Snapshot
+from servo.projection.read.replay import AsOf, Progress, ignore
+from servo.workspace.workspace import Workspace
 
-__all__ = ["AsOf", "parse_moment"]
+__all__ = ["NEWEST", "AsOf", "Progress", "ignore", "instant_of", "parse_moment"]
+
+# What a write depends on is read up to the last ledger entry: a leader publishes a moment later.
+NEWEST: AsOf = datetime.max.replace(tzinfo=UTC)
 
 
 def parse_moment(text: str) -> AsOf:
@@ -20,3 +25,10 @@ def parse_moment(text: str) -> AsOf:
             remedy="write 1234, 2026-01-31 or 2026-01-31T12:00:00Z",
         ) from None
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def instant_of(workspace: Workspace, snapshot: Snapshot, as_of: AsOf | None) -> datetime:
+    """What time it was at a moment, for whatever depends on the clock: freshness, partitions."""
+    if as_of is None:
+        return workspace.now()
+    return snapshot.as_of if isinstance(as_of, int) else min(as_of, workspace.now())

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from servo.code.setting import CodeLocation, Setting
-from servo.leader.workers import Assignment
+from servo.leader.assignments import Assignment
 from servo.ledger.paths import Paths
 from servo.storage.local import LocalStore
 from servo.workers.local_pool.crash_output import UNKNOWN, keep_last_words

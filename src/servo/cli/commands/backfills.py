@@ -32,7 +32,7 @@ from servo.cli.completing import backfill_ids
 from servo.cli.hosts import Code, open_host, read_code, who_works_in
 from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, plural
-from servo.cli.partitions import Dynamic
+from servo.cli.partitions import dynamic_in
 from servo.cli.project import code_or_selection, default_tags
 from servo.cli.selecting import selected
 from servo.cli.telling import deploy_now
@@ -333,7 +333,7 @@ def _chosen(project: Project, select: Sequence[str]) -> list[AssetKey]:
 def _outline(project: Project, keys: list[AssetKey], asked: Asked, where: Where) -> Outline:
     snapshot = now_in(where)
     now = SystemClock().now()
-    backfilled = Backfilled(project, keys, Moment(now, Dynamic(where)))
+    backfilled = Backfilled(project, keys, Moment(now, dynamic_in(where)))
     return outline(backfilled, asked, standing(snapshot, now, backfilled))
 
 

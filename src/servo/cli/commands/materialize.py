@@ -14,14 +14,14 @@ from servo.cli.completing import asset_keys, run_ids
 from servo.cli.hosts import Host, open_host, read_code
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, plural
-from servo.cli.partitions import NamedPartitions, named, partitions_of, with_partitions
+from servo.cli.partitions import NamedPartitions, named, with_partitions
 from servo.cli.project import DEFAULT_WORKERS, code_or_selection, default_tags, default_workers
 from servo.cli.run_display import Ended, summary, wait_for
 from servo.cli.run_rows import place_shown, waiting_words
 from servo.cli.selecting import selected
 from servo.cli.workspace import Command, Where, at_a_workspace
 from servo.core.keys import AssetKey, TaskOperation
-from servo.core.plan import Plan
+from servo.core.plan import Plan, chosen_checks
 from servo.core.state.rows.execution import TaskRow
 from servo.core.state.states import RunState, TaskState
 from servo.core.tags import ISOLATION, JOB_LABEL, OWN_PROCESS
@@ -29,7 +29,8 @@ from servo.errors import Conflict, Invalid, NotFound
 from servo.host.leading import LeadingHost
 from servo.operations.runs import failed_checks, outputs_of, run_detail
 from servo.planning.assets import plan_assets, plan_partitions
-from servo.planning.checks import Chosen, chosen_checks
+from servo.planning.checks import Chosen
+from servo.planning.retries import partitions_of
 from servo.projection.read.reader import Reader
 from servo.sdk.checks.selection import checks_of_assets
 from servo.sdk.definitions.jobs import AssetJob

@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from servo.code.setting import Setting
 from servo.errors import NotFound, ServoError
-from servo.leader.workers import Assignment
+from servo.leader.assignments import Assignment
 from servo.processes.own_code import is_machinery
 from servo.storage.from_url import store_from_url
 from servo.workspace.system import SystemClock

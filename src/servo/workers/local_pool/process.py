@@ -31,8 +31,9 @@ from servo.execution.checks.limits import tell_limits
 from servo.execution.cleanup import Tidying
 from servo.execution.hooks import Hooks
 from servo.execution.invoke import Calls
-from servo.execution.messages import Broken, Done, Ready, frame, to_worker
+from servo.execution.messages import Broken, Ready, frame, to_worker
 from servo.execution.outputs.store import OutputStore
+from servo.leader.assignments import TaskResult
 from servo.processes.asset_log import LOG_FORMAT, asset_log
 from servo.processes.descendants import MARK
 from servo.processes.frames import Frames, sendable
@@ -154,7 +155,7 @@ def serve(pool: socket.socket, runner: Runner, crash_record: CrashRecord, drawin
     return 0
 
 
-def _framed(done: Done) -> bytes:
+def _framed(done: TaskResult) -> bytes:
     """How an execution ended, as bytes; what user code put into it may not be sendable."""
     try:
         return frame(done)
