@@ -6,7 +6,7 @@ from servo.cli.workspace import Target, Where
 from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Batch, Event
 from servo.core.ids import ulid
-from servo.errors import Conflict, NotFound
+from servo.errors import NotFound
 from servo.workspace.system import SystemEntropy
 
 
@@ -34,15 +34,3 @@ def count_left(where: Where) -> int:
     except NotFound:
         return 0
     return sum(1 for _ in target.store.list_after(target.paths.inbox_prefix))
-
-
-def refuse_paused(name: str, *, paused: bool) -> None:
-    """`Conflict` if something is to be paused that is paused."""
-    if paused:
-        raise Conflict(f"{name} is paused already", remedy="leave it as it is")
-
-
-def refuse_active(name: str, *, active: bool) -> None:
-    """`Conflict` if something is to be resumed that was not stopped."""
-    if active:
-        raise Conflict(f"{name} is not paused", remedy="leave it as it is")

@@ -22,6 +22,8 @@ from servo.ports.object_store import ObjectStore
 from servo.projection.files.arrow import without_pandas
 from servo.storage.from_url import store_from_url
 from servo.workspace.address import DEFAULT_NAME, DEFAULT_STORE, Address
+from servo.workspace.channels import AnyChannel
+from servo.workspace.composition import in_memory
 from servo.workspace.system import SystemClock
 from servo.workspace.workspace import Workspace, open_workspace
 
@@ -53,6 +55,14 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
     def address(self) -> Address:
         """The workspace, in its one spelling."""
         return Address.of(self.store, self.tenant, self.workspace)
+
+    def workspace_or_empty(self) -> Workspace:
+        """The workspace, or an empty one in memory where there is none yet: for dry runs."""
+        try:
+            return open_workspace(self.address)
+        except NotFound:
+            nowhere, world = Address("memory://", self.tenant, self.workspace), in_memory()
+            return Workspace(nowhere, world, AnyChannel(nowhere, world))
 
     def setting(self, location: CodeLocation, *, stays: bool = False) -> Setting:
         """Where the workers of a location find everything."""

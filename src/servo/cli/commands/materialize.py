@@ -18,7 +18,6 @@ from servo.cli.partitions import NamedPartitions, named, with_partitions
 from servo.cli.project import DEFAULT_WORKERS, code_or_selection, default_tags, default_workers
 from servo.cli.run_display import Ended, summary, wait_for
 from servo.cli.run_rows import place_shown, waiting_words
-from servo.cli.selecting import selected
 from servo.cli.workspace import Command, Where, at_a_workspace
 from servo.core.keys import AssetKey, TaskOperation
 from servo.core.plan import Plan, chosen_checks
@@ -37,6 +36,7 @@ from servo.sdk.definitions.jobs import AssetJob
 from servo.sdk.definitions.needs import check_config
 from servo.sdk.definitions.project import Project
 from servo.sdk.resources.run_config import RunConfig
+from servo.sdk.selection.selecting import selected
 from servo.sdk.selection.selection import AssetSelection
 from servo.workers.parallelism import parallelism
 from servo.workspace.system import SystemEntropy
