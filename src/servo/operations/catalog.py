@@ -3,6 +3,7 @@
 An operation is a public function of this package whose first parameter is `workspace: Workspace`.
 Its other parameters and its result are data that JSON can carry, except for functions that only a
 caller in this process can pass, such as one that shows progress: they are no part of the catalog.
+An operation that gives its result bit by bit, such as following logs, is a stream: an iterator.
 """
 
 import collections.abc
@@ -23,14 +24,20 @@ WORKSPACE = "workspace"
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation; `parameters` is a struct of what it takes besides the workspace."""
+    """One operation; `parameters` is a struct of what it takes besides the workspace.
+
+    The result of a stream is the type of one item.
+    """
 
     name: str
     call: Callable[..., Any]
     parameters: type[msgspec.Struct]
     result: Any
+    is_stream: bool = False
 
-    def perform(self, workspace: Workspace, given: Mapping[str, Any]) -> Any:
+    def perform(
+        self, workspace: Workspace, given: Mapping[str, Any], **functions: Callable[..., Any]
+    ) -> Any:
         """Carry the operation out with parameters as JSON or a URL has them.
 
         Text is converted to numbers, instants and so on. `msgspec.ValidationError` if a parameter
@@ -38,7 +45,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         """
         found = msgspec.convert(given, self.parameters, strict=False)
         names = self.parameters.__struct_fields__
-        return self.call(workspace, **{name: getattr(found, name) for name in names})
+        values = {name: getattr(found, name) for name in names}
+        return self.call(workspace, **values, **functions)
 
 
 @cache
@@ -61,7 +69,7 @@ def schemas() -> dict[str, Any]:
     # Parameters belong to one operation, so they are told with it and not among the components.
     taken = [components.pop(ref["$ref"].rpartition("/")[2]) for ref in made[::2]]
     told = {
-        name: {"parameters": parameters, "result": result}
+        name: {"parameters": parameters, "result": result, "stream": known[name].is_stream}
         for name, parameters, result in zip(known, taken, made[1::2], strict=True)
     }
     return {"operations": told, "components": components}
@@ -87,6 +95,7 @@ def _operation(module: ModuleType, function: FunctionType) -> Operation:
         for parameter in list(signature(function).parameters.values())[1:]
         if not _is_function(hints[parameter.name])
     ]
+    result, is_stream = hints["return"], get_origin(hints["return"]) is collections.abc.Iterator
     return Operation(
         name=f"{module.__name__.removeprefix(f'{PACKAGE}.')}.{function.__name__}",
         call=function,
@@ -97,7 +106,8 @@ def _operation(module: ModuleType, function: FunctionType) -> Operation:
             kw_only=True,
             forbid_unknown_fields=True,
         ),
-        result=hints["return"],
+        result=get_args(result)[0] if is_stream else result,
+        is_stream=is_stream,
     )
 
 

@@ -11,23 +11,41 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 import pytest
 
+from servo import StaticPartitionsDefinition, asset, checks, materialize
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
 from servo.core.events.quotas import PoolLimitSet
 from servo.core.events.runs import PlanCreated, RunRequested
 from servo.core.keys import TaskOperation, task_key_text
 from servo.core.plan import TaskSpec
 from servo.errors import NotFound
-from servo.operations import admin, explain, quotas, runs, status
+from servo.leader.service import World
+from servo.operations import (
+    admin,
+    assets,
+    completion,
+    dynamic_partitions,
+    explain,
+    logs,
+    partitions,
+    quarantine,
+    quotas,
+    runs,
+    sql,
+    status,
+)
 from servo.operations.catalog import Operation, operations
 from servo.operations.listing import Page
 from servo.workspace.address import Address
 from servo.workspace.channels import AnyChannel
 from servo.workspace.composition import in_memory
+from servo.workspace.instance.instance import ServoInstance
+from servo.workspace.system import SystemEntropy
 from servo.workspace.workspace import Workspace
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 RUN = "run_1"
 ASSET = "ns/a"
+LETTER = "letter"
 POOL = "warehouse"
 ALL = Page(limit=10)
 
@@ -38,10 +56,38 @@ CALLS: dict[str, Callable[[Workspace], Any]] = {
     "admin.inspect_workspace": admin.inspect_workspace,
     "admin.rebuild_projection": admin.rebuild_projection,
     "admin.verify_workspace": admin.verify_workspace,
+    "assets.get_asset": lambda at: assets.get_asset(filled(at), LETTER),
+    "assets.list_freshness_changes": lambda at: assets.list_freshness_changes(at, ASSET, ALL),
+    "assets.list_outputs": lambda at: assets.list_outputs(filled(at), LETTER, ALL),
+    "assets.preview_wipe": lambda at: assets.preview_wipe(filled(at), LETTER),
+    "assets.wipe_asset": lambda at: assets.wipe_asset(filled(at), LETTER),
+    "completion.complete_assets": lambda at: completion.complete_assets(at, "ns"),
+    "completion.complete_backfills": lambda at: completion.complete_backfills(at, ""),
+    "completion.complete_runs": lambda at: completion.complete_runs(at, "run"),
+    "dynamic_partitions.add_partitions": lambda at: dynamic_partitions.add_partitions(
+        at, "customers", ["acme"]
+    ),
+    "dynamic_partitions.delete_partitions": lambda at: dynamic_partitions.delete_partitions(
+        with_customer(at), "customers", ["acme"]
+    ),
+    "dynamic_partitions.keys_of_set": lambda at: dynamic_partitions.keys_of_set(
+        with_customer(at), "customers"
+    ),
     "explain.explain_asset": lambda at: explain.explain_asset(at, ASSET),
     "explain.explain_missing": lambda at: explain.explain_missing(at, ASSET),
     "explain.explain_run": lambda at: explain.explain_run(at, RUN),
     "explain.explain_task": lambda at: explain.explain_task(at, RUN, ASSET),
+    "logs.follow_logs": lambda at: logs.follow_logs(
+        printed(at), logs.LogQuery(), wait=lambda: None
+    ),
+    "logs.get_logs": lambda at: logs.get_logs(printed(at), logs.LogQuery()),
+    "partitions.count_partitions": lambda at: partitions.count_partitions(filled(at), LETTER),
+    "partitions.list_partitions": lambda at: partitions.list_partitions(
+        filled(at), LETTER, partitions.PartitionQuery(limit=2)
+    ),
+    "quarantine.approve_output": lambda at: quarantine.approve_output(at, held(at)),
+    "quarantine.list_quarantine": lambda at: quarantine.list_quarantine(filled(at), ALL),
+    "quarantine.reject_output": lambda at: quarantine.reject_output(at, held(at)),
     "quotas.get_quota": quotas.get_quota,
     "quotas.list_pools": quotas.list_pools,
     "quotas.remove_pool_limit": lambda at: quotas.remove_pool_limit(at, POOL),
@@ -53,8 +99,48 @@ CALLS: dict[str, Callable[[Workspace], Any]] = {
     "runs.runs_without_workers": lambda at: runs.runs_without_workers(
         at, [runs.get_run(at, RUN).run]
     ),
+    "sql.run_sql": lambda at: sql.run_sql(at, "select run_id, labels, created_at from runs"),
     "status.get_status": status.get_status,
 }
+
+
+@asset(partitions_def=StaticPartitionsDefinition(["a", "b", "c"]))
+def letter() -> None: ...
+
+
+@asset(quarantine=True)
+def doubtful() -> list[dict[str, int]]:
+    return [{"id": 1}, {"id": 1}]
+
+
+def filled(at: Workspace) -> Workspace:
+    """The workspace, after assets were materialized in it."""
+    world = World(at.store, at.clock, SystemEntropy())
+    instance = ServoInstance(world, at.address)
+    made = [letter, doubtful, checks.unique(doubtful, "id", blocking=True)]
+    assert materialize(made, partition_key="b", instance=instance).success
+    return at
+
+
+def held(at: Workspace) -> str:
+    """An output that waits for a decision."""
+    return quarantine.list_quarantine(filled(at), ALL).items[0].materialization_id
+
+
+def printed(at: Workspace) -> Workspace:
+    """The workspace, after an asset printed something."""
+    run = runs.list_runs(filled(at), ALL).items[0]
+    task = runs.get_run(at, run.run_id).tasks[0]
+    key = at.paths.log(run.run_id, task.task_key, 1, task.exec_id or "exec")
+    _ = at.store.put(key, b"hello\n")
+    return at
+
+
+def with_customer(at: Workspace) -> Workspace:
+    """The workspace, with a set of dynamic partitions."""
+    _ = dynamic_partitions.add_partitions(at, "customers", ["acme"])
+    return at
+
 
 STORY = (
     (PoolLimitSet(pool=POOL, limit=2),),
@@ -103,9 +189,13 @@ def test_every_operation_has_a_line_in_the_table_of_calls() -> None:
 def test_an_operation_works_on_a_workspace_in_memory_and_answers_in_json(
     name: str, workspace: Workspace
 ) -> None:
-    found = msgspec.json.encode(CALLS[name](workspace))
-    again = msgspec.json.decode(found, type=operations()[name].result)
-    assert msgspec.json.encode(again) == found
+    answered, one = CALLS[name](workspace), operations()[name]
+    items = list(answered) if one.is_stream else [answered]
+    assert items
+    for item in items:
+        found = msgspec.json.encode(item)
+        again = msgspec.json.decode(found, type=one.result)
+        assert msgspec.json.encode(again) == found
 
 
 def test_the_schemas_of_the_operations_are_as_recorded() -> None:
