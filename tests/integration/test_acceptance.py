@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from servo.testing.command_line import asked, listed, servo
+from servo.testing.command_line import asked, listed, queried, servo
 from servo.testing.eventually import eventually
 
 CODE = """
@@ -176,17 +176,17 @@ def test_partition_status_queryable(folder: Path) -> None:
     _ = servo(folder, "materialize", "letter", "--partition", "b")
     counted = asked(folder, "partitions", "status", "letter")
     assert (counted["materialized"], counted["failed"], counted["missing"]) == (1, 1, 4)
-    listed = asked(folder, "partitions", "list", "letter", "--status", "failed")["partitions"]
-    assert [one["first"] for one in listed] == ["b"]
+    found = listed(folder, "partitions", "list", "letter", "--status", "failed")
+    assert [one["first"] for one in found] == ["b"]
     query = "select shown_partition(partition_key) as name from partition_status order by 1"
-    assert [row["name"] for row in asked(folder, "sql", query)] == ["a", "b"]
+    assert [row["name"] for row in queried(folder, query)] == ["a", "b"]
 
 
 def test_stale_partitions_identifiable_with_reason(folder: Path) -> None:
     _ = done(folder, "materialize", "letter+", "--partition-range", "a", "c")
     _ = done(folder, "materialize", "letter", "--partition", "b")
-    listed = asked(folder, "partitions", "list", "word", "--status", "stale")["partitions"]
-    reasons = {one["first"]: (one["last"], one["stale"]) for one in listed}
+    found = listed(folder, "partitions", "list", "word", "--status", "stale")
+    reasons = {one["first"]: (one["last"], one["stale"]) for one in found}
     assert reasons["b"] == ("b", "UPSTREAM_CHANGED")
     assert reasons["d"] == ("f", "NEVER_MATERIALIZED")
 
@@ -213,7 +213,7 @@ def test_run_key_conflicts_detected_and_recorded(folder: Path) -> None:
     for tag in ("1", "2", "2"):
         (folder / "tag").write_text(tag)
         look_again(folder)
-    conflicts = asked(folder, "sql", "select run_key, existing_run_id from run_key_conflicts")
+    conflicts = queried(folder, "select run_key, existing_run_id from run_key_conflicts")
     [run] = [run for run in runs(folder).values() if run["run_key"] == "sensor:changing:key:one"]
     assert {(row["run_key"], row["existing_run_id"]) for row in conflicts} == {
         ("sensor:changing:key:one", run["run_id"])
@@ -230,11 +230,6 @@ HISTORIES = {
 }
 
 
-def rows(folder: Path, *words: str) -> list[dict[str, Any]]:
-    """The items of a page."""
-    return asked(folder, *words) if words[0] == "asset" else listed(folder, *words)
-
-
 @pytest.mark.slow
 def test_all_histories_have_pagination(folder: Path) -> None:
     (folder / "inbox").mkdir()
@@ -248,10 +243,10 @@ def test_all_histories_have_pagination(folder: Path) -> None:
     _ = passes(folder, until=3)
     for command, name in HISTORIES.items():
         words = command.split()
-        every = [row[name] for row in rows(folder, *words, "--limit", "1000")]
+        every = [row[name] for row in listed(folder, *words, "--limit", "1000")]
         assert len(every) >= 3, command
-        assert [row[name] for row in rows(folder, *words, "--limit", "2")] == every[:2]
-        older = rows(folder, *words, "--limit", "2", "--before", every[1])
+        assert [row[name] for row in listed(folder, *words, "--limit", "2")] == every[:2]
+        older = listed(folder, *words, "--limit", "2", "--before", every[1])
         assert [row[name] for row in older] == every[2:4]
         assert f"--before {every[1]}" in done(folder, *words, "--limit", "2")
     strange = servo(folder, "run", "list", "--before", "nowhere")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from servo.testing.command_line import Dev, asked, listed, servo
+from servo.testing.command_line import Dev, asked, listed, queried, servo
 
 HEAD = """
 import time
@@ -192,9 +192,7 @@ def test_another_way_of_dividing_an_asset_leaves_what_was_made_and_makes_what_is
     gone = servo(tmp_path, *create, "--partition", "2024-01-01")
     assert gone.returncode == 3
     assert "no partition '2024-01-01'" in gone.stderr
-    made = asked(
-        tmp_path, "sql", "select count(*) n from materializations where asset_key = 'days'"
-    )
+    made = queried(tmp_path, "select count(*) n from materializations where asset_key = 'days'")
     assert made == [{"n": 5}]
 
 

@@ -207,7 +207,9 @@ def test_how_fresh_an_asset_is_and_was(tmp_path: Path, story: StoredStory) -> No
     deploy(story, freshness_policy=policy_text(MaxAge(fail_ms=hour)))
     story.publish()
     assert "UNKNOWN" in told(tmp_path, "asset", "show", "a").out
-    assert "was not judged yet" in told(tmp_path, "asset", "history", "a", "--freshness").out
+    assert (
+        "has not been evaluated yet" in told(tmp_path, "asset", "history", "a", "--freshness").out
+    )
     story.plan({"a": ()})
     story.execute("a")
     seq = story.state.assets.rows["ns/a"].last_materialization_seq
@@ -229,8 +231,8 @@ def test_how_fresh_an_asset_is_and_was(tmp_path: Path, story: StoredStory) -> No
         assert named == {"FAIL": [], "WARN": []} | ({state.value: ["ns/a"]} if version else {})
         story.wait(hours=1)
     assert "FAIL since 2026-01-01 02:00:00Z" in told(tmp_path, "asset", "show", "a").out
-    assert "too old: ns/a" in told(tmp_path, "status").out
-    rows = json.loads(told(tmp_path, "asset", "history", "a", "--freshness", "--json").out)
+    assert "freshness failed: ns/a" in told(tmp_path, "status").out
+    rows = json.loads(told(tmp_path, "asset", "history", "a", "--freshness", "--json").out)["items"]
     assert [row["state"] for row in rows] == ["FAIL", "WARN", "PASS"]
     assert "WARN" in told(tmp_path, "asset", "history", "a", "--freshness", "--limit", "1").out
 

@@ -61,7 +61,7 @@ def kill_midway(folder: Path, *arguments: str) -> None:
 
 def runs(folder: Path) -> dict[str, dict[str, Any]]:
     """The newest run of every location."""
-    return {row["location"]: row for row in reversed(asked(folder, "run", "list"))}
+    return {row["location"]: row for row in reversed(asked(folder, "run", "list")["items"])}
 
 
 def test_a_killed_run_waits_for_its_own_code_while_others_work(tmp_path: Path) -> None:
@@ -101,4 +101,4 @@ def test_materialize_finishes_what_its_own_code_left(tmp_path: Path) -> None:
     again = servo(tmp_path, "materialize", "a.py")
 
     assert again.returncode == 0, again.stderr
-    assert {row["state"] for row in asked(tmp_path, "run", "list")} == {"SUCCEEDED"}
+    assert {row["state"] for row in asked(tmp_path, "run", "list")["items"]} == {"SUCCEEDED"}

@@ -9,7 +9,7 @@ import pytest
 
 from servo.host.one_pass import MOST_ROUNDS
 from servo.testing import command_line
-from servo.testing.command_line import asked, listed, servo
+from servo.testing.command_line import asked, listed, queried, servo
 from servo.testing.eventually import eventually
 
 CODE = """
@@ -232,7 +232,7 @@ def test_what_comes_of_a_pass_is_done_in_it_and_what_goes_in_circles_ends(tmp_pa
     done = eventually(lambda: (told := asked(tmp_path, "tick"))["runs"] and told)
     assert {run["state"] for run in done["runs"]} == {"SUCCEEDED"}
     query = "select distinct asset_key from materializations order by 1"
-    made = [row["asset_key"] for row in asked(tmp_path, "sql", query)]
+    made = [row["asset_key"] for row in queried(tmp_path, query)]
     assert made == ["letter", "orders", "total"]
     for name in ("nightly_schedule", "done"):
         kind = "sensor" if name == "done" else "schedule"

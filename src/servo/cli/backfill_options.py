@@ -6,6 +6,7 @@ import click
 
 from servo.cli.commands.materialize import CODE_LABEL, read_tags
 from servo.cli.hosts import Code
+from servo.cli.project import default_tags
 from servo.cli.workspace import Command
 from servo.code.backfills.requests import DEFAULT_CONCURRENCY
 from servo.operations.backfill_requests import Asked, Choice, Which
@@ -72,6 +73,6 @@ def asked_for(code: Code, options: dict[str, Any]) -> Asked:
         priority=options["priority"],
         stop_on_failure=options["stop_on_failure"],
         max_failed=options["max_failed"],
-        labels={**read_tags(options["tags"]), CODE_LABEL: code.name},
+        labels={**default_tags(), **read_tags(options["tags"]), CODE_LABEL: code.name},
         location=code.name,
     )

@@ -1,13 +1,11 @@
 """Which code a command is about."""
 
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
 from servo.cli.output import console
-from servo.code.setting import CodeLocation
 from servo.errors import Invalid, NotFound
 from servo.sdk.definitions.needs import near_misses
 from servo.sdk.definitions.project import Project
@@ -19,21 +17,15 @@ as_dagster_option = click.option(
 USUAL = ("assets.py", "definitions.py", "pipeline.py")
 
 
-def code_or_selection(
-    code: str | None, select: Sequence[str], folder: Path
-) -> tuple[str | None, tuple[str, ...]]:
-    """What was typed first is code if there is such, otherwise the first asset that is selected."""
-    if code is None or code.endswith(".py") or (folder / code).exists() or _is_module(code, folder):
-        return code, tuple(select)
-    return None, (code, *select)
-
-
-def _is_module(name: str, folder: Path) -> bool:
+def is_module(name: str, folder: Path) -> bool:
     """Whether a module of this name could be imported; of a dotted one only the first part."""
     first = name.partition(".")[0]
     if not first.isidentifier():
         return False
-    local = (folder / first).is_dir() or (folder / f"{first}.py").is_file()
+    local = any(
+        (place / first).is_dir() or (place / f"{first}.py").is_file()
+        for place in (folder, folder / "src")
+    )
     return local or find_spec(first) is not None
 
 
@@ -53,13 +45,6 @@ def find_code(given: str | None, folder: Path) -> str:
             remedy="begin with `servo init`, which writes an assets.py, or name a file that does",
         )
     raise Invalid(f"several files may define assets: {', '.join(found)}", remedy="name one of them")
-
-
-def named_location(given: str | None, *, as_dagster: bool = False) -> CodeLocation:
-    """The location that was named, or the only one there can be; nothing is imported."""
-    folder = Path.cwd()
-    name = find_code(given, folder)
-    return CodeLocation(name=name, code=name, folder=str(folder), as_dagster=as_dagster)
 
 
 def tell_near_misses(project: Project) -> None:

@@ -9,8 +9,8 @@ import click
 import msgspec
 from rich.text import Text
 
-from servo.cli.code import find_code
 from servo.cli.output import console, plural
+from servo.cli.project import one_location
 from servo.cli.workspace import Target, Where
 from servo.code.examine import fingerprint, watched_files
 from servo.code.loader import load_location
@@ -55,9 +55,7 @@ class Code(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_code(given: str | None, *, as_dagster: bool = False) -> tuple[Code, Project]:
     """Find and import the code that is named, or the only one it can be."""
-    folder = Path.cwd()
-    name = find_code(given, folder)
-    location = CodeLocation(name=name, code=name, folder=str(folder), as_dagster=as_dagster)
+    location = one_location(given, as_dagster=as_dagster)
     project = load_location(location)
     return Code(location=location, declared=declared(project), executor=project.executor), project
 

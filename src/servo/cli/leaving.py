@@ -1,30 +1,7 @@
-"""Requests left in the store for whoever leads the workspace."""
+"""Requests that wait in the inbox for a leader."""
 
-from servo.cli.hosts import who_works_in
-from servo.cli.output import console
-from servo.cli.workspace import Target, Where
-from servo.core.events.codec import encode_batch
-from servo.core.events.envelope import Batch, Event
-from servo.core.ids import ulid
+from servo.cli.workspace import Where
 from servo.errors import NotFound
-from servo.workspace.system import SystemEntropy
-
-
-def leave(target: Target, kind: str, *events: Event) -> None:
-    """Leave events in the inbox; they are carried out together, now or when somebody leads."""
-    now = target.clock.now()
-    name = ulid(now, SystemEntropy().token_bytes(10))
-    batch = Batch(id=f"{kind}-{name}", events=events, sent_at=now)
-    target.store.create(target.paths.inbox_item(name), encode_batch(batch))
-
-
-def tell_left(target: Target, what: str, done: str) -> None:
-    """Say what will become of something, and by whom; what to do if that is nobody."""
-    # Of a store that others reach nobody here knows who leads.
-    local = "://" not in target.url.removeprefix("file://")
-    nobody = local and who_works_in(target) is None
-    then = "; nobody does now: `servo dev` does it, or `servo resume`" if nobody else ""
-    console().print(f"{what} will be {done} by whoever leads the workspace{then}")
 
 
 def count_left(where: Where) -> int:

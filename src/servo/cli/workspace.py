@@ -1,7 +1,8 @@
 """Which workspace a command is about.
 
 Every command that reads or changes one has the same three options, and the same defaults: the
-store of `$SERVO_STORE` or the folder `.servo`, tenant `default`, workspace `default`.
+store of `$SERVO_STORE`, what the project file says, or the folder `.servo`, tenant `default`,
+workspace `default`.
 """
 
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any
 import click
 import msgspec
 
+from servo.cli.project import default_store, default_tenant, default_workspace
 from servo.code.setting import CodeLocation, Setting
 from servo.errors import NotFound
 from servo.ledger.paths import Paths
@@ -19,7 +21,7 @@ from servo.ports.clock import Clock
 from servo.ports.object_store import ObjectStore
 from servo.projection.files.arrow import without_pandas
 from servo.storage.from_url import store_from_url
-from servo.workspace.address import DEFAULT_STORE, Address
+from servo.workspace.address import DEFAULT_NAME, DEFAULT_STORE, Address
 from servo.workspace.channels import AnyChannel
 from servo.workspace.composition import in_memory
 from servo.workspace.system import SystemClock
@@ -64,13 +66,7 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
 
     def setting(self, location: CodeLocation, *, stays: bool = False) -> Setting:
         """Where the workers of a location find everything."""
-        return Setting(
-            location=location,
-            store=self.address.store,
-            tenant=self.tenant,
-            workspace=self.workspace,
-            stays=stays,
-        )
+        return Setting(location=location, address=self.address, stays=stays)
 
     def open(self) -> Target:
         """The workspace; `NotFound` if its store is a folder that is not there."""
@@ -83,13 +79,21 @@ def at_a_workspace(command: Command) -> Command:
     @click.option(
         "--store",
         envvar="SERVO_STORE",
-        default=DEFAULT_STORE,
-        show_default=True,
-        help="Folder or URL of the store; also $SERVO_STORE.",
+        default=default_store,
+        show_default=DEFAULT_STORE,
+        help="Folder or URL of the store; also $SERVO_STORE, or the project file.",
     )
-    @click.option("--tenant", default="default", show_default=True, help="Name of the tenant.")
     @click.option(
-        "--workspace", default="default", show_default=True, help="Name of the workspace."
+        "--tenant",
+        default=default_tenant,
+        show_default=DEFAULT_NAME,
+        help="Name of the tenant.",
+    )
+    @click.option(
+        "--workspace",
+        default=default_workspace,
+        show_default=DEFAULT_NAME,
+        help="Name of the workspace.",
     )
     @wraps(command)
     def wrapped(*, store: str, tenant: str, workspace: str, **rest: Any) -> Any:
@@ -122,10 +126,15 @@ def with_workspace(command: Command) -> Command:
     @at_a_workspace
     @wraps(command)
     def wrapped(*, where: Where, **rest: Any) -> Any:
-        without_pandas()
-        return command(workspace=open_workspace(where.address), **rest)
+        return command(workspace=open_without_user_code(where), **rest)
 
     return wrapped
+
+
+def open_without_user_code(where: Where) -> Workspace:
+    """The workspace, for a process that runs no user code; pandas alone would take a while."""
+    without_pandas()
+    return open_workspace(where.address)
 
 
 def open_target(url: str, tenant: str, workspace: str) -> Target:

@@ -3,9 +3,11 @@
 from datetime import UTC, datetime
 
 from servo.errors import Invalid
-from servo.projection.read.replay import AsOf
+from servo.projection.read.reader import Snapshot
+from servo.projection.read.replay import AsOf, Progress, ignore
+from servo.workspace.workspace import Workspace
 
-__all__ = ["PRESENT", "AsOf", "parse_moment"]
+__all__ = ["PRESENT", "AsOf", "Progress", "ignore", "instant_of", "parse_moment"]
 
 PRESENT: AsOf = datetime.max.replace(tzinfo=UTC)
 """The end of the ledger: what was applied and is not published yet counts too.
@@ -26,3 +28,10 @@ def parse_moment(text: str) -> AsOf:
             remedy="write 1234, 2026-01-31 or 2026-01-31T12:00:00Z",
         ) from None
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def instant_of(workspace: Workspace, snapshot: Snapshot, as_of: AsOf | None) -> datetime:
+    """What time it was at a moment, for whatever depends on the clock: freshness, partitions."""
+    if as_of is None:
+        return workspace.now()
+    return snapshot.as_of if isinstance(as_of, int) else min(as_of, workspace.now())

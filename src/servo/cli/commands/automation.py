@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
 
 import click
 from rich.text import Text
 
-from servo.cli.code import as_dagster_option, code_or_selection
+from servo.cli.code import as_dagster_option
 from servo.cli.completing import asset_keys
 from servo.cli.condition_trees import draw
 from servo.cli.hosts import read_code
@@ -15,6 +14,7 @@ from servo.cli.loaded_here import evaluator_here
 from servo.cli.moment import at_a_moment
 from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, instant, plural
+from servo.cli.project import code_or_selection
 from servo.cli.receipts import tell_change
 from servo.cli.tables import facts, grid
 from servo.cli.workspace import Where, at_a_workspace, with_workspace
@@ -173,7 +173,7 @@ def evaluate(
     is recorded and nothing is started.
     """
     workspace = open_workspace(where.address)
-    given, chosen = code_or_selection(code, select, Path.cwd())
+    given, chosen = code_or_selection(code, select)
     _, project = read_code(given, as_dagster=as_dagster)
     evaluator = evaluator_here(project, workspace.store, where, salt=NO_SALT)
     found = preview_automation(evaluator, chosen)

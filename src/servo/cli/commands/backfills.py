@@ -1,7 +1,6 @@
 """`servo backfill`: materialize many partitions; follow, pause, cancel and retry it."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -16,7 +15,7 @@ from servo.cli.backfill_steps import (
     tell_who_works,
     watch,
 )
-from servo.cli.code import as_dagster_option, code_or_selection
+from servo.cli.code import as_dagster_option
 from servo.cli.commands.materialize import CODE_LABEL, with_workers
 from servo.cli.completing import backfill_ids
 from servo.cli.hosts import Code, open_host, read_code
@@ -24,6 +23,7 @@ from servo.cli.loaded_here import evaluator_here
 from servo.cli.moment import at_a_moment
 from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, plural
+from servo.cli.project import code_or_selection
 from servo.cli.receipts import tell_change
 from servo.cli.workspace import Where, at_a_workspace, with_workspace
 from servo.operations.backfill_requests import (
@@ -87,7 +87,7 @@ def create(  # noqa: PLR0913 - the options of the command
     leader of the workspace does the work: `servo dev`, this command with --wait, or `servo resume`
     later.
     """
-    code, select = code_or_selection(code, select, Path.cwd())
+    code, select = code_or_selection(code, select)
     found, project = read_code(code, as_dagster=as_dagster)
     asked = asked_for(found, options)
     preview = _preview(project, found, select, asked, where)  # refuses what cannot be
@@ -124,7 +124,7 @@ def preview(
     **options: Any,
 ) -> None:
     """Show what `servo backfill create` with the same options would do. Nothing is created."""
-    code, select = code_or_selection(code, select, Path.cwd())
+    code, select = code_or_selection(code, select)
     found, project = read_code(code, as_dagster=as_dagster)
     outlined = _preview(project, found, select, asked_for(found, options), where)
     if json_:

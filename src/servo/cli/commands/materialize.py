@@ -9,17 +9,18 @@ import click
 from msgspec.structs import replace
 from rich.text import Text
 
-from servo.cli.code import as_dagster_option, code_or_selection, tell_near_misses
+from servo.cli.code import as_dagster_option, tell_near_misses
 from servo.cli.completing import asset_keys, run_ids
 from servo.cli.hosts import Host, open_host, read_code
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, plural
-from servo.cli.partitions import NamedPartitions, named, partitions_of, with_partitions
+from servo.cli.partitions import NamedPartitions, named, with_partitions
+from servo.cli.project import DEFAULT_WORKERS, code_or_selection, default_tags, default_workers
 from servo.cli.run_display import Ended, summary, wait_for
 from servo.cli.run_rows import place_shown, waiting_words
 from servo.cli.workspace import Command, Where, at_a_workspace
 from servo.core.keys import AssetKey, TaskOperation
-from servo.core.plan import Plan
+from servo.core.plan import Plan, chosen_checks
 from servo.core.state.rows.execution import TaskRow
 from servo.core.state.states import RunState, TaskState
 from servo.core.tags import ISOLATION, JOB_LABEL, OWN_PROCESS
@@ -27,7 +28,8 @@ from servo.errors import Conflict, Invalid, NotFound
 from servo.host.leading import LeadingHost
 from servo.operations.runs import failed_checks, outputs_of, run_detail
 from servo.planning.assets import plan_assets, plan_partitions
-from servo.planning.checks import Chosen, chosen_checks
+from servo.planning.checks import Chosen
+from servo.planning.retries import partitions_of
 from servo.projection.read.reader import Reader
 from servo.sdk.checks.selection import checks_of_assets
 from servo.sdk.definitions.jobs import AssetJob
@@ -46,7 +48,11 @@ CODE_LABEL = "servo/code"
 def with_workers(command: Command) -> Command:
     """Give a command the option that says how many processes run user code."""
     return click.option(
-        "--workers", type=click.IntRange(1), default=2, show_default=True, help="Processes."
+        "--workers",
+        type=click.IntRange(1),
+        default=default_workers,
+        show_default=str(DEFAULT_WORKERS),
+        help="Processes for each code location.",
     )(command)
 
 
@@ -93,9 +99,10 @@ def materialize(  # noqa: PLR0913 - the options of the command
     Runs of CODE that were begun in this workspace and have not ended are finished first. While
     `servo dev` is at work there, it does the work.
     """
-    code, select = code_or_selection(code, select, Path.cwd())
+    code, select = code_or_selection(code, select)
     found, project = read_code(code, as_dagster=as_dagster)
-    given, labels = read_config(config), {**read_tags(tags), CODE_LABEL: found.name}
+    given, labels = read_config(config), {**default_tags(), **read_tags(tags)}
+    labels[CODE_LABEL] = found.name
     if isolate:
         labels[ISOLATION] = OWN_PROCESS
     chosen, checks = None, None

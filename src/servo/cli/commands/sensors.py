@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from servo.cli.code import as_dagster_option, named_location
+from servo.cli.code import as_dagster_option
 from servo.cli.commands.schedules import print_requests
 from servo.cli.loaded_here import evaluator_process
 from servo.cli.moment import at_a_moment
 from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, instant, plural
+from servo.cli.project import one_location
 from servo.cli.receipts import QUEUED, tell_change, tell_receipt
 from servo.cli.tables import facts, grid
 from servo.cli.workspace import Where, at_a_workspace, with_workspace
@@ -227,7 +228,7 @@ def evaluate(  # noqa: PLR0913 - the options of the command
     Nothing is started or recorded unless --commit is given.
     """
     workspace, text = where.workspace_or_empty(), _read_payload(payload)
-    location = named_location(code, as_dagster=as_dagster)
+    location = one_location(code, as_dagster=as_dagster)
     with evaluator_process(location, where, salt=run_id_salt(workspace)) as evaluator:
         found = evaluate_sensor(
             workspace, evaluator, name, cursor=cursor_, payload=text, commit=commit

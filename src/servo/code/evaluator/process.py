@@ -25,7 +25,6 @@ from servo.code.evaluator.plan_store import PlanStore
 from servo.code.loader import load_location
 from servo.code.setting import RECEIVE_BYTES, Setting, open_instance
 from servo.errors import Invalid
-from servo.ledger.paths import Paths
 from servo.processes.asset_log import LOG_FORMAT, asset_log
 from servo.processes.descendants import MARK
 from servo.processes.frames import Frames, framed
@@ -80,8 +79,8 @@ def open_location(place: EvaluatorSetting) -> LoadedLocation:
     set_secrets(project.secrets)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
     records = PlanStore(
-        store=store_from_url(setting.store, clock=clock),
-        paths=Paths(setting.tenant, setting.workspace),
+        store=store_from_url(setting.address.store, clock=clock),
+        paths=setting.address.paths,
         salt=place.salt,
         location=setting.location.name,
     )
