@@ -14,9 +14,10 @@ from servo.host.attached import AttachedHost
 from servo.ledger.paths import Paths
 from servo.projection.read.reader import Reader, Snapshot
 from servo.workspace.composition import open_world
+from servo.workspace.identity import this_user
 
 
-def begin(
+def begin(  # noqa: PLR0913 - what a backfill begins with
     event: BackfillCreated,
     code: Code | None,
     where: Where,
@@ -24,12 +25,13 @@ def begin(
     *,
     wait_: bool,
     json_: bool,
+    again: BackfillRow | None = None,
 ) -> int:
-    """Have a backfill begin, and perhaps wait for its end."""
+    """Have a backfill begin, and perhaps wait for its end; `again` is the one that it repeats."""
     name = event.backfill_id
     if not wait_ or code is None:
         _refuse_other(where, event)
-        tell_workspace(where, "backfill", event, lambda found: _there(found, name))
+        tell_workspace(where, "backfill", event, lambda found: _there(found, name), after=again)
         if json_:
             emit_json({"backfill_id": name, "partitions": event.total_partitions})
         else:
@@ -40,9 +42,9 @@ def begin(
     with open_host(code, where, workers, backfills=True) as host:
         _refuse_other(where, event)
         if isinstance(host, AttachedHost):
-            tell_workspace(where, "backfill", event, lambda found: _there(found, name))
+            tell_workspace(where, "backfill", event, lambda found: _there(found, name), after=again)
         else:
-            host.tell(event)
+            host.tell(event, after=again)
         return tell_end(follow_here(host, name, json_=json_), json_=json_)
 
 
@@ -120,7 +122,7 @@ def change(where: Where, name: str, to: BackfillState) -> BackfillRow:
         backfill_id=row.backfill_id,
         to_state=to,
         expected_state_version=row.state_version,
-        changed_by="servo backfill",
+        changed_by=this_user(),
     )
 
     def done(snapshot: Snapshot) -> bool:

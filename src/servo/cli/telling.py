@@ -10,7 +10,7 @@ from collections.abc import Callable
 from servo.cli.hosts import Code, who_works_in
 from servo.cli.workspace import Target, Where
 from servo.core.events.codec import encode_batch
-from servo.core.events.envelope import Batch, Event
+from servo.core.events.envelope import Event
 from servo.core.ids import ulid
 from servo.core.state.rows.system import DeadLetterRow
 from servo.errors import Conflict, Unavailable
@@ -18,6 +18,7 @@ from servo.leader.service import Service
 from servo.ledger.paths import Paths
 from servo.projection.read.reader import Reader, Snapshot
 from servo.workspace.composition import open_world
+from servo.workspace.origins import Cause, batch_from, origin_of
 from servo.workspace.run_requests import Requests
 from servo.workspace.system import SystemClock, SystemEntropy
 
@@ -27,14 +28,20 @@ REMEDY = "see how it stands with `servo backfill show`, and ask again"
 
 
 def tell_workspace(
-    where: Where, kind: str, event: Event, is_done: Callable[[Snapshot], bool]
+    where: Where,
+    kind: str,
+    event: Event,
+    is_done: Callable[[Snapshot], bool],
+    *,
+    after: Cause | None = None,
 ) -> None:
-    """Have an event carried out; `Conflict` if it is refused."""
+    """Have an event carried out, because of another; `Conflict` if it is refused."""
     paths = Paths(where.tenant, where.workspace)
     world = open_world(where.url)
     now = world.clock.now()
     name = ulid(now, SystemEntropy().token_bytes(10))
-    batch = Batch(id=f"{kind}-{name}", events=(event,), actor="user", sent_at=now)
+    origin = origin_of(world.identity, after)
+    batch = batch_from(f"{kind}-{name}", (event,), origin, sent_at=now)
     target = Target(url=where.url, store=world.store, paths=paths, clock=world.clock)
     if who_works_in(target) is None and not _is_shared(where):
         with Service(world, paths) as service:

@@ -17,7 +17,7 @@ from servo.code.backfills.view import Backfill, in_tables
 from servo.code.setting import Setting
 from servo.core.declared import Declared
 from servo.core.events.codec import encode_batch
-from servo.core.events.envelope import Batch, Event
+from servo.core.events.envelope import Event
 from servo.core.events.runs import RunRequested
 from servo.core.ids import ulid
 from servo.core.plan import Plan
@@ -30,8 +30,10 @@ from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
 from servo.projection.read.reader import Reader, Snapshot
 from servo.storage.from_url import store_from_url
+from servo.workspace.identity import this_user
+from servo.workspace.origins import Cause, batch_from, origin_of
 from servo.workspace.registry import Member, at_work, loaded_by, registry_folder
-from servo.workspace.run_requests import Wanted, run_events, with_config
+from servo.workspace.run_requests import Wanted, by_person, run_events, with_config
 from servo.workspace.system import SystemClock, SystemEntropy
 
 LOOK_EVERY = 0.15
@@ -88,22 +90,27 @@ class AttachedHost:
     ) -> str:
         """Ask for a run of a plan; its id."""
         labels = with_config(tags or {}, config or {})
-        return self._leave(Wanted(plan=plan, run_key=run_key, tags=labels))
+        return self.ask(Wanted(plan=plan, run_key=run_key, tags=labels))
+
+    def ask(self, wanted: Wanted) -> str:
+        """Ask for a run; its id."""
+        return self._leave(wanted)
 
     def repeat(self, run: RunRow, plan: Plan, run_key: str) -> str:
         """Ask for a run that repeats what another left undone, with its tags; its id."""
-        return self._leave(Wanted(plan=plan, run_key=run_key, tags=run.labels, again=run.run_id))
+        return self._leave(Wanted(plan=plan, run_key=run_key, tags=run.labels), run)
 
     @property
     def salt(self) -> bytes:
         """What the ids of runs are made with."""
         return bytes.fromhex(self._reader.snapshot().manifest.identity)
 
-    def submit(self, events: Sequence[Event]) -> list[str]:
+    def submit(self, events: Sequence[Event], *, after: Cause | None = None) -> list[str]:
         """Leave what asks for runs to the other process, whole; their ids."""
         now = self._clock.now()
         name = ulid(now, self._entropy.token_bytes(10))
-        batch = Batch(id=f"request-{name}", events=tuple(events), actor="user", sent_at=now)
+        origin = origin_of(this_user(), after)
+        batch = batch_from(f"request-{name}", events, origin, sent_at=now)
         key = self.paths.inbox_item(name)
         self._store.create(key, encode_batch(batch))
         runs = [event.run_id for event in events if isinstance(event, RunRequested)]
@@ -188,8 +195,10 @@ class AttachedHost:
 
     # --- between the two ----------------------------------------------------------------------
 
-    def _leave(self, request: Wanted) -> str:
-        return self.submit(run_events(self._store, self.paths, self.salt, request))[0]
+    def _leave(self, wanted: Wanted, again: RunRow | None = None) -> str:
+        asked = by_person(wanted, this_user(), again)
+        events = run_events(self._store, self.paths, self.salt, asked)
+        return self.submit(events, after=again)[0]
 
     def _look(self) -> None:
         """See what was published since."""

@@ -27,8 +27,9 @@ from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
 from servo.workers.local_pool.pool import Pool
 from servo.workspace.composition import open_world
+from servo.workspace.origins import Cause
 from servo.workspace.registry import at_work, registry_folder
-from servo.workspace.run_requests import Requests, with_config
+from servo.workspace.run_requests import Requests, Wanted, with_config
 
 if TYPE_CHECKING:
     from servo.code.evaluator.plan_store import PlanStore
@@ -81,14 +82,14 @@ class LeadingHost:
         )
 
     def _records(self) -> "PlanStore":
-        made = import_module("servo.code.evaluator.plan_store").Records
+        made = import_module("servo.code.evaluator.plan_store").PlanStore
         return made(store=self._world.store, paths=self.paths, salt=self._requests.salt())
 
     def __enter__(self) -> "LeadingHost":
         try:
             self.pool.start()
             self.service.start()
-            give_back(self.service, self.pool.name)
+            give_back(self.service, self.pool.actor)
             self.pool.wait()
         except BaseException:
             self.__exit__()
@@ -117,13 +118,19 @@ class LeadingHost:
         config: Mapping[str, Any] | None = None,
     ) -> str:
         """Ask for a run of a plan; its id."""
-        self._waiting.add(self._requests.name_run(run_key))
-        return self._requests.run(plan, run_key, with_config(tags or {}, config or {}))
+        labels = with_config(tags or {}, config or {})
+        return self.ask(Wanted(plan=plan, run_key=run_key, tags=labels))
+
+    def ask(self, wanted: Wanted) -> str:
+        """Ask for a run; its id."""
+        self._waiting.add(self._requests.name_run(wanted.run_key))
+        return self._requests.run(wanted)
 
     def repeat(self, run: RunRow, plan: Plan, run_key: str) -> str:
         """Ask for a run that repeats what another left undone, with its tags; its id."""
         self._waiting.add(self._requests.name_run(run_key))
-        return self._requests.run(plan, run_key, run.labels, again=run.run_id)
+        wanted = Wanted(plan=plan, run_key=run_key, tags=run.labels)
+        return self._requests.run(wanted, again=run)
 
     def submit(self, events: Sequence[Event]) -> list[str]:
         """Commit what asks for runs, whole; their ids."""
@@ -149,7 +156,7 @@ class LeadingHost:
 
     def cancel(self, run: str) -> None:
         """Ask for a run to be stopped."""
-        self._requests.cancel(run, by="session")
+        self._requests.cancel(run)
 
     def begun_runs(self) -> list[str]:
         """Runs that were left unended when this began, and all that are open; to be waited for."""
@@ -202,9 +209,9 @@ class LeadingHost:
         self.service.wake()  # so that what others left is found
         return not self._world.store.list_after(self.paths.inbox_prefix, limit=1)
 
-    def tell(self, event: Event) -> None:
-        """Have an event carried out; `Conflict` if the workspace refuses it."""
-        self._requests.commit((event,))
+    def tell(self, event: Event, *, after: Cause | None = None) -> None:
+        """Have an event carried out, because of another; `Conflict` if it is refused."""
+        self._requests.commit((event,), after=after)
 
     def backfill(self, name: str) -> Backfill | None:
         """A backfill as it stands."""

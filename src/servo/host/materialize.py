@@ -46,7 +46,7 @@ from servo.sdk.selection.selection import AssetSelection
 from servo.workers.inline import InlineWorkers
 from servo.workspace.composition import open_world
 from servo.workspace.instance.instance import ServoInstance
-from servo.workspace.run_requests import Requests, with_config
+from servo.workspace.run_requests import Requests, Wanted, with_config
 
 
 class MaterializationFailed(Exception):
@@ -320,7 +320,9 @@ def _materialize(  # noqa: PLR0913 - the options people know
             now=world.clock.now(),
             dynamic_partitions=instance,
         )
-        _ = requests.run(plan, key, with_config(labels, config))
+        text = "all assets" if selection is None else str(selection)
+        tags = with_config(labels, config)
+        _ = requests.run(Wanted(plan=plan, run_key=key, tags=tags, text=text))
         inline[0].work_until(lambda: waiting.ended(run_id) is not None, runner)
         state = service.engine.state
         tasks = [row for row in list(state.tasks.values()) if row.run_id == run_id]

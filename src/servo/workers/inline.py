@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from servo.controllers.dispatch import IdleWorker
+from servo.core.actors import ActorKind, actor
 from servo.core.events.envelope import Batch
 from servo.errors import ServoError
 from servo.execution.attempt import Runner
@@ -23,6 +24,7 @@ from servo.workers.handing_over import as_work
 from servo.workers.reporting import report_of
 
 NAME = "inline"
+ACTOR = actor(ActorKind.WORKER, NAME)
 LOOK_EVERY = 0.05
 BEAT_EVERY = 1.0
 
@@ -85,9 +87,11 @@ class InlineWorkers:
             done = runner.run(work)
         except BaseException:  # Ctrl-C: whoever leads next does it again, and at once
             with suppress(ServoError):
-                told = Batch(id=f"done-{work.exec_id}", events=(interrupted(assignment),))
+                told = Batch(
+                    id=f"done-{work.exec_id}", events=(interrupted(assignment),), actor=ACTOR
+                )
                 _ = self._service.commit(told)
             raise
         self._current = None
         self._busy = False
-        _ = self._service.commit(report_of(assignment, done, actor=NAME))
+        _ = self._service.commit(report_of(assignment, done, actor=ACTOR))

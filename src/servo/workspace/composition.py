@@ -9,6 +9,7 @@ from servo.ledger.paths import Paths
 from servo.storage.from_url import store_from_url
 from servo.storage.local import LocalStore
 from servo.storage.probe import probe
+from servo.workspace.identity import this_user
 from servo.workspace.system import SystemClock, SystemEntropy
 
 LEFTOVER_AGE = timedelta(hours=1)
@@ -22,7 +23,7 @@ def open_world(url: str) -> World:
     _ = check_clock(store, clock, entropy)
     if isinstance(store, LocalStore):
         store.sweep_temporaries(clock.now() - LEFTOVER_AGE)
-    return World(store, clock, entropy)
+    return World(store, clock, entropy, identity=this_user())
 
 
 def open_service(

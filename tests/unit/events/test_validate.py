@@ -60,7 +60,7 @@ def refused(batch: Batch, raw: bytes = b"") -> bool:
     ("batch", "what"),
     [
         (sent(RUN, id=UP), "batch id"),
-        (sent(RUN, key=UP), "idempotency key"),
+        (sent(RUN, request_id=UP), "idempotency key"),
         (sent(replace(RUN, run_id="")), "run_id is empty"),
         (sent(replace(RUN, run_key="x" * (MAX_ID_BYTES + 1))), "run_key is longer"),
         (sent(replace(RUN, asset_selection=("ns/a", UP))), "asset_selection"),
@@ -105,7 +105,7 @@ def test_an_id_that_could_do_harm_is_refused_and_named(batch: Batch, what: str) 
 @pytest.mark.parametrize(
     "batch",
     [
-        sent(RUN, key="mine"),
+        sent(RUN, request_id="mine"),
         sent(replace(RUN, source=ScheduleSource(schedule_id="daily", tick_id="daily:0"))),
         sent(replace(STARTED, worker_id="")),
         sent(replace(FINISHED, output=CommittedOutput(materialization_id=""))),

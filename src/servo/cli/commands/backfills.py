@@ -270,7 +270,7 @@ def retry_failed(  # noqa: PLR0913 - the options of the command
     named = request_id or SystemEntropy().token_bytes(12).hex()
     event = again(target.store, target.paths, found.row, found.failed(), named)
     code_found = _code(code or found.row.labels.get(CODE_LABEL), as_dagster) if wait_ else None
-    return begin(event, code_found, where, workers, wait_=wait_, json_=json_)
+    return begin(event, code_found, where, workers, wait_=wait_, json_=json_, again=found.row)
 
 
 @backfill.command("wait", short_help="Wait until it is over.")

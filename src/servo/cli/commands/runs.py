@@ -22,6 +22,7 @@ from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
 from servo.errors import Conflict
 from servo.projection.read.lookup import Lookup, Page
 from servo.projection.read.reader import Reader, Snapshot
+from servo.workspace.identity import this_user
 
 _UNWELL = (TaskState.FAILED, TaskState.RETRY_WAIT)
 COLOURS = {
@@ -102,7 +103,7 @@ def cancel(*, target: Target, run_id: str, reason: str) -> None:
     )
     if row.state in TERMINAL_RUN_STATES:
         raise Conflict(f"{row.run_id} has ended: {row.state.value}", remedy="leave it as it is")
-    event = RunCancelRequested(run_id=row.run_id, requested_by="servo run cancel", reason=reason)
+    event = RunCancelRequested(run_id=row.run_id, requested_by=this_user(), reason=reason)
     leave(target, "cancel", event)
     tell_left(target, row.run_id, "stopped")
 

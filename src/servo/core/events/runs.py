@@ -58,6 +58,7 @@ class RunRequested(Event, frozen=True, kw_only=True, tag="RunRequested"):
 
     The run id is computed once by the requester and stored here; a repetition with the same key
     and fingerprint answers with the existing run, another fingerprint is a recorded conflict.
+    `request_text` says what was asked for in the words of whoever did, such as a selection.
     """
 
     KIND: ClassVar[EventKind] = EventKind.FACT
@@ -74,6 +75,7 @@ class RunRequested(Event, frozen=True, kw_only=True, tag="RunRequested"):
     priority: Int64 = 0
     timeout_ms: Int64 = DEFAULT_RUN_TIMEOUT_MS
     parent_run_id: Id | None = None
+    request_text: str = ""
 
 
 class PlanSegment(msgspec.Struct, frozen=True, kw_only=True):

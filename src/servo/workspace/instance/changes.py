@@ -53,7 +53,8 @@ class Changes:
             return
         now = self._world.clock.now()
         name = ulid(now, self._world.entropy.token_bytes(10))
-        batch = Batch(id=f"instance-{name}", events=events, actor="instance", sent_at=now)
+        actor = self._world.identity
+        batch = Batch(id=f"instance-{name}", events=events, actor=actor, sent_at=now)
         if self._service is not None:
             _submit(self._service, batch)
         elif self._alone or self._nobody_leads():

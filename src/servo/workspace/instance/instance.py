@@ -47,6 +47,7 @@ from servo.sdk.partitions.text import partitions_from_text
 from servo.storage.from_url import store_from_url
 from servo.storage.memory import MemoryStore
 from servo.workspace.composition import open_world
+from servo.workspace.identity import this_user
 from servo.workspace.instance.changes import Changes, address_of
 from servo.workspace.instance.records import (
     AssetEntry,
@@ -92,7 +93,7 @@ class ServoInstance:
         if tempdir is not None:
             return cls.local_temp(tempdir)
         clock = SystemClock()
-        world = World(MemoryStore(clock), clock, SystemEntropy())
+        world = World(MemoryStore(clock), clock, SystemEntropy(), identity=this_user())
         return cls(world, Paths("default", "default"), alone=True)
 
     @classmethod
@@ -123,7 +124,8 @@ class ServoInstance:
     ) -> "ServoInstance":
         """A workspace of the store at `url`, which others may be at work in."""
         clock, paths = SystemClock(), Paths(tenant, workspace)
-        world = World(store_from_url(url, clock=clock), clock, SystemEntropy())
+        store = store_from_url(url, clock=clock)
+        world = World(store, clock, SystemEntropy(), identity=this_user())
         return cls(world, paths, address=address_of(url, paths))
 
     @property
@@ -306,9 +308,8 @@ class ServoInstance:
     def wipe_assets(self, asset_keys: Iterable[Any]) -> None:
         """Forget what was made of these assets."""
         names = [to_key(key).canonical() for key in asset_keys]
-        self._changes.commit(
-            *(AssetWiped(asset_key=name, requested_by="instance") for name in names)
-        )
+        by = self.world.identity
+        self._changes.commit(*(AssetWiped(asset_key=name, requested_by=by) for name in names))
 
     def _made(self, key: AssetKey | None) -> list[AssetEvent]:
         """The outputs of an asset, or of all, that count; the newest first."""
