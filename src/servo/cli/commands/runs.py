@@ -16,6 +16,8 @@ from servo.cli.tables import grid
 from servo.cli.workspace import Target, of_a_workspace
 from servo.core.events.runs import RunCancelRequested
 from servo.core.explain.failures import failure_of
+from servo.core.explain.origins import Step, what_caused
+from servo.core.explain.records import Records
 from servo.core.state.rows.assets import CheckResultRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
@@ -66,12 +68,14 @@ def list_(*, target: Target, page: Page, json_: bool) -> None:
 def show(*, target: Target, run_id: str, json_: bool) -> None:
     """Show one run and its tasks. The beginning of RUN_ID is enough."""
     reader = Reader(target.store, target.paths)
-    (row, tasks), failed = reader.read(lambda snapshot: _with_checks(snapshot, run_id))
+    (row, tasks), failed, steps = reader.read(lambda snapshot: _details(snapshot, run_id))
     if json_:
-        emit_json({"run": row, "tasks": tasks})
+        emit_json({"run": row, "tasks": tasks, "caused_by": steps})
         return
     out = console()
     out.print(Text.assemble((row.run_id, "bold"), " ", coloured(row.state), f" {_counts(row)}"))
+    for line in _asked_by(steps):
+        out.print(Text(line, "dim"))
     table = grid("task", "state", "attempts", "reason", "error", whole=2)
     for task in tasks:
         table.add_row(
@@ -85,11 +89,22 @@ def show(*, target: Target, run_id: str, json_: bool) -> None:
     show_checks(failed)
 
 
-def _with_checks(
+def _details(
     snapshot: Snapshot, run_id: str
-) -> tuple[tuple[RunRow, list[TaskRow]], list[CheckResultRow]]:
+) -> tuple[tuple[RunRow, list[TaskRow]], list[CheckResultRow], tuple[Step, ...]]:
     found = run_and_tasks(snapshot, run_id)
-    return found, failed_checks(snapshot, found[0].run_id)
+    run = found[0]
+    records = Records(Lookup(snapshot), snapshot.as_of)
+    return found, failed_checks(snapshot, run.run_id), what_caused(records, run)
+
+
+def _asked_by(steps: Sequence[Step]) -> list[str]:
+    """Who asked for a run, and what led to it, one line a step."""
+    words = ["asked for by", *["because of" for _ in steps[1:]]]
+    return [
+        f"{word} {step.actor or 'unknown'}: {step.what} (event {step.position})"
+        for word, step in zip(words, steps, strict=False)
+    ]
 
 
 @run.command("cancel", short_help="Stop a run.")
