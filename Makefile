@@ -21,10 +21,10 @@ INSTALL := $(BIN)/python -m pip install --quiet
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fmt lint types test sim bench ui docs demo lock clean
+.PHONY: help setup fmt lint types test test-slow sim bench ui docs demo lock clean
 
 help: ## List the verbs
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: .venv/.installed ## Create .venv from the locked requirements and install Servo into it, editable
 
@@ -54,18 +54,37 @@ lint: setup ## Check style, format and import layers
 types: setup ## Check types, strictly
 	$(BIN)/basedpyright --project pyproject.toml
 
-# With ARGS only a part runs, so coverage would say nothing.
+# The order of `make test`, always the same. With ARGS only a part runs, so coverage would say nothing.
+ORDER := --randomly-seed=1
+
 ifdef ARGS
 test: setup
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest $(ORDER) $(ARGS)
 else
-test: setup ## Run all tests and check coverage; ARGS="-k word tests/unit" runs some, without coverage
-	$(BIN)/pytest -n auto --cov --cov-report=
+test: setup ## Run the tests and check coverage, the same way each time; ARGS="-k word tests/unit" runs some
+	$(BIN)/pytest -n auto -m 'not slow' $(ORDER) --cov --cov-report=
 	$(BIN)/coverage report --fail-under=$(COVERAGE_ALL)
 	@echo 'Core and controllers:'
 	$(BIN)/coverage report --include='src/servo/core/*,src/servo/controllers/*' \
 		--fail-under=$(COVERAGE_PURE)
 endif
+
+# A new seed each time, unless one is given.
+ifneq ($(filter test-slow,$(MAKECMDGOALS)),)
+SEED ?= $(shell od -An -N2 -tu2 /dev/urandom | tr -d ' ')
+SEED := $(SEED)
+endif
+EXPLORE = --hypothesis-profile=explore --hypothesis-seed=$(SEED) --randomly-seed=$(SEED)
+BOUNDED := $(if $(shell command -v timeout),timeout --foreground --signal=INT --kill-after=1m 18m)
+
+test-slow: setup ## Explore from a new SEED: more examples, whole processes, kills, simulated worlds
+	@echo 'SEED=$(SEED)'
+	@$(BOUNDED) $(BIN)/pytest -n auto -m 'slow or hypothesis' $(EXPLORE) || { \
+		echo 'Repeat all of it: make test-slow SEED=$(SEED)' >&2; \
+		echo 'One test: make test ARGS="$(EXPLORE) path/to/test.py::test_name"' >&2; exit 1; }
+	$(BIN)/python -m simulation --seeds $(SEED):$$(($(SEED) + 40))
+	$(BIN)/python -m simulation --world triggers --seeds $(SEED):$$(($(SEED) + 10))
+	$(BIN)/python -m simulation --world backfills --seeds $(SEED):$$(($(SEED) + 10))
 
 SEEDS ?= 0:200
 sim: setup ## Simulate: SEEDS=0:200, WORLD=name, BUG=name plants a known bug, TRACE=1 prints every step
@@ -78,7 +97,7 @@ bench: setup ## Measure; ONLY=name measures one
 ui: ## Build the web app
 	@echo 'There is no web app yet, so there is nothing to build.'
 
-docs: setup ## Build the documentation and run its snippets
+docs: setup ## Check the documentation, run its snippets and build its site into build/site
 	$(BIN)/python docs/build.py
 
 demo: setup ## Run a small shop in servo-demo: kill a worker, kill everything, resume, SQL

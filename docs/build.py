@@ -1,7 +1,8 @@
-"""Check the documentation and say what is in it: `python docs/build.py`, or `make docs`.
+"""Check the documentation and build the site: `python docs/build.py`, or `make docs`.
 
-There is nothing to render: the documents are read where they are. What this builds is trust. Each
-check has a name; `--only NAME` runs one, and `--root FOLDER` reads the documents of a copy.
+Each check has a name; `--only NAME` runs one, and `--root FOLDER` reads the documents of a copy.
+`--write` writes what is generated: the command line reference, and the snippets in the pages. The
+site goes to `build/site`.
 """
 
 import argparse
@@ -9,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from checks import cli_page, commands, examples, prose, reference
+from checks import cli_page, commands, examples, prose, python_api, reference, site
 from checks.markdown import Docs
 
 ROOT = Path(__file__).parents[1]
@@ -24,8 +25,8 @@ CHECKS: dict[str, Check] = {
     "settings": reference.settings,
     "bugs": reference.bugs,
     "verbs": reference.verbs,
-    "commands": commands.commands,
-    "cli_reference": cli_page.reference,
+    "commands": cli_page.commands,
+    "python": python_api.python,
     "exit_codes": commands.exit_codes,
     "command_lines": commands.command_lines,
     "names": prose.names,
@@ -35,6 +36,7 @@ CHECKS: dict[str, Check] = {
     "stored": examples.stored,
     "shown": examples.shown,
     "snippets": examples.snippets,
+    "site": site.site,
 }
 
 
@@ -44,15 +46,14 @@ def main() -> int:
     parser.add_argument("--root", type=Path, default=ROOT)
     parser.add_argument("--only", action="append", choices=CHECKS)
     parser.add_argument("--list", action="store_true", help="name the checks")
-    parser.add_argument("--write", action="store_true", help="write what is written from the code")
+    parser.add_argument("--write", action="store_true", help="write what is generated")
     options = parser.parse_args()
     if options.list:
         print(*CHECKS)
         return 0
     if options.write:
-        path = options.root / "docs" / cli_page.PAGE
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(cli_page.page())
+        (options.root / "docs" / cli_page.PAGE).write_text(cli_page.page())
+        examples.refresh(Docs(options.root.resolve()))
     docs = Docs(options.root.resolve())
     problems = 0
     for name in options.only or CHECKS:

@@ -1,8 +1,10 @@
-"""How Hypothesis searches, and what Ctrl-C does, for every test.
+"""What every test shares: how Hypothesis searches, where chance comes from, what Ctrl-C does.
 
-On a developer's machine each run looks at new examples. In CI (`CI` is set) the examples are a
-function of the test, so a change is never refused for a fault that was there before it. Neither
-has a deadline: tests share two cores with their neighbours, and a slow example is not a wrong one.
+A test gives the same answer each time it runs. Hypothesis draws a few examples that are a function
+of the test alone, and `make test` fixes the order. `make test-slow` looks further: its profile
+draws many examples from a seed that is new each time, and prints the seed so that a failure can be
+repeated. What it finds becomes a named example or a test of its own. Neither profile has a
+deadline: tests share two cores with their neighbours, and a slow example is not a wrong one.
 
 A shell that runs tests in the background has them ignore Ctrl-C, and processes inherit that. Those
 that tests interrupt must not.
@@ -11,14 +13,27 @@ that tests interrupt must not.
 import os
 import signal
 
+import pytest
 from hypothesis import settings
 
-settings.register_profile("search", deadline=None)
-settings.register_profile("repeat", deadline=None, derandomize=True, database=None, print_blob=True)
+settings.register_profile(
+    "repeat", deadline=None, database=None, print_blob=True, derandomize=True, max_examples=15
+)
+settings.register_profile(
+    "explore", deadline=None, database=None, print_blob=True, max_examples=150
+)
+settings.load_profile("repeat")
+
 # Hundreds of processes are started, and none should compile everything again.
 _ = os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-settings.load_profile("repeat" if "CI" in os.environ else "search")
-
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def chance_seed(request: pytest.FixtureRequest) -> int:
+    """Where a test that leaves something to chance begins: the seed that the run was given."""
+    seed = request.config.getoption("randomly_seed")
+    assert isinstance(seed, int)
+    return seed

@@ -277,6 +277,35 @@ def relative_imports(root: Path) -> list[str]:
     ]
 
 
+# In these a pause is what the test is about: whoever was told to come back later, a rival that
+# comes back at a drawn moment, a check that takes long.
+PAUSING = {
+    "tests/integration/test_kill_commit_loop.py",
+    "tests/integration/test_two_services.py",
+    "tests/unit/worker/test_check_limits.py",
+}
+
+
+def sleeping(root: Path) -> set[str]:
+    """The tests that sleep themselves; the code that they write for workers may."""
+    return {
+        str(path.relative_to(root))
+        for path in (root / "tests").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "time.sleep"
+    }
+
+
+def test_no_test_sleeps() -> None:
+    assert sleeping(ROOT) == PAUSING
+
+
+def test_a_test_that_sleeps_is_caught(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_it.py").write_text("import time\n\ntime.sleep(1)\n")
+    assert sleeping(tmp_path) == {"tests/test_it.py"}
+
+
 def test_no_source_file_is_longer_than_800_lines() -> None:
     assert oversized(ROOT) == []
 

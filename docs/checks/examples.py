@@ -4,6 +4,7 @@ A snippet is a file in `docs/snippets`, shown whole on some page under a comment
 run in a folder that `first_run.py` has prepared, each in a copy of its own.
 """
 
+import re
 import shutil
 import subprocess
 import sys
@@ -21,8 +22,10 @@ from servo.projection.read.reader import Snapshot
 from servo.projection.read.sql import query
 
 FIRST = "first_run.py"
-GUIDE = "docs/guide/"
+GUIDE = "docs/how-to/"
 PATIENCE_S = 120
+
+_SHOWN = re.compile(r"<!-- snippet: (?P<name>[\w.]+) -->\n```python\n.*?```", re.DOTALL)
 
 
 def shown(docs: Docs) -> Iterator[str]:
@@ -34,11 +37,25 @@ def shown(docs: Docs) -> Iterator[str]:
             name = fence.mark.removeprefix("snippet: ")
             if name not in files:
                 mark = fence.mark or "unmarked"
-                yield f"{document.name}: a block of Python is no snippet ({mark})"
+                yield f"{document.name}: a Python block is not a snippet ({mark})"
             elif fence.text != files[name]:
-                yield f"{document.name}: {name} is shown otherwise than it stands in its file"
+                yield f"{document.name}: {name} differs from its file: run docs/build.py --write"
             unseen.pop(name, None)
     yield from (f"docs/snippets/{name} is shown nowhere" for name in unseen)
+
+
+def refresh(docs: Docs) -> None:
+    """Show every snippet as it stands in its file."""
+    files = {path.name: path.read_text() for path in _snippets(docs)}
+    for document in docs:
+        text = _SHOWN.sub(lambda block: _block(block, files), document.text)
+        if text != document.text:
+            document.path.write_text(text)
+
+
+def _block(block: re.Match[str], files: dict[str, str]) -> str:
+    name = block["name"]
+    return f"<!-- snippet: {name} -->\n```python\n{files[name]}```" if name in files else block[0]
 
 
 def snippets(docs: Docs) -> Iterator[str]:
@@ -60,9 +77,13 @@ def _snippets(docs: Docs) -> list[Path]:
 
 def _run(path: Path, place: Path) -> Iterator[str]:
     command = [sys.executable, "-W", "error", str(path.resolve())]
-    done = subprocess.run(
-        command, cwd=place, capture_output=True, text=True, check=False, timeout=PATIENCE_S
-    )
+    try:
+        done = subprocess.run(
+            command, cwd=place, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
+    except subprocess.TimeoutExpired:
+        yield f"docs/snippets/{path.name} did not end within {PATIENCE_S} s"
+        return
     if done.returncode:
         yield f"docs/snippets/{path.name} fails: {done.stderr.strip()[-500:]}"
 
@@ -92,7 +113,7 @@ def stored(docs: Docs) -> Iterator[str]:
         for fence in document.fences("json"):
             kind = fence.mark.removeprefix("example: ")
             if kind not in readers:
-                yield f"{document.name}: an example of JSON does not say of what it is one"
+                yield f"{document.name}: a JSON example does not say what it is an example of"
                 continue
             try:
                 _ = readers[kind](fence.text.strip().encode(), what=f"the example of an {kind}")

@@ -14,6 +14,7 @@ from checks.types import column_types
 from servo.core.state.tables import TABLES
 
 SECTIONS = ["Status", "Context", "Decision", "Consequences", "Rejected alternatives"]
+SOURCES = ("src", "simulation")
 STATUSES = ("Proposed", "Accepted", "Superseded")
 
 _CLASS = re.compile(r"[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)*")
@@ -27,7 +28,7 @@ _RECORD = re.compile(r"(\d{4})-[a-z-]+\.md")
 def links(docs: Docs) -> Iterator[str]:
     """Every link in the repository leads to a file, and to a heading if it names one.
 
-    Every page of the guide is linked from the first page.
+    Every page is linked from the first page, or from the README of its folder.
     """
     for document in docs:
         for link in document.links():
@@ -43,12 +44,14 @@ def links(docs: Docs) -> Iterator[str]:
 
 
 def _unlisted(docs: Docs) -> Iterator[str]:
-    """Pages of the guide that nobody finds from the first one."""
-    contents = docs["README.md"]
-    listed = {f"docs/{link}" for link in contents.links()}
-    for name in docs.documents:
-        if name.startswith("docs/guide/") and name not in listed:
-            yield f"{contents.name} does not list {name}"
+    """Pages that nobody finds: neither the first page nor the README of their folder links them."""
+    for document in docs:
+        near = document.path.with_name("README.md").relative_to(docs.root).as_posix()
+        names = [name for name in ("docs/README.md", near) if name in docs.documents]
+        indexes = [docs.documents[name] for name in names]
+        listed = {(page.path.parent / link).resolve() for page in indexes for link in page.links()}
+        if document.path.name != "README.md" and document.path.resolve() not in listed:
+            yield f"{names[-1]} does not list {document.name}"
 
 
 def _elsewhere(docs: Docs, path: Path) -> Path:
@@ -112,15 +115,17 @@ def _fault(span: str) -> str:
 
 
 @cache
-def _trees(folder: str) -> list[ast.Module]:
-    return [ast.parse(path.read_text()) for path in sorted((REPOSITORY / folder).rglob("*.py"))]
+def _trees() -> list[ast.Module]:
+    """The package, and the simulation beside it."""
+    files = [path for folder in SOURCES for path in sorted((REPOSITORY / folder).rglob("*.py"))]
+    return [ast.parse(path.read_text()) for path in files]
 
 
 @cache
 def _classes() -> dict[str, set[str]]:
     """Every class of the sources with what it defines."""
     found: dict[str, set[str]] = {}
-    for tree in _trees("src"):
+    for tree in _trees():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, set()).update(_members(node))
@@ -139,7 +144,7 @@ def _members(node: ast.ClassDef) -> Iterator[str]:
 @cache
 def _texts() -> set[str]:
     """Every text that stands in the sources by itself, such as the code of an error."""
-    nodes = (node for tree in _trees("src") for node in ast.walk(tree))
+    nodes = (node for tree in _trees() for node in ast.walk(tree))
     return {
         node.value
         for node in nodes
@@ -158,6 +163,6 @@ def _functions(path: str) -> set[str]:
 def _words() -> set[str]:
     """Every word of the sources and of the benchmarks."""
     files = [
-        path for folder in ("src", "benchmarks") for path in (REPOSITORY / folder).rglob("*.py")
+        path for folder in (*SOURCES, "benchmarks") for path in (REPOSITORY / folder).rglob("*.py")
     ]
     return {word for path in files for word in re.findall(r"\w+", path.read_text())}

@@ -5,9 +5,11 @@ Each check compares a part of the code with a page, word for word, and yields wh
 
 import ast
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,6 @@ from servo.core.manifest import FileEntry, Manifest, ObjectRef, TableFiles, Tier
 from servo.core.state import states
 from servo.core.state.tables import TABLES
 from servo.ledger.segment import Header
-from simulation.bugs import BUGS
 
 REPOSITORY = Path(__file__).parents[2]
 EVERYWHERE = ("tenant_id", "workspace_id", "row_version")
@@ -35,7 +36,7 @@ _TYPE_NAME = re.compile(r"[A-Z]\w+")
 
 def events(docs: Docs) -> Iterator[str]:
     """Every event and everything inside one: fields, types, defaults, kinds, values."""
-    page = docs["format/events.md"]
+    page = docs["reference/events.md"]
     inside = nested_types(list(EVENTS.values()))
     del inside[EventKind.__name__]
     expected = {**EVENTS, **inside}
@@ -49,7 +50,7 @@ def events(docs: Docs) -> Iterator[str]:
 
 def refusals(docs: Docs) -> Iterator[str]:
     """Every reason for which the fold refuses, by its beginning."""
-    page = docs["format/events.md"]
+    page = docs["reference/events.md"]
     for path in sorted(Path(fold.__path__[0]).glob("*.py")):
         for reason in _reasons(ast.parse(path.read_text())):
             if reason not in page.prose:
@@ -68,7 +69,7 @@ def _reasons(tree: ast.AST) -> Iterator[str]:
 
 def tables(docs: Docs) -> Iterator[str]:
     """Every table and column, with keys, residencies, types, and the states they may hold."""
-    page = docs["format/tables.md"]
+    page = docs["reference/tables.md"]
     sets = {name: kind for name, kind in vars(states).items() if _is_closed_set(kind)}
     yield from _headings(page, _TABLE_NAME, TABLES)
     yield from _headings(page, _TYPE_NAME, sets)
@@ -88,7 +89,7 @@ def tables(docs: Docs) -> Iterator[str]:
 
 def _overview(docs: Docs) -> Iterator[str]:
     """Every table stands in the short list of the guide."""
-    page = docs["guide/sql.md"]
+    page = docs["how-to/sql.md"]
     rows = page.section("The tables").rows()
     listed = {name: "" for row in rows for name in re.findall(r"`(\w+)`", row[0])}
     yield from _compare(page, "The tables", dict.fromkeys(TABLES, ""), listed)
@@ -96,7 +97,7 @@ def _overview(docs: Docs) -> Iterator[str]:
 
 def objects(docs: Docs) -> Iterator[str]:
     """Every field of what is stored besides events and rows."""
-    ledger, manifest = docs["format/ledger.md"], docs["format/manifest.md"]
+    ledger, manifest = docs["reference/ledger.md"], docs["reference/manifest.md"]
     stored: list[tuple[Document, str, type[Any]]] = [
         (ledger, "Entries", Entry),
         (ledger, "Batches", Batch),
@@ -115,7 +116,7 @@ def objects(docs: Docs) -> Iterator[str]:
 
 def settings(docs: Docs) -> Iterator[str]:
     """Every setting with its default."""
-    page = docs["guide/settings.md"]
+    page = docs["reference/settings.md"]
     expected = {field.name: _shown(field.default) for field in msgspec.structs.fields(Settings)}
     yield from _compare(page, "Settings", expected, _described(page.section("Settings"), 2))
     named = dict(WORKER_VARIABLES)
@@ -125,16 +126,25 @@ def settings(docs: Docs) -> Iterator[str]:
 
 def bugs(docs: Docs) -> Iterator[str]:
     """Every planted bug, with the sentence that says what is wrong."""
-    page = docs["guide/development.md"]
-    expected = {name: bug.what for name, bug in BUGS.items()}
+    page = docs["development.md"]
+    expected = {name: bug.what for name, bug in _planted_bugs().items()}
     yield from _compare(page, "Planted bugs", expected, _described(page.section("Planted bugs"), 2))
+
+
+def _planted_bugs() -> Mapping[str, Any]:
+    """The simulation is a part of the repository and not of the package."""
+    if str(REPOSITORY) not in sys.path:
+        sys.path.append(str(REPOSITORY))
+    return import_module("simulation.bugs").BUGS
 
 
 def verbs(docs: Docs) -> Iterator[str]:
     """Every verb of the Makefile."""
-    page = docs["guide/development.md"]
-    listed = [plain(row[0]).removeprefix("make ") for row in page.section("Verbs").rows()]
-    yield from _compare(page, "Verbs", dict.fromkeys(make_verbs(), ""), dict.fromkeys(listed, ""))
+    page = docs["development.md"]
+    listed = [plain(row[0]).removeprefix("make ") for row in page.section("Make targets").rows()]
+    yield from _compare(
+        page, "Make targets", dict.fromkeys(make_verbs(), ""), dict.fromkeys(listed, "")
+    )
 
 
 def make_verbs() -> list[str]:

@@ -1,4 +1,4 @@
-"""The same questions as `servo sql`, from a program; and the same tables at an earlier entry."""
+"""Query the tables from a program, now and as of an earlier ledger entry."""
 
 from servo.ledger.paths import Paths
 from servo.projection.read.reader import Reader

@@ -1,4 +1,4 @@
-"""Copy a workspace while it is led, in the order that makes the copy whole."""
+"""Copy a workspace that is in use, in the order that makes the copy complete."""
 
 import shutil
 from pathlib import Path

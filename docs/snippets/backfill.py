@@ -1,4 +1,4 @@
-"""Orders of every day, invoices of every month, and a quarter of both."""
+"""Daily orders, monthly invoices, and a backfill of both for a quarter."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""An asset and a check that keeps bad data from everybody else."""
+"""An asset, and a blocking check that keeps bad data out."""
 
 from servo import AssetCheckResult, asset, asset_check, materialize
 

@@ -1,17 +1,17 @@
-"""A check of what an asset is made from, before its function is called."""
+"""Checks of an asset's inputs, which run before its function."""
 
 from servo import asset, asset_check, checks, materialize
 
 
 @asset
 def raw_orders() -> list[dict[str, int]]:
-    """As they came."""
+    """Orders as received."""
     return [{"id": 1, "amount": 350}]
 
 
 @asset
 def orders(raw_orders: list[dict[str, int]]) -> list[dict[str, int]]:
-    """Takes an hour, so it had better be worth it."""
+    """An expensive asset, worth checking its input first."""
     return raw_orders
 
 

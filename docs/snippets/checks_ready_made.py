@@ -1,4 +1,4 @@
-"""Checks that need no code of their own."""
+"""Ready-made checks."""
 
 from datetime import timedelta
 
@@ -7,7 +7,7 @@ from servo import asset, checks, materialize
 
 @asset
 def orders() -> list[dict[str, object]]:
-    """What was ordered."""
+    """All orders."""
     return [
         {"id": 1, "shop": "north", "amount": 350, "at": "2026-03-01T10:00:00+00:00"},
         {"id": 2, "shop": "south", "amount": 1200, "at": "2026-03-01T11:30:00+00:00"},

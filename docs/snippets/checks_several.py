@@ -1,4 +1,4 @@
-"""Checks that look at several assets, and one that an asset's own function makes."""
+"""Checks of several assets, and a check that the asset's own function performs."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ from servo import (
 
 @asset(check_specs=[AssetCheckSpec("not_empty", asset="customers")])
 def customers() -> MaterializeResult:
-    """Knows best whether it found anything."""
+    """Reports its own check."""
     found = [1, 2, 3]
     good = AssetCheckResult(check_name="not_empty", passed=len(found) > 0)
     return MaterializeResult(value=found, check_results=[good])
@@ -31,7 +31,7 @@ def orders() -> list[int]:
 
 @asset_check(asset=orders, additional_ins={"known": AssetIn("customers")}, blocking=True)
 def customers_exist(orders: list[int], known: list[int]) -> bool:
-    """Every order has a customer that there is."""
+    """Every order has an existing customer."""
     return set(orders) <= set(known)
 
 
@@ -41,7 +41,7 @@ def customers_exist(orders: list[int], known: list[int]) -> bool:
 def plausible(
     context: AssetCheckExecutionContext, customers: list[int], orders: list[int]
 ) -> Iterator[AssetCheckResult]:
-    """Looks at both at once."""
+    """Checks both assets in one function."""
     context.log.info("comparing")
     yield AssetCheckResult(asset_key="customers", passed=len(customers) < 1_000)
     yield AssetCheckResult(asset_key="orders", passed=len(orders) >= len(set(orders)))

@@ -1,7 +1,12 @@
-"""Assets that say when they are to be made, and a test of what they say."""
+"""Assets with automation conditions, and a test of the conditions."""
 
-from servo import AutomationCondition, ServoInstance, asset, evaluate_automation_conditions
-from servo import materialize as make
+from servo import (
+    AutomationCondition,
+    ServoInstance,
+    asset,
+    evaluate_automation_conditions,
+    materialize,
+)
 
 
 @asset
@@ -28,12 +33,12 @@ assets = [orders, revenue, report, archive]
 instance = ServoInstance.ephemeral()
 
 first = evaluate_automation_conditions(assets, instance)
-print(first.total_requested)  # 0: nothing is new to a new condition
+print(first.total_requested)  # 0: a new condition starts from the current state
 
-make([orders], instance=instance)
+materialize([orders], instance=instance)
 second = evaluate_automation_conditions(assets, instance, cursor=first.cursor)
 print(second.get_num_requested("revenue"))  # 1
 print(second.get_num_requested("report"))  # 1, in the same run
 
 third = evaluate_automation_conditions(assets, instance, cursor=second.cursor)
-print(third.total_requested)  # 0: once is enough
+print(third.total_requested)  # 0: already requested

@@ -1,4 +1,4 @@
-"""Conditions made of conditions."""
+"""Customised conditions."""
 
 from datetime import timedelta
 
@@ -6,16 +6,16 @@ from servo import AssetSelection, AutomationCondition, DailyPartitionsDefinition
 
 days = DailyPartitionsDefinition(start_date="2025-01-01")
 
-# Also without everything that is missing upstream, and not when the last attempt failed.
+# Run even if an input is missing, but not if the last attempt failed.
 bold = (
     AutomationCondition.eager().without(~AutomationCondition.any_deps_missing())
     & ~AutomationCondition.execution_failed()
 ).with_label("bold")
 
-# Every partition that changes upstream, not only the latest one.
+# Follow every upstream partition, not only the latest one.
 thorough = AutomationCondition.eager().without(AutomationCondition.in_latest_time_window())
 
-# The last week, when a source other than the noisy one was updated.
+# Cover the last week, and ignore updates of one noisy source.
 calm = (
     AutomationCondition.eager()
     .replace(
@@ -25,10 +25,10 @@ calm = (
     .ignore(AssetSelection.assets("noise"))
 )
 
-# Only on good data.
+# Run only on checked data.
 careful = AutomationCondition.eager() & AutomationCondition.all_deps_blocking_checks_passed()
 
-# When it is too old, and not more than once while it is being made.
+# Run when the asset is too old, unless it is already running.
 kept_fresh = AutomationCondition.freshness_failed() & ~AutomationCondition.in_progress()
 
 

@@ -1,4 +1,4 @@
-"""An IO manager that keeps plain rows in CSV files, for one asset; the others are kept as usual."""
+"""An IO manager that stores one asset's rows in a CSV file."""
 
 import csv
 from pathlib import Path
@@ -16,7 +16,7 @@ Rows = list[dict[str, str]]
 
 
 class CsvFiles(ConfigurableIOManager):
-    """One file for each asset, at a place that other programs know."""
+    """One CSV file for each asset, where other programs find it."""
 
     folder: str
 
@@ -51,5 +51,5 @@ def greeting(names: list[str]) -> str:
 
 
 resources = {"csv": CsvFiles(folder="out"), "files": FilesystemIOManager(base_dir="pickles")}
-made = materialize([customers, names, greeting], resources=resources)
-print(made.asset_value("greeting"), Path("out/exports/customers.csv").read_text().split())
+result = materialize([customers, names, greeting], resources=resources)
+print(result.asset_value("greeting"), Path("out/exports/customers.csv").read_text().split())

@@ -37,7 +37,7 @@ by_hand = {
     message: hashed("d_", "delivery", TENANT, WORKSPACE, attempt, 2),
     backfill: hashed("bf_", "backfill", TENANT, WORKSPACE, "request-1"),
 }
-for made, computed in by_hand.items():
-    print(made, "as computed" if made == computed else f"and not {computed}")
-if any(made != computed for made, computed in by_hand.items()):
+for derived, computed in by_hand.items():
+    print(derived, "as computed" if derived == computed else f"and not {computed}")
+if any(derived != computed for derived, computed in by_hand.items()):
     raise SystemExit("this page is wrong")

@@ -1,4 +1,4 @@
-"""Five ways for an asset not to succeed, and what is recorded of each."""
+"""Assets that fail, retry and skip in different ways."""
 
 from servo import (
     AssetExecutionContext,
@@ -21,7 +21,7 @@ def flaky(context: AssetExecutionContext) -> int:
 
 @asset
 def not_ready(context: AssetExecutionContext) -> int:
-    """Asks for another try itself, and says when."""
+    """Requests a retry itself, and says when."""
     if context.retry_number == 0:
         raise RetryRequested(max_retries=3, seconds_to_wait=0.05)
     return 2
@@ -29,19 +29,19 @@ def not_ready(context: AssetExecutionContext) -> int:
 
 @asset(retry_policy=RetryPolicy(max_retries=5))
 def broken() -> None:
-    """Knows that trying again is no use."""
+    """Knows that a retry would not help."""
     raise Failure("the file has no header", metadata={"file": "in.csv"}, allow_retries=False)
 
 
 @asset
 def nothing_new() -> Skip:
-    """Has nothing to do this time; what depends on it has neither."""
+    """Has nothing to do; everything downstream is skipped."""
     return Skip("no file since yesterday")
 
 
 @asset
 def after(broken: None) -> None:
-    """Never runs: what it is made from failed."""
+    """Never runs, because its input failed."""
 
 
 done = materialize([flaky, not_ready, broken, nothing_new, after], raise_on_error=False)

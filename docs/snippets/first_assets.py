@@ -1,23 +1,23 @@
-"""Three assets, made here and now."""
+"""Three assets, materialized in this process."""
 
 from servo import asset, materialize
 
 
 @asset
 def orders() -> list[dict[str, int | str]]:
-    """Where the data comes from."""
+    """The source data."""
     return [{"customer": "ada", "amount": 3}, {"customer": "bob", "amount": 4}]
 
 
 @asset
 def customers(orders: list[dict[str, int | str]]) -> list[str]:
-    """The parameter names the asset it is made from."""
+    """The parameter names the upstream asset."""
     return sorted({str(order["customer"]) for order in orders})
 
 
 @asset(deps=[customers])
 def report(orders: list[dict[str, int | str]]) -> str:
-    """Made after `customers`, without loading it."""
+    """Runs after `customers`, without loading it."""
     return f"{len(orders)} orders"
 
 

@@ -1,4 +1,4 @@
-"""Assets that say how old they may be."""
+"""Assets with freshness policies."""
 
 from datetime import timedelta
 

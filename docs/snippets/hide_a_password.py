@@ -1,26 +1,26 @@
-"""A resource with a password that only the worker knows."""
+"""A resource with a password that only the worker reads."""
 
 import os
 
 from servo import ConfigurableResource, EnvSecrets, Secret, asset, materialize
 
-os.environ.update(SHOP_DB_KEY="open sesame")  # as whoever starts the worker would
+os.environ.update(SHOP_DB_KEY="open sesame")  # normally set in the worker's environment
 
 
 class Warehouse(ConfigurableResource):
-    """Knows its password, and does not show it."""
+    """Needs a password."""
 
     password: str
 
     def count(self) -> int:
-        """Ask the warehouse."""
+        """Log in and count."""
         print("logged in with", self.password)
         return len(self.password)
 
 
 @asset
 def orders(warehouse: Warehouse) -> int:
-    """Uses the warehouse."""
+    """Count orders."""
     return warehouse.count()
 
 

@@ -1,23 +1,23 @@
-"""Say something when an asset was made, or could not be."""
+"""Report the success or failure of an asset."""
 
 from servo import HookContext, asset, build_hook_context, failure_hook, materialize, success_hook
 
 
 @success_hook
 def celebrate(context: HookContext) -> None:
-    """Called when it was made."""
+    """Called after a success."""
     print(f"{context.asset_key} is {context.op_output_values['result']}")
 
 
 @failure_hook
 def complain(context: HookContext) -> None:
-    """Called when it failed and is not tried again."""
+    """Called after a final failure."""
     print(f"{context.op.name} failed: {context.op_exception!r}")
 
 
 @asset(hooks={celebrate, complain})
 def revenue() -> int:
-    """A sum."""
+    """The revenue."""
     return 1649
 
 

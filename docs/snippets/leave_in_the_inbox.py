@@ -1,4 +1,4 @@
-"""Ask for a run without talking to a leader: leave a batch in the inbox, as JSON."""
+"""Request a run without a leader: leave a batch in the inbox, as JSON."""
 
 import json
 from pathlib import Path

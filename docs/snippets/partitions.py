@@ -1,4 +1,4 @@
-"""Assets that are made piece by piece."""
+"""Daily orders and monthly invoices."""
 
 from servo import (
     AssetExecutionContext,

@@ -1,4 +1,4 @@
-"""An asset that another program makes."""
+"""An asset that an external program produces."""
 
 import sys
 from pathlib import Path
@@ -24,7 +24,7 @@ Path("program.py").write_text(PROGRAM)
 
 @asset
 def orders(context: AssetExecutionContext, client: PipesSubprocessClient) -> MaterializeResult:
-    """Made by a program that may have an environment of its own."""
+    """Produced by a program with its own environment."""
     command = [sys.executable, "program.py"]
     done = client.run(command=command, context=context, extras={"table": "raw.orders"})
     found = done.get_materialize_result()

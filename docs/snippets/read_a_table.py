@@ -1,4 +1,4 @@
-"""Read one table from its files, by the rules of the manifest and nothing else."""
+"""Read one table from its Parquet files, by the rules of the manifest."""
 
 import json
 from hashlib import sha256

@@ -1,4 +1,4 @@
-"""Check and print a ledger with nothing but the standard library."""
+"""Verify and print a ledger with the standard library only."""
 
 import json
 from hashlib import sha256

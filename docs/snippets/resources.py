@@ -1,4 +1,4 @@
-"""A database that is opened for every execution, with a login inside it, and configuration."""
+"""A database resource with a nested login, and a configurable asset."""
 
 import os
 
@@ -17,14 +17,14 @@ from servo import (
 
 
 class Login(ConfigurableResource):
-    """Who we are there."""
+    """Credentials."""
 
     user: str
     password: str
 
 
 class Warehouse(ConfigurableResource):
-    """A database, and the login it is opened with."""
+    """A database that is opened for each execution."""
 
     login: Login
     path: str = ":memory:"
@@ -41,7 +41,7 @@ class Warehouse(ConfigurableResource):
 
 
 class OrdersConfig(Config):
-    """What a run may say about the orders."""
+    """Configuration of the orders."""
 
     limit: int = 3
 
@@ -56,9 +56,9 @@ login = Login(user="etl", password=EnvVar("WAREHOUSE_PASSWORD"))
 warehouse = Warehouse(login=login)
 print(warehouse)
 
-made = materialize([orders], resources={"warehouse": warehouse})
-print(made.asset_value("orders"))
+result = materialize([orders], resources={"warehouse": warehouse})
+print(result.asset_value("orders"))
 
 more = RunConfig(ops={"orders": OrdersConfig(limit=5)})
-made = materialize([orders], resources={"warehouse": warehouse}, run_config=more)
-print(made.asset_value("orders"))
+result = materialize([orders], resources={"warehouse": warehouse}, run_config=more)
+print(result.asset_value("orders"))

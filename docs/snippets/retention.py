@@ -1,4 +1,4 @@
-"""An asset whose old versions are deleted: the last three stay, and those of the last month."""
+"""An asset that keeps its last three versions, and those of the last month."""
 
 from datetime import timedelta
 
@@ -7,7 +7,7 @@ from servo import Retention, asset
 
 @asset(retention=Retention(versions=3, age=timedelta(days=30)))
 def orders() -> list[int]:
-    """Made every night, and large."""
+    """Large, and materialized every night."""
     return [1, 2, 3]
 
 

@@ -1,4 +1,4 @@
-"""An asset that is tried up to four times, but not for what trying again cannot mend."""
+"""An asset with up to three retries, but none for a KeyError."""
 
 from servo import Backoff, RetryPolicy, asset
 
@@ -7,7 +7,7 @@ POLICY = RetryPolicy(max_retries=3, delay=10, backoff=Backoff.EXPONENTIAL, no_re
 
 @asset(retry_policy=POLICY)
 def orders() -> list[int]:
-    """Comes from a service that is not always there."""
+    """Calls a service that is not always available."""
     return [1, 2, 3]
 
 

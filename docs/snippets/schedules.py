@@ -1,4 +1,4 @@
-"""Schedules: one that only names its times, and one whose function decides."""
+"""A schedule with fixed times, and one with a function."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -16,13 +16,13 @@ from servo import (
 
 @asset
 def orders() -> list[int]:
-    """What was ordered."""
+    """All orders."""
     return [350, 1200]
 
 
 @asset
 def report(orders: list[int]) -> int:
-    """What it comes to."""
+    """The sum."""
     return sum(orders)
 
 
@@ -40,7 +40,7 @@ nightly = ScheduleDefinition(
 
 @schedule(cron_schedule="0 * * * *", target="report")
 def office_hours(context):
-    """The report, every hour that somebody may read it."""
+    """Run the report hourly, during office hours."""
     at = context.scheduled_execution_time
     if not 8 <= at.hour < 18:
         return SkipReason(f"nobody reads it at {at:%H:%M}")

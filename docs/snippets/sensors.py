@@ -1,4 +1,4 @@
-"""Sensors: one that looks at a folder, one that is told by messages, and one of an asset."""
+"""A polling sensor, a push sensor and an asset sensor."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,19 +21,19 @@ INBOX = Path(TemporaryDirectory().name)
 
 @asset
 def orders() -> list[int]:
-    """What was ordered."""
+    """All orders."""
     return [350, 1200]
 
 
 @asset
 def report(orders: list[int]) -> int:
-    """What it comes to."""
+    """The sum."""
     return sum(orders)
 
 
 @sensor(target="orders", minimum_interval_seconds=10, default_status=DefaultSensorStatus.RUNNING)
 def new_files(context):
-    """A run for every file that came since the last look."""
+    """Request a run for every new file."""
     names = sorted(path.name for path in INBOX.glob("*.csv"))
     new = [name for name in names if name > (context.cursor or "")]
     if not new:
@@ -43,13 +43,13 @@ def new_files(context):
 
 @push_sensor(target="orders")
 def order_placed(context):
-    """A run for every order that the shop tells us of."""
+    """Request a run for every message."""
     return RunRequest(run_key=str(context.payload["order"]), tags={"shop": "corner"})
 
 
 @asset_sensor(asset_key="orders", target="report")
 def orders_made(context, event):
-    """The report, whenever the orders were made."""
+    """Run the report after the orders."""
     return RunRequest(run_key=event.run_id, tags={"because_of": context.sensor_name})
 
 

@@ -1,4 +1,4 @@
-"""Sensors of what the workspace itself does: runs that fail, and several assets."""
+"""Sensors that watch runs and several assets."""
 
 from servo import (
     RunRequest,
@@ -12,33 +12,33 @@ from servo import (
 
 @asset
 def orders() -> int:
-    """What was ordered."""
+    """The number of orders."""
     return 2
 
 
 @asset
 def customers() -> int:
-    """Who ordered it."""
+    """The number of customers."""
     return 1
 
 
 @asset
 def report() -> str:
-    """What it comes to."""
+    """A report."""
     return "2 of 1"
 
 
 @run_failure_sensor(minimum_interval_seconds=5)
 def tell_somebody(context):
-    """Say what failed, once for every run."""
+    """Print each failed run once."""
     print(f"{context.run} failed: {context.failure_event}")
 
 
 @multi_asset_sensor(monitored_assets=["orders", "customers"], target="report")
 def both_made(context):
-    """The report, once both were made anew."""
-    made = context.latest_materialization_records_by_key()
-    if not all(made.values()):
+    """Run the report once both assets were updated."""
+    records = context.latest_materialization_records_by_key()
+    if not all(records.values()):
         return SkipReason("waiting for both")
     context.advance_all_cursors()
     return RunRequest()

@@ -1,4 +1,4 @@
-"""One function that makes two assets, and one that looks at a third."""
+"""A function that produces two assets, and one that observes a third."""
 
 from servo import AssetOut, DataVersion, asset, materialize, multi_asset, observable_source_asset
 

@@ -1,4 +1,4 @@
-"""Ten assets that take their time, and one that is made from all of them."""
+"""Ten slow assets, and one that depends on all of them."""
 
 import time
 
@@ -20,5 +20,5 @@ parts = [slow(number) for number in range(10)]
 
 @asset(deps=parts)
 def whole() -> str:
-    """Made when every part is."""
+    """Runs after all parts."""
     return "ten parts"

@@ -1,4 +1,4 @@
-"""Tests of assets: call them, or make them."""
+"""Tests that call assets, or materialize them."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ from servo import (
 
 
 class Warehouse(ConfigurableResource[Any]):
-    """Where orders come from."""
+    """The source of orders."""
 
     url: str
 
     def orders(self) -> list[int]:
-        """Ask a real warehouse."""
+        """Query a real warehouse."""
         raise ConnectionError(self.url)
 
 
@@ -34,7 +34,7 @@ class FakeWarehouse(Warehouse):
 
 
 class Limits(Config):
-    """What a run may say."""
+    """Configuration of the orders."""
 
     at_least: int = 100
 
@@ -57,7 +57,7 @@ FAKE = FakeWarehouse(url="nowhere")
 
 
 def test_an_asset_is_a_function() -> None:
-    """Parameters are passed, or left to the context."""
+    """Pass parameters, or leave them to the context."""
     assert revenue([1, 2]).value == 3
     context = build_asset_context(resources={"warehouse": FAKE}, asset_config={"at_least": 1000})
     assert orders(context) == [1200]
@@ -70,14 +70,14 @@ def test_an_asset_is_a_function() -> None:
 
 
 def test_assets_fit_together() -> None:
-    """The whole engine in this process; values stay in memory."""
+    """Run the whole engine in this process; values stay in memory."""
     result = materialize_to_memory([orders, revenue], resources={"warehouse": FAKE})
     assert result.success
     assert result.asset_value("revenue") == 1550
 
 
 def test_what_is_recorded() -> None:
-    """An instance knows what was made, and by which run."""
+    """An instance knows what was materialized, and by which run."""
     instance = ServoInstance.ephemeral()
     run = materialize([orders, revenue], resources={"warehouse": FAKE}, instance=instance)
     event = instance.get_latest_materialization_event("revenue")

@@ -1,4 +1,4 @@
-"""Every version of an asset can be loaded: the latest, and what was the latest at any moment."""
+"""Load the latest version of an asset, or an older one."""
 
 import pyarrow as pa
 
@@ -18,5 +18,11 @@ second = materialize([sales], store="shop")
 
 print(load_asset("sales", store="shop")["price"].to_pylist())
 print(load_asset("sales", store="shop", as_of=first.run.finished_at)["price"].to_pylist())
-for made in first.materializations + second.materializations:
-    print(made.asset_key, made.output_format, made.row_count, made.byte_size, made.output_uri)
+for output in first.materializations + second.materializations:
+    print(
+        output.asset_key,
+        output.output_format,
+        output.row_count,
+        output.byte_size,
+        output.output_uri,
+    )

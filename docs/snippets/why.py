@@ -1,4 +1,4 @@
-"""A shop whose orders cannot be read and whose prices are wrong, and what `servo why` says."""
+"""A shop with a failing asset and a quarantined one, explained by `servo why`."""
 
 from servo import AssetCheckResult, asset, asset_check, materialize
 from servo.cli.main import run as servo

@@ -1,4 +1,4 @@
-"""The same answers as `servo why`, from a program."""
+"""The same explanation as `servo why`, from a program."""
 
 from servo.core.explain.assets import why
 from servo.core.explain.finding import Finding
@@ -11,7 +11,7 @@ from servo.workspace.system import SystemClock
 
 
 def told(finding: Finding, depth: int = 0) -> None:
-    """Print a finding, and what led to it below it."""
+    """Print a finding, with its causes below."""
     print("  " * depth, finding.what, finding.subject, finding.text)
     for cause in finding.because:
         told(cause, depth + 1)

@@ -154,7 +154,7 @@ class LocalMachine(StoreMachine):
 
 
 TestMemoryStoreAsADictionary = MemoryMachine.TestCase
-TestMemoryStoreAsADictionary.settings = settings(max_examples=200, stateful_step_count=40)
+TestMemoryStoreAsADictionary.settings = settings(stateful_step_count=40)
 
 TestLocalStoreAsADictionary = LocalMachine.TestCase
-TestLocalStoreAsADictionary.settings = settings(max_examples=60, stateful_step_count=40)
+TestLocalStoreAsADictionary.settings = settings(stateful_step_count=40)

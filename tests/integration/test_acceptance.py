@@ -4,14 +4,14 @@ Each is kept by the command line in processes of its own, as somebody in an empt
 it. The invariants below them are in `tests/unit/fold/test_layer2_invariants.py`, one test each.
 """
 
-import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from servo.testing.command_line import asked, servo
+from servo.testing.command_line import asked, listed, servo
+from servo.testing.eventually import eventually
 
 CODE = """
 from pathlib import Path
@@ -53,6 +53,8 @@ def files(context):
 def changing(context):
     if not Path("inbox").exists():
         return SensorResult(skip_reason="nothing")
+    with Path("looked").open("a") as file:
+        file.write("x")
     return RunRequest(run_key="one", tags={"n": Path("tag").read_text()})
 """
 
@@ -72,20 +74,33 @@ def done(folder: Path, *arguments: str) -> str:
 
 def passes(folder: Path, *, until: int = 1, of: str = "often") -> list[dict[str, Any]]:
     """Pass after pass until a schedule has ticked so often; its ticks."""
-    for _ in range(20):
+
+    def fired() -> list[dict[str, Any]]:
         _ = done(folder, "tick")
         ticks = asked(folder, "schedule", "ticks", of, "--limit", "100")
-        fired = [tick for tick in ticks if tick["status"] == "TRIGGERED"]
-        if len(fired) >= until:
-            return fired
-        time.sleep(1)
-    raise AssertionError(f"{of} has not ticked {until} times")
+        found = [tick for tick in ticks if tick["status"] == "TRIGGERED"]
+        return found if len(found) >= until else []
+
+    return eventually(fired, every=0.2)
+
+
+def look_again(folder: Path) -> None:
+    """Pass after pass until the sensor `changing` has looked once more."""
+    looked = folder / "looked"
+    before = looked.read_text() if looked.exists() else ""
+
+    def has_looked() -> bool:
+        _ = done(folder, "tick")
+        return looked.exists() and looked.read_text() != before
+
+    assert eventually(has_looked, every=0.2)
 
 
 def runs(folder: Path) -> dict[str, dict[str, Any]]:
-    return {run["run_id"]: run for run in asked(folder, "run", "list", "--limit", "1000")}
+    return {run["run_id"]: run for run in listed(folder, "run", "list", "--limit", "1000")}
 
 
+@pytest.mark.slow
 def test_schedule_fires_and_creates_run_at_expected_time(folder: Path) -> None:
     fired = passes(folder, until=2)
     made = runs(folder)
@@ -99,17 +114,19 @@ def test_schedule_fires_and_creates_run_at_expected_time(folder: Path) -> None:
         assert began >= due
 
 
+@pytest.mark.slow
 def test_sensor_with_cursor_evaluates_correctly(folder: Path) -> None:
     _ = done(folder, "tick")
     (folder / "inbox").mkdir()
     (folder / "tag").write_text("1")
     for name in ("a", "b"):
         (folder / "inbox" / name).touch()
-    for _ in range(20):
+
+    def has_seen_both() -> bool:
         _ = done(folder, "tick")
-        if asked(folder, "sensor", "cursor", "files")["cursor"] == "b":
-            break
-        time.sleep(1)
+        return asked(folder, "sensor", "cursor", "files")["cursor"] == "b"
+
+    assert eventually(has_seen_both, every=0.2)
     keys = [run["run_key"] for run in runs(folder).values() if "files" in str(run["run_key"])]
     assert sorted(keys) == ["sensor:files:key:a", "sensor:files:key:b"]
     evaluations = asked(folder, "sensor", "history", "files")
@@ -117,6 +134,7 @@ def test_sensor_with_cursor_evaluates_correctly(folder: Path) -> None:
     assert (moved["cursor_before"], moved["cursor_after"]) == (None, "b")
 
 
+@pytest.mark.slow
 def test_backfill_creates_progresses_handles_pause_resume_cancel(folder: Path) -> None:
     named = ("backfill", "create", "letter", "--all", "--chunk-size", "1")
     first = asked(folder, *named, "--request-id", "first")["backfill_id"]
@@ -137,6 +155,7 @@ def test_backfill_creates_progresses_handles_pause_resume_cancel(folder: Path) -
     assert asked(folder, "backfill", "show", second)["backfill"]["state"] == "CANCELLED"
 
 
+@pytest.mark.slow
 def test_retry_failed_creates_new_backfill_with_only_failed_partitions(folder: Path) -> None:
     (folder / "broken").write_text("bd")
     created = servo(folder, "backfill", "create", "letter", "--all", "--wait")
@@ -150,6 +169,7 @@ def test_retry_failed_creates_new_backfill_with_only_failed_partitions(folder: P
     assert shown["partitions"] == {"b": "succeeded", "d": "succeeded"}
 
 
+@pytest.mark.slow
 def test_partition_status_queryable(folder: Path) -> None:
     (folder / "broken").write_text("b")
     _ = servo(folder, "materialize", "letter", "--partition", "a")
@@ -171,12 +191,12 @@ def test_stale_partitions_identifiable_with_reason(folder: Path) -> None:
     assert reasons["d"] == ("f", "NEVER_MATERIALIZED")
 
 
+@pytest.mark.slow
 def test_run_key_deduplication_same_key_same_run_id(folder: Path) -> None:
     _ = done(folder, "tick")
     (folder / "inbox").mkdir()
     (folder / "tag").write_text("1")
-    time.sleep(1)
-    _ = done(folder, "tick")
+    look_again(folder)
     [run] = [run for run in runs(folder).values() if run["run_key"] == "sensor:changing:key:one"]
     _ = done(folder, "sensor", "evaluate", "changing", "--commit")
     _ = done(folder, "tick")
@@ -186,13 +206,13 @@ def test_run_key_deduplication_same_key_same_run_id(folder: Path) -> None:
     assert [one["run_id"] for one in again] == [run["run_id"]]
 
 
+@pytest.mark.slow
 def test_run_key_conflicts_detected_and_recorded(folder: Path) -> None:
     _ = done(folder, "tick")
     (folder / "inbox").mkdir()
     for tag in ("1", "2", "2"):
         (folder / "tag").write_text(tag)
-        time.sleep(1)
-        _ = done(folder, "tick")
+        look_again(folder)
     conflicts = asked(folder, "sql", "select run_key, existing_run_id from run_key_conflicts")
     [run] = [run for run in runs(folder).values() if run["run_key"] == "sensor:changing:key:one"]
     assert {(row["run_key"], row["existing_run_id"]) for row in conflicts} == {
@@ -210,6 +230,7 @@ HISTORIES = {
 }
 
 
+@pytest.mark.slow
 def test_all_histories_have_pagination(folder: Path) -> None:
     (folder / "inbox").mkdir()
     (folder / "tag").write_text("1")
@@ -244,6 +265,7 @@ VERBS = """
 """
 
 
+@pytest.mark.slow
 def test_cli_commands_work_end_to_end(folder: Path) -> None:
     _ = done(folder, "tick")
     for line in VERBS.strip().splitlines():

@@ -8,6 +8,8 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import pytest
+
 from servo import load_asset
 from servo.testing.command_line import servo
 
@@ -290,6 +292,7 @@ def test_the_quickstart_runs(tmp_path: Path) -> None:
     assert "| id |" in told
 
 
+@pytest.mark.slow
 def test_frames_go_from_asset_to_asset(tmp_path: Path) -> None:
     run = made(tmp_path, FRAMES)
     assert set(states(run)) == {"shop/orders", "revenue", "mail"}
@@ -307,6 +310,7 @@ def test_resources_of_both_kinds_are_there(tmp_path: Path) -> None:
     assert value(tmp_path, "shown") == "HTTPS://EXAMPLE.COM/PAGE"
 
 
+@pytest.mark.slow
 def test_configuration_reaches_models_and_schemas(tmp_path: Path) -> None:
     config = {"ops": {"request": {"config": {"start": "monday"}}}}
     _ = made(tmp_path, CONFIG, "--config", json.dumps(config))
@@ -333,6 +337,7 @@ def test_checks_are_made_and_recorded(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_job_makes_or_checks_what_it_selects(tmp_path: Path) -> None:
     text = (
         dedent(CHECKS)
@@ -350,6 +355,7 @@ defs = dg.Definitions.merge(defs, dg.Definitions(jobs=dg.BindResourcesToJobs([on
         assert json.loads(told.stdout) == [{"n": checked}], told.stdout
 
 
+@pytest.mark.slow
 def test_automation_is_declared_and_partitions_are_made_by_name(tmp_path: Path) -> None:
     run = made(tmp_path, AUTOMATION, "raw", "report")
     assert states(run) == {"raw": "SUCCEEDED", "report": "SUCCEEDED"}
@@ -471,6 +477,7 @@ def test_without_the_option_the_error_says_that_there_is_one(tmp_path: Path) -> 
     assert "use --as-dagster" in done.stderr
 
 
+@pytest.mark.slow
 def test_workers_stand_in_too_when_a_run_is_repeated_or_resumed(tmp_path: Path) -> None:
     run = made(tmp_path, QUICKSTART)["run"]["run_id"]
     again = servo(tmp_path, "run", "retry", run, "--all", "--as-dagster", "--json")

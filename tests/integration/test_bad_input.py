@@ -70,6 +70,7 @@ def test_what_cannot_be_is_told_before_anything_is_deployed(
 ODD = ["a b", "a,b", "a/b", "a=s:b", "ключ", "*", "-", "'", '"', "[x]", "~", "🙂"]
 
 
+@pytest.mark.slow
 def test_a_partition_key_may_have_nearly_any_character(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(
         HEAD
@@ -104,6 +105,7 @@ def test_a_partition_key_that_would_be_mistaken_for_another_is_told(
     assert f"partition value {key!r} {told}" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_backfill_of_nothing_is_told_and_one_of_a_set_without_partitions_too(
     tmp_path: Path,
 ) -> None:
@@ -144,6 +146,7 @@ def days(context):
 )
 
 
+@pytest.mark.slow
 def test_definitions_that_are_edited_while_a_backfill_runs_hold_for_what_has_not_begun(
     tmp_path: Path,
 ) -> None:
@@ -169,6 +172,7 @@ def test_definitions_that_are_edited_while_a_backfill_runs_hold_for_what_has_not
         dev.stop()
 
 
+@pytest.mark.slow
 def test_another_way_of_dividing_an_asset_leaves_what_was_made_and_makes_what_is_missing(
     tmp_path: Path,
 ) -> None:
@@ -194,6 +198,7 @@ def test_another_way_of_dividing_an_asset_leaves_what_was_made_and_makes_what_is
     assert made == [{"n": 5}]
 
 
+@pytest.mark.slow
 def test_partitions_that_a_sensor_adds_are_made_in_the_same_evaluation(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(
         HEAD

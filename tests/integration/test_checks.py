@@ -6,6 +6,8 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import pytest
+
 from servo.testing.command_line import asked, servo
 
 LIMIT = 60
@@ -55,6 +57,7 @@ def value(folder: Path, key: str) -> Any:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_bad_data_is_held_back_until_somebody_lets_it_through(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(dedent(CODE))
     assert servo(tmp_path, "materialize").returncode == 0
@@ -70,6 +73,7 @@ def test_bad_data_is_held_back_until_somebody_lets_it_through(tmp_path: Path) ->
     assert value(tmp_path, "report") == "-7"
 
 
+@pytest.mark.slow
 def test_checks_run_alone_and_again(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(dedent(CODE))
     made = asked(tmp_path, "materialize")
@@ -92,6 +96,7 @@ def test_checks_run_alone_and_again(tmp_path: Path) -> None:
     assert counted == {"n": 2}
 
 
+@pytest.mark.slow
 def test_a_check_that_hangs_is_stopped_and_the_worker_goes_on(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(dedent(CODE))
     (tmp_path / "hang").write_text("yes")

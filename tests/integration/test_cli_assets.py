@@ -186,6 +186,7 @@ def test_data_can_be_asked_as_it_was(tmp_path: Path) -> None:
     assert told(tmp_path, "sql", "--as-of", "1", "from data.n").code == 3
 
 
+@pytest.mark.slow
 def test_what_was_made_is_listed_and_forgotten_after_a_question(tmp_path: Path) -> None:
     assert servo(tmp_path, "init").returncode == 0
     for _ in range(3):

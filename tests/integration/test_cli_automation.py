@@ -60,6 +60,7 @@ def files(folder: Path) -> dict[str, int]:
     return {str(path): path.stat().st_mtime_ns for path in store.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_what_conditions_ask_for_is_listed_explained_paused_and_tried(folder: Path) -> None:
     with Dev(folder) as dev:
         dev.until(lambda: conditions(folder).get("total", {}).get("evaluated_at"))

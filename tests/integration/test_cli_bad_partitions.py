@@ -54,6 +54,7 @@ def refused(folder: Path, *arguments: str, code: int) -> str:
     return " ".join(done.stderr.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", EVERY_WAY)
 def test_a_partition_that_does_not_exist_is_told_with_those_there_are(
     folder: Path, command: tuple[str, ...]
@@ -88,6 +89,7 @@ def test_an_empty_range_is_told_as_that(folder: Path) -> None:
         assert "there is none at the moment" in told
 
 
+@pytest.mark.slow
 def test_keys_of_any_character_are_made_and_told(folder: Path) -> None:
     chosen = ("a:b", "a/b", "a..b", "a,b", "day=x", "'quoted'", "日本", "🙂")
     named = [part for key in chosen for part in ("--partition", key)]
@@ -104,6 +106,7 @@ def test_keys_of_any_character_are_made_and_told(folder: Path) -> None:
     assert [one["first"] for one in listed["partitions"]] == ["2024-01-02|a,b", "2024-01-03|a,b"]
 
 
+@pytest.mark.slow
 def test_a_definition_of_another_kind_leaves_what_was_made_apart(folder: Path) -> None:
     days = ("--partition-range", "2024-01-01", "2024-01-02")
     assert servo(folder, "materialize", "assets.py", "daily", *days).returncode == 0

@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from servo.testing.command_line import asked, servo
+import pytest
+
+from servo.testing.command_line import asked, listed, servo
+from servo.testing.eventually import eventually
 
 LIMIT = 60
 CODE = """
@@ -47,14 +49,14 @@ class Dev:
 
     def said(self, words: str, times: int = 1) -> str:
         """Wait until a line with these words was said so often; the last of them."""
-        until = time.monotonic() + LIMIT
-        while time.monotonic() < until:
-            found = [line for line in list(self.lines) if words in line]
-            if len(found) >= times:
-                return found[-1]
-            assert self.process.poll() is None, self.lines
-            time.sleep(0.05)
-        raise AssertionError(words, self.lines)
+
+        def found() -> str:
+            over = self.process.poll() is not None
+            lines = [line for line in list(self.lines) if words in line]
+            assert len(lines) >= times or not over, (words, self.lines)
+            return lines[-1] if len(lines) >= times else ""
+
+        return eventually(found)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> int:
         self.process.send_signal(how)
@@ -88,6 +90,7 @@ def project(folder: Path, value: int = 1) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_edits_are_followed_and_broken_ones_change_nothing(tmp_path: Path) -> None:
     (project(tmp_path) / "go").touch()
     with dev(tmp_path) as running:
@@ -115,7 +118,7 @@ def test_edits_are_followed_and_broken_ones_change_nothing(tmp_path: Path) -> No
         failed = servo(tmp_path, "materialize")
         assert (failed.returncode, "third ValueError: not yet" in failed.stdout) == (1, True)
         running.said("third failed: ValueError: not yet")
-        (run,) = [row for row in asked(tmp_path, "run", "list") if row["state"] == "FAILED"]
+        (run,) = [row for row in listed(tmp_path, "run", "list") if row["state"] == "FAILED"]
         again = asked(tmp_path, "run", "retry", run["run_id"])
         assert [task["asset_key"] for task in again["tasks"]] == ["third"]
 
@@ -128,6 +131,7 @@ def test_edits_are_followed_and_broken_ones_change_nothing(tmp_path: Path) -> No
     assert "ended" in "".join(running.lines)
 
 
+@pytest.mark.slow
 def test_what_runs_is_finished_with_the_code_it_began_with(tmp_path: Path) -> None:
     project(tmp_path)
     with dev(tmp_path) as running:
@@ -138,7 +142,7 @@ def test_what_runs_is_finished_with_the_code_it_began_with(tmp_path: Path) -> No
             stdout=subprocess.PIPE,
             text=True,
         ) as asking:
-            wait_for(tmp_path / "began")
+            eventually((tmp_path / "began").exists)
             (tmp_path / "tools.py").write_text("VALUE = 2\n")
             running.said("loaded")
             assert asked(tmp_path, "materialize", "assets.py", "first")["run"]["tasks_succeeded"]
@@ -152,6 +156,7 @@ def test_what_runs_is_finished_with_the_code_it_began_with(tmp_path: Path) -> No
         assert running.stop(signal.SIGTERM) == 0
 
 
+@pytest.mark.slow
 def test_what_was_begun_is_gone_on_with(tmp_path: Path) -> None:
     project(tmp_path)
     with dev(tmp_path) as running:
@@ -163,7 +168,7 @@ def test_what_was_begun_is_gone_on_with(tmp_path: Path) -> None:
             stdout=subprocess.PIPE,
             text=True,
         ) as asking:
-            wait_for(tmp_path / "began")
+            eventually((tmp_path / "began").exists)
             assert running.stop() == 0
             _, told = asking.communicate(timeout=LIMIT)
         assert asking.returncode == 6
@@ -185,13 +190,6 @@ def test_code_that_is_broken_from_the_beginning_is_told_and_nothing_starts(tmp_p
     assert not (tmp_path / ".servo").exists()
 
 
-def wait_for(path: Path) -> None:
-    until = time.monotonic() + LIMIT
-    while not path.exists():
-        assert time.monotonic() < until
-        time.sleep(0.05)
-
-
 TRIGGERS = """
 from pathlib import Path
 from servo import (
@@ -205,11 +203,14 @@ def parts(context):
 @sensor(target=parts, default_status=DefaultSensorStatus.RUNNING, minimum_interval_seconds=0)
 def files(context):
     if Path("down").exists():
+        with Path("failed").open("a") as file:
+            file.write("x")
         raise OSError("no such share")
     return SkipReason("nothing new")
 """
 
 
+@pytest.mark.slow
 def test_backfills_and_sensors_that_fail_are_told(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(TRIGGERS)
     with dev(tmp_path) as running:
@@ -220,22 +221,22 @@ def test_backfills_and_sensors_that_fail_are_told(tmp_path: Path) -> None:
         running.said(f"SUCCEEDED backfill {name}: 3 succeeded of 3 partitions")
         (tmp_path / "down").touch()
         running.said("sensor files failed: OSError: no such share (assets.py:")
-        time.sleep(3)  # it fails again
+        eventually(lambda: len((tmp_path / "failed").read_text()) > 2)  # it fails again and again
         assert running.stop() == 0
     assert "".join(running.lines).count("sensor files failed") == 1
 
 
 def looked(folder: Path, sensor: str) -> list[dict[str, str]]:
     """What came of a sensor, as soon as it has looked."""
-    until = time.monotonic() + LIMIT
-    while time.monotonic() < until:
+
+    def found() -> list[dict[str, str]]:
         done = servo(folder, "sensor", "history", sensor, "--json")
-        if done.returncode == 0 and (found := json.loads(done.stdout)):
-            return found
-        time.sleep(0.2)
-    raise AssertionError(sensor)
+        return json.loads(done.stdout) if done.returncode == 0 else []
+
+    return eventually(found, every=0.2)
 
 
+@pytest.mark.slow
 def test_a_sensor_that_an_edit_brings_is_asked_of_the_new_code(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(TRIGGERS)
     with dev(tmp_path) as running:

@@ -3,11 +3,12 @@
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from textwrap import dedent
 from threading import Timer
+
+from servo.testing.eventually import eventually
 
 LIMIT = 60
 CODE = """
@@ -41,10 +42,7 @@ def start(folder: Path, *arguments: str) -> Started:
 
 
 def wait_for(path: Path, pattern: str) -> None:
-    until = time.monotonic() + LIMIT
-    while not list(path.glob(pattern)):
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    eventually(lambda: list(path.glob(pattern)))
 
 
 def test_what_runs_is_followed_until_it_ends(tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from textwrap import dedent
 
+import pytest
+
 from servo.testing.command_line import asked, servo
+from servo.testing.eventually import eventually
 
 CODE = """
     from pathlib import Path
@@ -48,6 +50,7 @@ def project(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_partitions_are_made_loaded_checked_and_told(tmp_path: Path) -> None:
     folder = project(tmp_path)
     between = ("--partition-range", "2024-03-30", "2024-03-31")
@@ -66,6 +69,7 @@ def test_partitions_are_made_loaded_checked_and_told(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_failed_is_retried_by_its_partition_and_what_is_stale_is_told(tmp_path: Path) -> None:
     folder = project(tmp_path)
     between = ("--partition-range", "2024-03-30", "2024-03-31")
@@ -80,7 +84,7 @@ def test_what_failed_is_retried_by_its_partition_and_what_is_stale_is_told(tmp_p
         ("2024-03-31", "FAILED", "NEVER_MATERIALIZED"),
     ]
     (folder / "broken").unlink()
-    (run,) = asked(folder, "run", "list")
+    (run,) = listed(folder, "run", "list")
     again = servo(folder, "run", "retry", run["run_id"])
     assert again.returncode == 0, again
     assert "1 succeeded" in again.stdout
@@ -96,6 +100,7 @@ def test_what_failed_is_retried_by_its_partition_and_what_is_stale_is_told(tmp_p
     assert (counts["stale_code_changed"], counts["stale_upstream_changed"]) == (1, 0)
 
 
+@pytest.mark.slow
 def test_dynamic_partitions_are_added_made_and_removed(tmp_path: Path) -> None:
     folder = project(tmp_path)
     make = ("materialize", "assets.py", "letter", "--partition", "acme & co")
@@ -130,6 +135,7 @@ def test_dynamic_partitions_are_added_made_and_removed(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_definition_that_was_changed_leaves_what_was_made_apart(tmp_path: Path) -> None:
     folder = project(tmp_path)
     make = ("materialize", "assets.py", "events", "--partition")
@@ -160,6 +166,7 @@ def test_bad_partitions_are_told_with_a_remedy(tmp_path: Path) -> None:
     assert not (folder / ".servo").exists()
 
 
+@pytest.mark.slow
 def test_servo_dev_makes_partitions_that_another_terminal_asks_for(tmp_path: Path) -> None:
     folder = project(tmp_path)
     command = [sys.executable, "-m", "servo.cli.main", "dev", "assets.py", "--workers", "1"]
@@ -180,12 +187,10 @@ def test_servo_dev_makes_partitions_that_another_terminal_asks_for(tmp_path: Pat
 
 
 def _until_there(path: Path) -> None:
-    until = time.monotonic() + 30
-    while not any(path.glob("**/manifests/**/*.json")):
-        assert time.monotonic() < until, "servo dev has published nothing"
-        time.sleep(0.1)
+    eventually(lambda: any(path.glob("**/manifests/**/*.json")))
 
 
+@pytest.mark.slow
 def test_the_data_of_all_partitions_is_one_table(tmp_path: Path) -> None:
     code = """
         import pyarrow as pa

@@ -3,18 +3,19 @@
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
 from servo.cli.hosts import AT_ONCE
-from servo.testing.command_line import asked, servo
+from servo.testing.command_line import asked, listed, servo
+from servo.testing.eventually import eventually
 
 LIMIT = 60
 
 
+@pytest.mark.slow
 def test_a_new_project_runs_as_it_is(tmp_path: Path) -> None:
     assert servo(tmp_path, "init").returncode == 0
     done = servo(tmp_path, "materialize")
@@ -23,7 +24,7 @@ def test_a_new_project_runs_as_it_is(tmp_path: Path) -> None:
     assert "2 succeeded" in done.stdout
     assert "orders   61 B" in done.stdout
     assert "revenue  1 B" in done.stdout
-    (run,) = asked(tmp_path, "run", "list")
+    (run,) = listed(tmp_path, "run", "list")
     shown = asked(tmp_path, "run", "show", run["run_id"][:12])
     assert {task["asset_key"] for task in shown["tasks"]} == {"orders", "revenue"}
     assert servo(tmp_path, "init").returncode == 4
@@ -34,6 +35,7 @@ def test_a_new_project_runs_as_it_is(tmp_path: Path) -> None:
     assert servo(tmp_path, "resume").stdout == f"{nothing}\n"
 
 
+@pytest.mark.slow
 def test_a_part_can_be_chosen_and_a_plan_be_seen_first(tmp_path: Path) -> None:
     assert servo(tmp_path, "init").returncode == 0
     plan = asked(tmp_path, "materialize", "--dry-run")
@@ -71,6 +73,7 @@ def test_the_status_says_what_fails_and_what_was_never_made(tmp_path: Path) -> N
     assert "FAILED" in shown
 
 
+@pytest.mark.slow
 def test_configuration_and_tags_reach_the_asset(tmp_path: Path) -> None:
     code = """
         from servo import AssetExecutionContext, Config, asset
@@ -112,7 +115,7 @@ def test_a_run_that_fails_says_what_failed_and_exits_with_1(tmp_path: Path) -> N
     assert done.returncode == 1
     assert "broken ZeroDivisionError: division by zero" in done.stdout
     assert "odd ValueError: [/] [red]no markup[/red]" in done.stdout
-    (run,) = asked(tmp_path, "run", "list")
+    (run,) = listed(tmp_path, "run", "list")
     assert f"`servo run retry {run['run_id']}`" in done.stderr
     assert "[red]no markup[/red]" in servo(tmp_path, "run", "show", run["run_id"]).stdout
 
@@ -149,6 +152,7 @@ def test_an_empty_folder_is_told_what_to_do(tmp_path: Path) -> None:
     assert "assets.py" in done.stderr
 
 
+@pytest.mark.slow
 def test_what_failed_is_tried_again_and_what_succeeded_is_not(tmp_path: Path) -> None:
     code = """
         from pathlib import Path
@@ -167,7 +171,7 @@ def test_what_failed_is_tried_again_and_what_succeeded_is_not(tmp_path: Path) ->
         """
     (tmp_path / "assets.py").write_text(dedent(code))
     assert servo(tmp_path, "materialize", "--tag", "team=x").returncode == 1
-    (failed,) = asked(tmp_path, "run", "list")
+    (failed,) = listed(tmp_path, "run", "list")
     (tmp_path / "mended").touch()
     again = asked(tmp_path, "run", "retry", failed["run_id"])
     assert {task["asset_key"] for task in again["tasks"]} == {"second", "third"}
@@ -185,14 +189,16 @@ def test_what_failed_is_tried_again_and_what_succeeded_is_not(tmp_path: Path) ->
     assert "made no asset that is selected by first" in strange.stderr
 
 
+@pytest.mark.slow
 def test_a_run_that_has_ended_cannot_be_stopped(tmp_path: Path) -> None:
     assert servo(tmp_path, "init").returncode == 0
     assert servo(tmp_path, "materialize").returncode == 0
-    (run,) = asked(tmp_path, "run", "list")
+    (run,) = listed(tmp_path, "run", "list")
     assert servo(tmp_path, "run", "cancel", run["run_id"]).returncode == 4
     assert servo(tmp_path, "run", "cancel", "run_nothing").returncode == 3
 
 
+@pytest.mark.slow
 def test_what_is_held_back_is_listed_and_decided(tmp_path: Path) -> None:
     code = """
         from servo import asset, asset_check
@@ -240,10 +246,7 @@ def test_an_interrupted_run_says_so_once_and_is_resumed(
     (tmp_path / "assets.py").write_text(dedent(code))
     command = [sys.executable, "-m", "servo.cli.main", "materialize"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
-        until = time.monotonic() + LIMIT
-        while not (tmp_path / "began").exists():
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        eventually((tmp_path / "began").exists)
         running.send_signal(how)
         _, told = running.communicate(timeout=LIMIT)
     assert running.returncode == 130
@@ -253,6 +256,7 @@ def test_an_interrupted_run_says_so_once_and_is_resumed(
     assert resumed["run"]["state"] == "SUCCEEDED"
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_says_what_became_of_the_run_and_how_to_go_on(tmp_path: Path) -> None:
     code = """
         import time
@@ -261,10 +265,12 @@ def test_a_second_ctrl_c_says_what_became_of_the_run_and_how_to_go_on(tmp_path: 
 
         @asset
         def stubborn():
-            Path("began").touch()
-            while not Path("go").exists():
+            while True:
                 try:
-                    time.sleep(0.05)
+                    Path("began").touch()
+                    while not Path("go").exists():
+                        time.sleep(0.05)
+                    return
                 except BaseException:
                     Path("asked").touch()
         """
@@ -272,10 +278,7 @@ def test_a_second_ctrl_c_says_what_became_of_the_run_and_how_to_go_on(tmp_path: 
     command = [sys.executable, "-m", "servo", "materialize"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
         for seen in ("began", "asked"):
-            until = time.monotonic() + LIMIT
-            while not (tmp_path / seen).exists():
-                assert time.monotonic() < until
-                time.sleep(0.05)
+            eventually((tmp_path / seen).exists)
             running.send_signal(signal.SIGINT)
         _, told = running.communicate(timeout=LIMIT)
     assert running.returncode == 130

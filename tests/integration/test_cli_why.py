@@ -128,7 +128,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_of(folder: Path) -> str:
-    return json.loads(told(folder, "run", "list", "--json").out)[0]["run_id"]
+    return json.loads(told(folder, "run", "list", "--json").out)["items"][0]["run_id"]
 
 
 def test_a_skipped_asset_leads_to_the_failure_and_to_what_to_type(shop: Path) -> None:
@@ -227,6 +227,7 @@ def test_a_terminal_that_knows_no_unicode_gets_plain_marks(shop: Path) -> None:
     assert "\n  -> when that is settled, make it by hand\n" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_narrow_terminal_gets_the_same_words(shop: Path) -> None:
     wide = servo(shop, "why", "report", COLUMNS="300", FORCE_COLOR="1", TERM="xterm")
     narrow = servo(shop, "why", "report", COLUMNS="60", FORCE_COLOR="1", TERM="xterm")
@@ -264,6 +265,7 @@ def told_limits(folder: Path) -> bool:
     return all(told(folder, *words).code == 0 for words in limits)
 
 
+@pytest.mark.slow
 def test_what_waits_says_for_what(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with at_work(tmp_path) as (_, run_id):

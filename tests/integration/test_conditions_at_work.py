@@ -37,7 +37,7 @@ from servo.core.events.runs import RunRequested
 from servo.core.keys import TaskOperation
 from servo.leader.service import Service
 from servo.sdk.automation.graph import DEFAULT_SENSOR
-from servo.testing.command_line import asked, servo
+from servo.testing.command_line import asked, listed, servo
 
 WORDS = {"fails": False}
 days = DailyPartitionsDefinition(start_date="2026-01-01", end_date="2026-01-06")
@@ -225,7 +225,9 @@ STEPS: tuple[Callable[[Workspace], None], ...] = (
 )
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 16))]
+)
 def test_an_evaluation_that_goes_on_is_as_one_that_begins_anew(seed: int) -> None:
     WORDS["fails"] = False
     dice, workspace = random.Random(seed), Workspace()  # noqa: S311 - to be repeatable
@@ -371,6 +373,7 @@ def top(mid):
 """
 
 
+@pytest.mark.slow
 def test_a_pass_makes_what_conditions_ask_for_once(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(CODE)
     assert servo(tmp_path, "tick").returncode == 0
@@ -379,11 +382,12 @@ def test_a_pass_makes_what_conditions_ask_for_once(tmp_path: Path) -> None:
     assert [run["state"] for run in first["runs"]] == ["SUCCEEDED"]
     for _ in range(2):
         assert asked(tmp_path, "tick")["runs"] == []
-    runs = asked(tmp_path, "run", "list")
+    runs = listed(tmp_path, "run", "list")
     assert sorted(run["tasks_succeeded"] for run in runs) == [1, 2]
     assert datetime.fromisoformat(runs[0]["created_at"]).tzinfo is not None
 
 
+@pytest.mark.slow
 def test_a_pass_does_not_lead_for_conditions_that_are_paused(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(CODE)
     assert servo(tmp_path, "tick").returncode == 0

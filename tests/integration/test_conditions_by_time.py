@@ -4,6 +4,8 @@ import logging
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from servo.code.evaluator.conditions import ConditionEvaluator
 from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
 from servo.code.evaluator.plan_store import PlanStore
@@ -13,7 +15,7 @@ from servo.leader.service import Service, World
 from servo.ledger.paths import Paths
 from servo.sdk.automation.graph import DEFAULT_SENSOR
 from servo.storage.local import LocalStore
-from servo.testing.command_line import asked, servo
+from servo.testing.command_line import asked, listed, servo
 from servo.workspace.instance.instance import ServoInstance
 from servo.workspace.system import SystemClock, SystemEntropy
 
@@ -53,6 +55,7 @@ def evaluate_at(folder: Path, at: datetime) -> None:
         assert service.commit(Batch(id="then", events=judged.ticked)).applied
 
 
+@pytest.mark.slow
 def test_a_pass_makes_and_checks_what_a_tick_of_a_cron_asks_for_once(tmp_path: Path) -> None:
     now = SystemClock().now()
     tick = now - timedelta(minutes=30)
@@ -62,12 +65,12 @@ def test_a_pass_makes_and_checks_what_a_tick_of_a_cron_asks_for_once(tmp_path: P
     evaluate_at(tmp_path, now - timedelta(hours=2))
     first = asked(tmp_path, "tick")
     assert [run["state"] for run in first["runs"]] == ["SUCCEEDED"]
-    [newest, _] = sorted(asked(tmp_path, "run", "list"), key=lambda run: run["created_at"])[::-1]
+    [newest, _] = sorted(listed(tmp_path, "run", "list"), key=lambda run: run["created_at"])[::-1]
     tasks = asked(tmp_path, "run", "show", newest["run_id"])["tasks"]
     assert sorted(task["task_key"] for task in tasks) == ["orders:check", "report:materialize"]
     assert asked(tmp_path, "tick")["runs"] == []
-    listed = {row["asset_key"]: row for row in asked(tmp_path, "automation", "list")}
-    assert listed["orders:orders_are_good"]["last_requested_at"] is not None
+    conditions = {row["asset_key"]: row for row in asked(tmp_path, "automation", "list")}
+    assert conditions["orders:orders_are_good"]["last_requested_at"] is not None
     shown = asked(tmp_path, "automation", "show", "orders:orders_are_good")
     assert shown["asset"]["condition"].startswith("cron_tick_passed")
 

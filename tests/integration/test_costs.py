@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from servo.code.loader import load_project
 from servo.core.events.tasks import TaskCost
 from servo.core.state.rows.execution import TaskCostRow
@@ -49,6 +51,7 @@ def holds_little():
 """
 
 
+@pytest.mark.slow
 def test_time_processor_and_memory_of_an_execution_are_recorded(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(CODE)
     project = load_project("assets.py", tmp_path)

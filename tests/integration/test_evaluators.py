@@ -2,7 +2,6 @@
 
 import os
 import threading
-import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from servo.code.evaluator.messages import Evaluated, EvaluateSensor
 from servo.code.evaluator.pool import EvaluatorPool, was_lost
 from servo.host.leading import setting_for
+from servo.testing.eventually import eventually
 
 LIMIT = 30.0
 
@@ -82,18 +82,21 @@ def look(name: str) -> EvaluateSensor:
 def is_gone(folder: Path) -> bool:
     """Whether what user code started has ended, soon."""
     pid = int((folder / "child").read_text())
-    until = time.monotonic() + LIMIT
-    while time.monotonic() < until:
+
+    def has_ended() -> bool:
         try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
         except FileNotFoundError:
             return True
-        time.sleep(0.05)
-    os.kill(pid, 9)
-    return False
+
+    try:
+        return eventually(has_ended, LIMIT)
+    except AssertionError:
+        os.kill(pid, 9)
+        return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "told"),
     [
@@ -123,9 +126,7 @@ def test_whoever_waits_for_an_answer_is_let_go_when_everything_ends(
 ) -> None:
     with ThreadPoolExecutor(4) as threads:
         asked = [threads.submit(evaluators.ask, look("hangs"), 1000) for _ in range(4)]
-        until = time.monotonic() + LIMIT
-        while not (folder / "child").exists() and time.monotonic() < until:
-            time.sleep(0.05)
+        eventually((folder / "child").exists)
         evaluators.close()
         answers = [future.result(LIMIT) for future in asked]
     assert all(answer.error for answer in answers)

@@ -26,6 +26,7 @@ def materialized(name: str, folder: Path) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["quickstart", "shop"])
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     run = materialized(name, tmp_path)["run"]

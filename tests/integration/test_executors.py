@@ -22,6 +22,7 @@ defs = Definitions([make(number) for number in range(8)], executor=EXECUTOR)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("executor", "processes"),
     [

@@ -1,7 +1,6 @@
 """A leader on a disk that is full: it refuses, loses nothing, and goes on when there is space."""
 
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from servo.ledger.reader import LedgerReader
 from servo.projection.read.reader import Reader, Snapshot
 from servo.projection.upkeep.verify import verify
 from servo.storage.local import LocalStore
+from servo.testing.eventually import eventually
 from servo.workspace.system import SystemClock, SystemEntropy
 
 PATHS = Paths("acme", "prod")
@@ -80,14 +80,16 @@ def commit_until_full(
 def published(store: LocalStore, seq: int) -> Snapshot:
     """The snapshot that contains an entry, as soon as there is one."""
     reader = Reader(store, PATHS)
-    deadline = time.monotonic() + 30
-    while True:
+
+    def found() -> Snapshot | None:
         try:
             return reader.snapshot(min_seq=seq)
         except (Unavailable, NotFound):
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
+            return None
+
+    snapshot = eventually(found)
+    assert snapshot is not None
+    return snapshot
 
 
 def test_a_leader_on_a_full_disk_refuses_keeps_what_it_has_and_goes_on_when_there_is_space(

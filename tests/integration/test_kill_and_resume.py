@@ -111,11 +111,15 @@ def usual_seconds(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], f
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "seed"), MOMENTS)
 def test_a_killed_run_is_finished_and_nothing_finished_is_done_again(
-    tmp_path: Path, usual_seconds: Callable[[str], float], shape: str, seed: int
+    tmp_path: Path,
+    usual_seconds: Callable[[str], float],
+    shape: str,
+    seed: int,
+    chance_seed: int,
 ) -> None:
     tasks, code = SHAPES[shape]
     (tmp_path / "assets.py").write_text(MAKE + code)
-    chance = Random(seed)  # noqa: S311 - it chooses when to kill
+    chance = Random(f"{chance_seed}-{seed}")  # noqa: S311 - it chooses when to kill
     moment = chance.uniform(0, usual_seconds(shape))
     process = servo(tmp_path, "materialize")
     wait_for_entries(tmp_path, 3)

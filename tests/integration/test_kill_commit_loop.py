@@ -51,7 +51,6 @@ THREADS = 3
 LIFE = (0.02, 0.15)  # seconds
 LONG_LIFE = (0.5, 1.5)  # long enough to merge and collect what the others left
 EARLY = 0.2  # of the lives, counted from birth: they die taking over
-SEED = 12
 MEMORY = Path("/dev/shm")  # noqa: S108 - a private folder is made in it
 PATHS = Paths("acme", "prod")
 
@@ -276,10 +275,10 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.kill
 @pytest.mark.slow
 def test_nothing_acknowledged_is_lost_or_applied_twice_however_often_the_leader_is_killed(
-    folder: Path,
+    folder: Path, chance_seed: int
 ) -> None:
     done = subprocess.run(
-        [sys.executable, __file__, str(folder), str(SEED), str(KILLS)],
+        [sys.executable, __file__, str(folder), str(chance_seed), str(KILLS)],
         capture_output=True,
         text=True,
         check=False,

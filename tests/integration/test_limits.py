@@ -112,6 +112,7 @@ def test_a_pool_has_no_more_at_work_than_its_limit(
     assert (row["name"], row["max_concurrent_tasks"]) == ("warehouse", 1)
 
 
+@pytest.mark.slow
 def test_a_limit_that_is_lifted_while_tasks_wait_lets_them_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,7 @@ from servo.ports.object_store import Blob, ObjectMeta, ObjectStore
 from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
 from servo.workspace.composition import open_world
-from servo.workspace.registry import at_work, registry_folder
+from servo.workspace.leader_lock import leader_here
 from servo.workspace.system import SystemClock
 
 LIMIT = 60
@@ -236,6 +236,7 @@ def test_what_a_process_never_began_is_done_by_another_at_no_cost(tmp_path: Path
         assert project.told("pid") != [pid]
 
 
+@pytest.mark.slow
 def test_what_kills_every_process_before_it_begins_is_given_up(tmp_path: Path) -> None:
     project = Project(
         tmp_path,
@@ -302,10 +303,11 @@ def test_what_a_session_left_undone_is_done_by_the_next_in_the_same_process(tmp_
 
 def test_a_session_that_cannot_start_a_process_leaves_nothing_behind(tmp_path: Path) -> None:
     project = Project(tmp_path, "@asset\ndef a(): ...\n")
-    nowhere = replace(project.setting, folder=str(tmp_path / "gone"))
+    gone = replace(project.setting.location, folder=str(tmp_path / "gone"))
+    nowhere = replace(project.setting, location=gone)
     with pytest.raises(FileNotFoundError, match="gone"), LeadingHost(nowhere, workers=1):
         raise AssertionError("it must not begin")
-    assert at_work(registry_folder(), project.setting.address) is None
+    assert leader_here(project.setting.address) is None
 
 
 # --- a leader that cannot be sure -----------------------------------------------------------------
@@ -372,6 +374,7 @@ class Full(Doubtful):
         return super().create(key, data)
 
 
+@pytest.mark.slow
 def test_a_report_that_was_refused_while_everything_ended_is_made_up_for_by_the_next(
     tmp_path: Path,
 ) -> None:
@@ -484,6 +487,7 @@ def test_nothing_waits_behind_an_execution_that_takes_long(tmp_path: Path, size:
         assert run.state.value == "SUCCEEDED"
 
 
+@pytest.mark.slow
 def test_what_has_to_wait_is_given_back_and_its_time_does_not_run(tmp_path: Path) -> None:
     project = Project(
         tmp_path,
@@ -579,6 +583,7 @@ def test_the_old_process_works_until_the_new_one_can(tmp_path: Path) -> None:
         assert project.told("pids")[-1] != old
 
 
+@pytest.mark.slow
 def test_a_process_that_holds_too_much_memory_is_replaced(tmp_path: Path) -> None:
     project = Project(
         tmp_path,
@@ -602,6 +607,7 @@ def test_a_process_that_holds_too_much_memory_is_replaced(tmp_path: Path) -> Non
         assert project.run(session, "small", key="three").tasks_succeeded == 1
 
 
+@pytest.mark.slow
 def test_an_isolated_execution_has_a_process_of_its_own_that_ends_after_it(tmp_path: Path) -> None:
     project = Project(tmp_path, MANY)
     with project.session() as session:

@@ -440,6 +440,7 @@ def test_who_is_killed_is_told_why_that_may_be(tmp_path: Path) -> None:
     assert message.endswith("SIGKILL; the system does that when memory runs out")
 
 
+@pytest.mark.slow
 def test_nobody_keeps_the_last_words_of_a_process_that_knew_a_secret(tmp_path: Path) -> None:
     project = Project(tmp_path, DEADLY)
     with project.session() as session:
@@ -452,6 +453,7 @@ def test_nobody_keeps_the_last_words_of_a_process_that_knew_a_secret(tmp_path: P
 # --- checks that cannot be interrupted ------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_check_that_cannot_be_interrupted_ends_with_its_process(tmp_path: Path) -> None:
     code = """
         @asset()

@@ -9,7 +9,8 @@ import pytest
 
 from servo.host.one_pass import MOST_ROUNDS
 from servo.testing import command_line
-from servo.testing.command_line import asked, servo
+from servo.testing.command_line import asked, listed, servo
+from servo.testing.eventually import eventually
 
 CODE = """
 import os
@@ -68,6 +69,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_each_schedule_ticks_whatever_the_code_of_others_does(folder: Path) -> None:
     dev = Dev(folder)
     dev.until(lambda: dev.has_ticked("plain", 3))
@@ -79,7 +81,7 @@ def test_each_schedule_ticks_whatever_the_code_of_others_does(folder: Path) -> N
     [told] = {tick["message"] for tick in ticks_of(folder, "ends") if tick["status"] == "FAILED"}
     assert told == "the process that evaluates ended with 7"
     assert ticks_of(folder, "stopped") == []
-    runs = {run["run_id"]: run for run in asked(folder, "run", "list", "--limit", "1000")}
+    runs = {run["run_id"]: run for run in listed(folder, "run", "list", "--limit", "1000")}
     for tick in ticks_of(folder, "plain"):
         if tick["status"] == "TRIGGERED":
             assert runs[tick["run_id"]]["labels"]["servo/schedule"] == "plain"
@@ -88,6 +90,7 @@ def test_each_schedule_ticks_whatever_the_code_of_others_does(folder: Path) -> N
     assert {run["state"] for run in runs.values()} <= {"SUCCEEDED", "RUNNING"}
 
 
+@pytest.mark.slow
 def test_a_tick_and_its_runs_survive_a_kill_whole(folder: Path) -> None:
     for _ in range(3):
         dev = Dev(folder)
@@ -97,13 +100,14 @@ def test_a_tick_and_its_runs_survive_a_kill_whole(folder: Path) -> None:
     triggered = [tick for tick in ticks_of(folder, "plain") if tick["status"] == "TRIGGERED"]
     runs = Counter(
         run["run_id"]
-        for run in asked(folder, "run", "list", "--limit", "1000")
+        for run in listed(folder, "run", "list", "--limit", "1000")
         if run["labels"].get("servo/schedule") == "plain"
     )
     assert Counter(tick["run_id"] for tick in triggered) == runs
     assert len({tick["scheduled_for"] for tick in triggered}) == len(triggered)
 
 
+@pytest.mark.slow
 def test_one_pass_does_what_is_due_and_an_idle_one_writes_nothing(folder: Path) -> None:
     assert "new" in servo(folder, "tick").stdout
     for name in ("plain", "raises", "ends", "once"):
@@ -116,8 +120,7 @@ def test_one_pass_does_what_is_due_and_an_idle_one_writes_nothing(folder: Path) 
     _ = servo(folder, "schedule", "resume", "plain")
     done = asked(folder, "tick")
     assert done["why"] == "requests wait in the inbox"
-    time.sleep(1.1)
-    due = asked(folder, "tick")
+    due = eventually(lambda: (told := asked(folder, "tick"))["why"] and told)
     assert due["why"] == "schedules are due: plain"
     assert {run["state"] for run in due["runs"]} == {"SUCCEEDED"}
     skipped = [tick for tick in ticks_of(folder, "plain") if tick["message"] == "paused"]
@@ -129,6 +132,7 @@ def files(folder: Path) -> dict[str, int]:
     return {str(path): path.stat().st_mtime_ns for path in store.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_person_can_have_a_schedule_tick(folder: Path) -> None:
     made = asked(folder, "schedule", "trigger", "stopped", "--at", "2025-01-15T06:00")
     assert [run["state"] for run in made["runs"]] == ["SUCCEEDED"]
@@ -143,6 +147,7 @@ def test_a_person_can_have_a_schedule_tick(folder: Path) -> None:
     assert "ValueError: not today (assets.py:" in failed.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -162,6 +167,7 @@ def test_mistakes_are_told_with_their_remedy(
     assert words in done.stderr
 
 
+@pytest.mark.slow
 def test_a_schedule_that_left_the_code_is_removed_and_one_that_comes_back_begins_anew(
     folder: Path,
 ) -> None:
@@ -221,12 +227,12 @@ def circle(context, event):
 """
 
 
+@pytest.mark.slow
 def test_what_comes_of_a_pass_is_done_in_it_and_what_goes_in_circles_ends(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(CONSEQUENCES)
     _ = servo(tmp_path, "tick")
     _ = servo(tmp_path, "sensor", "pause", "circle")
-    time.sleep(1.1)
-    done = asked(tmp_path, "tick")
+    done = eventually(lambda: (told := asked(tmp_path, "tick"))["runs"] and told)
     assert {run["state"] for run in done["runs"]} == {"SUCCEEDED"}
     query = "select distinct asset_key from materializations order by 1"
     made = [row["asset_key"] for row in asked(tmp_path, "sql", query)]
@@ -265,6 +271,7 @@ one, two, three = hanging
 """
 
 
+@pytest.mark.slow
 def test_schedules_that_hang_keep_no_plain_one_waiting(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(HANGING)
     dev = Dev(tmp_path)

@@ -184,6 +184,7 @@ def leaks(store: Path) -> list[tuple[str, bytes]]:
     return found
 
 
+@pytest.mark.slow
 def test_no_secret_of_a_worker_process_is_stored(
     folder: Path,
 ) -> None:

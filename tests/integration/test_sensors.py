@@ -4,18 +4,20 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from servo.errors import NotFound
 from servo.ledger.paths import Paths
 from servo.projection.read.reader import Reader
 from servo.storage.from_url import store_from_url
 from servo.testing.command_line import asked, servo
+from servo.testing.eventually import eventually
 from servo.workspace.system import SystemClock
 
 LIMIT = 60
@@ -44,6 +46,11 @@ def report():
 """
 
 
+def lines(path: Path) -> list[str]:
+    """What was written to a file so far, if anything."""
+    return path.read_text().splitlines() if path.exists() else []
+
+
 class Dev:
     """A `servo dev` in a folder, until it is stopped or killed."""
 
@@ -58,12 +65,11 @@ class Dev:
         )
 
     def until(self, met: Callable[[], Any]) -> Any:
-        until = time.monotonic() + LIMIT
-        while not (found := met()):
-            assert time.monotonic() < until, "it did not happen"
+        def found() -> Any:
             assert self.process.poll() is None, "servo dev has ended"
-            time.sleep(0.2)
-        return found
+            return met()
+
+        return eventually(found, LIMIT, every=0.2)
 
     def kill(self) -> None:
         """As the machine would: no process of it says goodbye."""
@@ -112,6 +118,7 @@ def state(folder: Path, name: str) -> dict[str, Any]:
     return next(row for row in table(folder, "sensor_state") if row["sensor_id"] == name)
 
 
+@pytest.mark.slow
 def test_a_sensor_follows_its_cursor_and_no_other_keeps_it_from_it(tmp_path: Path) -> None:
     project(
         tmp_path,
@@ -145,6 +152,7 @@ def unknown(context):
 
 @sensor(target="orders", **SOON)
 def always(context):
+    note("always", "")
     return RunRequest(run_key="the only one")
 """,
     )
@@ -158,7 +166,7 @@ def always(context):
             name: running.until(lambda name=name: history(tmp_path, name))[-1]
             for name in ("hangs", "raises", "ends", "garbage", "unknown")
         }
-        time.sleep(3)
+        running.until(lambda: len(lines(tmp_path / "always")) > 5)
     told = {name: row["message"] for name, row in failed.items()}
     assert {row["status"] for row in failed.values()} == {"FAILED"}
     assert told["hangs"] == "it took longer than 1 s to answer and was stopped"
@@ -176,6 +184,7 @@ def always(context):
     assert asked(tmp_path, "sensor", "show", "raises")["sensor"]["state"]["status"] == "ERROR"
 
 
+@pytest.mark.slow
 def test_sensors_of_assets_and_runs_are_told_of_everything_once(tmp_path: Path) -> None:
     project(
         tmp_path,
@@ -218,8 +227,16 @@ def other(context):
     )
 
     def said(name: str) -> list[str]:
-        path = tmp_path / name
-        return path.read_text().splitlines() if path.exists() else []
+        return lines(tmp_path / name)
+
+    def is_settled(last: str) -> bool:
+        """Whether all are told of all that there is, up to what came of the last run."""
+        runs = table(tmp_path, "runs")
+        succeeded = {row["run_id"] for row in runs if row["state"] == "SUCCEEDED"}
+        followed = any(row["run_key"] == f"sensor:made:key:{last}" for row in runs)
+        over = all(row["finished_at"] for row in runs)
+        told = succeeded <= set(said("ended")) and len(set(said("began"))) == len(runs)
+        return followed and over and told and last in said("each")
 
     with dev(tmp_path) as running:
         running.until(lambda: table(tmp_path, "sensor_state"))
@@ -231,7 +248,10 @@ def other(context):
         running.until(lambda: len(said("tried")) >= 2)
         (tmp_path / "mended").touch()
         running.until(lambda: said("failed"))
-        time.sleep(2)
+        (tmp_path / "broken").unlink()
+        # Whoever is told of one more run would have been told of those before a second time.
+        last = asked(tmp_path, "materialize", "assets.py", "orders")["run"]["run_id"]
+        running.until(lambda: is_settled(last))
     runs = table(tmp_path, "runs")
     succeeded = {row["run_id"] for row in runs if row["state"] == "SUCCEEDED"}
     assert Counter(said("ended")) == dict.fromkeys(succeeded, 1)
@@ -264,6 +284,7 @@ def answered(folder: Path) -> dict[str, int]:
     return Counter(row["message_id"] for row in evals if row["status"] != "FAILED")
 
 
+@pytest.mark.slow
 def test_a_message_is_evaluated_once_however_often_it_is_sent(tmp_path: Path) -> None:
     project(tmp_path, PUSHED)
     with dev(tmp_path) as running:
@@ -280,8 +301,9 @@ def test_a_message_is_evaluated_once_however_often_it_is_sent(tmp_path: Path) ->
         assert servo(tmp_path, *push, *dies).returncode == 0
         assert asked(tmp_path, *push)["message_id"]
         running.until(lambda: len(answered(tmp_path)) == 5)
-        assert servo(tmp_path, *push, "--message-id", "m1").returncode == 0
-        time.sleep(1)
+        for name in ("m1", "m4"):  # that m4 is answered says that m1 was looked at
+            assert servo(tmp_path, *push, "--message-id", name).returncode == 0
+        running.until(lambda: "m4" in answered(tmp_path))
         assert set(answered(tmp_path).values()) == {1}
         shown = asked(tmp_path, "sensor", "show", "arrived")
         assert [row["message_id"] for row in shown["messages"]] == ["bad"]
@@ -290,6 +312,7 @@ def test_a_message_is_evaluated_once_however_often_it_is_sent(tmp_path: Path) ->
     assert (seen["m1"], seen["m2"], seen["dies"]) == (1, 1, 2)
 
 
+@pytest.mark.slow
 def test_no_message_is_lost_or_answered_twice_when_everything_is_killed(tmp_path: Path) -> None:
     project(tmp_path, PUSHED)
     sender = """
@@ -319,13 +342,17 @@ for n in range(int(sys.argv[2]), int(sys.argv[3])):
                 if len(sent) == 12:
                     first.kill()
                     sending.kill()
-    for after in (0.8, 1.6):  # again, while it works off what is left
+    evaluated, expected = tmp_path / "evaluated", {f"m{n}" for n in sent}
+    for _ in range(2):  # again, while it works off what is left
         with dev(tmp_path) as again:
-            again.until((tmp_path / "evaluated").exists)
-            time.sleep(after)
+            more = len(lines(evaluated)) + 2
+            again.until(
+                lambda more=more: (
+                    len(lines(evaluated)) >= more or expected <= answered(tmp_path).keys()
+                )
+            )
             again.kill()
     with dev(tmp_path) as last:
-        expected = {f"m{n}" for n in sent}
         last.until(lambda: expected <= answered(tmp_path).keys())
         last.until(lambda: all(row["finished_at"] for row in table(tmp_path, "runs")))
     counts = answered(tmp_path)
@@ -334,6 +361,7 @@ for n in range(int(sys.argv[2]), int(sys.argv[3])):
     assert runs == {f"sensor:arrived:key:{name}": 1 for name in counts}
 
 
+@pytest.mark.slow
 def test_the_verbs_of_the_command_line(tmp_path: Path) -> None:
     project(
         tmp_path,

@@ -31,7 +31,6 @@ TERMS = 12
 TERM = 3.0  # seconds, where the other does not end it before
 THREADS = 3
 PATHS = Paths("acme", "prod")
-SEED = 5
 
 
 def batch_of(name: str) -> Batch:
@@ -48,15 +47,16 @@ def batch_of(name: str) -> Batch:
 class Rival:
     """Leads, loses, and leads again."""
 
-    def __init__(self, root: str, me: str) -> None:
+    def __init__(self, root: str, me: str, seed: str) -> None:
         self._root = root
         self._me = me
+        self._seed = seed
         self._count = 0
         self._lock = threading.Lock()
         self._unheard: list[str] = []
 
     def fight(self, terms: int) -> None:
-        chance = random.Random(f"{SEED}-{self._me}")  # noqa: S311 - when to come back
+        chance = random.Random(f"{self._seed}-{self._me}")  # noqa: S311 - when to come back
         for _ in range(terms):
             self._lead()
             time.sleep(chance.uniform(0, 0.1))
@@ -122,11 +122,11 @@ def places(store: LocalStore) -> dict[str, list[int]]:
 
 @pytest.mark.slow
 def test_two_services_on_one_folder_lose_nothing_and_never_both_win_a_place(
-    tmp_path: Path,
+    tmp_path: Path, chance_seed: int
 ) -> None:
     rivals = [
         subprocess.Popen(
-            [sys.executable, __file__, str(tmp_path), name, str(TERMS)],
+            [sys.executable, __file__, str(tmp_path), name, str(chance_seed), str(TERMS)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -164,4 +164,4 @@ def test_two_services_on_one_folder_lose_nothing_and_never_both_win_a_place(
 
 
 if __name__ == "__main__":
-    Rival(sys.argv[1], sys.argv[2]).fight(int(sys.argv[3]))
+    Rival(sys.argv[1], sys.argv[2], sys.argv[3]).fight(int(sys.argv[4]))

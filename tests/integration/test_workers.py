@@ -271,7 +271,7 @@ def test_what_an_execution_raises_is_kept_with_what_it_prints(tmp_path: Path) ->
 def test_a_second_session_in_a_workspace_is_told_that_somebody_is_at_work(tmp_path: Path) -> None:
     project = Project(tmp_path, "@asset\ndef a(): ...\n")
     with project.session() as session:
-        with pytest.raises(Conflict, match="is at work in this workspace"):
+        with pytest.raises(Conflict, match="leads this workspace"):
             LeadingHost(project.setting, workers=1)
         assert project.run(session).state.value == "SUCCEEDED"
     with project.session():

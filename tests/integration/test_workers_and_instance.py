@@ -73,6 +73,7 @@ def request(session: LeadingHost, folder: Path, *names: str) -> str:
     return session.request(plan_assets(project, keys), "-".join(names))
 
 
+@pytest.mark.slow
 def test_an_asset_and_its_hooks_reach_the_workspace(tmp_path: Path) -> None:
     with session_in(tmp_path) as session:
         ended = session.wait(request(session, tmp_path, "regions", "bad"), LIMIT)

@@ -19,6 +19,7 @@ from hypothesis.strategies import DataObject, SearchStrategy
 from servo.core.events.assets import (
     AssetDefinition,
     AssetObserved,
+    AssetReported,
     AssetWiped,
     CheckEvaluated,
     DefinitionsDeployed,
@@ -76,6 +77,8 @@ from servo.core.freshness import FreshnessState
 from servo.core.keys import TaskOperation, task_key_text
 from servo.core.plan import TaskSpec
 from servo.core.retry import RetryRules
+from servo.core.state import derived
+from servo.core.state.rows.assets import PartitionStatusRow
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES, ChunkState
@@ -468,13 +471,8 @@ def evict(state: State, archive: dict[str, dict[Any, Any]]) -> None:
                 table.evict(key)
 
 
-@given(st.data())
-def test_a_fold_that_lets_rows_go_and_fetches_them_again_is_the_same_fold(
-    data: DataObject,
-) -> None:
-    story = Story()
-    for _ in tell_moves(story, data):
-        pass
+def folded_with_rows_away(story: Story) -> State:
+    """The same entries by a fold that keeps as little as it may, and all of it brought back."""
     state = State("acme", "prod")
     archive: dict[str, dict[Any, Any]] = {name: {} for name in TABLES}
     for entry, _, digest in story.entries:
@@ -484,8 +482,47 @@ def test_a_fold_that_lets_rows_go_and_fetches_them_again_is_the_same_fold(
                     state.hydrate(table, [archive[table].pop(key)])
         apply_entry(state, entry, digest)
         evict(state, archive)
-    merged = {name: archive[name] | rows for name, rows in dump(state).items()}
-    assert merged == dump(story.state)
+    for name, rows in archive.items():
+        state.hydrate(name, rows.values())
+    return state
+
+
+@given(st.data())
+def test_a_fold_that_lets_rows_go_and_fetches_them_again_is_the_same_fold(
+    data: DataObject,
+) -> None:
+    story = Story()
+    for _ in tell_moves(story, data):
+        pass
+    assert dump(folded_with_rows_away(story)) == dump(story.state)
+
+
+def made(name: str) -> AssetReported:
+    return AssetReported(asset_key="ns/a", partition_key=DAYS[0], materialization_id=name)
+
+
+WIPED = AssetWiped(asset_key="ns/a")
+OBSERVED = AssetObserved(asset_key="ns/a", partition_key=DAYS[0], data_version="v1")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param((made("m1"), WIPED), id="and stays away"),
+        pytest.param((made("m1"), WIPED, OBSERVED), id="and comes back"),
+        pytest.param((made("m1"), WIPED, made("m2")), id="and is made again"),
+        pytest.param((made("m1"), WIPED, made("m2"), WIPED), id="and is wiped twice"),
+    ],
+)
+def test_a_partition_that_left_memory_is_wiped_with_its_asset(told: tuple[Event, ...]) -> None:
+    story = Story()
+    for event in told:
+        assert story.tell(event).applied
+    folded = folded_with_rows_away(story)
+    assert dump(folded) == dump(story.state)
+    (row,) = derived.rows(folded, "partition_status")
+    assert isinstance(row, PartitionStatusRow)
+    assert row.last_materialization_id == (None if told[-1] in (WIPED, OBSERVED) else "m2")
 
 
 def test_a_run_that_comes_after_its_tick_has_left_memory_asks_for_it() -> None:
@@ -595,6 +632,7 @@ def populated() -> Story:
     return story
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", [kind for family in FAMILIES for kind in family.RULES])
 def test_no_event_makes_a_rule_fail(kind: type[Event], populated: Story) -> None:
     state = populated.state

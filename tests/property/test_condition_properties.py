@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from servo.core import bitmaps
@@ -655,7 +655,6 @@ def _paths(node: Node, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...],
         yield from _paths(child, (*path, n))
 
 
-@settings(max_examples=200, deadline=None)
 @given(graphs(), steps())
 def test_looking_at_what_changed_finds_what_looking_at_everything_finds(
     assets: list[Asset], taken: list[tuple[Any, ...]]

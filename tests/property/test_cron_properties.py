@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from servo.core.cron import Cron
@@ -67,7 +67,6 @@ def expected_ticks(
     st.integers(1440, 4 * 1440),
     st.integers(0, 2 * 1440),
 )
-@settings(max_examples=50)
 def test_cron_fires_as_the_clock_on_the_wall_says(
     change: tuple[str, date], minutes: set[int], hours: set[int], begin: int, length: int
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from servo.controllers import anti_entropy, dispatch, planning, timers
@@ -80,7 +80,6 @@ def _work(story: Story, rng: Random) -> None:
 
 
 @given(SEEDS)
-@settings(deadline=None, max_examples=60)
 def test_every_fold_of_the_same_ledger_gives_the_same_rows(seed: int) -> None:
     story = history(seed)
     again = State("acme", "prod")
@@ -91,7 +90,6 @@ def test_every_fold_of_the_same_ledger_gives_the_same_rows(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(deadline=None, max_examples=100)
 def test_an_edge_is_resolved_when_the_task_above_it_ends_and_never_says_anything_else(
     seed: int,
 ) -> None:
@@ -116,7 +114,6 @@ def test_an_edge_is_resolved_when_the_task_above_it_ends_and_never_says_anything
 
 
 @given(SEEDS, st.integers(0, 100))
-@settings(deadline=None, max_examples=60)
 def test_a_snapshot_of_any_prefix_and_the_rest_fold_to_the_whole(seed: int, percent: int) -> None:
     story = history(seed)
     cut = len(story.entries) * percent // 100
@@ -134,7 +131,6 @@ def test_a_snapshot_of_any_prefix_and_the_rest_fold_to_the_whole(seed: int, perc
 
 
 @given(SEEDS)
-@settings(deadline=None, max_examples=60)
 def test_an_accepted_batch_inserted_anywhere_later_changes_nothing(seed: int) -> None:
     story = history(seed)
     rng = Random(seed)
@@ -155,7 +151,6 @@ def test_an_accepted_batch_inserted_anywhere_later_changes_nothing(seed: int) ->
 
 
 @given(SEEDS)
-@settings(deadline=None, max_examples=60)
 def test_left_alone_with_time_every_run_ends(seed: int) -> None:
     story = history(seed)
     story.tell(QuotaSet(max_concurrent_tasks=5))
@@ -174,7 +169,6 @@ def test_left_alone_with_time_every_run_ends(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(deadline=None, max_examples=60)
 def test_counters_and_indexes_are_what_a_recount_says(seed: int) -> None:
     story = history(seed)
     state = story.state
@@ -196,7 +190,6 @@ def test_counters_and_indexes_are_what_a_recount_says(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(deadline=None, max_examples=150)
 def test_no_event_that_decodes_can_make_the_fold_fail(seed: int) -> None:
     rng = Random(seed)
     story = history(seed, steps=10)
@@ -211,7 +204,6 @@ def test_no_event_that_decodes_can_make_the_fold_fail(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(deadline=None, max_examples=40)
 def test_taking_back_a_batch_leaves_no_trace(seed: int) -> None:
     story = history(seed, steps=30)
     rng = Random(seed)

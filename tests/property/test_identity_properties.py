@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from servo.core.canonical import canonical_bytes, canonical_str, sha256_hex
@@ -350,7 +350,6 @@ def specs(draw: st.DrawFn) -> list[TaskSpec]:
 
 
 @given(specs(), st.randoms(use_true_random=False), st.integers(1, 9))
-@settings(max_examples=50)
 def test_a_plan_is_the_same_however_it_was_put_together(
     tasks: list[TaskSpec], random: Any, size: int
 ) -> None:
@@ -370,7 +369,6 @@ def test_a_plan_is_the_same_however_it_was_put_together(
 
 
 @given(specs(), st.data())
-@settings(max_examples=50)
 def test_a_damaged_chunk_is_found_before_it_is_read(
     tasks: list[TaskSpec], data: st.DataObject
 ) -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from servo.core import bitmaps
@@ -131,7 +131,6 @@ MOMENT = Moment(NOW)
 
 
 @given(ANY)
-@settings(deadline=None, max_examples=50)
 def test_numbers_and_keys_are_one_to_one(definition: PartitionsDefinition) -> None:
     space = definition.space(NOW)
     keys = definition.get_partition_keys(NOW)
@@ -149,7 +148,6 @@ def test_numbers_and_keys_are_one_to_one(definition: PartitionsDefinition) -> No
 
 
 @given(windows())
-@settings(deadline=None, max_examples=50)
 def test_windows_are_those_of_a_walk_through_the_calendar(
     definition: TimeWindowPartitionsDefinition,
 ) -> None:
@@ -225,7 +223,6 @@ def edges(draw: st.DrawFn) -> Edge:
 
 
 @given(edges(), st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=120)
 def test_mappings_agree_in_both_directions(edge: Edge, chance: Any) -> None:
     above = list(edge.above.keys())[:40]
     below = list(edge.below.keys())[:40]
@@ -251,7 +248,6 @@ def test_mappings_agree_in_both_directions(edge: Edge, chance: Any) -> None:
 
 
 @given(ANY)
-@settings(deadline=None, max_examples=50)
 def test_a_definition_is_made_again_from_its_text(definition: PartitionsDefinition) -> None:
     text = partitions_text(definition)
     again = partitions_from_text(text)
@@ -344,7 +340,6 @@ def _daily(made: TimeWindowPartitionsDefinition) -> TimeWindowPartitionsDefiniti
 
 
 @given(recorded())
-@settings(deadline=None, max_examples=120)
 def test_rows_are_found_by_their_partitions(given_: tuple[PartitionsDefinition, Recorded]) -> None:
     definition, rows = given_
     status = rows.table(definition.space(NOW), definition).status()
@@ -365,7 +360,6 @@ def test_rows_are_found_by_their_partitions(given_: tuple[PartitionsDefinition, 
 
 
 @given(recorded(), st.integers(-2, 2), st.integers(0, 2), st.data())
-@settings(deadline=None, max_examples=80)
 def test_what_is_stale_is_what_a_slow_look_finds(
     given_: tuple[PartitionsDefinition, Recorded], low: int, more: int, data: st.DataObject
 ) -> None:
@@ -413,7 +407,6 @@ def _slowly(edge: Edge, made: list[int], key: str) -> int:
 
 
 @given(edges(), st.data())
-@settings(deadline=None, max_examples=200)
 def test_the_newest_of_all_is_the_newest_of_each(edge: Edge, data: st.DataObject) -> None:
     made = _drawn(data, edge)
     found = newest(edge, pa.array(made, pa.int64())).to_pylist()
@@ -421,7 +414,6 @@ def test_the_newest_of_all_is_the_newest_of_each(edge: Edge, data: st.DataObject
 
 
 @given(st.lists(st.sampled_from("abcdefgh"), min_size=2, max_size=6, unique=True), st.data())
-@settings(deadline=None, max_examples=60)
 def test_dimensions_are_followed_in_any_order(names: list[str], data: st.DataObject) -> None:
     """Some upstream belong to some of ours, the others to all, and the sizes are what they are."""
     cut = data.draw(st.integers(1, len(names) - 1))
@@ -451,7 +443,6 @@ def _listed(data: st.DataObject) -> list[str]:
 
 
 @given(st.integers(-40, 40), st.integers(0, 40), st.integers(0, 30), st.data())
-@settings(deadline=None, max_examples=60)
 def test_any_number_of_windows_may_be_looked_back_on(
     low: int, more: int, later: int, data: st.DataObject
 ) -> None:

@@ -8,7 +8,7 @@ from types import UnionType
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import inspect
 from msgspec.structs import replace
@@ -491,7 +491,6 @@ RARE = (
 STEPS = st.tuples(st.sampled_from(COMMON * 3 + RARE), st.integers(0, 2), st.booleans())
 
 
-@settings(max_examples=30)
 @given(st.lists(STEPS, min_size=40, max_size=70))
 def test_readers_see_and_leaders_find_the_newest_version_of_every_row(
     steps: list[tuple[str, int, bool]],

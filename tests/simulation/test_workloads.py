@@ -7,8 +7,9 @@ from simulation.run import Simulation
 from simulation.workloads import GRAPHS, world_of
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [3, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (0, 1, 2, 4, 5))]
+)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_whatever_happens_every_task_succeeds_and_is_made_once(name: str, seed: int) -> None:
     simulation = Simulation(seed, world_of(name, seed))

@@ -19,6 +19,16 @@ def test_a_bitmap_holds_what_it_was_made_of(members: set[int]) -> None:
     assert bitmaps.last(bits) == max(members, default=None)
 
 
+@pytest.mark.parametrize(
+    ("members", "first", "last"), [((), None, None), ((0,), 0, 0), ((3, 70, 5), 3, 70)]
+)
+def test_the_first_and_the_last_of_a_set(
+    members: tuple[int, ...], first: int | None, last: int | None
+) -> None:
+    bits = bitmaps.bitmap(members)
+    assert (bitmaps.first(bits), bitmaps.last(bits)) == (first, last)
+
+
 @given(SETS, SETS)
 def test_operators_are_those_of_sets(left: set[int], right: set[int]) -> None:
     one, other = bitmaps.bitmap(left), bitmaps.bitmap(right)

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from servo import __version__
 from servo.cli.main import COMMANDS, OTHERS, SECTIONS, run
-from servo.cli.moment import parse_moment
 from servo.cli.output import EXIT_CODES, exit_code, plural, size
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
 from servo.core.events.runs import PlanSegmentExpanded
@@ -23,6 +22,7 @@ from servo.core.events.tasks import TaskOutcome
 from servo.core.manifest import encode, next_claim
 from servo.errors import Internal, Invalid, ServoError, Unavailable
 from servo.execution.outputs.store import OutputStore
+from servo.operations.moments import parse_moment
 from servo.projection.upkeep.pins import Pin, pin
 from servo.projection.upkeep.verify import verify
 from servo.storage.local import LocalStore
@@ -535,13 +535,9 @@ def test_what_nobody_foresaw_is_called_a_bug(servo: Run, monkeypatch: pytest.Mon
         _ = servo("sql", "-")
 
 
-def test_what_is_left_for_a_leader_says_so_if_there_is_none(servo: Run) -> None:
+def test_a_run_that_ended_before_anybody_published_it_is_not_cancelled_again(servo: Run) -> None:
     code, out, _ = servo("run", "cancel", "big")
-    assert code == 0
-    told = (
-        "big will be stopped by whoever leads the workspace; nobody does now: `servo dev` does it"
-    )
-    assert out == f"{told}, or `servo resume`\n"
+    assert (code, out) == (0, "Cancelling big. (already done before)\n")
 
 
 def test_an_interrupted_command_says_so(servo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -574,7 +570,11 @@ def test_a_reader_that_has_seen_enough_is_no_error(told: StoredStory, tmp_path: 
         (("select * from nope",), 2, "nope does not exist"),
         (("drop view runs",), 2, "the tables are read only"),
         (("select 1", "--as-of", "99999"), 3, "has no entry 99999"),
-        (("select 1", "--as-of", "yesterday"), 2, "neither the number of an entry nor an instant"),
+        (
+            ("select 1", "--as-of", "yesterday"),
+            2,
+            "neither the number of a ledger entry nor an instant",
+        ),
     ],
 )
 def test_sql_refuses_with_a_code(

@@ -6,13 +6,20 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.shell_completion import BashComplete
 
 import servo
-from servo.cli.main import run
+from servo.cli.main import COMPLETE, PROGRAM, cli, run
 
 
-def completed(folder: Path, *words: str) -> list[str]:
-    """What bash would offer after these words, the last of which is not finished."""
+def completed(*words: str) -> list[str]:
+    """What is offered after these words, the last of which is not finished."""
+    shell = BashComplete(cli, {}, PROGRAM, COMPLETE)
+    return [item.value for item in shell.get_completions(list(words[:-1]), words[-1])]
+
+
+def completed_by_bash(folder: Path, *words: str) -> list[str]:
+    """The same, as bash asks for it."""
     environ = {
         **os.environ,
         "_SERVO_COMPLETE": "bash_complete",
@@ -43,16 +50,23 @@ def test_every_shell_gets_a_script(shell: str, capsys: pytest.CaptureFixture[str
     assert run(["completion", "tcsh"]) == 2
 
 
-def test_commands_keys_and_runs_are_completed(tmp_path: Path) -> None:
+def test_a_shell_is_answered_by_the_program(tmp_path: Path) -> None:
+    assert completed_by_bash(tmp_path, "compl") == ["completion"]
+
+
+def test_commands_keys_and_runs_are_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     made = servo.materialize([orders], store=str(tmp_path / ".servo"))
-    assert completed(tmp_path, "compl") == ["completion"]
-    assert completed(tmp_path, "asset", "show", "sh") == ["shop/orders"]
-    assert completed(tmp_path, "materialize", "assets.py", "sh") == ["shop/orders"]
-    assert completed(tmp_path, "run", "show", "run_") == [made.run_id]
-    assert completed(tmp_path, "run", "show", "--store", "nowhere", "run_") == []
-    assert completed(tmp_path, "why", "sh") == ["shop/orders"]
-    assert completed(tmp_path, "why", "ru") == ["run"]
-    assert completed(tmp_path, "why", "run", "run_") == [made.run_id]
-    assert completed(tmp_path, "why", "task", "run_") == [made.run_id]
-    assert completed(tmp_path, "why", "task", made.run_id, "sh") == ["shop/orders"]
-    assert completed(tmp_path, "why-not", "sh") == ["shop/orders"]
+    assert completed("compl") == ["completion"]
+    assert completed("asset", "show", "sh") == ["shop/orders"]
+    assert completed("materialize", "assets.py", "sh") == ["shop/orders"]
+    assert completed("run", "show", "run_") == [made.run_id]
+    assert completed("run", "show", "--store", "nowhere", "run_") == []
+    assert completed("why", "sh") == ["shop/orders"]
+    assert completed("why", "ru") == ["run"]
+    assert completed("why", "run", "run_") == [made.run_id]
+    assert completed("why", "task", "run_") == [made.run_id]
+    assert completed("why", "task", made.run_id, "sh") == ["shop/orders"]
+    assert completed("why-not", "sh") == ["shop/orders"]

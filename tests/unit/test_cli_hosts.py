@@ -10,6 +10,7 @@ import pytest
 from servo.cli import hosts
 from servo.cli.hosts import AT_ONCE, EARLY, Code, open_host
 from servo.cli.workspace import Where
+from servo.code.setting import CodeLocation
 from servo.core.declared import Declared
 
 WORKS = "interrupted; it goes on elsewhere"
@@ -22,7 +23,7 @@ class Interrupted:
         self._moment = moment
 
     @contextmanager
-    def opened(self, *_: Any) -> Generator["Interrupted"]:
+    def opened(self, *_: Any, **__: Any) -> Generator["Interrupted"]:
         self.reach("start")
         yield self
         self.reach("end")
@@ -58,7 +59,8 @@ def test_ctrl_c_says_what_became_of_it_at_any_moment(
 ) -> None:
     host = Interrupted(moment)
     monkeypatch.setattr(hosts, "_host", host.opened)
-    code = Code(name="assets.py", folder=tmp_path, declared=Declared(), executor=None)
+    location = CodeLocation(name="assets.py", code="assets.py", folder=str(tmp_path))
+    code = Code(location=location, declared=Declared())
     where = Where(store=str(tmp_path / ".servo"), tenant="default", workspace="default")
     with pytest.raises(KeyboardInterrupt) as stopped, open_host(code, where, 1):
         host.work()

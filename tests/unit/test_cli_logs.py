@@ -15,8 +15,8 @@ from servo import (
 )
 from servo.cli.commands.logs import Printer
 from servo.cli.main import run
-from servo.cli.run_rows import run_and_tasks
 from servo.cli.workspace import open_target
+from servo.operations.runs import run_detail
 from servo.projection.read.reader import Reader
 
 
@@ -49,7 +49,7 @@ def printed(tmp_path: Path) -> str:
     """A run whose every task has printed its name; the options that name its workspace."""
     made = materialize([sales, several], partition_keys=["eu", "us"], store=str(tmp_path))
     target = open_target(str(tmp_path), "default", "default")
-    _, tasks = run_and_tasks(Reader(target.store, target.paths).snapshot(), made.run_id)
+    tasks = run_detail(Reader(target.store, target.paths).snapshot(), made.run_id).tasks
     for task in tasks:
         place = target.paths.log(made.run_id, task.task_key, 1, "x")
         _ = target.store.create(place, task.task_key.encode() + b"\n")

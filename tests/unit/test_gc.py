@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -437,7 +437,6 @@ _ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=40)
 @given(_ACTIONS)
 def test_whatever_happens_every_kept_version_has_its_files_and_the_ledger_its_entries(
     actions: list[tuple[str, int]],

@@ -14,7 +14,7 @@ from servo.host.attached import AttachedHost
 from servo.ledger.paths import Paths
 from servo.projection.read.reader import Reader, Snapshot
 from servo.workspace.composition import open_world
-from servo.workspace.identity import this_user
+from servo.workspace.identity import this_process
 
 
 def begin(  # noqa: PLR0913 - what a backfill begins with
@@ -44,7 +44,7 @@ def begin(  # noqa: PLR0913 - what a backfill begins with
         if isinstance(host, AttachedHost):
             tell_workspace(where, "backfill", event, lambda found: _there(found, name), after=again)
         else:
-            host.tell(event, after=again)
+            _ = host.submit((event,), cause=again)
         return tell_end(follow_here(host, name, json_=json_), json_=json_)
 
 
@@ -122,7 +122,7 @@ def change(where: Where, name: str, to: BackfillState) -> BackfillRow:
         backfill_id=row.backfill_id,
         to_state=to,
         expected_state_version=row.state_version,
-        changed_by=this_user(),
+        changed_by=this_process(),
     )
 
     def done(snapshot: Snapshot) -> bool:

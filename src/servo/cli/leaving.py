@@ -7,7 +7,7 @@ from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Batch, Event
 from servo.core.ids import ulid
 from servo.errors import Conflict, NotFound
-from servo.workspace.identity import this_user
+from servo.workspace.identity import this_process
 from servo.workspace.system import SystemEntropy
 
 
@@ -15,7 +15,7 @@ def leave(target: Target, kind: str, *events: Event) -> None:
     """Leave events in the inbox; they are carried out together, now or when somebody leads."""
     now = target.clock.now()
     name = ulid(now, SystemEntropy().token_bytes(10))
-    batch = Batch(id=f"{kind}-{name}", events=events, actor=this_user(), sent_at=now)
+    batch = Batch(id=f"{kind}-{name}", events=events, actor=this_process(), sent_at=now)
     target.store.create(target.paths.inbox_item(name), encode_batch(batch))
 
 

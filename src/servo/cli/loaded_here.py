@@ -7,8 +7,7 @@ from pathlib import Path
 from servo.cli.workspace import Where
 from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
 from servo.code.evaluator.plan_store import PlanStore
-from servo.code.setting import open_instance
-from servo.host.leading import setting_for
+from servo.code.setting import CodeLocation, open_instance
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
 from servo.processes.asset_log import asset_log
@@ -17,12 +16,13 @@ from servo.workspace.system import SystemClock
 
 
 def loaded_here(
-    project: Project, store: ObjectStore, where: Where, *, salt: bytes
+    project: Project, store: ObjectStore, where: Where, *, salt: bytes, location: str = ""
 ) -> LoadedLocation:
     """Where what a person asks for is evaluated: here, as the plan of `servo materialize` is."""
     clock = SystemClock()
-    records = PlanStore(store=store, paths=Paths(where.tenant, where.workspace), salt=salt)
-    setting = setting_for("", Path.cwd(), where.url, tenant=where.tenant, workspace=where.workspace)
+    paths = Paths(where.tenant, where.workspace)
+    records = PlanStore(store=store, paths=paths, salt=salt, location=location)
+    setting = where.setting(CodeLocation(name=location, code="", folder=str(Path.cwd())))
     around = EvaluatorEnvironment(
         clock=clock,
         log=asset_log(),

@@ -1,16 +1,15 @@
 """Which moment a command looks at: now, or with `--as-of` any of the past."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import TypeVar
+from functools import wraps
+from typing import Any, TypeVar
 
 import click
 
 from servo.cli.output import progress
-from servo.cli.workspace import Target
-from servo.errors import Invalid
+from servo.cli.workspace import Command, Target
+from servo.operations.moments import parse_moment
 from servo.projection.read.reader import Reader, Snapshot
-from servo.projection.read.replay import AsOf
 from servo.projection.read.time_travel import snapshot_at
 
 T = TypeVar("T")
@@ -34,15 +33,12 @@ def look(target: Target, as_of: str | None, use: Callable[[Snapshot], T]) -> T:
     return use(snapshot)
 
 
-def parse_moment(text: str) -> AsOf:
-    """A ledger entry or an instant, as people write them; without a zone it is UTC."""
-    if text.isdecimal():
-        return int(text)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise Invalid(
-            f"{text!r} is neither the number of an entry nor an instant",
-            remedy="write 1234, 2026-01-31 or 2026-01-31T12:00:00Z",
-        ) from None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+def at_a_moment(command: Command) -> Command:
+    """Give a command the option that looks at the past, as its argument `as_of`."""
+
+    @as_of_option
+    @wraps(command)
+    def wrapped(*, as_of: str | None, **rest: Any) -> Any:
+        return command(as_of=None if as_of is None else parse_moment(as_of), **rest)
+
+    return wrapped

@@ -1,14 +1,13 @@
 """Runs and their tasks, as published."""
 
-from servo.cli.output import plural
+from shlex import quote
+
 from servo.core.keys import place_of
 from servo.core.partitions import shown_partition
-from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
+from servo.core.state.rows.assets import CheckResultRow
 from servo.core.state.rows.execution import RunRow, TaskRow
-from servo.core.state.states import TaskState
-from servo.errors import Conflict, NotFound
 from servo.projection.partitions.asset_names import find_asset
-from servo.projection.read.lookup import Lookup, Page, Paged
+from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 
 
@@ -31,46 +30,13 @@ def maker_in(snapshot: Snapshot, run_id: str, text: str) -> str:
     return makers[find_asset(makers, text)]
 
 
-def newest_runs(snapshot: Snapshot, page: Page) -> Paged[RunRow]:
-    """A page of runs, newest first."""
-    return Lookup(snapshot).page(RunRow, page, name="run_id", newest=("created_at",))
-
-
-def run_and_tasks(snapshot: Snapshot, run_id: str) -> tuple[RunRow, list[TaskRow]]:
-    """A run and its tasks, those that failed first."""
-    lookup = Lookup(snapshot)
-    row = find_run(lookup, run_id)
-    tasks = lookup.all(TaskRow, run_id=row.run_id)
-    return row, sorted(tasks, key=lambda task: (task.state is not TaskState.FAILED, task.task_key))
-
-
-def outputs_of(snapshot: Snapshot, run_id: str) -> list[MaterializationRow]:
-    """What a run made, in the order it did."""
-    made = Lookup(snapshot).all(MaterializationRow, run_id=run_id)
-    return sorted(made, key=lambda row: row.created_seq)
-
-
-def failed_checks(snapshot: Snapshot, run_id: str) -> list[CheckResultRow]:
-    """The checks of a run that did not pass the last time they were made, by what they are of."""
-    found = Lookup(snapshot).all(CheckResultRow, run_id=run_id)
-    last = {
-        (row.asset_key, row.partition_key or "", row.check_name): row
-        for row in sorted(found, key=lambda row: row.evaluated_at)
-    }
-    return [last[key] for key in sorted(last) if not last[key].passed]
+def waiting_words(row: RunRow) -> str:
+    """That a run waits for somebody who has its code, and how to go on with it."""
+    place = quote(row.location)
+    told = f"{row.run_id} waits for a worker of location {row.location}"
+    return f"{told}: `servo resume {place}` finishes it"
 
 
 def failure_shown(row: CheckResultRow) -> str:
     """That a check failed, and how bad that is."""
     return f"failed ({row.severity.value.lower()}{', blocking' if row.blocking else ''})"
-
-
-def find_run(lookup: Lookup, run_id: str) -> RunRow:
-    """The run whose id begins like this."""
-    found = lookup.beginning(RunRow, "run_id", run_id)
-    exact = [row for row in found if row.run_id == run_id]
-    if exact or len(found) == 1:
-        return (exact or found)[0]
-    if not found:
-        raise NotFound(f"there is no run {run_id}", remedy="see `servo run list`")
-    raise Conflict(f"{plural(len(found), 'run')} begin with {run_id}", remedy="give more of the id")

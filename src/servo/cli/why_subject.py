@@ -2,13 +2,13 @@
 
 from datetime import datetime
 
-from servo.cli.run_rows import find_run
 from servo.core.explain.naming import find_partition, split_subject
 from servo.core.explain.records import Records, Subject
 from servo.core.state.rows.assets import AssetRow
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.errors import Conflict, NotFound
+from servo.operations.runs import find_run
 from servo.projection.partitions.asset_names import find_asset
 from servo.projection.partitions.stored import StoredPartitions
 from servo.projection.read.lookup import Lookup

@@ -13,6 +13,7 @@ from types import ModuleType
 
 from servo.code.exits import exits_raised
 from servo.code.fresh_source import FreshSource, import_fresh
+from servo.code.setting import CodeLocation
 from servo.dagster.scan import check_supported
 from servo.dagster.stand_in import stand_in
 from servo.errors import Invalid, NotFound
@@ -23,6 +24,11 @@ from servo.sdk.definitions.gathering import assets_of, checks_of, jobs_of, sched
 from servo.sdk.definitions.project import Project
 from servo.sdk.definitions.replaced import refuse_replaced
 from servo.sdk.triggers.resolution import add_triggers
+
+
+def load_location(location: CodeLocation) -> Project:
+    """The project of a code location, imported into this process."""
+    return load_project(location.code, Path(location.folder), as_dagster=location.as_dagster)
 
 
 def load_project(target: str, folder: Path, *, as_dagster: bool = False) -> Project:

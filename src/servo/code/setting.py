@@ -7,21 +7,21 @@ from typing import Any
 import msgspec
 
 from servo.processes.frames import framed
+from servo.workspace.address import Address
 
 RECEIVE_BYTES = 1 << 16
 
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a worker finds the code and the store."""
+class CodeLocation(msgspec.Struct, frozen=True, kw_only=True):
+    """A named set of definitions: a file or a module, and the folder it is run from.
 
+    The name goes on record with every run, so it stays the same when the file moves.
+    """
+
+    name: str
     code: str
     folder: str
-    store: str
-    tenant: str
-    workspace: str
     as_dagster: bool = False
-    stays: bool = False
-    """Whether whoever leads goes on when there is nothing to do, and takes requests of others."""
 
     @property
     def place(self) -> str:
@@ -30,10 +30,21 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
             return str(Path(self.folder, self.code).resolve())
         return f"{self.code} in {self.folder}"
 
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a worker finds its code and the workspace it works for."""
+
+    location: CodeLocation
+    store: str
+    tenant: str
+    workspace: str
+    stays: bool = False
+    """Whether whoever leads goes on when there is nothing to do, and takes requests of others."""
+
     @property
-    def address(self) -> str:
-        """The workspace, told apart from every other on this machine."""
-        return f"{self.store}|{self.tenant}|{self.workspace}"
+    def address(self) -> Address:
+        """The workspace, in its one spelling."""
+        return Address.of(self.store, self.tenant, self.workspace)
 
 
 def framed_setting(setting: Setting) -> bytes:

@@ -14,6 +14,7 @@ import msgspec
 
 from servo.core.events.backfills import BackfillState
 from servo.core.fold.backfills import has_failed_enough
+from servo.core.locations import HasLocation, any_location
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.state import State
 
@@ -28,15 +29,18 @@ class NextChunks(msgspec.Struct, frozen=True, kw_only=True):
     stop: int
 
 
-def reconcile(state: State, sent: Mapping[str, int] = NOTHING_SENT) -> list[NextChunks]:
+def reconcile(
+    state: State, sent: Mapping[str, int] = NOTHING_SENT, has: HasLocation = any_location
+) -> list[NextChunks]:
     """What may be planned now, most urgent first.
 
-    `sent` says of a backfill up to which chunk, not included, everything is on its way.
+    `sent` says of a backfill up to which chunk, not included, everything is on its way. A backfill
+    whose code is not at hand gets nothing, and takes no slot that another could use.
     """
     rows = [state.backfills.rows[key] for key in list(state.index.backfills_open)]
     left = _workspace_slots(state, rows, sent)
     found: list[NextChunks] = []
-    for row in sorted(rows, key=_urgency):
+    for row in sorted((row for row in rows if has(row.location)), key=_urgency):
         first = _first(row, sent)
         count = min(_free(row, first), left)
         if count > 0:

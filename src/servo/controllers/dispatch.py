@@ -1,7 +1,8 @@
 """Ready tasks get attempts: fairly across lanes, by priority within one, within all limits.
 
-The work is proportional to what is dispatched. Pools that are full are passed over by pool, not
-task by task, so a full pool with a million ready tasks starves nobody and costs nothing.
+The work is proportional to what is dispatched. Pools that are full, and code locations that no
+idle worker has, are passed over as a whole, not task by task: a million ready tasks of either
+starve nobody and cost nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from servo.controllers.actions import Propose, Send
 from servo.controllers.fairness import DEFAULT_WEIGHT, Fairness, share
 from servo.core.events.dispatch import DispatchRequested, Handover
 from servo.core.fold.dispatch import free_in_pool, free_in_queue, free_slots
-from servo.core.state.index import ReadySet, TaskPk
+from servo.core.state.index import Place, ReadySet, TaskPk
 from servo.core.state.state import State
 
 MAX_PER_ROUND = 1_000
@@ -22,23 +23,51 @@ MAX_PER_ROUND = 1_000
 class IdleWorker(msgspec.Struct, frozen=True, kw_only=True):
     """A worker that waits for a task, with the execution id its next one gets.
 
-    With `one_of_many` this is one of several places of the worker, told apart by `exec_id`.
+    With `one_of_many` this is one of several places of the worker, told apart by `exec_id`. It
+    takes tasks of its code `location`, and those that name none; without one it takes any task.
     """
 
     worker_id: str
     exec_id: str
     one_of_many: bool = False
+    location: str = ""
+
+
+class _Idle:
+    """Workers that wait, by location, and who is given which task."""
+
+    def __init__(self, workers: Sequence[IdleWorker]) -> None:
+        self.given: dict[TaskPk, IdleWorker] = {}
+        self._waiting: dict[str, list[IdleWorker]] = {}
+        for worker in reversed(workers):
+            self._waiting.setdefault(worker.location, []).append(worker)
+
+    def may_take(self, location: str) -> bool:
+        """Whether a worker is left that takes tasks of a location."""
+        waiting = self._waiting
+        return location in waiting or ("" in waiting if location else bool(waiting))
+
+    def give(self, key: TaskPk, location: str) -> None:
+        """Give a task to one of them; one that takes any task only if no other does."""
+        waiting = self._waiting
+        name = location if location in waiting else "" if location else next(iter(waiting))
+        workers = waiting[name]
+        self.given[key] = workers.pop()
+        if not workers:
+            del waiting[name]
 
 
 def hand_over(
     state: State, idle: Sequence[IdleWorker], fairness: Fairness
 ) -> tuple[list[Propose], Fairness]:
     """Give ready tasks to workers that wait: the grant rides in the dispatch."""
-    keys, fairness = pick(state, len(idle), fairness)
-    events = [
-        _request(state, key, Handover(exec_id=worker.exec_id, worker_id=worker.worker_id))
-        for key, worker in zip(keys, idle, strict=False)
-    ]
+    workers = _Idle(idle)
+    keys, fairness = pick(state, len(idle), fairness, workers)
+    events: list[DispatchRequested] = []
+    for key in keys:
+        worker = workers.given[key]
+        handover = Handover(exec_id=worker.exec_id, worker_id=worker.worker_id)
+        events.append(_request(state, key, handover))
     return _together(events), fairness
 
 
@@ -68,13 +97,19 @@ def _request(state: State, key: TaskPk, handover: Handover | None) -> DispatchRe
     )
 
 
-def pick(state: State, room: int, fairness: Fairness) -> tuple[list[TaskPk], Fairness]:
-    """The ready tasks to go next: at most `room`, and no more than slots and pools admit."""
+def pick(
+    state: State, room: int, fairness: Fairness, workers: _Idle | None = None
+) -> tuple[list[TaskPk], Fairness]:
+    """The ready tasks to go next: at most `room`, and no more than slots and pools admit.
+
+    With `workers` only those that one of them takes, and each is given to one.
+    """
     room = min(room, free_slots(state))
     if room <= 0 or not state.index.ready_count:
         return [], fairness
     left: dict[str, int | None] = {}
-    lanes = {lane: _in_order(state, pools, left) for lane, pools in state.index.ready.items()}
+    ready = state.index.ready
+    lanes = {lane: _in_order(state, places, left, workers) for lane, places in ready.items()}
     quotas = state.index.quotas
 
     def weight(lane: str) -> int:
@@ -85,24 +120,35 @@ def pick(state: State, room: int, fairness: Fairness) -> tuple[list[TaskPk], Fai
 
 
 def _in_order(
-    state: State, pools: dict[str, dict[int, ReadySet]], left: dict[str, int | None]
+    state: State,
+    places: dict[Place, dict[int, ReadySet]],
+    left: dict[str, int | None],
+    workers: _Idle | None,
 ) -> Iterator[TaskPk]:
     """The ready tasks of a lane, highest priority first, while their pools have room."""
-    heap: list[tuple[int, int, str, Iterator[TaskPk]]] = []
-    for order, (pool, priorities) in enumerate(pools.items()):
+    heap: list[tuple[int, int, Place, Iterator[TaskPk]]] = []
+    for order, (place, priorities) in enumerate(places.items()):
+        location, pool = place
+        if workers is not None and not workers.may_take(location):
+            continue
         if pool not in left:
             left[pool] = free_in_pool(state, pool)
-        heap.extend((-priority, order, pool, iter(keys)) for priority, keys in priorities.items())
+        heap.extend((-priority, order, place, iter(keys)) for priority, keys in priorities.items())
     heapify(heap)
     while heap:
-        rank, order, pool, keys = heappop(heap)
+        rank, order, place, keys = heappop(heap)
+        location, pool = place
         room = left[pool]
         if room is not None and room <= 0:
+            continue
+        if workers is not None and not workers.may_take(location):
             continue
         key = next(keys, None)
         if key is None:
             continue
         if room is not None:
             left[pool] = room - 1
-        heappush(heap, (rank, order, pool, keys))
+        if workers is not None:
+            workers.give(key, location)
+        heappush(heap, (rank, order, place, keys))
         yield key

@@ -14,6 +14,7 @@ import msgspec
 
 from servo.core.cron import Cron
 from servo.core.events.schedules import TicksSkipped
+from servo.core.locations import HasLocation, any_location, location_of
 from servo.core.state.rows.automation import ScheduleDefinitionRow, ScheduleStateRow
 from servo.core.state.state import State
 from servo.core.state.states import ScheduleStatus
@@ -80,9 +81,13 @@ def cron_of(definition: ScheduleDefinitionRow) -> Cron:
 
 
 class Timetable:
-    """When each schedule is due next. Only those whose rows have changed are worked out anew."""
+    """When each schedule is due next. Only those whose rows have changed are worked out anew.
 
-    def __init__(self) -> None:
+    Those of code locations that are not at hand are never due: whoever has them ticks them.
+    """
+
+    def __init__(self, has: HasLocation = any_location) -> None:
+        self._has = has
         self._seen: dict[str, tuple[int, int]] = {}
         self._next: dict[str, datetime] = {}
         self._heap: list[tuple[datetime, str]] = []
@@ -101,7 +106,8 @@ class Timetable:
             if self._seen.get(name) != versions:
                 self._seen[name] = versions
                 try:
-                    self._enter(name, _next(definition, row))
+                    mine = self._has(location_of(definition.labels))
+                    self._enter(name, _next(definition, row) if mine else None)
                 except Invalid as error:
                     self._enter(name, None)
                     unreadable.append((name, error))

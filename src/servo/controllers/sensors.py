@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 
 from servo.core.declared import KIND_LABEL
 from servo.core.events.sensors import SensorEvalStatus, SensorMode
+from servo.core.locations import HasLocation, any_location, location_of
 from servo.core.state.rows.automation import (
     SensorDefinitionRow,
     SensorMessageRow,
@@ -79,23 +80,29 @@ def due_messages(messages: Iterable[SensorMessageRow], now: datetime) -> list[Se
     return sorted(due, key=lambda message: message.arrival)
 
 
-def due(state: State, now: datetime) -> list[str]:
+def due(state: State, now: datetime, has: HasLocation = any_location) -> list[str]:
     """The sensors that are to look, or to answer a message, by what is on record alone."""
-    rows = list(state.sensor_state.rows.values())
+    rows = _at_hand(state, has)
     looking = [row.sensor_id for row in rows if _is_due(state, row, now)]
     told = {row.sensor_id for row in due_messages(state.sensor_messages.rows.values(), now)}
     answering = [row.sensor_id for row in rows if row.sensor_id in told and _answers(state, row)]
     return sorted({*looking, *answering})
 
 
-def next_due(state: State) -> datetime | None:
+def next_due(state: State, has: HasLocation = any_location) -> datetime | None:
     """When the first of them is."""
-    rows = list(state.sensor_state.rows.values())
+    rows = _at_hand(state, has)
     looks = [next_look(state.sensors.rows[row.sensor_id], row, None) for row in rows]
     open_ = {row.sensor_id for row in rows if _answers(state, row)}
     waiting = [m for m in state.sensor_messages.rows.values() if m.sensor_id in open_]
     instants = [*looks, *(next_attempt(message) for message in waiting)]
     return min((at for at in instants if at is not None), default=None)
+
+
+def _at_hand(state: State, has: HasLocation) -> list[SensorStateRow]:
+    """The sensors whose code is at hand."""
+    rows = list(state.sensor_state.rows.values())
+    return [row for row in rows if has(location_of(state.sensors.rows[row.sensor_id].labels))]
 
 
 def _is_due(state: State, row: SensorStateRow, now: datetime) -> bool:

@@ -1,83 +1,90 @@
-"""Asking another process of this machine, which leads the workspace and stays, for runs.
+"""Having the process that leads a workspace do the work.
 
-The request goes through the inbox of the workspace, where the leader finds it, and the run is
-followed as it is published. The plan is made here and the work is done there, so both must have
-the same code: the same file, and the same state of it.
+The plan is made here and the work is done there, so both must have the same code. Requests go to
+the leader over its socket, or through the inbox of the workspace when it is on another machine, and
+are answered with what became of them. Runs are followed as they are published.
 
-**What can go wrong.** The leader may end before it has read the request, or before the run has
-ended: then nothing is lost, whoever leads next goes on, and the guest says so. It may refuse the
-request: then the batch is among the dead letters, under the name the guest gave it.
+**When the leader ends** before the work is done, nothing is lost: what it acknowledged is in the
+ledger. The host then leads itself and goes on where the other process was. A leader that was killed
+on another machine is waited for until its lease has run out.
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
+from msgspec.structs import replace
+
 from servo.code.backfills.view import Backfill, in_tables
-from servo.code.setting import Setting
 from servo.core.declared import Declared
-from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Event
 from servo.core.events.runs import RunRequested
-from servo.core.ids import ulid
 from servo.core.plan import Plan
 from servo.core.state.rows.automation import BackfillRow, ScheduleDefinitionRow
 from servo.core.state.rows.execution import RunRow, TaskRow
-from servo.core.state.rows.system import DeadLetterRow
 from servo.core.state.states import TERMINAL_RUN_STATES, TaskState
-from servo.errors import Conflict, NotFound, Unavailable
-from servo.ledger.paths import Paths
+from servo.host.leading import LeadingHost
+from servo.leader.lease import LeaderAdvert
 from servo.ports.object_store import ObjectStore
-from servo.projection.read.reader import Reader, Snapshot
-from servo.storage.from_url import store_from_url
-from servo.workspace.identity import this_user
-from servo.workspace.origins import Cause, batch_from, origin_of
-from servo.workspace.registry import Member, at_work, loaded_by, registry_folder
+from servo.projection.read.lookup import Lookup
+from servo.projection.read.reader import Snapshot
+from servo.workspace.leading import LedByAnother, described
+from servo.workspace.origins import Cause
 from servo.workspace.run_requests import Wanted, by_person, run_events, with_config
-from servo.workspace.system import SystemClock, SystemEntropy
+from servo.workspace.workspace import Workspace
 
 LOOK_EVERY = 0.15
-RELOADED_WITHIN = 20.0
+LOOK_FOR_LEADER_EVERY = 1.0
 
 
 class AttachedHost:
-    """Has another process make what is asked for here."""
+    """Has the leader of a workspace do the work, and takes over when it ends.
 
-    def __init__(self, setting: Setting, host: Member, fingerprint: str) -> None:
-        _check_code(setting, host)
-        self.paths = Paths(setting.tenant, setting.workspace)
-        self._setting = setting
-        self._host = host
-        self._fingerprint = fingerprint
-        self._clock = SystemClock()
-        self._entropy = SystemEntropy()
-        self._store = store_from_url(setting.store, clock=self._clock)
-        self._reader = Reader(self._store, self.paths)
+    `lead` opens a host that leads, for when nobody else does; it knows the code by then.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        location: str,
+        leader: LeaderAdvert,
+        *,
+        lead: Callable[[], LeadingHost],
+    ) -> None:
+        self.paths = workspace.paths
+        self._workspace = workspace
+        self._location = location
+        self._leader = leader
+        self._lead = lead
+        self._own: LeadingHost | None = None
         self._pause = threading.Event()
-        self._sent: dict[str, tuple[str, str]] = {}
+        self._look_at = 0.0
         self._version = -1
         self._rows: dict[str, RunRow] = {}
 
     def __enter__(self) -> "AttachedHost":
-        """Wait until the other process has the code that is here."""
-        until = self._clock.monotonic() + RELOADED_WITHIN
-        while loaded_by(registry_folder(), self._host.name) != self._fingerprint:
-            self._check_host()
-            if self._clock.monotonic() > until:
-                raise Conflict(
-                    f"process {self._host.pid} has not loaded {self._setting.code} as it is now",
-                    remedy="see in its terminal what is wrong with the code",
-                )
-            self._pause.wait(LOOK_EVERY)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Nothing is to be closed: the work is elsewhere."""
+    def __exit__(self, *error: object) -> None:
+        if self._own is not None:
+            self._own.__exit__(*error)
+
+    @property
+    def leads(self) -> bool:
+        return self._own is not None
+
+    @property
+    def store(self) -> ObjectStore:
+        return self._workspace.store
+
+    @property
+    def salt(self) -> bytes:
+        return self._workspace.read(lambda snapshot: bytes.fromhex(snapshot.manifest.identity))
 
     # --- what can be asked of it --------------------------------------------------------------
 
     def deploy(self, location: str, declared: Declared) -> None:
-        """Nothing: the other process has the same code, and has told what it declares."""
+        """Nothing: the leader has the same code, and has told the workspace what it declares."""
         del location, declared
 
     def request(
@@ -88,52 +95,36 @@ class AttachedHost:
         tags: Mapping[str, str] | None = None,
         config: Mapping[str, Any] | None = None,
     ) -> str:
-        """Ask for a run of a plan; its id."""
         labels = with_config(tags or {}, config or {})
         return self.ask(Wanted(plan=plan, run_key=run_key, tags=labels))
 
     def ask(self, wanted: Wanted) -> str:
         """Ask for a run; its id."""
-        return self._leave(wanted)
+        return self._ask(wanted)
 
     def repeat(self, run: RunRow, plan: Plan, run_key: str) -> str:
-        """Ask for a run that repeats what another left undone, with its tags; its id."""
-        return self._leave(Wanted(plan=plan, run_key=run_key, tags=run.labels), run)
+        return self._ask(Wanted(plan=plan, run_key=run_key, tags=run.labels), run)
 
-    @property
-    def salt(self) -> bytes:
-        """What the ids of runs are made with."""
-        return bytes.fromhex(self._reader.snapshot().manifest.identity)
-
-    def submit(self, events: Sequence[Event], *, after: Cause | None = None) -> list[str]:
-        """Leave what asks for runs to the other process, whole; their ids."""
-        now = self._clock.now()
-        name = ulid(now, self._entropy.token_bytes(10))
-        origin = origin_of(this_user(), after)
-        batch = batch_from(f"request-{name}", events, origin, sent_at=now)
-        key = self.paths.inbox_item(name)
-        self._store.create(key, encode_batch(batch))
-        runs = [event.run_id for event in events if isinstance(event, RunRequested)]
-        self._sent |= dict.fromkeys(runs, (batch.id, key))
-        return runs
+    def submit(self, events: Sequence[Event], *, cause: Cause | None = None) -> list[str]:
+        if self._own is not None:
+            return self._own.submit(events, cause=cause)
+        _ = self._workspace.submit(*events, cause=cause).checked()
+        return [event.run_id for event in events if isinstance(event, RunRequested)]
 
     def schedule(self, name: str) -> ScheduleDefinitionRow:
-        """A schedule that the other process has deployed, by its name."""
-        rows = self._reader.read(lambda snapshot: snapshot.rows("schedule_definitions"))
-        found = [row for row in rows if isinstance(row, ScheduleDefinitionRow)]
-        return next(row for row in found if row.schedule_id == name)
-
-    @property
-    def store(self) -> ObjectStore:
-        """Where plans are stored."""
-        return self._store
+        found = self._workspace.read(
+            lambda snapshot: Lookup(snapshot).all(ScheduleDefinitionRow, schedule_id=name)
+        )
+        return found[0]
 
     def begun_runs(self) -> list[str]:
-        """Runs that have not ended, oldest first."""
-        return [row.run_id for row in self.open_runs()]
+        if self._own is not None:
+            return self._own.begun_runs()
+        return [row.run_id for row in self.open_runs() if row.location in ("", self._location)]
 
     def open_runs(self) -> list[RunRow]:
-        """Runs that were asked for and have not ended, oldest first."""
+        if self._own is not None:
+            return self._own.open_runs()
         self._look()
         found = [row for row in self._rows.values() if row.state not in TERMINAL_RUN_STATES]
         return sorted(found, key=lambda row: row.created_at)
@@ -144,121 +135,107 @@ class AttachedHost:
     def wait(self, run: str, timeout: float) -> RunRow | None: ...
 
     def wait(self, run: str, timeout: float | None = None) -> RunRow | None:
-        """Until a run has ended, or for so many seconds; its last row, None if it goes on."""
-        until = None if timeout is None else self._clock.monotonic() + timeout
-        while True:
+        clock = self._workspace.clock
+        until = None if timeout is None else clock.monotonic() + timeout
+        while self._own is None:
             self._look()
             row = self._rows.get(run)
             if row is not None and row.state in TERMINAL_RUN_STATES:
                 return row
-            if row is None:
-                self._check_taken(run)
-            self._check_host()
-            if until is not None and self._clock.monotonic() >= until:
+            self._take_over_if_left()
+            if until is not None and clock.monotonic() >= until:
                 return None
             self._pause.wait(LOOK_EVERY)
+        row = self.row(run)
+        if row is not None and row.state in TERMINAL_RUN_STATES:
+            return row
+        if until is None:
+            return self._own.wait(run)
+        return self._own.wait(run, max(until - clock.monotonic(), 0))
 
     def row(self, run: str) -> RunRow | None:
-        """A run as it stands."""
+        if self._own is not None and (found := self._own.row(run)) is not None:
+            return found
+        self._look()
         return self._rows.get(run)
 
     def tasks(self, run: str) -> list[TaskRow]:
-        """The tasks of a run, as they stand."""
-        return self._reader.read(lambda snapshot: _tasks(snapshot, run))
+        if self._own is not None and (found := self._own.tasks(run)):
+            return found
+        return self._workspace.read(lambda snapshot: Lookup(snapshot).all(TaskRow, run_id=run))
 
     def running(self) -> list[TaskRow]:
-        """The tasks that are being done."""
-        rows = self._reader.read(lambda snapshot: snapshot.rows("tasks"))
-        tasks = [row for row in rows if isinstance(row, TaskRow)]
-        return [task for task in tasks if task.state is TaskState.RUNNING]
+        if self._own is not None:
+            return self._own.running()
+        state = TaskState.RUNNING.value
+        return self._workspace.read(lambda snapshot: Lookup(snapshot).all(TaskRow, state=state))
 
     def backfill(self, name: str) -> Backfill | None:
-        """A backfill as it was published."""
-        return self._reader.read(lambda snapshot: _backfill(snapshot, name))
+        if self._own is not None:
+            return self._own.backfill(name)
+        return self._workspace.read(lambda snapshot: _backfill(snapshot, name))
 
     def open_backfills(self) -> list[BackfillRow]:
-        """Backfills that are not over, oldest first."""
-        rows = self._reader.read(lambda snapshot: snapshot.rows("backfills"))
+        if self._own is not None:
+            return self._own.open_backfills()
+        rows = self._workspace.read(lambda snapshot: snapshot.rows("backfills"))
         found = [row for row in rows if isinstance(row, BackfillRow) and row.finished_at is None]
         return sorted(found, key=lambda row: row.created_at)
 
     def check(self) -> None:
-        """`Unavailable` if the other process has ended."""
-        self._check_host()
+        if self._own is not None:
+            self._own.check()
+        else:
+            self._take_over_if_left()
 
     def interrupt(self) -> str:
-        """Stop following; the run goes on."""
+        if self._own is not None:
+            return self._own.interrupt()
         return (
-            f"interrupted; what was asked for goes on in process {self._host.pid}: "
+            f"interrupted; {described(self._leader)} goes on with it: "
             "follow it with `servo logs -f`, stop it with `servo run cancel`"
         )
 
     # --- between the two ----------------------------------------------------------------------
 
-    def _leave(self, wanted: Wanted, again: RunRow | None = None) -> str:
-        asked = by_person(wanted, this_user(), again)
-        events = run_events(self._store, self.paths, self.salt, asked)
-        return self.submit(events, after=again)[0]
+    def _ask(self, wanted: Wanted, again: RunRow | None = None) -> str:
+        located = replace(wanted, location=wanted.location or self._location)
+        asked = by_person(located, self._workspace.actor, again)
+        events = run_events(self.store, self.paths, self.salt, asked)
+        return self.submit(events, cause=again)[0]
 
     def _look(self) -> None:
         """See what was published since."""
-        snapshot = self._reader.snapshot()
-        if snapshot.manifest.v == self._version:
-            return
-        rows = self._reader.read(lambda newest: newest.rows("runs"))
-        self._rows = {row.run_id: row for row in rows if isinstance(row, RunRow)}
-        self._version = snapshot.manifest.v
+        version, rows = self._workspace.read(self._newer)
+        if rows is not None:
+            self._version = version
+            self._rows = {row.run_id: row for row in rows}
 
-    def _check_taken(self, run: str) -> None:
-        """`Conflict` if the leader took the request and refused it."""
-        if run not in self._sent:
+    def _newer(self, snapshot: Snapshot) -> tuple[int, list[RunRow] | None]:
+        version = snapshot.manifest.v
+        if version == self._version:
+            return version, None
+        return version, [row for row in snapshot.rows("runs") if isinstance(row, RunRow)]
+
+    def _take_over_if_left(self) -> None:
+        """Lead, if nobody else does any more."""
+        now = self._workspace.clock.monotonic()
+        if now < self._look_at:
             return
-        batch, key = self._sent[run]
+        self._look_at = now + LOOK_FOR_LEADER_EVERY
+        leader = self._workspace.leader()
+        if leader is not None:
+            self._leader = leader
+            return
         try:
-            _ = self._store.get(key)
-        except NotFound:
-            pass
-        else:
+            host = self._lead()
+        except LedByAnother as other:
+            self._leader = other.leader  # somebody was faster
             return
-        rows = self._reader.read(lambda snapshot: snapshot.rows("dead_letter"))
-        for row in rows:
-            if isinstance(row, DeadLetterRow) and row.batch_id == batch:
-                raise Conflict(
-                    f"the workspace refused: {row.reason}: {row.error}",
-                    remedy="correct the request and ask again",
-                )
-
-    def _check_host(self) -> None:
-        found = at_work(registry_folder(), self._setting.address)
-        if found is None or found.name != self._host.name:
-            raise Unavailable(
-                f"process {self._host.pid}, which was to do the work, has ended",
-                remedy="`servo resume` goes on with what was asked for",
-            )
-
-
-def _check_code(setting: Setting, host: Member) -> None:
-    """`Conflict` if the other process does not stay, or has other code."""
-    if not host.code:
-        raise Conflict(
-            f"another process ({host.pid}) is at work in this workspace",
-            remedy="wait for it to end, or stop it; what it has begun is then resumed",
-        )
-    if host.code != setting.place:
-        raise Conflict(
-            f"`servo dev` (process {host.pid}) works with {host.code} in this workspace, "
-            f"and {setting.place} was asked for",
-            remedy="name that code, stop that process, or use another --store or --workspace",
-        )
+        self._own = host.__enter__()
 
 
 def _backfill(snapshot: Snapshot, name: str) -> Backfill | None:
-    for row in snapshot.rows("backfills"):
-        if isinstance(row, BackfillRow) and row.backfill_id == name:
-            return in_tables(snapshot, row)
+    for row in Lookup(snapshot).all(BackfillRow, backfill_id=name):
+        return in_tables(snapshot, row)
     return None
-
-
-def _tasks(snapshot: Snapshot, run: str) -> list[TaskRow]:
-    rows = [row for row in snapshot.rows("tasks") if isinstance(row, TaskRow)]
-    return [row for row in rows if row.run_id == run]

@@ -7,28 +7,34 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from msgspec.structs import replace
+
 from servo.code.backfills.view import Backfill, in_state
-from servo.code.setting import Setting
+from servo.code.setting import CodeLocation, Setting
 from servo.config import Settings, WorkerSettings, worker_settings
 from servo.controllers import timers
 from servo.core.declared import Declared
 from servo.core.events.envelope import Event
 from servo.core.events.runs import RunRequested
+from servo.core.locations import HasLocation, one_of
 from servo.core.plan import Plan
 from servo.core.state.rows.automation import BackfillRow, ScheduleDefinitionRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES
-from servo.errors import Conflict, ServoError
+from servo.errors import ServoError
 from servo.host.recovery import give_back
 from servo.host.waiting import Waiting
+from servo.leader.lease import LeaderAdvert
 from servo.leader.service import Service, World
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
 from servo.workers.local_pool.pool import Pool
+from servo.workers.located_pools import LocatedPools
 from servo.workspace.composition import open_world
+from servo.workspace.leader_lock import Leader
+from servo.workspace.leading import LedByAnother, try_to_lead, who_leads
 from servo.workspace.origins import Cause
-from servo.workspace.registry import at_work, registry_folder
 from servo.workspace.run_requests import Requests, Wanted, with_config
 
 if TYPE_CHECKING:
@@ -39,56 +45,81 @@ LOOK_EVERY = 0.5
 
 
 class LeadingHost:
-    """Leads a workspace with warm workers until it is closed."""
+    """Leads a workspace with warm workers until it is closed.
+
+    There are as many `workers` for each code location as is said for it, or for all; what belongs
+    to another location is left for whoever has it.
+    """
 
     def __init__(
         self,
-        setting: Setting,
-        *,
-        workers: int,
+        *locations: Setting,
+        workers: int | Mapping[str, int],
         settings: Settings | None = None,
         limits: WorkerSettings | None = None,
         world: World | None = None,
         triggers: bool | Literal["backfills"] = False,
+        command: str = "",
     ) -> None:
-        busy = at_work(registry_folder(), setting.address)
-        if busy is not None:
-            raise Conflict(
-                f"another process ({busy.pid}) is at work in this workspace",
-                remedy="wait for it to end, or stop it; what it has begun is then resumed",
-            )
+        setting = locations[0]  # they differ in their code alone
         self._limits = worker_settings(os.environ) if limits is None else limits
         self._world = open_world(setting.store) if world is None else world
         self.paths = Paths(setting.tenant, setting.workspace)
-        self.service = Service(
+        led = try_to_lead(
+            setting.address,
             self._world,
-            self.paths,
-            settings,
-            workers=lambda service: self._pool_for(service, setting, workers),
+            settings=settings,
+            workers=lambda service: self._pools_for(service, locations, workers),
+            leader=Leader(
+                stays=setting.stays,
+                command=command,
+                locations=tuple(one.location.name for one in locations),
+            ),
         )
+        if led is None:
+            raise LedByAnother(who_leads(setting.address, self._world) or LeaderAdvert(pid=0))
+        self._led = led
+        self.service = led.service
         self._requests = Requests(self.service, self._world, self.paths)
         self._waiting = Waiting(self.service)
-        self.triggers = self._triggers(setting, triggers is not True) if triggers else None
+        self._default = setting.location.name
+        self.triggers = self._triggers(locations, triggers is not True) if triggers else None
 
-    def _pool_for(self, service: Service, setting: Setting, size: int) -> Pool:
-        world = self._world
-        self.pool = Pool(service, setting, world.clock, world.entropy, size, self._limits)
+    def _pools_for(
+        self, service: Service, locations: Sequence[Setting], workers: int | Mapping[str, int]
+    ) -> LocatedPools:
+        clock, entropy = self._world.clock, self._world.entropy
+        pools: dict[str, Pool] = {}
+        for setting in locations:
+            name = setting.location.name
+            size = workers if isinstance(workers, int) else workers[name]
+            pools[name] = Pool(service, setting, clock, entropy, size, self._limits)
+        self.pool = LocatedPools(pools)
         return self.pool
 
-    def _triggers(self, setting: Setting, only_backfills: bool) -> "Triggers":
+    def _triggers(self, locations: Sequence[Setting], only_backfills: bool) -> "Triggers":
         made = import_module("servo.triggers.everything").open_triggers
         return made(
-            self.service, self._world, setting, self._records, only_backfills=only_backfills
+            self.service, self._world, locations, self._records, only_backfills=only_backfills
         )
 
     def _records(self) -> "PlanStore":
         made = import_module("servo.code.evaluator.plan_store").PlanStore
         return made(store=self._world.store, paths=self.paths, salt=self._requests.salt())
 
+    @property
+    def leads(self) -> bool:
+        """Whether the work is done in this process: it is."""
+        return True
+
+    def has(self, location: str) -> bool:
+        """Whether work of a location can be done here."""
+        return one_of(self.pool.working)(location)
+
     def __enter__(self) -> "LeadingHost":
         try:
             self.pool.start()
-            self.service.start()
+            _ = self.service.start()
             give_back(self.service, self.pool.actor)
             self.pool.wait()
         except BaseException:
@@ -100,7 +131,7 @@ class LeadingHost:
         if self.triggers is not None:
             self.triggers.stop()
         self.pool.stop()
-        self.service.stop()
+        self._led.stop()
         self.pool.sign_off()
 
     # --- what can be asked of it --------------------------------------------------------------
@@ -116,28 +147,30 @@ class LeadingHost:
         *,
         tags: Mapping[str, str] | None = None,
         config: Mapping[str, Any] | None = None,
+        location: str = "",
     ) -> str:
-        """Ask for a run of a plan; its id."""
+        """Ask for a run of a plan, of the first location if none is named; its id."""
         labels = with_config(tags or {}, config or {})
-        return self.ask(Wanted(plan=plan, run_key=run_key, tags=labels))
+        return self.ask(Wanted(plan=plan, run_key=run_key, tags=labels, location=location))
 
     def ask(self, wanted: Wanted) -> str:
-        """Ask for a run; its id."""
+        """Ask for a run, of the first location if none is named; its id."""
         self._waiting.add(self._requests.name_run(wanted.run_key))
-        return self._requests.run(wanted)
+        located = replace(wanted, location=wanted.location or self._default)
+        return self._requests.run(located)
 
     def repeat(self, run: RunRow, plan: Plan, run_key: str) -> str:
         """Ask for a run that repeats what another left undone, with its tags; its id."""
         self._waiting.add(self._requests.name_run(run_key))
-        wanted = Wanted(plan=plan, run_key=run_key, tags=run.labels)
+        wanted = Wanted(plan=plan, run_key=run_key, tags=run.labels, location=self._default)
         return self._requests.run(wanted, again=run)
 
-    def submit(self, events: Sequence[Event]) -> list[str]:
-        """Commit what asks for runs, whole; their ids."""
+    def submit(self, events: Sequence[Event], *, cause: Cause | None = None) -> list[str]:
+        """Commit what asks for runs, whole, because of what a row stands for; their ids."""
         runs = [event.run_id for event in events if isinstance(event, RunRequested)]
         for run in runs:
             self._waiting.add(run)
-        self._requests.commit(events)
+        self._requests.commit(events, cause=cause)
         return runs
 
     def schedule(self, name: str) -> ScheduleDefinitionRow:
@@ -159,10 +192,17 @@ class LeadingHost:
         self._requests.cancel(run)
 
     def begun_runs(self) -> list[str]:
-        """Runs that were left unended when this began, and all that are open; to be waited for."""
-        return list(
-            dict.fromkeys([*self._waiting.begun, *(row.run_id for row in self.open_runs())])
-        )
+        """Runs that were left unended when this began, and all that are open; to be waited for.
+
+        Without those of locations that nobody here has: `left_runs`.
+        """
+        rows = self.service.engine.state.runs.rows
+        found = [*self._waiting.begun, *(row.run_id for row in self.open_runs())]
+        return [run for run in dict.fromkeys(found) if run in rows and self.has(rows[run].location)]
+
+    def left_runs(self) -> list[RunRow]:
+        """Runs that have not ended and wait for a location that nobody here has."""
+        return [row for row in self.open_runs() if not self.has(row.location)]
 
     def open_runs(self) -> list[RunRow]:
         """Runs that were asked for and have not ended, oldest first; they are waited for."""
@@ -187,7 +227,8 @@ class LeadingHost:
             ended = self._waiting.wait(run, max(left, 0))
             if ended is not None or (until is not None and clock.monotonic() >= until):
                 return ended
-            self.pool.check()
+            row = self.row(run)
+            self.pool.check("" if row is None else row.location)
 
     def row(self, run: str) -> RunRow | None:
         """A run as it stands."""
@@ -204,24 +245,21 @@ class LeadingHost:
             engine = self.service.engine
         except ServoError:
             return False  # it takes over again, unless it is over: then waiting says so
-        if len(engine.inbox) or can_go_on(engine.state, self._world.clock.now()):
+        if len(engine.inbox) or can_go_on(engine.state, self._world.clock.now(), self.has):
             return False
         self.service.wake()  # so that what others left is found
         return not self._world.store.list_after(self.paths.inbox_prefix, limit=1)
-
-    def tell(self, event: Event, *, after: Cause | None = None) -> None:
-        """Have an event carried out, because of another; `Conflict` if it is refused."""
-        self._requests.commit((event,), after=after)
 
     def backfill(self, name: str) -> Backfill | None:
         """A backfill as it stands."""
         return in_state(self.service.engine.state, name)
 
     def open_backfills(self) -> list[BackfillRow]:
-        """Backfills that are not over, oldest first."""
+        """Backfills of the locations here that are not over, oldest first."""
         state = self.service.engine.state
         rows = [state.backfills.rows[name] for name in list(state.index.backfills_open)]
-        return sorted(rows, key=lambda row: row.created_at)
+        found = [row for row in rows if self.has(row.location)]
+        return sorted(found, key=lambda row: row.created_at)
 
     def check(self) -> None:
         """Raise what keeps this process from working."""
@@ -240,10 +278,15 @@ class LeadingHost:
         return [state.tasks.rows[run, name] for name in list(state.index.run_tasks.get(run, ()))]
 
 
-def can_go_on(state: State, now: datetime) -> bool:
-    """Whether something of the runs that were begun can be done now, without waiting."""
+def can_go_on(state: State, now: datetime, has: HasLocation) -> bool:
+    """Whether something of the runs that were begun can be done now, without waiting.
+
+    A task that is ready and of a location that nobody here has waits for somebody else.
+    """
     index = state.index
-    if index.ready_count or index.active or index.runs_expanding or index.outbox_pending:
+    if index.active or index.runs_expanding or index.outbox_pending:
+        return True
+    if any(has(location) for places in list(index.ready.values()) for location, _ in list(places)):
         return True
     at = timers.next_due(state)
     return at is not None and at <= now
@@ -259,13 +302,6 @@ def setting_for(  # noqa: PLR0913 - all that a worker is told
     stays: bool = False,
     as_dagster: bool = False,
 ) -> Setting:
-    """Where the workers of a project find everything."""
-    return Setting(
-        code=code,
-        folder=str(folder),
-        store=store,
-        tenant=tenant,
-        workspace=workspace,
-        stays=stays,
-        as_dagster=as_dagster,
-    )
+    """Where the workers of a location find everything; it is called like its code."""
+    location = CodeLocation(name=code, code=code, folder=str(folder), as_dagster=as_dagster)
+    return Setting(location=location, store=store, tenant=tenant, workspace=workspace, stays=stays)

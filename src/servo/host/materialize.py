@@ -22,8 +22,8 @@ from servo.execution.hooks import Hooks
 from servo.execution.invoke import Calls
 from servo.execution.outputs.store import OutputStore
 from servo.host.waiting import Waiting
+from servo.leader.lease import LeaderAdvert
 from servo.leader.service import Service
-from servo.ledger.paths import Paths
 from servo.planning.assets import plan_assets
 from servo.planning.partition_choice import Named
 from servo.processes.asset_log import asset_log
@@ -44,8 +44,11 @@ from servo.sdk.resources.run_config import RunConfig
 from servo.sdk.resources.secrets import SecretProvider, providing
 from servo.sdk.selection.selection import AssetSelection
 from servo.workers.inline import InlineWorkers
+from servo.workspace.address import Address
 from servo.workspace.composition import open_world
 from servo.workspace.instance.instance import ServoInstance
+from servo.workspace.leader_lock import Leader
+from servo.workspace.leading import LedByAnother, try_to_lead, who_leads
 from servo.workspace.run_requests import Requests, Wanted, with_config
 
 
@@ -304,9 +307,14 @@ def _materialize(  # noqa: PLR0913 - the options people know
         inline.append(InlineWorkers(service, world.entropy))
         return inline[0]
 
-    service = Service(world, paths, workers=workers)
+    led = try_to_lead(
+        instance.address, world, workers=workers, leader=Leader(command="materialize()")
+    )
+    if led is None:
+        raise LedByAnother(who_leads(instance.address, world) or LeaderAdvert(pid=0))
+    service = led.service
     requests, waiting = Requests(service, world, paths), Waiting(service)
-    with providing(project.secrets), service, instance.led_by(service):
+    with providing(project.secrets), led, instance.led_by(service):
         requests.deploy(IN_PROCESS, Declared(assets=project.definitions()))
         labels = {**_label(named), **by_name(tags, what="materialize: tags")}
         key = f"materialize:{world.entropy.token_bytes(12).hex()}"
@@ -320,9 +328,14 @@ def _materialize(  # noqa: PLR0913 - the options people know
             now=world.clock.now(),
             dynamic_partitions=instance,
         )
-        text = "all assets" if selection is None else str(selection)
-        tags = with_config(labels, config)
-        _ = requests.run(Wanted(plan=plan, run_key=key, tags=tags, text=text))
+        wanted = Wanted(
+            plan=plan,
+            run_key=key,
+            tags=with_config(labels, config),
+            location=IN_PROCESS,
+            text="all assets" if selection is None else str(selection),
+        )
+        _ = requests.run(wanted)
         inline[0].work_until(lambda: waiting.ended(run_id) is not None, runner)
         state = service.engine.state
         tasks = [row for row in list(state.tasks.values()) if row.run_id == run_id]
@@ -365,7 +378,7 @@ def _instance(store: str | None, instance: ServoInstance | None) -> ServoInstanc
     if store is not None and instance is not None:
         raise Invalid("both store and instance were given", remedy="use one of the two")
     if store is not None:
-        return ServoInstance(open_world(store), Paths("default", "default"))
+        return ServoInstance(open_world(store), Address.of(store))
     return ServoInstance.ephemeral() if instance is None else instance
 
 

@@ -7,6 +7,7 @@ whatever the triggers find due. A workspace where nothing is due costs a few rea
 """
 
 import threading
+from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
@@ -16,6 +17,7 @@ from servo.code.evaluator.loaded_location import LoadedLocation
 from servo.controllers import backfills, freshness, sensors, timers
 from servo.controllers.schedules import Timetable
 from servo.core.declared import AUTOMATION_LABEL, Declared
+from servo.core.locations import HasLocation, one_of
 from servo.core.state.rows.automation import SensorStateRow
 from servo.core.state.state import State
 from servo.core.state.states import SensorStatus
@@ -41,9 +43,12 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def outlook(
-    store: ObjectStore, paths: Paths, location: str, declared: Declared, now: datetime
+    store: ObjectStore, paths: Paths, declared: Mapping[str, Declared], now: datetime
 ) -> Outlook:
-    """How a workspace stands, by what was published. Writes nothing."""
+    """How a workspace stands, by what was published, for whoever has these code locations.
+
+    Writes nothing. What belongs to other locations is for others to do.
+    """
     try:
         manifest = Reader(store, paths).snapshot().manifest
         state = load_state(store, manifest, paths.tenant, paths.workspace)
@@ -53,9 +58,9 @@ def outlook(
         return Outlook(why="somebody left before everything was published")
     if store.list_after(paths.inbox_prefix, limit=1):
         return Outlook(why="requests wait in the inbox")
-    if changes(state, location, declared):
+    if any(changes(state, name, its) for name, its in declared.items()):
         return Outlook(why="the code declares something new")
-    return _due(state, now)
+    return _due(state, now, one_of(declared))
 
 
 def conditions_due(loaded: LoadedLocation, declared: Declared, now: datetime) -> str:
@@ -78,22 +83,22 @@ def _has_tail(store: ObjectStore, paths: Paths, seq: int) -> bool:
     return LedgerReader(store, paths).read_bytes(seq + 1) is not None
 
 
-def _due(state: State, now: datetime) -> Outlook:
-    if can_go_on(state, now):
+def _due(state: State, now: datetime, has: HasLocation) -> Outlook:
+    if can_go_on(state, now, has):
         return Outlook(why="tasks can go on")
-    timetable = Timetable()
+    timetable = Timetable(has)
     _ = timetable.look(state)
     if ticking := timetable.due(now):
         return Outlook(why=f"schedules are due: {', '.join(ticking[:5])}")
-    if open_ := backfills.reconcile(state):
+    if open_ := backfills.reconcile(state, has=has):
         return Outlook(why=f"backfills go on: {open_[0].backfill.backfill_id}")
-    if looking := sensors.due(state, now):
+    if looking := sensors.due(state, now, has):
         return Outlook(why=f"sensors are due: {', '.join(looking[:5])}")
     if freshness.reconcile(state, now):
         return Outlook(why="the freshness of an asset has changed")
     instants = [
         timetable.next_due(),
-        sensors.next_due(state),
+        sensors.next_due(state, has),
         timers.next_due(state),
         freshness.next_due(state),
     ]

@@ -2,8 +2,9 @@
 
 They drop objects under the inbox prefix. The leader lists the prefix whole, never "after" some id
 (a late object with an early id would be lost), puts every object into the ledger and deletes it
-once its entry is durable. The name of the object is its idempotency key, so an object that was
-sequenced but not yet deleted when a leader died is recognised by the next one.
+once its entry is durable. The name of the object is its idempotency key unless its batch brings
+one, so an object that was sequenced but not yet deleted when a leader died is recognised by the
+next.
 """
 
 from msgspec.structs import replace
@@ -83,7 +84,7 @@ def _batch(name: str, data: bytes) -> tuple[Batch, bytes]:
         batch = Batch(
             id=found.id,
             events=found.events,
-            request_id=name,
+            request_id=found.request_id or name,
             actor=found.actor,
             correlation=found.correlation,
             cause=found.cause,

@@ -1,59 +1,125 @@
-"""Who should lead, where several processes could: for liveness, never for safety.
+"""Who should lead, where several machines could: for liveness, never for safety.
 
-The lease keeps standbys from taking over a leader that is well. It is an object with a holder and
-an expiry, renewed while its holder leads. Believing it wrongly costs a takeover and nothing else:
-what keeps two leaders from both writing is the ledger.
+The lease keeps standbys from taking over a leader that is well. It is an object with a holder, an
+expiry and how to reach the holder, renewed while its holder leads. Believing it wrongly costs a
+takeover and nothing else: what keeps two leaders from both writing is the ledger.
 """
 
-from datetime import datetime
+from collections.abc import Callable
+from datetime import datetime, timedelta
 
 import msgspec
 
 from servo.config import Settings
-from servo.errors import Conflict, NotFound
-from servo.leader.ports import Ports
+from servo.errors import Conflict, Corrupt, NotFound, Unavailable
 from servo.ledger.paths import Paths
+from servo.ports.clock import Clock
+from servo.ports.object_store import ObjectStore
+
+RETRY_AFTER = timedelta(seconds=1)
 
 
-class _Lease(msgspec.Struct, frozen=True, kw_only=True):
+class LeaderAdvert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A leader, and how to reach it.
+
+    `machine` names the registry of the machine it runs on, so that another process knows whether
+    it can look there. `socket` is a unix socket on that machine. A leader that `stays` takes
+    requests of others until it is stopped; one that does not ends with its own work. `locations`
+    are the code locations that it has workers for.
+    """
+
+    pid: int
+    host: str = ""
+    machine: str = ""
+    socket: str = ""
+    stays: bool = False
+    command: str = ""
+    locations: tuple[str, ...] = ()
+    since: datetime | None = None
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """What the lease object says."""
+
     holder: str
     expires: datetime
+    leader: LeaderAdvert | None = None
+
+
+def read_lease(store: ObjectStore, paths: Paths) -> Lease | None:
+    """The lease of a workspace as it stands, expired or not; None if nobody ever took it."""
+    try:
+        return _decoded(store.get(paths.lease).data)
+    except NotFound:
+        return None
+
+
+def _nobody_is_dead(leader: LeaderAdvert) -> bool:
+    del leader
+    return False
 
 
 class LeaderLease:
-    """One process's view of the lease of a workspace."""
+    """One process's view of the lease of a workspace.
 
-    def __init__(self, ports: Ports, paths: Paths, settings: Settings) -> None:
-        self._store = ports.store
-        self._clock = ports.clock
+    `is_dead` tells of a holder that is known to have ended, so that nobody waits for its lease.
+    """
+
+    def __init__(  # noqa: PLR0913 - where the lease is, whose it is, and how long it lasts
+        self,
+        store: ObjectStore,
+        clock: Clock,
+        paths: Paths,
+        settings: Settings,
+        *,
+        holder: str,
+        advert: LeaderAdvert | None = None,
+        is_dead: Callable[[LeaderAdvert], bool] = _nobody_is_dead,
+    ) -> None:
+        self._store = store
+        self._clock = clock
         self._key = paths.lease
         self._settings = settings
-        self._me = ports.nonce()
+        self._me = holder
+        self._advert = advert
+        self._is_dead = is_dead
         self._renew_at: datetime | None = None
 
     def acquire(self) -> bool:
-        """Take the lease if nobody has it or it has run out; whether we have it now."""
+        """Take the lease if nobody alive has it; whether we have it now."""
         try:
             blob = self._store.get(self._key)
         except NotFound:
             return self._write(None)
-        held = msgspec.json.decode(blob.data, type=_Lease)
+        held = _decoded(blob.data)
         if held.holder != self._me and held.expires > self._clock.now():
-            return False
+            dead = held.leader is not None and self._is_dead(held.leader)
+            if not dead:
+                return False
         return self._write(blob.meta.version)
 
     def renew_if_due(self) -> bool:
         """Extend the lease every so often; False once somebody else has it."""
         if self._renew_at is not None and self._clock.now() < self._renew_at:
             return True
-        return self.acquire()
+        try:
+            return self.acquire()
+        except Unavailable:
+            # A store that does not answer is no reason to stop: whoever takes over is the proof.
+            self._renew_at = self._clock.now() + RETRY_AFTER
+            return True
+
+    @property
+    def renew_at(self) -> datetime | None:
+        """When the lease has to be extended; None before it was taken."""
+        return self._renew_at
 
     def release(self) -> None:
         """Let a standby take over at once."""
         try:
             blob = self._store.get(self._key)
-            if msgspec.json.decode(blob.data, type=_Lease).holder == self._me:
-                gone = _Lease(holder=self._me, expires=self._clock.now())
+            if _decoded(blob.data).holder == self._me:
+                gone = Lease(holder=self._me, expires=self._clock.now())
                 self._store.replace_if(
                     self._key, msgspec.json.encode(gone), version=blob.meta.version
                 )
@@ -62,8 +128,8 @@ class LeaderLease:
 
     def _write(self, version: str | None) -> bool:
         now = self._clock.now()
-        lease = _Lease(holder=self._me, expires=now + self._settings.lease_for)
-        data = msgspec.json.encode(lease)
+        expires = now + self._settings.lease_for
+        data = msgspec.json.encode(Lease(holder=self._me, expires=expires, leader=self._advert))
         try:
             if version is None:
                 self._store.create(self._key, data)
@@ -73,3 +139,13 @@ class LeaderLease:
             return False
         self._renew_at = now + self._settings.renew_every
         return True
+
+
+def _decoded(data: bytes) -> Lease:
+    try:
+        return msgspec.json.decode(data, type=Lease)
+    except msgspec.MsgspecError:
+        raise Corrupt(
+            "the lease of the leader cannot be read",
+            remedy="delete leases/orchestration.json: it only says who leads, and is written anew",
+        ) from None

@@ -70,7 +70,7 @@ class Service:
         settings: Settings | None = None,
         *,
         workers: Callable[["Service"], Workers] | None = None,
-        shared: bool = False,
+        lease: LeaderLease | None = None,
     ) -> None:
         self._settings = settings if settings is not None else Settings()
         self._paths = paths
@@ -85,7 +85,7 @@ class Service:
             queue=world.queue,
         )
         self._workers = workers(self) if workers is not None else None
-        self._lease = LeaderLease(self._ports, paths, self._settings) if shared else None
+        self._lease = lease
         self._watchers: list[Callable[[State], None]] = []
         self._engine: Engine | None = None
         self._stopping = False
@@ -175,6 +175,11 @@ class Service:
     def engine(self) -> Engine:
         """The leader itself; only its own thread may change anything through it."""
         return self._current()
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process leads now: it has taken over and was not replaced."""
+        return self._engine is not None
 
     @property
     def over(self) -> bool:

@@ -40,6 +40,11 @@ def asked(folder: Path, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
+def listed(folder: Path, *arguments: str) -> list[Any]:
+    """The items of a list that a command prints as JSON."""
+    return asked(folder, *arguments)["items"]
+
+
 class Dev:
     """A `servo dev` in a folder, until it is stopped or killed."""
 

@@ -1,17 +1,23 @@
-"""Waiting in a test for what other processes bring about."""
+"""Waiting in a test for what other threads and processes bring about."""
 
 from collections.abc import Callable
 from threading import Event
+from typing import TypeVar
 
 from servo.workspace.system import SystemClock
 
+T = TypeVar("T")
 
-def eventually(holds: Callable[[], object], seconds: float = 60) -> None:
-    """Return once something holds; a failure of the test if it does not in time."""
+
+def eventually(holds: Callable[[], T], seconds: float = 60, *, every: float = 0.02) -> T:
+    """What a question is answered once it holds; a failure of the test if it does not in time.
+
+    `every` is how long to wait before asking again: longer where the question starts a process.
+    """
     pause, clock = Event(), SystemClock()
     until = clock.monotonic() + seconds
     while clock.monotonic() < until:
-        if holds():
-            return
-        pause.wait(0.02)
+        if found := holds():
+            return found
+        pause.wait(every)
     raise AssertionError("it never came to hold")

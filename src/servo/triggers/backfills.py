@@ -93,7 +93,7 @@ class Backfills:
         with self._lock:
             sent = {name: work.sent for name, work in self._works.items()}
         begun = False
-        for found in reconcile(state, sent):
+        for found in reconcile(state, sent, self._means.has):
             begun |= self._commit(found)
         for name in list(state.index.backfills_open):
             begun |= self._plan_ahead(state.backfills.rows.get(name), sent)
@@ -219,7 +219,7 @@ class Backfills:
 
     def _plan_ahead(self, row: BackfillRow | None, sent: dict[str, int]) -> bool:
         """Have more chunks planned if few are left."""
-        if row is None:
+        if row is None or not self._means.has(row.location):
             return False
         most = max(1, min(MOST_AT_ONCE, PARTITIONS_AT_ONCE // row.chunk_size))
         with self._lock:

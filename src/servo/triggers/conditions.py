@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from servo.code.evaluator.messages import ConditionsEvaluated, EvaluateConditions, Evaluated
 from servo.core.actors import ActorKind, Origin, actor
 from servo.core.declared import AUTOMATION_LABEL
+from servo.core.locations import location_of
 from servo.core.state.rows.automation import SensorDefinitionRow
 from servo.core.state.state import State
 from servo.core.state.states import SensorStatus
@@ -54,6 +55,8 @@ class Conditions:
 
     def _is_at_work(self, state: State, row: SensorDefinitionRow) -> bool:
         if AUTOMATION_LABEL not in row.labels or row.removed_at is not None:
+            return False
+        if not self._means.has(location_of(row.labels)):
             return False
         return state.sensor_state.rows[row.sensor_id].status is SensorStatus.ACTIVE
 

@@ -1,13 +1,17 @@
 """All kinds of triggers of a workspace, each with the processes that evaluate for it.
 
+Every code location has its own, with processes that import nothing but its code: what one location
+does to its evaluators is of no concern to the others.
+
 Imported where triggers are wanted, and not by whoever only makes assets.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from servo.code.evaluator.plan_store import PlanStore
 from servo.code.evaluator.pool import SIZE, EvaluatorPool
 from servo.code.setting import Setting
+from servo.core.locations import just, one_of
 from servo.leader.service import Service, World
 from servo.triggers.backfills import Backfills
 from servo.triggers.conditions import Conditions
@@ -19,23 +23,34 @@ from servo.triggers.sensors import SENSORS_AT_ONCE, Sensors
 def open_triggers(
     service: Service,
     world: World,
-    setting: Setting,
+    locations: Sequence[Setting],
     records: Callable[[], PlanStore],
     *,
     only_backfills: bool = False,
 ) -> Triggers:
     """What starts runs without a person in this workspace, or only what backfills go on with."""
+    triggers = Triggers(service, world.clock)
+    for number, setting in enumerate(locations):
+        name = setting.location.name
+        # What names no location is evaluated once, and so by the first of them.
+        has = just(name) if number else one_of((name,))
+        pool = EvaluatorPool(setting, lambda: records().salt, size=SIZE)
+        means = Means(service, pool, world.clock, world.entropy, has)
+        kinds: list[TriggerKind] = [Backfills(means, records)]
+        if not only_backfills:
+            kinds += _evaluated(means, setting, lambda: records().salt)
+        triggers.add(name, means, kinds)
+    return triggers
 
-    def evaluators(size: int) -> EvaluatorPool:
-        return EvaluatorPool(setting, lambda: records().salt, size=size)
 
-    means = Means(service, evaluators(SIZE), world.clock, world.entropy)
-    kinds: list[TriggerKind] = [Backfills(means, records)]
-    if not only_backfills:
-        sensors = Sensors(means.beside(evaluators(SENSORS_AT_ONCE)))
-        # One process, because an evaluation of conditions goes on from the one before.
-        conditions = Conditions(means.beside(evaluators(1)))
-        # A function may hang: what only clocks and plans decide about does not wait for it.
-        schedules = Schedules(means, deciding=means.beside(evaluators(SIZE)))
-        kinds += [schedules, sensors, conditions]
-    return Triggers(service, world.clock, means, kinds)
+def _evaluated(means: Means, setting: Setting, salt: Callable[[], bytes]) -> list[TriggerKind]:
+    """What user code decides about, each kind with evaluators of its own."""
+
+    def beside(size: int) -> Means:
+        return means.beside(EvaluatorPool(setting, salt, size=size))
+
+    # A function may hang: what only clocks and plans decide about does not wait for it.
+    schedules = Schedules(means, deciding=beside(SIZE))
+    sensors = Sensors(beside(SENSORS_AT_ONCE))
+    # One process, because an evaluation of conditions goes on from the one before.
+    return [schedules, sensors, Conditions(beside(1))]

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from servo.code.evaluator.pool import EvaluatorPool
 from servo.core.actors import Origin
 from servo.core.events.envelope import Answer, Event
+from servo.core.locations import HasLocation, any_location
 from servo.core.state.state import State
 from servo.errors import Invalid, ServoError, Unavailable
 from servo.leader.service import Service
@@ -81,12 +82,21 @@ class Sent:
 
 
 class Means:
-    """What every kind works with: whom to ask, where to commit, and threads to wait on."""
+    """What every kind works with: whom to ask, where to commit, and threads to wait on.
+
+    The evaluators have the code of the locations that `has` says; others are for others to ask.
+    """
 
     def __init__(
-        self, service: Service, evaluators: EvaluatorPool, clock: Clock, entropy: Entropy
+        self,
+        service: Service,
+        evaluators: EvaluatorPool,
+        clock: Clock,
+        entropy: Entropy,
+        has: HasLocation = any_location,
     ) -> None:
         self.evaluators = evaluators
+        self.has = has
         self._service = service
         self._entropy = entropy
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="servo-trigger")
@@ -101,7 +111,7 @@ class Means:
 
     def beside(self, evaluators: EvaluatorPool) -> "Means":
         """The same with threads and evaluators of its own, which end and are renewed with these."""
-        made = Means(self._service, evaluators, self._clock, self._entropy)
+        made = Means(self._service, evaluators, self._clock, self._entropy, self.has)
         made.on_change = lambda: self.on_change()  # noqa: PLW0108 - whoever is set later
         made.say = lambda words: self.say(words)  # noqa: PLW0108 - whoever is set later
         self._beside.append(made)
@@ -188,24 +198,28 @@ class Means:
 class Triggers:
     """All kinds of triggers of a workspace, looked after on a thread."""
 
-    def __init__(
-        self, service: Service, clock: Clock, means: Means, kinds: Sequence[TriggerKind]
-    ) -> None:
+    def __init__(self, service: Service, clock: Clock) -> None:
         self._service = service
         self._clock = clock
-        self._means = means
-        self._kinds = kinds
+        self._means: dict[str, Means] = {}
+        self._kinds: dict[TriggerKind, Means] = {}
         self._left_alone: dict[TriggerKind, float] = {}
         self._looking = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._main, name="servo-triggers", daemon=True)
-        means.on_change = self._wake.set
         service.watch(self._changed)
+
+    def add(self, location: str, means: Means, kinds: Sequence[TriggerKind]) -> None:
+        """Look after the triggers of a code location too; before they are started."""
+        means.on_change = self._wake.set
+        self._means[location] = means
+        self._kinds |= dict.fromkeys(kinds, means)
 
     def tell(self, say: Say) -> None:
         """Have somebody told what cannot be done at the moment, and is tried again."""
-        self._means.say = say
+        for means in self._means.values():
+            means.say = say
 
     def start(self) -> None:
         """Begin to look after them."""
@@ -217,18 +231,21 @@ class Triggers:
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
-        self._means.close()
+        for means in self._means.values():
+            means.close()
 
     @contextmanager
-    def renewing(self) -> Generator[None]:
-        """The code has changed, and what it declares is deployed here; unless that fails.
+    def renewing(self, location: str = "") -> Generator[None]:
+        """The code of a location has changed, and what it declares is deployed here.
 
         Nothing is looked at meanwhile: a process with the code from before would be asked about
-        what it does not know.
+        what it does not know. If the deployment fails, the processes from before stay.
         """
         with self._looking:
             yield
-            self._means.renew()
+            for name, means in self._means.items():
+                if location in ("", name):
+                    means.renew()
         self._wake.set()
 
     def look(self, now: datetime | None = None) -> bool:
@@ -237,10 +254,14 @@ class Triggers:
             try:
                 state = self._service.engine.state
             except ServoError:
-                return not self._means.idle
+                return not self._idle
             by = self._clock.now() if now is None else now
             begun = [self._look_at(kind, state, by) for kind in self._kinds]
-            return any(begun) or not self._means.idle
+            return any(begun) or not self._idle
+
+    @property
+    def _idle(self) -> bool:
+        return all(means.idle for means in self._means.values())
 
     def again(self) -> None:
         """Let what looks at the workspace itself look once more if something has happened there."""
@@ -256,7 +277,7 @@ class Triggers:
             return kind.look(state, now)
         except Exception as error:  # noqa: BLE001 - the thread would end, and all triggers with it
             self._left_alone[kind] = self._clock.monotonic() + AGAIN_AFTER
-            self._means.say(f"triggers: {error!r}")
+            self._kinds[kind].say(f"triggers: {error!r}")
             return False
 
     def _changed(self, state: State) -> None:

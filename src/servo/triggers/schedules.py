@@ -59,7 +59,7 @@ class Schedules:
     def __init__(self, means: Means, deciding: Means | None = None) -> None:
         self._means = means
         self._deciding = means if deciding is None else deciding
-        self._timetable = Timetable()
+        self._timetable = Timetable(means.has)
 
     def look(self, state: State, now: datetime) -> bool:
         """Begin the ticks that are due."""

@@ -42,6 +42,7 @@ from servo.core.events.sensors import (
     SensorEvaluated,
 )
 from servo.core.fold.limits import MAX_MESSAGE_ATTEMPTS
+from servo.core.locations import location_of
 from servo.core.state.rows.automation import (
     SensorDefinitionRow,
     SensorMessageRow,
@@ -130,9 +131,11 @@ class Sensors:
         found: list[Seen] = []
         later: list[datetime] = []
         for row in list(state.sensor_state.rows.values()):
+            definition = state.sensors.rows[row.sensor_id]
+            if not self._means.has(location_of(definition.labels)):
+                continue
             if self._means.is_busy(f"sensor {row.sensor_id}"):
                 continue
-            definition = state.sensors.rows[row.sensor_id]
             at = self._at(state, definition, row)
             if at is not None and at <= now:
                 found.append(Seen(definition=definition, row=row, seq=state.seq, now=now))

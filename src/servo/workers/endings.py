@@ -24,7 +24,7 @@ def ended_within(
     keep_last_words(setting, assignment, printed, without_our_own(crash))
     if child.interrupted or code == STOPPED:
         return stopped(child, assignment)
-    return died(assignment, code, place_of(crash, setting.folder))
+    return died(assignment, code, place_of(crash, setting.location.folder))
 
 
 def stopped(child: WorkerProcess, assignment: Assignment) -> TaskFinished | None:

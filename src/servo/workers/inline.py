@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from servo.controllers.dispatch import IdleWorker
 from servo.core.actors import ActorKind, actor
+from servo.core.definitions import IN_PROCESS
 from servo.core.events.envelope import Batch
 from servo.errors import ServoError
 from servo.execution.attempt import Runner
@@ -44,7 +45,7 @@ class InlineWorkers:
         if self._busy:
             return ()
         exec_id = f"x{self._entropy.token_bytes(10).hex()}"
-        return (IdleWorker(worker_id=NAME, exec_id=exec_id),)
+        return (IdleWorker(worker_id=NAME, exec_id=exec_id, location=IN_PROCESS),)
 
     def assign(self, assignments: Sequence[Assignment]) -> None:
         """Leave an execution for the caller."""

@@ -15,7 +15,7 @@ _ODD = re.compile(r"[^A-Za-z0-9._+-]+")
 
 
 @cache
-def this_user() -> str:
+def this_process() -> str:
     """The actor of this process: `user:NAME@HOST`."""
     return user_at(_login(), socket.gethostname())
 

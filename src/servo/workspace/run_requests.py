@@ -70,6 +70,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     source: SourceRef | None = None
     fingerprint: str = ""
     partitions: tuple[str, ...] = ()
+    location: str = ""
     assets: tuple[str, ...] = ()
     text: str = ""
     user: str = ""
@@ -114,6 +115,7 @@ def run_events(
         partition_selection=request.partitions,
         parent_run_id=request.again,
         request_text=request.text[:MOST_TEXT],
+        location=request.location,
     )
     return requested, _created(store, paths, PlanCreated(run_id=made, fingerprint=printed), plan)
 
@@ -186,9 +188,9 @@ class Requests:
         """What run ids are made with."""
         return bytes.fromhex(self._service.engine.maintenance.manifest.identity)
 
-    def commit(self, events: Sequence[Event], *, after: Cause | None = None) -> None:
+    def commit(self, events: Sequence[Event], *, cause: Cause | None = None) -> None:
         """Commit events as one batch; `Conflict` if the workspace refuses them."""
-        _ = self._commit(*events, origin=self._origin(after))
+        _ = self._commit(*events, origin=self._origin(cause))
 
     def cancel(self, run: str) -> None:
         """Ask for a run to be stopped."""

@@ -1,5 +1,7 @@
 """Which ready tasks go next."""
 
+from collections.abc import Iterator
+
 from servo.controllers.dispatch import IdleWorker, dispatch, hand_over, outbox, pick
 from servo.controllers.fairness import Fairness
 from servo.core.events.dispatch import DispatchRequested
@@ -72,6 +74,68 @@ def test_idle_workers_get_the_grant_with_the_task() -> None:
     assert isinstance(event, DispatchRequested)
     assert event.handover is not None
     assert (event.handover.exec_id, event.attempt) == ("x1", 1)
+
+
+def located(story: Story, location: str, names: str) -> None:
+    """A run of a location with a task of every letter."""
+    run = f"run_{location}"
+    story.request(run, run_key=run, location=location)
+    plan = PlanCreated(run_id=run, fingerprint="p", tasks=specs(dict.fromkeys(names, ())))
+    story.tell(plan)
+
+
+def given(story: Story, *idle: IdleWorker) -> dict[str, str]:
+    """Who is given what."""
+    proposals, _ = hand_over(story.state, idle, Fairness())
+    events = [event for proposal in proposals for event in proposal.events]
+    found = [event for event in events if isinstance(event, DispatchRequested) and event.handover]
+    return {
+        names([(event.run_id, event.task_key)])[0]: event.handover.exec_id
+        for event in found
+        if event.handover is not None
+    }
+
+
+def worker(exec_id: str, location: str = "") -> IdleWorker:
+    return IdleWorker(worker_id="w", exec_id=exec_id, one_of_many=True, location=location)
+
+
+def test_a_task_goes_only_to_a_worker_of_its_location() -> None:
+    story = Story()
+    located(story, "a.py", "abc")
+    located(story, "b.py", "d")
+    idle = [worker("b1", "b.py"), worker("a1", "a.py"), worker("b2", "b.py"), worker("a2", "a.py")]
+    assert given(story, *idle) == {"a": "a1", "b": "a2", "d": "b1"}
+    assert given(story, worker("c1", "c.py")) == {}
+
+
+def test_a_worker_without_a_location_takes_any_task_after_those_that_have_it() -> None:
+    story = Story()
+    located(story, "a.py", "ab")
+    located(story, "b.py", "c")
+    assert given(story, worker("any"), worker("a1", "a.py")) == {"a": "a1", "b": "any"}
+
+
+def test_a_task_without_a_location_goes_to_any_worker() -> None:
+    story = Story()
+    located(story, "", "ab")
+    assert given(story, worker("a1", "a.py"), worker("any")) == {"a": "any", "b": "a1"}
+
+
+class Untouched(dict[tuple[str, str], None]):
+    """Ready tasks that nobody may look at one by one."""
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        raise AssertionError
+
+
+def test_a_location_that_nobody_has_is_passed_over_as_a_whole() -> None:
+    story = Story()
+    located(story, "gone.py", "abcdefgh")
+    located(story, "b.py", "z")
+    absent = story.state.index.ready[""]["gone.py", ""]
+    absent[0] = Untouched(absent[0])
+    assert given(story, worker("b1", "b.py"), worker("b2", "b.py")) == {"z": "b1"}
 
 
 def test_only_committed_deliveries_that_nobody_took_are_sent() -> None:

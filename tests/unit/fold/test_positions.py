@@ -21,10 +21,8 @@ from servo.core.state.state import State
 from servo.testing.builders import Story, dump, specs
 
 
-def request(name: str, **fields: str) -> RunRequested:
-    return RunRequested(
-        run_id=f"run_{name}", run_key=f"key-{name}", request_fingerprint="fp", **fields
-    )
+def request(name: str) -> RunRequested:
+    return RunRequested(run_id=f"run_{name}", run_key=f"key-{name}", request_fingerprint="fp")
 
 
 def plan(name: str) -> PlanCreated:

@@ -23,6 +23,7 @@ from servo.core.state.rows.execution import TaskRow
 from servo.errors import Corrupt, Fenced, Internal, Invalid, ServoError, Unavailable
 from servo.leader import requests
 from servo.leader.heartbeats import BeatReply
+from servo.leader.lease import LeaderLease
 from servo.leader.requests import Beat
 from servo.leader.service import Service, World
 from servo.leader.workers import Assignment, Workers
@@ -66,7 +67,11 @@ def service_on(
     shared: bool = False,
 ) -> Service:
     world = World(store, clock, SystemEntropy())
-    return Service(world, PATHS, settings, workers=workers, shared=shared)
+    lease = None
+    if shared:
+        holder = world.entropy.token_bytes(8).hex()
+        lease = LeaderLease(world.store, world.clock, PATHS, settings or Settings(), holder=holder)
+    return Service(world, PATHS, settings, workers=workers, lease=lease)
 
 
 def plan(number: int, names: Sequence[str] = ()) -> Batch:

@@ -1,19 +1,27 @@
 """Wiped partitions as readers see them are wiped partitions as the fold sees them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from servo.core.events.assets import AssetObserved, AssetReported, AssetWiped
+from servo.core.events.envelope import Batch
+from servo.core.fold.latest import partition_of
 from servo.core.state import derived
+from servo.core.state.rows.assets import PartitionStatusRow
 from servo.core.state.rows.row import Row
 from servo.core.state.state import State
 from servo.core.state.tables import TABLES
 from servo.projection.files.parquet import to_rows
+from servo.projection.read.cold import ColdRows
+from servo.projection.read.hydration import Hydrator
+from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Reader, Snapshot
+from servo.projection.read.sql import query
 from servo.projection.read.time_travel import snapshot_at
 from servo.projection.upkeep.compare import canonical_rows, dump, dump_snapshot
+from servo.projection.upkeep.row_diff import compare
 from servo.storage.memory import MemoryStore
 from servo.testing.clock import ManualClock
 from servo.testing.leader import HandLeader
@@ -136,3 +144,54 @@ def test_the_partitions_of_one_asset_are_those_of_the_table(asset: str, back: in
     assert sorted(found.to_pylist(), key=lambda row: row["partition_key"]) == _of_one(
         every, asset, columns
     )
+
+
+# --- every other way to a row that has left memory ------------------------------------------------
+
+AFTER = {DAYS[0]: None, DAYS[1]: "again", DAYS[2]: None}
+
+
+def by_sql(leader: HandLeader) -> dict[str, str | None]:
+    text = (
+        "select partition_key, last_materialization_id from partition_status "
+        "where asset_key = 'ns/a'"
+    )
+    return {str(key): name for key, name in query(newest(leader), text).rows}
+
+
+def by_lookup(leader: HandLeader) -> dict[str, str | None]:
+    found = Lookup(newest(leader)).all(PartitionStatusRow, asset_key="ns/a")
+    return {row.partition_key: row.last_materialization_id for row in found}
+
+
+def by_time_travel(leader: HandLeader) -> dict[str, str | None]:
+    return ids(snapshot_at(leader.ports.store, leader.paths, leader.engine.state.seq))
+
+
+def by_key(leader: HandLeader) -> dict[str, str | None]:
+    """What a leader fetches for a fold counts by `derived`, in the state it is fetched into."""
+    store, state = leader.ports.store, State("acme", "prod")
+    manifest, cold = newest(leader).manifest, ColdRows(store)
+    state.hydrate("assets", _stored(newest(leader), "assets"))
+    hydrator = Hydrator(store, leader.paths, manifest, cold=cold)
+    _ = hydrator.prepare(state, [Batch(id="b", events=tuple(seen(day) for day in DAYS))])
+    rows = [partition_of(state, "ns/a", day) for day in DAYS]
+    return {row.partition_key: row.last_materialization_id for row in rows}
+
+
+def seen(day: str) -> AssetObserved:
+    return AssetObserved(asset_key="ns/a", partition_key=day)
+
+
+@pytest.mark.parametrize("read", [by_sql, by_lookup, by_time_travel, by_key])
+def test_every_reader_of_partitions_that_left_memory_sees_the_wipe(
+    read: Callable[[HandLeader], dict[str, str | None]],
+) -> None:
+    leader = leader_with_a_wiped_asset()
+    assert not leader.engine.state.partitions.rows
+    assert read(leader) == AFTER
+
+
+def test_what_is_published_of_a_wiped_asset_is_what_its_ledger_says() -> None:
+    leader = leader_with_a_wiped_asset()
+    assert not compare(leader.ports.store, leader.paths).differs

@@ -79,6 +79,14 @@ def test_an_edge_below_a_task_that_reports_late_stays_as_it_was() -> None:
     assert edges(story) == before
 
 
+def test_an_edge_that_was_written_is_published_as_it_was_written() -> None:
+    story = cancelled_while_it_ran()
+    before = edges(story)[A, B]
+    story.finish("a")
+    written = story.state.edges.rows["run_1", A, B]
+    assert derived.changed(story.state, "dep_satisfaction")["run_1", A, B] == written == before
+
+
 def test_an_edge_whose_task_is_not_here_says_what_is_stored() -> None:
     state = State("acme", "prod")
     row = DepSatisfactionRow(

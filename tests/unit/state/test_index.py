@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from servo.core.events.backfills import BackfillChunkPlanned, BackfillCreated, ExplicitSelector
-from servo.core.events.dispatch import DispatchRequested
+from servo.core.events.dispatch import CancelGraceExpired, DispatchRequested
 from servo.core.events.envelope import Event, Status
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import (
@@ -113,10 +113,36 @@ def _release() -> tuple[Story, list[Event]]:
     return story, [PlanCreated(run_id="run_1", fingerprint="p", tasks=specs({"a": ()}))]
 
 
+def _late_report() -> tuple[Story, list[Event]]:
+    """A report that comes after its task was given up has the edges below it written first."""
+    story = Story()
+    story.plan({"a": (), "b": ("a",)})
+    story.start("a")
+    story.tell(RunCancelRequested(run_id="run_1"))
+    story.wait(hours=1)
+    row = story.task("a")
+    expired = CancelGraceExpired(
+        run_id="run_1", task_key=row.task_key, attempt_id=row.attempt_id, exec_id=row.exec_id
+    )
+    assert story.tell(expired).applied
+    return story, [story.finished("a")]
+
+
 Told = Callable[[], tuple[Story, list[Event]]]
 EACH = pytest.mark.parametrize(
     "told",
-    [_request, _plan, _delivery, _cancel, _success, _failure, _limit, _chunk, _release],
+    [
+        _request,
+        _plan,
+        _delivery,
+        _cancel,
+        _success,
+        _failure,
+        _late_report,
+        _limit,
+        _chunk,
+        _release,
+    ],
 )
 
 
@@ -169,25 +195,42 @@ def test_the_rows_of_a_run_are_found_by_its_id() -> None:
     assert index.run_timers == {"run_1": {retry.timer_id: None, "mine": None}}
 
 
-def test_tasks_wait_by_lane_pool_and_priority_and_leave_nothing_behind() -> None:
+def test_tasks_wait_by_lane_place_and_priority_and_leave_nothing_behind() -> None:
     story = Story()
-    story.request(lane="bulk")
+    story.request(lane="bulk", location="a.py")
     tasks = (
         *specs({"a": (), "b": ()}, pool="db"),
         *specs({"c": ()}, pool="db", priority=5),
         *specs({"d": ()}),
     )
     story.tell(PlanCreated(run_id="run_1", fingerprint="p", tasks=tasks))
-    seen: list[dict[str, dict[int, int]]] = []
+    seen: list[dict[tuple[str, str], dict[int, int]]] = []
     for name in "abcd":
         story.dispatch(name)
         lanes = story.state.index.ready
         seen.append(
             {
-                pool: {priority: len(keys) for priority, keys in priorities.items()}
-                for pool, priorities in lanes.get("bulk", {}).items()
+                place: {priority: len(keys) for priority, keys in priorities.items()}
+                for place, priorities in lanes.get("bulk", {}).items()
             }
         )
-    assert seen == [{"db": {0: 1, 5: 1}, "": {0: 1}}, {"db": {5: 1}, "": {0: 1}}, {"": {0: 1}}, {}]
+    db, none = ("a.py", "db"), ("a.py", "")
+    assert seen == [
+        {db: {0: 1, 5: 1}, none: {0: 1}},
+        {db: {5: 1}, none: {0: 1}},
+        {none: {0: 1}},
+        {},
+    ]
     assert story.state.index.ready == {}
     assert story.state.index.ready_count == 0
+
+
+def test_a_pool_counts_the_attempts_that_hold_its_slots() -> None:
+    story = Story()
+    story.plan({"a": (), "b": ()}, pool="db")
+    counts: list[int | None] = []
+    for act in (story.start, story.finish):
+        for name in "ab":
+            act(name)
+            counts.append(story.state.index.pool_active.get("db"))
+    assert counts == [1, 2, 1, None]

@@ -26,6 +26,7 @@ from servo.core.state.states import ChunkState, RunState
 from servo.leader.service import Service, World
 from servo.ledger.paths import Paths
 from servo.storage.memory import MemoryStore
+from servo.testing.eventually import eventually
 from servo.triggers.backfills import Backfills
 from servo.triggers.host import Means, Triggers
 from servo.workspace.system import SystemClock, SystemEntropy
@@ -82,7 +83,8 @@ class Place:
         self.planner = Planner(self.records)
         means = Means(self.service, self.planner, clock, entropy)  # pyright: ignore[reportArgumentType] - answers as one does
         self.kind = Backfills(means, self.records)
-        self.triggers = Triggers(self.service, clock, means, [self.kind])
+        self.triggers = Triggers(self.service, clock)
+        self.triggers.add("", means, [self.kind])
         self._count = 0
 
     def records(self) -> PlanStore:
@@ -169,9 +171,9 @@ def test_nothing_begins_while_it_is_paused_and_what_was_planned_is_used_then() -
         place.tell(BackfillStateChanged(backfill_id="bf", to_state=BackfillState.PAUSED))
         place.cancel(0)
         place.cancel(1)
-        threading.Event().wait(0.3)
-        assert (place.row.planned_chunks, place.row.active_chunks) == (2, 0)
-        assert place.kind.next_due() is None, "nobody looks again and again"
+        _ = place.until(lambda row: row.active_chunks == 0)
+        eventually(lambda: place.kind.next_due() is None)  # nobody looks again and again
+        assert place.row.planned_chunks == 2
         place.tell(BackfillStateChanged(backfill_id="bf", to_state=BackfillState.RUNNING))
         assert place.until(lambda row: row.planned_chunks == 4).state_version == 3
         assert len([n for chunks in place.planner.asked for n in chunks if n < 4]) == 4
@@ -243,9 +245,8 @@ def test_a_backfill_waits_for_the_day_when_it_may_go_on() -> None:
         place.tell(QuotaSet(max_daily_runs=1))
         place.tell(created())
         _ = place.until(lambda row: row.planned_chunks == 1)
-        threading.Event().wait(0.3)
+        eventually(lambda: place.kind.next_due() is not None)
         assert (place.row.planned_chunks, place.row.failed_chunks) == (1, 0)
-        assert place.kind.next_due() is not None
         place.tell(QuotaSet(max_daily_runs=5))
         assert place.until(lambda row: row.planned_chunks == 2).active_chunks == 2
 
@@ -274,8 +275,7 @@ def test_a_pass_goes_on_after_a_refusal_though_its_time_stands_still() -> None:
         place.tell(QuotaSet(max_tasks_per_run=2))
         place.tell(created(chunk_size=5))
         now = place.world.clock.now()
-        while place.triggers.look(now):
-            threading.Event().wait(0.01)
+        eventually(lambda: not place.triggers.look(now))
         assert (place.row.planned_chunks, place.row.failed_chunks) == (3, 2)
     finally:
         place.triggers.stop()
@@ -288,8 +288,7 @@ def test_a_pass_does_not_wait_for_the_day_when_a_backfill_may_go_on() -> None:
         place.tell(QuotaSet(max_daily_runs=1))
         place.tell(created())
         now = place.world.clock.now()
-        while place.triggers.look(now):
-            threading.Event().wait(0.01)
+        eventually(lambda: not place.triggers.look(now))
         assert place.row.planned_chunks == 1
     finally:
         place.triggers.stop()

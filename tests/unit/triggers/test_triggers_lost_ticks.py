@@ -78,7 +78,8 @@ class Host:
         road: Any = self.road
         evaluators: Any = self.evaluators
         means = Means(road, evaluators, clock, SystemEntropy())
-        self.triggers = Triggers(service, clock, means, (Schedules(means),))
+        self.triggers = Triggers(service, clock)
+        self.triggers.add("", means, (Schedules(means),))
         self._sent = 0
 
     def tell(self, *events: Event) -> None:

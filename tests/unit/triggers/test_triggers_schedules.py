@@ -75,7 +75,8 @@ class Host:
         self.means = Means(service, self.evaluators, clock, SystemEntropy())  # pyright: ignore[reportArgumentType] - all that is used of it
         self.said: list[str] = []
         self.means.say = self.said.append
-        self.triggers = Triggers(service, clock, self.means, (Schedules(self.means),))
+        self.triggers = Triggers(service, clock)
+        self.triggers.add("", self.means, (Schedules(self.means),))
         self._sent = 0
 
     def tell(self, *events: Event) -> None:
@@ -254,7 +255,8 @@ class Broken:
 def test_a_kind_of_trigger_with_a_bug_keeps_no_other_waiting(host: Host) -> None:
     broken = Broken()
     kinds = (broken, Schedules(host.means))
-    host.triggers = Triggers(host.service, host.clock, host.means, kinds)
+    host.triggers = Triggers(host.service, host.clock)
+    host.triggers.add("", host.means, kinds)
     host.define("a")
     host.look(minutes=1)
     assert host.ticks("a") == [TRIGGERED]

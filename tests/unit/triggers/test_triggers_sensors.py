@@ -78,7 +78,8 @@ class Host:
         self.means = Means(service, self.evaluators, clock, SystemEntropy())  # pyright: ignore[reportArgumentType] - all that is used of it
         self.said: list[str] = []
         self.means.say = self.said.append
-        self.triggers = Triggers(service, clock, self.means, (Sensors(self.means),))
+        self.triggers = Triggers(service, clock)
+        self.triggers.add("", self.means, (Sensors(self.means),))
         self._sent = 0
 
     def tell(self, *events: Event) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from servo.code.setting import Setting
+from servo.code.setting import CodeLocation, Setting
 from servo.leader.workers import Assignment
 from servo.ledger.paths import Paths
 from servo.storage.local import LocalStore
@@ -34,7 +34,12 @@ ASSIGNMENT = Assignment(
 def test_what_may_hold_secrets_is_not_kept_and_that_is_said(
     tmp_path: Path, words: bytes | None, crash: str, kept: str | None
 ) -> None:
-    setting = Setting(code="assets.py", folder="", store=str(tmp_path), tenant="t", workspace="w")
+    setting = Setting(
+        location=CodeLocation(name="a", code="a.py", folder=""),
+        store=str(tmp_path),
+        tenant="t",
+        workspace="w",
+    )
     keep_last_words(setting, ASSIGNMENT, words, crash)
     store = LocalStore(tmp_path)
     logs = [store.get(meta.key).data for meta in store.list_after(Paths("t", "w").logs_of("run_1"))]

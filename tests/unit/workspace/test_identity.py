@@ -7,12 +7,12 @@ import pytest
 
 from servo.core.actors import ActorKind, parse_actor
 from servo.workspace import identity
-from servo.workspace.identity import this_user, user_at
+from servo.workspace.identity import this_process, user_at
 
 
 def test_this_process_is_its_user_on_its_host() -> None:
-    assert this_user() == user_at(getpass.getuser(), socket.gethostname())
-    assert parse_actor(this_user()).kind == ActorKind.USER
+    assert this_process() == user_at(getpass.getuser(), socket.gethostname())
+    assert parse_actor(this_process()).kind == ActorKind.USER
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,8 @@ def test_a_process_whose_user_has_no_name_has_an_identity(monkeypatch: pytest.Mo
         raise KeyError("no such user")
 
     monkeypatch.setattr(getpass, "getuser", nobody)
-    identity.this_user.cache_clear()
+    identity.this_process.cache_clear()
     try:
-        assert this_user().startswith("user:unknown@")
+        assert this_process().startswith("user:unknown@")
     finally:
-        identity.this_user.cache_clear()
+        identity.this_process.cache_clear()

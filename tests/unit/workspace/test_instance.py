@@ -19,8 +19,6 @@ from servo import (
     asset,
     materialize,
 )
-from servo.core.events.assets import AssetObserved
-from servo.core.events.envelope import Batch
 from servo.core.events.tasks import TaskOutcome
 from servo.core.keys import AssetKey
 from servo.core.partitions import PartitionKey, shown_partition
@@ -28,8 +26,9 @@ from servo.errors import Invalid, NotFound
 from servo.leader.service import Service, World
 from servo.sdk.assets.results import AssetMaterialization, AssetObservation
 from servo.testing.workspaces import StoredStory
-from servo.workspace.instance import changes as module
-from servo.workspace.registry import Registered, registry_folder
+from servo.workspace.address import Address
+from servo.workspace.composition import open_world
+from servo.workspace.leading import try_to_lead
 from servo.workspace.system import SystemEntropy
 
 
@@ -227,7 +226,7 @@ def test_what_was_wiped_is_gone(instance: ServoInstance) -> None:
 
 
 def test_a_change_that_is_refused_is_told(instance: ServoInstance) -> None:
-    with pytest.raises(Exception, match="the workspace refused: unknown_asset"):
+    with pytest.raises(Exception, match="the workspace refused the request: unknown_asset"):
         instance.wipe_assets(["unknown"])
 
 
@@ -249,7 +248,8 @@ def test_partitions_that_were_made_are_listed() -> None:
         _ = story.execute("orders", outcome, run)
     _ = story.publish()
     world = World(story.store, story.clock, SystemEntropy())
-    instance = ServoInstance(world, story.paths)
+    address = Address("memory://", story.paths.tenant, story.paths.workspace)
+    instance = ServoInstance(world, address)
     assert instance.get_materialized_partitions("ns/orders") == {"north"}
     event = instance.get_latest_materialization_event("ns/orders")
     assert event is not None
@@ -264,7 +264,9 @@ def test_partitions_that_were_made_are_listed() -> None:
 def test_a_temporary_folder_is_removed_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "registry"))
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     with ServoInstance.local_temp() as instance:
         _ = materialize([orders], instance=instance)
         assert instance.is_ephemeral
@@ -288,7 +290,7 @@ def test_the_instance_of_this_folder_is_found(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SERVO_STORE", raising=False)
-    with pytest.raises(NotFound, match=r"no store in \.servo; materialize something first"):
+    with pytest.raises(NotFound, match=r"no store in .*; create one with `servo materialize`"):
         ServoInstance.get()
     _ = materialize([orders], store=".servo")
     assert ServoInstance.get().has_asset_key("orders")
@@ -296,34 +298,16 @@ def test_the_instance_of_this_folder_is_found(
     assert ServoInstance.get().has_asset_key("orders")
 
 
-def test_where_another_process_may_lead_changes_go_through_the_inbox(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "SEQUENCED_WITHIN", 0.1)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
-    instance = ServoInstance.of_store(str(tmp_path))
-    address = f"{tmp_path}|default|default"
-    registered = Registered(registry_folder(), "a-pool", address)
-    instance.add_dynamic_partitions("regions", ["north"])
-    assert not instance.has_dynamic_partition("regions", "north")
-    registered.release()
-    instance.add_dynamic_partitions("regions", ["south"])
-    assert instance.has_dynamic_partition("regions", "south")
-
-
-def test_a_store_that_machines_share_is_changed_through_the_inbox(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "SEQUENCED_WITHIN", 0.05)
-    instance = ServoInstance.of_store("memory://shared-by-machines")
-    instance.add_dynamic_partitions("regions", ["north"])
-    listed = instance.world.store.list_after(instance.paths.inbox_prefix, limit=10)
-    assert len(list(listed)) == 1
-    with Service(instance.world, instance.paths) as service:
-        _ = service.commit(Batch(id="b", events=(AssetObserved(asset_key="orders"),)))
-        monkeypatch.setattr(module, "SEQUENCED_WITHIN", 20)
-        instance.add_dynamic_partitions("regions", ["south"])
-    assert set(instance.get_dynamic_partitions("regions")) == {"north", "south"}
+def test_a_leader_of_this_machine_takes_what_an_instance_changes(tmp_path: Path) -> None:
+    address = Address.of(str(tmp_path))
+    led = try_to_lead(address, open_world(address.store))
+    assert led is not None
+    with led:
+        before = led.service.engine.state.seq
+        ServoInstance.of_store(str(tmp_path)).add_dynamic_partitions("regions", ["north"])
+        assert led.service.engine.state.seq == before + 1
+        assert not led.service.over
+    assert ServoInstance.of_store(str(tmp_path)).has_dynamic_partition("regions", "north")
 
 
 def test_a_run_within_a_run_leaves_changes_to_the_outer_leader() -> None:

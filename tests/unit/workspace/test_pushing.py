@@ -23,7 +23,7 @@ from servo.workspace.push_messages import (
 @pytest.fixture
 def instance() -> ServoInstance:
     made = ServoInstance.ephemeral()
-    Changes(made.world, made.paths, address="", alone=True).commit(  # as a deployment does
+    Changes(made.world, made.address).commit(  # as a deployment does
         SensorUpserted(sensor_id="arrived", mode=SensorMode.PUSH), SensorUpserted(sensor_id="polls")
     )
     return made

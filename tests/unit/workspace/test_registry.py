@@ -1,22 +1,22 @@
-"""The registry of pools: who lives, who died, who works where."""
+"""The registry of this machine: which pools live, which died, which code a leader has loaded."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from servo.workspace.registry import (
-    Member,
     Registered,
-    at_work,
     forget,
     is_dead,
-    loaded_by,
+    loaded_by_leader,
+    machine_id,
     tell_loaded,
 )
 
 DIES = """
-import os, sys
+import sys
 from pathlib import Path
 from servo.workspace.registry import Registered
 held = Registered(Path(sys.argv[1]), "other", "here")
@@ -31,12 +31,9 @@ def test_a_pool_is_alive_as_long_as_its_process_is(tmp_path: Path) -> None:
     )
     assert child.stdout is not None
     assert child.stdout.readline() == b"up\n"
-    assert at_work(tmp_path, "here") == Member(pid=child.pid, workspace="here", name="other")
-    assert at_work(tmp_path, "elsewhere") is None
     assert not is_dead(tmp_path, "other")
     child.kill()
     child.communicate()
-    assert at_work(tmp_path, "here") is None
     assert is_dead(tmp_path, "other")
     forget(tmp_path, "other")
     forget(tmp_path, "other")
@@ -45,25 +42,35 @@ def test_a_pool_is_alive_as_long_as_its_process_is(tmp_path: Path) -> None:
 
 def test_a_pool_that_leaves_is_not_dead_but_gone(tmp_path: Path) -> None:
     held = Registered(tmp_path, "me", "here")
-    assert at_work(tmp_path, "here") == Member(pid=os.getpid(), workspace="here", name="me")
-    held.release()
-    assert at_work(tmp_path, "here") is None
     assert not is_dead(tmp_path, "me")
-
-
-def test_what_cannot_be_read_is_nobody(tmp_path: Path) -> None:
-    (tmp_path / "odd.pool").write_bytes(b"\xff")
-    assert at_work(tmp_path, "here") is None
-    assert at_work(tmp_path / "nowhere", "here") is None
-
-
-def test_a_pool_that_stays_says_which_code_it_has(tmp_path: Path) -> None:
-    held = Registered(tmp_path, "me", "here", code="/x/assets.py")
-    found = at_work(tmp_path, "here")
-    assert found is not None
-    assert (found.code, loaded_by(tmp_path, found.name)) == ("/x/assets.py", "")
-    for state in ("one", "two"):
-        tell_loaded(tmp_path, found.name, state)
-        assert loaded_by(tmp_path, found.name) == state
     held.release()
+    assert not is_dead(tmp_path, "me")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pool_that_left_something_undone_counts_as_dead(tmp_path: Path) -> None:
+    Registered(tmp_path, "me", "here").abandon()
+    assert is_dead(tmp_path, "me")
+
+
+def test_a_leader_says_which_state_of_which_code_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    _ = machine_id()  # makes the folder, as whoever leads does
+    assert loaded_by_leader("here", "a.py") == ""
+    for state in ("one", "two"):
+        tell_loaded("here", "a.py", state)
+        assert loaded_by_leader("here", "a.py") == state
+    assert loaded_by_leader("here", "b.py") == ""
+    assert loaded_by_leader("elsewhere", "a.py") == ""
+
+
+def test_a_machine_has_one_id_and_another_registry_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "a"))
+    first = machine_id()
+    assert machine_id() == first
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "b"))
+    assert machine_id() != first

@@ -26,7 +26,7 @@ from servo.projection.upkeep.outputs import collect_outputs, expiry_events
 from servo.projection.upkeep.row_diff import Comparison, compare
 from servo.projection.upkeep.verify import ProblemPart, verify
 from servo.workspace.composition import open_world
-from servo.workspace.identity import this_user
+from servo.workspace.identity import this_process
 
 FOUND_PROBLEMS = EXIT_CODES[Corrupt]
 DECLINED = 1
@@ -176,7 +176,7 @@ def _announce_expired(target: Target, names: Sequence[str]) -> None:
     for event in expiry_events(names):
         digest = sha256("\n".join(event.materialization_ids).encode()).hexdigest()
         name = f"expired-{digest[:32]}"
-        batch = Batch(id=name, events=(event,), actor=this_user())
+        batch = Batch(id=name, events=(event,), actor=this_process())
         _ = target.store.put(target.paths.inbox_item(name), encode_batch(batch))
 
 

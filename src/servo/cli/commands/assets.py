@@ -31,7 +31,7 @@ from servo.projection.partitions.asset_names import find_asset
 from servo.projection.read.lookup import Page, Paged
 from servo.projection.read.reader import Reader
 from servo.sdk.metadata.entries import decode_metadata
-from servo.workspace.identity import this_user
+from servo.workspace.identity import this_process
 
 MAX_VALUE = 200
 _STYLE = {
@@ -138,7 +138,7 @@ def wipe(*, target: Target, key: str, yes: bool, json_: bool) -> None:
         raise Conflict(f"{found} has no output to forget", remedy="leave it as it is")
     if not yes:
         _ = click.confirm(f"forget what was made of {found}?", abort=True, err=True)
-    leave(target, "wipe", AssetWiped(asset_key=found, requested_by=this_user()))
+    leave(target, "wipe", AssetWiped(asset_key=found, requested_by=this_process()))
     if json_:
         emit_json({"asset_key": found, "requested": "wipe"})
     else:

@@ -43,7 +43,7 @@ from servo.projection.read.reader import Reader, Snapshot
 from servo.sdk.automation.graph import all_subjects, targeted, text_of
 from servo.sdk.automation.sensors import sensors_of_conditions
 from servo.sdk.definitions.project import Project
-from servo.workspace.identity import this_user
+from servo.workspace.identity import this_process
 
 MOST_NAMED = 10
 
@@ -164,7 +164,7 @@ def pause(*, target: Target, sensor: str | None) -> None:
     """
     name, status = Reader(target.store, target.paths).read(lambda found: find_sensor(found, sensor))
     refuse_paused(name, paused=status is SensorStatus.PAUSED)
-    leave(target, "sensor", SensorPaused(sensor_id=name, changed_by=this_user()))
+    leave(target, "sensor", SensorPaused(sensor_id=name, changed_by=this_process()))
     tell_left(target, name, "paused")
 
 
@@ -175,7 +175,7 @@ def resume(*, target: Target, sensor: str | None) -> None:
     """Resume SENSOR. What happened while it was paused is news to its next evaluation."""
     name, status = Reader(target.store, target.paths).read(lambda found: find_sensor(found, sensor))
     refuse_active(name, active=status is not SensorStatus.PAUSED)
-    leave(target, "sensor", SensorResumed(sensor_id=name, changed_by=this_user()))
+    leave(target, "sensor", SensorResumed(sensor_id=name, changed_by=this_process()))
     tell_left(target, name, "resumed")
 
 

@@ -319,6 +319,7 @@ def _asked(code: Code, options: dict[str, Any]) -> Asked:
         stop_on_failure=options["stop_on_failure"],
         max_failed=options["max_failed"],
         labels={**read_tags(options["tags"]), CODE_LABEL: code.name},
+        location=code.name,
     )
 
 

@@ -29,7 +29,7 @@ from servo.config import Settings
 from servo.core.declared import Declared
 from servo.errors import ServoError
 from servo.host.leading import LeadingHost, setting_for
-from servo.workspace.registry import registry_folder, tell_loaded
+from servo.workspace.registry import tell_loaded
 from servo.workspace.system import SystemClock
 
 LOOK_EVERY = 0.2
@@ -67,7 +67,9 @@ def dev(*, code: str | None, where: Where, workers: int, as_dagster: bool) -> No
     with (
         telling_interrupted(AT_ONCE),
         stopped_by_sigterm(),
-        LeadingHost(setting, workers=workers, settings=settings, triggers=True) as session,
+        LeadingHost(
+            setting, workers=workers, settings=settings, triggers=True, command="dev"
+        ) as session,
     ):
         at_work = Development(session, setting, found)
         try:
@@ -101,7 +103,7 @@ class Development:
         self._deploy(self._declared)
         self._tell_loaded()
         count = _counted(self._declared)
-        told = f"{self._setting.code}: {count}, {plural(workers, 'worker')}"
+        told = f"{self._setting.location.code}: {count}, {plural(workers, 'worker')}"
         self.say(f"{told}; `servo materialize` in another terminal, Ctrl-C to end")
         self._narrator.begin(self._session.service.engine.state)
         if self._session.triggers is not None:
@@ -139,7 +141,7 @@ class Development:
             self._narrator.look(service.engine.state)
         except ServoError:
             return  # the store did not answer, and the leader takes over again
-        broken = self._session.pool.broken
+        broken = self._session.pool.of(self._setting.location.name).broken
         if broken != self._told_broken:
             self._told_broken = broken
             if broken is not None:
@@ -156,11 +158,13 @@ class Development:
             self._seen = seen
             setting = self._setting
             self._looking = start_examining(
-                setting.code, Path(setting.folder), as_dagster=setting.as_dagster
+                setting.location.code,
+                Path(setting.location.folder),
+                as_dagster=setting.location.as_dagster,
             )
         elif self._looking.poll() is not None:
             looked, self._looking = self._looking, None
-            self._reload(finished(looked, self._setting.code))
+            self._reload(finished(looked, self._setting.location.code))
 
     def _reload(self, found: Examined) -> None:
         if fingerprint(self._files) != self._seen:
@@ -180,16 +184,19 @@ class Development:
         except ServoError as error:
             self.say(Text(f"not loaded: {error}", "red"))
             return
-        self._session.pool.renew()
+        self._session.pool.of(self._setting.location.name).renew()
         self._tell_loaded()
-        self.say(f"loaded {self._setting.code}: {_difference(self._declared, found.declared)}")
+        self.say(
+            f"loaded {self._setting.location.code}: {_difference(self._declared, found.declared)}"
+        )
         self._declared = found.declared
 
     def _deploy(self, declared: Declared) -> None:
-        self._session.deploy(self._setting.code, declared)
+        self._session.deploy(self._setting.location.name, declared)
 
     def _tell_loaded(self) -> None:
-        tell_loaded(registry_folder(), self._session.pool.name, self._seen)
+        location = self._setting.location.name
+        tell_loaded(self._setting.address.digest, location, self._seen)
 
 
 def _difference(before: Declared, after: Declared) -> str:

@@ -7,12 +7,13 @@ import click
 
 from servo.cli.completing import asset_keys, run_ids
 from servo.cli.output import console
-from servo.cli.run_rows import find_run, maker_in, newest_runs, task_shown
+from servo.cli.run_rows import maker_in, task_shown
 from servo.cli.workspace import Target, of_a_workspace
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import TERMINAL_RUN_STATES
 from servo.errors import NotFound, ServoError
 from servo.ledger.paths import unquoted
+from servo.operations.runs import find_run, newest_runs
 from servo.ports.object_store import ObjectMeta
 from servo.projection.read.lookup import Lookup, Page
 from servo.projection.read.reader import Reader
@@ -167,7 +168,7 @@ def _maker(reader: Reader, run: RunRow, asset: str | None) -> str | None:
 def _run(reader: Reader, run_id: str | None) -> RunRow:
     if run_id is not None:
         return reader.read(lambda snapshot: find_run(Lookup(snapshot), run_id))
-    newest = reader.read(lambda snapshot: newest_runs(snapshot, Page(limit=1))).rows
+    newest = reader.read(lambda snapshot: newest_runs(snapshot, Page(limit=1))).items
     if not newest:
         raise NotFound("there is no run yet", remedy="`servo materialize` makes one")
     return newest[0]

@@ -16,7 +16,7 @@ from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, plural
 from servo.cli.partitions import NamedPartitions, named, partitions_of, with_partitions
 from servo.cli.run_display import Ended, summary, wait_for
-from servo.cli.run_rows import failed_checks, outputs_of, place_shown, run_and_tasks
+from servo.cli.run_rows import place_shown, waiting_words
 from servo.cli.selecting import selected
 from servo.cli.workspace import Command, Where, at_a_workspace
 from servo.core.keys import AssetKey, TaskOperation
@@ -27,6 +27,7 @@ from servo.core.tags import ISOLATION, JOB_LABEL, OWN_PROCESS
 from servo.errors import Conflict, Invalid, NotFound
 from servo.host.leading import LeadingHost
 from servo.host.run_keys import requested_before, tasks_of_run, under_run_key
+from servo.operations.runs import failed_checks, outputs_of, run_detail
 from servo.planning.assets import plan_assets, plan_partitions
 from servo.planning.checks import Chosen, chosen_checks
 from servo.projection.read.reader import Reader
@@ -97,8 +98,8 @@ def materialize(  # noqa: PLR0913 - the options of the command
     Of assets with partitions those are made that are named; what is divided otherwise is made for
     the partitions that belong to them.
 
-    Runs that were begun in this workspace and have not ended are finished first. While `servo dev`
-    is at work there, it does the work.
+    Runs of CODE that were begun in this workspace and have not ended are finished first. While
+    `servo dev` is at work there, it does the work.
     """
     code, select = code_or_selection(code, select, Path.cwd())
     text = text_of(select, job, checks_only=checks_only)
@@ -190,7 +191,8 @@ def retry(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Make again what a run failed, skipped or was stopped before, in a new run with its tags."""
     target = where.open()
-    run, tasks = run_and_tasks(Reader(target.store, target.paths).snapshot(), run_id)
+    detail = run_detail(Reader(target.store, target.paths).snapshot(), run_id)
+    run, tasks = detail.run, detail.tasks
     left = [t for t in tasks if all_ or select or t.state is not TaskState.SUCCEEDED]
     if not left:
         raise Conflict(f"every task of {run.run_id} succeeded", remedy="use --all to repeat them")
@@ -212,6 +214,9 @@ def finish_begun(host: Host, *, json_: bool) -> list[Ended]:
         if not json_:
             console(stderr=True).print(f"resuming {run}")
         ended.append(wait_for(host, run, shown=not json_))
+    if isinstance(host, LeadingHost) and not json_:
+        for row in host.left_runs():
+            console(stderr=True).print(waiting_words(row), soft_wrap=True)
     return ended
 
 

@@ -14,7 +14,7 @@ from servo.core.events.tasks import Gate
 from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.errors import NotFound
 from servo.projection.read.reader import Reader
-from servo.workspace.identity import this_user
+from servo.workspace.identity import this_process
 
 _HOLDING = (Severity.ERROR, Severity.CRITICAL)
 
@@ -88,7 +88,7 @@ def _decide(target: Target, output: str, *, approved: bool, reason: str) -> None
     event = QuarantineDecided(
         materialization_id=found[0].materialization_id,
         approved=approved,
-        decided_by=this_user(),
+        decided_by=this_process(),
         reason=reason,
     )
     leave(target, "quarantine", event)

@@ -7,24 +7,22 @@ from rich.text import Text
 
 from servo.cli.commands.materialize import retry
 from servo.cli.completing import run_ids
-from servo.cli.leaving import leave, tell_left
+from servo.cli.moment import at_a_moment
 from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, instant
+from servo.cli.receipts import QUEUED, tell_receipt
 from servo.cli.run_display import show_checks
-from servo.cli.run_rows import failed_checks, find_run, newest_runs, run_and_tasks, task_shown
+from servo.cli.run_rows import task_shown, waiting_words
 from servo.cli.tables import grid
-from servo.cli.workspace import Target, of_a_workspace
-from servo.core.events.runs import RunCancelRequested
+from servo.cli.workspace import with_workspace
 from servo.core.explain.failures import failure_of
-from servo.core.explain.origins import Step, what_caused
-from servo.core.explain.records import Records
-from servo.core.state.rows.assets import CheckResultRow
-from servo.core.state.rows.execution import RunRow, TaskRow
-from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
-from servo.errors import Conflict
-from servo.projection.read.lookup import Lookup, Page
-from servo.projection.read.reader import Reader, Snapshot
-from servo.workspace.identity import this_user
+from servo.core.explain.origins import Step
+from servo.core.state.rows.execution import RunRow
+from servo.core.state.states import RunState, TaskState
+from servo.operations.listing import Page
+from servo.operations.moments import AsOf
+from servo.operations.runs import cancel_run, get_run, list_runs, runs_without_workers
+from servo.workspace.workspace import Workspace
 
 _UNWELL = (TaskState.FAILED, TaskState.RETRY_WAIT)
 COLOURS = {
@@ -43,41 +41,45 @@ def run() -> None:
     """See what ran, how it went, and stop it."""
 
 
-@run.command("list", short_help="The newest runs.")
+@run.command("list", short_help="List the newest runs.")
 @paged
+@at_a_moment
 @json_option
-@of_a_workspace
-def list_(*, target: Target, page: Page, json_: bool) -> None:
+@with_workspace
+def list_(*, workspace: Workspace, page: Page, as_of: AsOf | None, json_: bool) -> None:
     """List the newest runs."""
-    found = Reader(target.store, target.paths).read(lambda snapshot: newest_runs(snapshot, page))
+    found = list_runs(workspace, page, as_of=as_of)
     if json_:
-        emit_json(found.rows)
+        emit_json(found)
         return
     table = grid("run", "state", "tasks", "began", "took", whole=2)
-    for row in found.rows:
+    for row in found.items:
         began = instant(row.created_at)
         table.add_row(row.run_id, coloured(row.state), _counts(row), began, _took(row))
-    console().print(table if found.rows else "no runs yet: `servo materialize` makes one")
-    tell_older(found.older)
+    console().print(table if found.items else "No runs yet. Start one with `servo materialize`.")
+    if not json_:
+        for row in runs_without_workers(workspace, found.items, as_of=as_of):
+            console().print(waiting_words(row), soft_wrap=True)
+    tell_older(found.next_cursor)
 
 
-@run.command("show", short_help="One run and its tasks.")
+@run.command("show", short_help="Show one run and its tasks.")
 @click.argument("run_id", shell_complete=run_ids)
+@at_a_moment
 @json_option
-@of_a_workspace
-def show(*, target: Target, run_id: str, json_: bool) -> None:
+@with_workspace
+def show(*, workspace: Workspace, run_id: str, as_of: AsOf | None, json_: bool) -> None:
     """Show one run and its tasks. The beginning of RUN_ID is enough."""
-    reader = Reader(target.store, target.paths)
-    (row, tasks), failed, steps = reader.read(lambda snapshot: _details(snapshot, run_id))
+    found = get_run(workspace, run_id, as_of=as_of)
     if json_:
-        emit_json({"run": row, "tasks": tasks, "caused_by": steps})
+        emit_json(found)
         return
-    out = console()
+    out, row = console(), found.run
     out.print(Text.assemble((row.run_id, "bold"), " ", coloured(row.state), f" {_counts(row)}"))
-    for line in _asked_by(steps):
+    for line in _asked_by(found.caused_by):
         out.print(Text(line, "dim"))
     table = grid("task", "state", "attempts", "reason", "error", whole=2)
-    for task in tasks:
+    for task in found.tasks:
         table.add_row(
             task_shown(task.task_key),
             coloured(task.state),
@@ -86,16 +88,7 @@ def show(*, target: Target, run_id: str, json_: bool) -> None:
             failure_of(task) if task.state in _UNWELL else task.error_message,
         )
     out.print(table)
-    show_checks(failed)
-
-
-def _details(
-    snapshot: Snapshot, run_id: str
-) -> tuple[tuple[RunRow, list[TaskRow]], list[CheckResultRow], tuple[Step, ...]]:
-    found = run_and_tasks(snapshot, run_id)
-    run = found[0]
-    records = Records(Lookup(snapshot), snapshot.as_of)
-    return found, failed_checks(snapshot, run.run_id), what_caused(records, run)
+    show_checks(found.failed_checks)
 
 
 def _asked_by(steps: Sequence[Step]) -> list[str]:
@@ -109,18 +102,16 @@ def _asked_by(steps: Sequence[Step]) -> list[str]:
 
 @run.command("cancel", short_help="Stop a run.")
 @click.argument("run_id", shell_complete=run_ids)
-@click.option("--reason", default="", help="Why, for whoever asks later.")
-@of_a_workspace
-def cancel(*, target: Target, run_id: str, reason: str) -> None:
-    """Stop a run: nothing of it starts any more, and what runs is interrupted."""
-    row = Reader(target.store, target.paths).read(
-        lambda snapshot: find_run(Lookup(snapshot), run_id)
-    )
-    if row.state in TERMINAL_RUN_STATES:
-        raise Conflict(f"{row.run_id} has ended: {row.state.value}", remedy="leave it as it is")
-    event = RunCancelRequested(run_id=row.run_id, requested_by=this_user(), reason=reason)
-    leave(target, "cancel", event)
-    tell_left(target, row.run_id, "stopped")
+@click.option("--reason", default="", help="Why; kept in the ledger.")
+@json_option
+@with_workspace
+def cancel(*, workspace: Workspace, run_id: str, reason: str, json_: bool) -> int:
+    """Stop a run: nothing of it starts any more, and running tasks are interrupted."""
+    found = cancel_run(workspace, run_id, reason=reason)
+    if json_:
+        emit_json(found)
+        return QUEUED if found.receipt.queued else 0
+    return tell_receipt(found.receipt, f"Cancelling {found.run_id}.")
 
 
 run.add_command(retry)

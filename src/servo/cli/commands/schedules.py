@@ -34,7 +34,7 @@ from servo.projection.read.reader import Reader, Snapshot
 from servo.sdk.triggers.resolution import find_schedule
 from servo.storage.memory import MemoryStore
 from servo.triggers.schedules import DueTick, ticked
-from servo.workspace.identity import this_user
+from servo.workspace.identity import this_process
 from servo.workspace.system import SystemClock, SystemEntropy
 
 _COLOURS = {
@@ -155,7 +155,7 @@ def pause(*, target: Target, name: str) -> None:
     """Pause the schedule NAME. What it misses meanwhile is recorded, and not made up for."""
     row = Reader(target.store, target.paths).read(lambda found: _one(found, target, name))
     refuse_paused(f"schedule {name}", paused=row.state.status is ScheduleStatus.PAUSED)
-    leave(target, "schedule", SchedulePaused(schedule_id=name, changed_by=this_user()))
+    leave(target, "schedule", SchedulePaused(schedule_id=name, changed_by=this_process()))
     tell_left(target, name, "paused")
 
 
@@ -168,7 +168,7 @@ def resume(*, target: Target, name: str, catchup: bool) -> None:
     row = Reader(target.store, target.paths).read(lambda found: _one(found, target, name))
     refuse_active(f"schedule {name}", active=row.state.status is not ScheduleStatus.PAUSED)
     missed = missed_while_paused(row.definition, row.state, target.clock.now())
-    event = ScheduleResumed(schedule_id=name, catchup=catchup, changed_by=this_user())
+    event = ScheduleResumed(schedule_id=name, catchup=catchup, changed_by=this_process())
     if missed is not None and not catchup:
         # Apart: if somebody else has moved the schedule, this is refused and the rest is not.
         leave(target, "schedule", missed)
@@ -214,7 +214,8 @@ def trigger(  # noqa: PLR0913 - the options of the command
         )
     with open_host(found, where, workers) as host:
         row = host.schedule(name)
-        answer = evaluate_tick(loaded_here(project, host.store, where, salt=host.salt), asked)
+        loaded = loaded_here(project, host.store, where, salt=host.salt, location=found.name)
+        answer = evaluate_tick(loaded, asked)
         del project
         due = DueTick(definition=row, scheduled_for=when)
         runs = host.submit(ticked(due, answer, manual=request))

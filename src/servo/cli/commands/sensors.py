@@ -44,7 +44,7 @@ from servo.projection.read.lookup import Page
 from servo.projection.read.reader import Reader, Snapshot
 from servo.sdk.triggers.sensors import TIMEOUT_S
 from servo.triggers.sensors import Seen, epoch_of, evaluated, status_of
-from servo.workspace.identity import this_user
+from servo.workspace.identity import this_process
 from servo.workspace.push_messages import message
 from servo.workspace.system import SystemEntropy
 
@@ -149,7 +149,7 @@ def pause(*, target: Target, name: str) -> None:
     """Pause the sensor NAME. Messages for it wait until it is resumed."""
     row = _read(target, name)
     refuse_paused(f"sensor {name}", paused=row.state.status is SensorStatus.PAUSED)
-    leave(target, "sensor", SensorPaused(sensor_id=name, changed_by=this_user()))
+    leave(target, "sensor", SensorPaused(sensor_id=name, changed_by=this_process()))
     tell_left(target, name, "paused")
 
 
@@ -160,7 +160,7 @@ def resume(*, target: Target, name: str) -> None:
     """Resume the sensor NAME: it goes on from its cursor, and its failures are forgiven."""
     row = _read(target, name)
     refuse_active(f"sensor {name}", active=row.state.status is SensorStatus.ACTIVE)
-    leave(target, "sensor", SensorResumed(sensor_id=name, changed_by=this_user()))
+    leave(target, "sensor", SensorResumed(sensor_id=name, changed_by=this_process()))
     tell_left(target, name, "resumed")
 
 
@@ -187,7 +187,7 @@ def cursor(*, target: Target, name: str, set_: str | None, reset: bool, json_: b
         sensor_id=name,
         cursor=set_,
         expected_state_version=row.state.state_version,
-        changed_by=this_user(),
+        changed_by=this_process(),
     )
     leave(target, "sensor", event)
     if json_:

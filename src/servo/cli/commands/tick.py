@@ -25,14 +25,15 @@ from servo.code.setting import Setting
 from servo.config import Settings
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import RunState
-from servo.host.leading import LeadingHost, setting_for
+from servo.host.leading import LeadingHost
 from servo.host.one_pass import Outlook, conditions_due, make_pass, outlook
 from servo.ledger.paths import Paths
 from servo.projection.files.arrow import without_pandas
 from servo.sdk.definitions.executors import at_most
 from servo.storage.from_url import store_from_url
-from servo.workspace.registry import at_work, registry_folder
+from servo.workspace.leading import described
 from servo.workspace.system import SystemClock
+from servo.workspace.workspace import open_workspace
 
 
 @click.command("tick")
@@ -49,22 +50,16 @@ def tick(*, code: str | None, where: Where, workers: int, as_dagster: bool, json
     now and then is all it takes to run a workspace.
     """
     found, project = read_code(code, as_dagster=as_dagster)
-    setting = setting_for(
-        found.name,
-        found.folder,
-        where.url,
-        tenant=where.tenant,
-        workspace=where.workspace,
-        as_dagster=as_dagster,
-    )
-    busy = at_work(registry_folder(), setting.address)
-    if busy is not None:
-        return _told(Outlook(), [], json_=json_, instead=f"process {busy.pid} is at work here")
+    setting = where.setting(found.location)
+    leader = open_workspace(setting.address, must_exist=False).leader()
+    if leader is not None:
+        instead = f"{described(leader)} leads this workspace and does what is due"
+        return _told(Outlook(), [], json_=json_, instead=instead)
     clock = SystemClock()
     without_pandas()
     store = store_from_url(where.url, clock=clock)
     paths = Paths(where.tenant, where.workspace)
-    ahead = outlook(store, paths, found.name, found.declared, clock.now())
+    ahead = outlook(store, paths, {found.name: found.declared}, clock.now())
     if not ahead.why:
         loaded = loaded_here(project, store, where, salt=bytes(32))
         if judged := conditions_due(loaded, found.declared, clock.now()):
@@ -82,7 +77,9 @@ def _pass(code: Code, setting: Setting, workers: int, began: datetime) -> list[R
     with (
         telling_interrupted(AT_ONCE),
         stopped_by_sigterm(),
-        LeadingHost(setting, workers=size, settings=Settings(), triggers=True) as session,
+        LeadingHost(
+            setting, workers=size, settings=Settings(), triggers=True, command="tick"
+        ) as session,
     ):
         narrator = Narrator(out.print)
         _ = narrator.begin(session.service.engine.state)

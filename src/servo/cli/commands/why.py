@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 from servo.cli.completing import asset_keys, run_ids
 from servo.cli.findings import show, workspace_options
 from servo.cli.hosts import who_works_in
-from servo.cli.moment import as_of_option, look, parse_moment
+from servo.cli.moment import as_of_option, look
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, instant
 from servo.cli.why_subject import asset_in, run_in, task_in
@@ -21,6 +21,7 @@ from servo.core.explain.records import Records
 from servo.core.explain.runs import explain_run, explain_unknown_run
 from servo.core.explain.tasks import explain_attempt
 from servo.errors import Invalid, NotFound
+from servo.operations.moments import parse_moment
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 

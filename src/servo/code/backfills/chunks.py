@@ -45,6 +45,7 @@ def chunk_run(
         partitions=own,
         assets=row.asset_selection,
         text=f"backfill {row.backfill_id}: chunk {index + 1} of {row.total_chunks}",
+        location=row.location or records.location,
     )
     return run_events(records.store, records.paths, records.salt, wanted)
 

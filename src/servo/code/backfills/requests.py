@@ -59,6 +59,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     stop_on_failure: bool = False
     max_failed: int | None = None
     labels: Mapping[str, str] = {}
+    location: str = ""
 
 
 class Standing:
@@ -199,6 +200,7 @@ def created(
         priority=asked.priority,
         labels={**asked.labels, CHOSEN_LABEL: which} if which else dict(asked.labels),
         parent_backfill_id=parent,
+        location=asked.location,
     )
 
 
@@ -218,6 +220,7 @@ def again(
         stop_on_failure=row.stop_on_failure,
         max_failed=row.max_failed_partitions,
         labels={name: value for name, value in row.labels.items() if name != CHOSEN_LABEL},
+        location=row.location,
     )
     found = Outline(
         assets=row.asset_selection,

@@ -135,6 +135,7 @@ class LoadedLocation:
             fingerprint=_fingerprint(resolved, request, labels),
             partitions=() if request.partition_key is None else (str(request.partition_key),),
             text=_text(trigger, resolved),
+            location=self.records.location,
         )
         held = self.records
         requested, planned = run_events(held.store, held.paths, held.salt, wanted)
@@ -165,7 +166,14 @@ class LoadedLocation:
             dynamic_partitions=moment.store,
         )
         held = self.records
-        asked = Wanted(plan=plan, run_key=run_key, tags=labels, source=source, text=text)
+        asked = Wanted(
+            plan=plan,
+            run_key=run_key,
+            tags=labels,
+            source=source,
+            location=held.location,
+            text=text,
+        )
         requested, planned = run_events(held.store, held.paths, held.salt, asked)
         return RequestedRun(requested=requested, planned=planned)
 

@@ -1,4 +1,4 @@
-"""Where plans are stored, and what run ids are made with."""
+"""Where plans are stored, what run ids are made with, and for which location."""
 
 import msgspec
 
@@ -7,8 +7,9 @@ from servo.ports.object_store import ObjectStore
 
 
 class PlanStore(msgspec.Struct, frozen=True, kw_only=True):
-    """Where plans are stored, and what run ids are made with."""
+    """Where plans are stored, what run ids are made with, and whose runs they are."""
 
     store: ObjectStore
     paths: Paths
     salt: bytes
+    location: str = ""

@@ -140,7 +140,7 @@ class _EvaluatorProcess:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 [*command, str(theirs.fileno())],
                 pass_fds=(theirs.fileno(),),
-                cwd=place.setting.folder,
+                cwd=place.setting.location.folder,
                 env={**os.environ, MARK: self._mark},
                 start_new_session=True,
             )

@@ -15,7 +15,6 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -38,7 +37,7 @@ from servo.code.evaluator.messages import (
 from servo.code.evaluator.plan_store import PlanStore
 from servo.code.evaluator.schedules import evaluate_tick, evaluate_ticks
 from servo.code.evaluator.sensors import evaluate_messages, evaluate_sensor
-from servo.code.loader import load_project
+from servo.code.loader import load_location
 from servo.code.setting import RECEIVE_BYTES, Setting, open_instance
 from servo.errors import Invalid
 from servo.ledger.paths import Paths
@@ -87,7 +86,7 @@ def main() -> int:
 
 def _serve(asker: socket.socket, place: EvaluatorSetting) -> int:
     try:
-        loaded = load_location(place)
+        loaded = open_location(place)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - user code is imported here
         _send(asker, Started(error=told(error)))
         return 1
@@ -97,17 +96,18 @@ def _serve(asker: socket.socket, place: EvaluatorSetting) -> int:
     return 0
 
 
-def load_location(place: EvaluatorSetting) -> LoadedLocation:
+def open_location(place: EvaluatorSetting) -> LoadedLocation:
     """Import the code, and put everything that an evaluation needs at hand."""
     setting, clock = place.setting, SystemClock()
     set_environment(os.environ)
-    project = load_project(setting.code, Path(setting.folder), as_dagster=setting.as_dagster)
+    project = load_location(setting.location)
     set_secrets(project.secrets)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
     records = PlanStore(
         store=store_from_url(setting.store, clock=clock),
         paths=Paths(setting.tenant, setting.workspace),
         salt=place.salt,
+        location=setting.location.name,
     )
     around = EvaluatorEnvironment(
         clock=clock,

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from servo.core.events.envelope import Event, EventKind
-from servo.core.wire import Id, Int64
+from servo.core.wire import Id, Int64, MaybeId
 
 
 class BackfillState(StrEnum):
@@ -35,6 +35,7 @@ class BackfillCreated(Event, frozen=True, kw_only=True, tag="BackfillCreated"):
     """A backfill begins. Its partition list is frozen now: here, or stored under its digest.
 
     The id is derived from the client's request id, so that a repeated request finds its backfill.
+    `location` names the code location whose evaluator plans the chunks; empty means any.
     """
 
     KIND: ClassVar[EventKind] = EventKind.FACT
@@ -55,6 +56,7 @@ class BackfillCreated(Event, frozen=True, kw_only=True, tag="BackfillCreated"):
     priority: Int64 = 0
     labels: dict[str, str] = {}
     parent_backfill_id: Id | None = None
+    location: MaybeId = ""
 
 
 class BackfillChunkPlanned(Event, frozen=True, kw_only=True, tag="BackfillChunkPlanned"):

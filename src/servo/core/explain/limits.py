@@ -1,5 +1,7 @@
 """What is used up: slots for runs, and for tasks a place in a pool, a slot, the queue, a worker."""
 
+from shlex import quote
+
 from msgspec.structs import replace
 
 from servo.core.explain import words
@@ -22,7 +24,8 @@ def waiting_for_worker(records: Records, task: TaskRow) -> Finding:
         or _worker(records, task)
     )
     if records.led is False:
-        return replace(found, next=f"{NOBODY}: start a leader and its workers", command=RESUME)
+        command = f"{RESUME} {quote(task.location)}" if task.location else RESUME
+        return replace(found, next=f"{NOBODY}: start a leader and its workers", command=command)
     return found
 
 
@@ -70,10 +73,12 @@ def _queue(records: Records, task: TaskRow) -> Finding | None:
 
 
 def _worker(records: Records, task: TaskRow) -> Finding:
-    others = len(records.tasks_in(TaskState.READY)) - 1
+    ready = records.tasks_in(TaskState.READY)
+    others = sum(row.location == task.location for row in ready) - 1
     among = f", as {words.plural(others, 'other task')} do" if others else ""
-    text = f"for a worker that is free{among}"
-    return _waits(task, What.TASK_READY, text, "it starts when a worker is free", "")
+    which = f" of location {task.location}" if task.location else ""
+    text = f"for a worker{which} that is free{among}"
+    return _waits(task, What.TASK_READY, text, f"it starts when a worker{which} is free", "")
 
 
 def _waits(task: TaskRow, what: What, text: str, after: str, command: str) -> Finding:

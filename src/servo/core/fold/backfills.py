@@ -132,6 +132,7 @@ def _on_created(state: State, event: BackfillCreated, ctx: Ctx) -> None:
         priority=event.priority,
         labels=event.labels,
         parent_backfill_id=event.parent_backfill_id,
+        location=event.location,
         created_at=state.ts,
         requested_by=ctx.batch.actor,
         request_position=ctx.position,

@@ -115,5 +115,6 @@ def _new_task(state: State, run: RunRow, spec: TaskSpec) -> TaskRow:
         code_version=spec.code_version,
         config_digest=spec.config_digest,
         tags=spec.tags,
+        location=run.location,
         row_version=state.seq,
     )

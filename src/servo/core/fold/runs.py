@@ -86,6 +86,7 @@ def _new_run(state: State, event: RunRequested, ctx: Ctx) -> RunRow:
         lane=event.lane,
         priority=event.priority,
         parent_run_id=event.parent_run_id,
+        location=event.location,
         backfill_id=source.backfill_id if isinstance(source, BackfillSource) else None,
         requested_by=ctx.batch.actor,
         request_text=event.request_text,

@@ -34,6 +34,8 @@ TaskPk = tuple[str, str]
 EdgePk = tuple[str, str, str]
 OutboxPk = tuple[str, int]
 ReadySet = dict[TaskPk, None]
+Place = tuple[str, str]
+"""What a ready task needs to start: a worker of its code location, and room in its pool."""
 
 WORKSPACE_QUOTA = ("workspace", "")
 
@@ -50,7 +52,7 @@ class Index:
         self.run_outbox: dict[str, dict[OutboxPk, None]] = {}
         self.run_timers: dict[str, dict[str, None]] = {}
         self.downstream: dict[TaskPk, dict[str, None]] = {}
-        self.ready: dict[str, dict[str, dict[int, ReadySet]]] = {}
+        self.ready: dict[str, dict[Place, dict[int, ReadySet]]] = {}
         self.ready_count = 0
         self.dispatched: ReadySet = {}
         self.running: ReadySet = {}
@@ -115,24 +117,26 @@ class Index:
                 self.pool_active[row.pool] = left
 
     def _bucket(self, row: TaskRow) -> ReadySet:
-        """Where a ready task waits: by lane, pool and priority."""
+        """Where a ready task waits: by lane, place and priority."""
+        place = (row.location, row.pool)
         try:
-            return self.ready[row.lane][row.pool][row.priority]
+            return self.ready[row.lane][place][row.priority]
         except KeyError:
-            pools = self.ready.setdefault(row.lane, {})
-            return pools.setdefault(row.pool, {}).setdefault(row.priority, {})
+            places = self.ready.setdefault(row.lane, {})
+            return places.setdefault(place, {}).setdefault(row.priority, {})
 
     def _leave_ready(self, key: TaskPk, row: TaskRow) -> None:
         self.ready_count -= 1
-        bucket = self.ready[row.lane][row.pool][row.priority]
+        place = (row.location, row.pool)
+        bucket = self.ready[row.lane][place][row.priority]
         del bucket[key]
         if not bucket:
-            pools = self.ready[row.lane]
-            priorities = pools[row.pool]
+            places = self.ready[row.lane]
+            priorities = places[place]
             del priorities[row.priority]
             if not priorities:
-                del pools[row.pool]
-                if not pools:
+                del places[place]
+                if not places:
                     del self.ready[row.lane]
 
     def on_edge(

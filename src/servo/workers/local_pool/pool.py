@@ -105,8 +105,7 @@ class Pool:
         self._registered = Registered(
             registry_folder(),
             self.name,
-            setting.address,
-            code=setting.place if setting.stays else "",
+            setting.address.digest,
         )
         self._thread = threading.Thread(target=self._listen, name="servo-pool", daemon=True)
 
@@ -117,10 +116,9 @@ class Pool:
         self._service.watch(self.look)
         self._thread.start()
 
-    def wait(self) -> None:
-        """Until a process can run something; `Invalid` if the user's code cannot be imported."""
+    def wait_until_up(self) -> None:
+        """Until a process can run something, or none ever will: see `broken`."""
         self._up.wait()
-        self.check()
 
     def check(self) -> None:
         """`Invalid` if no process can run anything any more."""
@@ -198,7 +196,13 @@ class Pool:
             waits = not self._draining and self._processes.ready
             places = self._places.free(len(self._held)) if waits else []
         return [
-            IdleWorker(worker_id=self.name, exec_id=exec_id, one_of_many=True) for exec_id in places
+            IdleWorker(
+                worker_id=self.name,
+                exec_id=exec_id,
+                one_of_many=True,
+                location=self._setting.location.name,
+            )
+            for exec_id in places
         ]
 
     def assign(self, assignments: Sequence[Assignment]) -> None:

@@ -18,11 +18,10 @@ import sys
 import threading
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 
 import msgspec
 
-from servo.code.loader import load_project
+from servo.code.loader import load_location
 from servo.code.setting import RECEIVE_BYTES, Setting, open_instance
 from servo.core.events.tasks import TaskOutcome
 from servo.errors import Invalid, ServoError
@@ -117,7 +116,7 @@ def _interrupt(*_: object) -> None:
 def _runner(setting: Setting, output: int) -> Runner:
     clock = SystemClock()
     set_environment(os.environ)
-    project = load_project(setting.code, Path(setting.folder), as_dagster=setting.as_dagster)
+    project = load_location(setting.location)
     set_secrets(project.secrets)
     paths = Paths(setting.tenant, setting.workspace)
     store = store_from_url(setting.store, clock=clock)

@@ -79,7 +79,7 @@ class WorkerProcess:
         return subprocess.Popen(  # noqa: S603 - our own interpreter and module
             [sys.executable, "-m", "servo.workers.local_pool.process", *map(str, passed)],
             pass_fds=passed,
-            cwd=setting.folder,
+            cwd=setting.location.folder,
             env={**os.environ, MARK: self._mark},
             stdin=subprocess.DEVNULL,
             start_new_session=True,

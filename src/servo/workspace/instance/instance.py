@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, TypeVar
 
 from servo.core.events.assets import (
@@ -36,7 +35,6 @@ from servo.core.state.rows.execution import RunRow
 from servo.core.state.rows.row import Row
 from servo.errors import Invalid, NotFound
 from servo.leader.service import Service, World
-from servo.ledger.paths import Paths
 from servo.projection.files.arrow import ArrowTable, pa, pc
 from servo.projection.read.time_travel import snapshot_at
 from servo.sdk.assets.results import AssetMaterialization, AssetObservation
@@ -44,11 +42,9 @@ from servo.sdk.assets.specs import to_key
 from servo.sdk.metadata.entries import encode_metadata
 from servo.sdk.partitions.definition import checked_keys
 from servo.sdk.partitions.text import partitions_from_text
-from servo.storage.from_url import store_from_url
-from servo.storage.memory import MemoryStore
-from servo.workspace.composition import open_world
-from servo.workspace.identity import this_user
-from servo.workspace.instance.changes import Changes, address_of
+from servo.workspace.address import DEFAULT_STORE, IN_MEMORY, Address
+from servo.workspace.composition import in_memory, open_to_read, open_world
+from servo.workspace.instance.changes import Changes
 from servo.workspace.instance.records import (
     AssetEntry,
     AssetEvent,
@@ -63,9 +59,7 @@ from servo.workspace.instance.records import (
     seen_event,
 )
 from servo.workspace.push_messages import as_json, in_batches, message
-from servo.workspace.system import SystemClock, SystemEntropy
 
-DEFAULT_STORE = ".servo"
 VERSION_TAG = "dagster/data_version"
 NOW = datetime.max.replace(tzinfo=UTC)
 
@@ -76,13 +70,12 @@ _LATEST = ("partition_key", "last_materialization_id", "last_output_uri")
 class ServoInstance:
     """One workspace, asked from outside of any run, or from inside of one."""
 
-    def __init__(
-        self, world: World, paths: Paths, *, address: str = "", alone: bool = False
-    ) -> None:
+    def __init__(self, world: World, address: Address, *, alone: bool = False) -> None:
         self.world = world
-        self.paths = paths
+        self.address = address
+        self.paths = address.paths
         self._alone = alone
-        self._changes = Changes(world, paths, address=address, alone=alone)
+        self._changes = Changes(world, address)
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     # --- where it comes from ------------------------------------------------------------------
@@ -92,18 +85,14 @@ class ServoInstance:
         """A workspace of this process alone, in memory, or in a folder that is given."""
         if tempdir is not None:
             return cls.local_temp(tempdir)
-        clock = SystemClock()
-        world = World(MemoryStore(clock), clock, SystemEntropy(), identity=this_user())
-        return cls(world, Paths("default", "default"), alone=True)
+        return cls(in_memory(), IN_MEMORY, alone=True)
 
     @classmethod
     def local_temp(cls, tempdir: str | None = None) -> "ServoInstance":
         """A workspace in a folder; one of its own, removed in the end, unless it is given."""
         made = tempfile.TemporaryDirectory(prefix="servo-") if tempdir is None else None
         folder = str(tempdir) if made is None else made.name
-        paths = Paths("default", "default")
-        address = address_of(folder, paths)
-        found = cls(open_world(folder), paths, address=address, alone=made is not None)
+        found = cls(open_world(folder), Address.of(folder), alone=made is not None)
         found._folder = made
         return found
 
@@ -111,11 +100,7 @@ class ServoInstance:
     def get(cls) -> "ServoInstance":
         """The workspace of this folder: the store of `$SERVO_STORE`, or `.servo`."""
         url = os.environ.get("SERVO_STORE") or DEFAULT_STORE
-        if "://" not in url and not Path(url).is_dir():
-            raise NotFound(
-                f"there is no store in {url}",
-                remedy="materialize something first, set SERVO_STORE, or use ephemeral()",
-            )
+        Address.of(url).check_exists()
         return cls.of_store(url)
 
     @classmethod
@@ -123,10 +108,8 @@ class ServoInstance:
         cls, url: str, *, tenant: str = "default", workspace: str = "default"
     ) -> "ServoInstance":
         """A workspace of the store at `url`, which others may be at work in."""
-        clock, paths = SystemClock(), Paths(tenant, workspace)
-        store = store_from_url(url, clock=clock)
-        world = World(store, clock, SystemEntropy(), identity=this_user())
-        return cls(world, paths, address=address_of(url, paths))
+        address = Address.of(url, tenant, workspace)
+        return cls(open_to_read(address.store), address)
 
     @property
     def is_ephemeral(self) -> bool:

@@ -156,6 +156,7 @@ class BackfillRow(Row, frozen=True, kw_only=True):
     request_position: str = ""
     cause: str = ""
     correlation: str = ""
+    location: str = ""
 
 
 class BackfillChunkRow(Row, frozen=True, kw_only=True):

@@ -58,6 +58,7 @@ class RunRow(Row, frozen=True, kw_only=True):
     request_position: str = ""
     cause: str = ""
     correlation: str = ""
+    location: str = ""
 
 
 class TaskRow(Row, frozen=True, kw_only=True):
@@ -113,6 +114,7 @@ class TaskRow(Row, frozen=True, kw_only=True):
     code_version: str = ""
     config_digest: str | None = None
     tags: dict[str, str] = {}
+    location: str = ""
 
 
 class DepSatisfactionRow(Row, frozen=True, kw_only=True):

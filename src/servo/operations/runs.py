@@ -1,0 +1,127 @@
+"""Runs: list them, look at one, stop one."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from servo.core.events.runs import RunCancelRequested
+from servo.core.explain.origins import Step, what_caused
+from servo.core.explain.records import Records
+from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
+from servo.core.state.rows.execution import RunRow, TaskRow
+from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
+from servo.errors import Conflict, NotFound
+from servo.operations.listing import Listing, Page, listing_of
+from servo.projection.read.lookup import Lookup
+from servo.projection.read.reader import Snapshot
+from servo.projection.read.replay import AsOf
+from servo.workspace.receipt import Receipt
+from servo.workspace.workspace import Workspace
+
+
+class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, its tasks (those that failed first) and the checks that did not pass in it.
+
+    `caused_by` is the request of the run, what led to it, what led to that, and so on.
+    """
+
+    run: RunRow
+    tasks: list[TaskRow]
+    failed_checks: list[CheckResultRow] = []
+    caused_by: tuple[Step, ...] = ()
+
+
+class RunCancelled(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that was asked to stop, and what the workspace said to that."""
+
+    run_id: str
+    receipt: Receipt
+
+
+def list_runs(workspace: Workspace, page: Page, *, as_of: AsOf | None = None) -> Listing[RunRow]:
+    """The newest runs."""
+    return workspace.read(lambda snapshot: newest_runs(snapshot, page), as_of=as_of)
+
+
+def get_run(workspace: Workspace, run_id: str, *, as_of: AsOf | None = None) -> RunDetail:
+    """One run and its tasks; the beginning of its id is enough."""
+    return workspace.read(lambda snapshot: run_detail(snapshot, run_id), as_of=as_of)
+
+
+def cancel_run(workspace: Workspace, run_id: str, *, reason: str = "") -> RunCancelled:
+    """Stop a run: nothing of it starts any more, and what runs is interrupted."""
+    run = workspace.read(lambda snapshot: find_run(Lookup(snapshot), run_id))
+    if run.state in TERMINAL_RUN_STATES:
+        raise Conflict(
+            f"{run.run_id} has already ended: {run.state.value}",
+            remedy=f"see `servo run show {run.run_id}`",
+        )
+    event = RunCancelRequested(run_id=run.run_id, requested_by=workspace.actor, reason=reason)
+    return RunCancelled(run_id=run.run_id, receipt=workspace.submit(event).checked())
+
+
+def runs_without_workers(
+    workspace: Workspace, runs: Sequence[RunRow], *, as_of: AsOf | None = None
+) -> list[RunRow]:
+    """Those of some runs whose tasks wait for a worker of a code location that nobody has."""
+    return workspace.read(lambda snapshot: waiting_runs(snapshot, runs), as_of=as_of)
+
+
+# --- what a snapshot knows ------------------------------------------------------------------------
+
+
+def newest_runs(snapshot: Snapshot, page: Page) -> Listing[RunRow]:
+    """A page of runs, newest first."""
+    found = Lookup(snapshot).page(RunRow, page, name="run_id", newest=("created_at",))
+    return listing_of(found)
+
+
+def run_detail(snapshot: Snapshot, run_id: str) -> RunDetail:
+    """A run and its tasks, those that failed first."""
+    lookup = Lookup(snapshot)
+    run = find_run(lookup, run_id)
+    tasks = lookup.all(TaskRow, run_id=run.run_id)
+    return RunDetail(
+        run=run,
+        tasks=sorted(tasks, key=lambda task: (task.state is not TaskState.FAILED, task.task_key)),
+        failed_checks=failed_checks(snapshot, run.run_id),
+        caused_by=what_caused(Records(lookup, snapshot.as_of), run),
+    )
+
+
+def find_run(lookup: Lookup, run_id: str) -> RunRow:
+    """The run whose id begins like this."""
+    found = lookup.beginning(RunRow, "run_id", run_id)
+    exact = [row for row in found if row.run_id == run_id]
+    if exact or len(found) == 1:
+        return (exact or found)[0]
+    if not found:
+        raise NotFound(f"there is no run {run_id}", remedy="see `servo run list`")
+    raise Conflict(f"{len(found)} runs begin with {run_id}", remedy="give more of the id")
+
+
+def outputs_of(snapshot: Snapshot, run_id: str) -> list[MaterializationRow]:
+    """What a run materialized, in order."""
+    made = Lookup(snapshot).all(MaterializationRow, run_id=run_id)
+    return sorted(made, key=lambda row: row.created_seq)
+
+
+def failed_checks(snapshot: Snapshot, run_id: str) -> list[CheckResultRow]:
+    """The checks of a run whose last result was a failure, by what they check."""
+    found = Lookup(snapshot).all(CheckResultRow, run_id=run_id)
+    last = {
+        (row.asset_key, row.partition_key or "", row.check_name): row
+        for row in sorted(found, key=lambda row: row.evaluated_at)
+    }
+    return [last[key] for key in sorted(last) if not last[key].passed]
+
+
+def waiting_runs(snapshot: Snapshot, runs: Sequence[RunRow]) -> list[RunRow]:
+    """Those of some runs that could go on and of which nothing runs: nobody has their code."""
+    lookup = Lookup(snapshot)
+    open_ = [row for row in runs if row.location and row.state is RunState.RUNNING]
+    return [row for row in open_ if _waits(lookup.values("tasks", "state", run_id=row.run_id))]
+
+
+def _waits(states: Sequence[str]) -> bool:
+    return TaskState.READY in states and not {TaskState.DISPATCHED, TaskState.RUNNING} & {*states}

@@ -1,0 +1,95 @@
+"""The worker processes of several code locations, which the leader sees as one set of workers.
+
+Each location has a pool of its own: its code is imported by its processes only, reloaded by itself,
+and when it cannot be imported the others go on. A task finds its way by location (the leader grants
+it to an idle worker of it) and then by worker id, which names the pool.
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+from servo.controllers.dispatch import IdleWorker
+from servo.errors import Invalid
+from servo.leader.workers import Assignment
+from servo.workers.local_pool.pool import GRACE, Pool
+
+
+class LocatedPools:
+    """A pool for every location, by its name; at least one."""
+
+    def __init__(self, pools: Mapping[str, Pool]) -> None:
+        self._pools = dict(pools)
+        self._by_worker = {pool.name: pool for pool in pools.values()}
+
+    # --- for the leader -----------------------------------------------------------------------
+
+    def idle(self) -> Sequence[IdleWorker]:
+        """The free places of all pools."""
+        return [worker for pool in self._pools.values() for worker in pool.idle()]
+
+    def assign(self, assignments: Sequence[Assignment]) -> None:
+        """Give each pool what was granted to it."""
+        if len(self._pools) == 1:
+            self._by_worker[assignments[0].worker_id].assign(assignments)
+            return
+        shares: dict[str, list[Assignment]] = {}
+        for assignment in assignments:
+            shares.setdefault(assignment.worker_id, []).append(assignment)
+        for name, share in shares.items():
+            self._by_worker[name].assign(share)
+
+    # --- for whoever started them -------------------------------------------------------------
+
+    def of(self, location: str) -> Pool:
+        """The pool of a location."""
+        return self._pools[location]
+
+    @property
+    def actor(self) -> str:
+        """Who reports for this process: its first pool."""
+        return next(iter(self._pools.values())).actor
+
+    @property
+    def working(self) -> list[str]:
+        """The locations whose code can be run."""
+        return [name for name, pool in self._pools.items() if pool.broken is None]
+
+    def start(self) -> None:
+        """Start every process."""
+        for pool in self._pools.values():
+            pool.start()
+
+    def wait(self) -> None:
+        """Until every pool can run something or is broken; `Invalid` if all of them are."""
+        for pool in self._pools.values():
+            pool.wait_until_up()
+        self.check()
+
+    def check(self, location: str = "") -> None:
+        """`Invalid` if nothing can be run any more: of a location, or of none of them."""
+        if location in self._pools:
+            self._pools[location].check()
+        elif not self.working:
+            broken = [pool.broken or "" for pool in self._pools.values()]
+            raise Invalid("; ".join(broken), remedy="fix the code and start again")
+
+    def at_work(self) -> list[str]:
+        """The assets that are being made."""
+        return [asset for pool in self._pools.values() for asset in pool.at_work()]
+
+    def drain(self, limit: timedelta = GRACE) -> None:
+        """Take nothing more, interrupt what runs and report it, within a limit for all."""
+        with ThreadPoolExecutor(len(self._pools)) as threads:
+            for begun in [threads.submit(pool.drain, limit) for pool in self._pools.values()]:
+                begun.result()
+
+    def stop(self) -> None:
+        """End every process and wait for it."""
+        for pool in self._pools.values():
+            pool.stop()
+
+    def sign_off(self) -> None:
+        """Say that these pools are gone, once the leader has answered what it was told."""
+        for pool in self._pools.values():
+            pool.sign_off()

@@ -1,0 +1,197 @@
+"""Ways into the ledger, interchangeable for whoever submits.
+
+    LeaderInThisProcess    this process leads
+    LeaderOnThisMachine    another process of this machine leads, and is reached over its socket
+    LeaderForAMoment       nobody leads: this process does, for as long as the batch takes
+    Inbox                  a leader that cannot be reached: through objects in the store
+
+`AnyChannel` takes the best way at the moment something is sent. A leader may die between any two
+steps. The batch keeps its key, so it is sent again to whoever leads then: what was applied is
+answered again and not applied twice.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import TimeoutError as NoAnswer
+from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from servo.core.events.codec import encode_batch, read_back
+from servo.core.events.envelope import Answer, Batch, Status
+from servo.core.events.validate import check_batch
+from servo.core.ids import ulid
+from servo.core.state.rows.system import DeadLetterRow, IdempotencyKeyRow, ParkedBatchRow
+from servo.errors import Fenced, NotFound, ServoError, Unavailable
+from servo.leader.lease import LeaderAdvert
+from servo.leader.service import Service, World
+from servo.projection.read.lookup import Lookup
+from servo.projection.read.reader import Reader, Snapshot
+from servo.workspace.address import Address
+from servo.workspace.leader_lock import Leader
+from servo.workspace.leader_socket.connection import LeaderConnection
+from servo.workspace.leader_socket.messages import LeaderNotReady, no_answer
+from servo.workspace.leading import try_to_lead, who_leads
+from servo.workspace.receipt import Receipt, queued, receipt_of
+from servo.workspace.registry import machine_id
+
+ANSWER_WITHIN = 30.0
+LOOK_EVERY = 0.1
+TRY_EVERY = 0.05
+
+
+class Channel(Protocol):
+    """A way into the ledger."""
+
+    def send(self, batch: Batch) -> Receipt:
+        """Commit a batch; what became of it.
+
+        `Invalid` if it can never be committed, `Unavailable` if nobody can tell what became of it.
+        """
+        ...
+
+
+class LeaderInThisProcess:
+    """Straight to a leader of this process."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def send(self, batch: Batch) -> Receipt:
+        try:
+            answer = self._service.commit(batch, ANSWER_WITHIN)
+        except NoAnswer:
+            raise no_answer(ANSWER_WITHIN) from None
+        return receipt_of(_request_id(batch), answer)
+
+
+class LeaderOnThisMachine:
+    """To another process of this machine, over its socket."""
+
+    def __init__(self, leader: LeaderAdvert) -> None:
+        self._leader = leader
+
+    def send(self, batch: Batch) -> Receipt:
+        with LeaderConnection(self._leader.socket, timeout=ANSWER_WITHIN) as connection:
+            answer = connection.commit(batch, timeout=ANSWER_WITHIN)
+        return receipt_of(_request_id(batch), answer)
+
+
+class Inbox:
+    """Through objects in the store, which a leader looks for every few seconds.
+
+    What became of a batch is read from what the leader publishes. `is_led` tells whether waiting
+    still makes sense.
+    """
+
+    def __init__(self, address: Address, world: World, is_led: Callable[[], bool]) -> None:
+        self._paths = address.paths
+        self._world = world
+        self._is_led = is_led
+        self._pause = threading.Event()
+
+    def send(self, batch: Batch) -> Receipt | None:
+        """What became of a batch; None if its leader ended before it said."""
+        clock, store = self._world.clock, self._world.store
+        name = ulid(clock.now(), self._world.entropy.token_bytes(10))
+        store.create(self._paths.inbox_item(name), _checked(batch))
+        reader = Reader(store, self._paths)
+        until = clock.monotonic() + ANSWER_WITHIN
+        while clock.monotonic() < until:
+            answer = _published(reader, batch)
+            if answer is not None:
+                return receipt_of(_request_id(batch), answer)
+            if not self._is_led():
+                return None
+            self._pause.wait(LOOK_EVERY)
+        return queued(_request_id(batch), "the leader has not taken the request yet")
+
+
+class AnyChannel:
+    """The best way there is, at the moment something is sent.
+
+    `to_lead` opens the store as a leader needs it, which is more work than reading it.
+    """
+
+    def __init__(
+        self, address: Address, world: World, to_lead: Callable[[], World] | None = None
+    ) -> None:
+        self._address = address
+        self._world = world
+        self._to_lead = to_lead or (lambda: world)
+        self._pause = threading.Event()
+
+    def send(self, batch: Batch) -> Receipt:
+        clock = self._world.clock
+        until = clock.monotonic() + ANSWER_WITHIN
+        while True:
+            leader = self._who_leads()
+            try:
+                receipt = self._through(leader, batch)
+            except (Unavailable, Fenced) as error:
+                if clock.monotonic() >= until or not self._is_over(leader, error):
+                    raise
+                receipt = None
+            if receipt is not None:
+                return receipt
+            if clock.monotonic() >= until:
+                raise no_answer(ANSWER_WITHIN)
+            self._pause.wait(TRY_EVERY)
+
+    def _through(self, leader: LeaderAdvert | None, batch: Batch) -> Receipt | None:
+        """Send a batch to a leader, or be one; None if that has changed meanwhile."""
+        if leader is None:
+            return self._for_a_moment(batch)
+        if leader.machine == machine_id() and leader.socket:
+            return LeaderOnThisMachine(leader).send(batch)
+        if not leader.pid and not self._address.is_shared:
+            return None  # it has just taken the lock, and says in a moment how to reach it
+        return Inbox(self._address, self._world, lambda: self._who_leads() is not None).send(batch)
+
+    def _for_a_moment(self, batch: Batch) -> Receipt | None:
+        led = try_to_lead(self._address, self._to_lead(), leader=Leader(command="request"))
+        if led is None:
+            return None
+        with led:
+            return LeaderInThisProcess(led.service).send(batch)
+
+    def _is_over(self, leader: LeaderAdvert | None, error: ServoError) -> bool:
+        """Whether whoever was asked no longer leads, so that the batch can be sent again."""
+        return isinstance(error, Fenced | LeaderNotReady) or self._who_leads() != leader
+
+    def _who_leads(self) -> LeaderAdvert | None:
+        return who_leads(self._address, self._world)
+
+
+def _request_id(batch: Batch) -> str:
+    return batch.request_id or batch.id
+
+
+def _checked(batch: Batch) -> bytes:
+    """A batch as it is stored; `Invalid` if a leader could never take it."""
+    raw = encode_batch(batch)
+    check_batch(read_back(raw), raw)
+    return raw
+
+
+def _published(reader: Reader, batch: Batch) -> Answer | None:
+    """What was published about a batch; None if nothing was yet."""
+    try:
+        return reader.read(lambda snapshot: _found(snapshot, batch))
+    except NotFound:
+        return None
+
+
+def _found(snapshot: Snapshot, batch: Batch) -> Answer | None:
+    lookup = Lookup(snapshot)
+    for row in lookup.all(IdempotencyKeyRow, idempotency_key=_request_id(batch)):
+        return replace(msgspec.json.decode(row.answer, type=Answer), index=row.first_index)
+    for row in lookup.all(DeadLetterRow, batch_id=batch.id):
+        status = Status.QUARANTINED if row.reason == "quarantined" else Status.REJECTED
+        return Answer(status=status, seq=row.seq, reason=row.error or row.reason)
+    for row in lookup.all(ParkedBatchRow, batch_id=batch.id):
+        return Answer(
+            status=Status.PARKED, seq=row.row_version, index=row.first_index, reason=row.reason
+        )
+    return None

@@ -1,0 +1,147 @@
+"""Which process of this machine leads a workspace, and how to reach it.
+
+Whoever leads holds a lock on a file for as long as it lives; the operating system lets go of it
+however the process ends. The file says who leads and where its socket is. For a folder the lock
+lies in the folder itself, so that processes with different registries (other users, containers
+that share a volume) see it too. For a bucket it lies in the registry of this machine, and the
+lease object speaks for the others.
+
+The lock decides who *should* lead. What keeps two leaders from both writing is the ledger.
+"""
+
+import fcntl
+import os
+import socket
+import threading
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from servo.errors import Unavailable
+from servo.leader.lease import LeaderAdvert
+from servo.workspace.address import Address
+from servo.workspace.registry import machine_id, registry_folder
+
+_LOCKS = ".locks"
+_TRIES = 5
+_LOOK_TAKES = 0.01
+
+
+class LeaderLock:
+    """The right to lead one workspace on this machine; `acquire` it, `release` it in the end."""
+
+    def __init__(self, address: Address) -> None:
+        self._path = _lock_path(address)
+        self._file: IO[bytes] | None = None
+
+    def acquire(self) -> bool:
+        """Take the lock if nobody has it; whether we have it now."""
+        if self._file is not None:
+            return True
+        try:
+            self._path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            file = self._path.open("a+b")
+        except OSError as error:
+            raise Unavailable(
+                f"the lock {self._path} cannot be opened: {error.strerror}",
+                remedy="make its folder writable for this user",
+                may_have_applied=False,
+            ) from None
+        if not _locked(file):
+            file.close()
+            return False
+        os.ftruncate(file.fileno(), 0)  # what whoever was killed left there
+        self._file = file
+        return True
+
+    def advertise(self, advert: LeaderAdvert) -> None:
+        """Say who leads and how to reach it, to everyone who finds the lock taken."""
+        if self._file is None:
+            return
+        data = msgspec.json.encode(advert)
+        # Longer first, so that a reader never sees the end of an older text behind a newer one.
+        os.pwrite(self._file.fileno(), data, 0)
+        os.ftruncate(self._file.fileno(), len(data))
+
+    def release(self) -> None:
+        """Let somebody else lead."""
+        if self._file is None:
+            return
+        with suppress(OSError):
+            os.ftruncate(self._file.fileno(), 0)
+        self._file.close()
+        self._file = None
+
+
+def _locked(file: IO[bytes]) -> bool:
+    """Lock a file; False if somebody holds it, and does not merely look at it for a moment."""
+    pause = threading.Event()
+    for _ in range(_TRIES):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pause.wait(_LOOK_TAKES)
+        else:
+            return True
+    return False
+
+
+def leader_here(address: Address) -> LeaderAdvert | None:
+    """The living process that holds the lock of a workspace, if there is one."""
+    path = _lock_path(address)
+    try:
+        with path.open("rb") as file:
+            if not _is_held(file):
+                return None
+            data = file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        return msgspec.json.decode(data, type=LeaderAdvert)
+    except msgspec.MsgspecError:
+        return LeaderAdvert(pid=0)  # it has the lock, and is about to say who it is
+
+
+def has_ended(address: Address, leader: LeaderAdvert) -> bool:
+    """Whether a leader that a lease names is known to have ended: it was here, and is not."""
+    return leader.machine == machine_id() and leader_here(address) is None
+
+
+class Leader(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process says of itself when it leads: see `LeaderAdvert`."""
+
+    stays: bool = False
+    command: str = ""
+    locations: tuple[str, ...] = ()
+
+
+def advert(leader: Leader, *, since: datetime, socket_path: str) -> LeaderAdvert:
+    """This process, as it says that it leads."""
+    return LeaderAdvert(
+        pid=os.getpid(),
+        host=socket.gethostname(),
+        machine=machine_id(),
+        socket=socket_path,
+        stays=leader.stays,
+        command=leader.command,
+        locations=leader.locations,
+        since=since,
+    )
+
+
+def _is_held(file: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return False
+
+
+def _lock_path(address: Address) -> Path:
+    if address.is_local:
+        return Path(address.store) / _LOCKS / f"{address.tenant}.{address.workspace}.leader"
+    return registry_folder() / f"{address.digest}.leader"

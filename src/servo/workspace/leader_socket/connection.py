@@ -1,0 +1,80 @@
+"""A caller's end of the socket to the leader of this machine."""
+
+import socket
+
+from servo.core.events.codec import encode_batch
+from servo.core.events.envelope import Answer, Batch
+from servo.errors import Internal, Unavailable
+from servo.processes.frames import Frames, framed
+from servo.workspace.leader_socket.messages import (
+    RECEIVE_BYTES,
+    Answered,
+    Failed,
+    FromLeader,
+    LeaderNotReady,
+    Ping,
+    Pong,
+    SubmitBatch,
+    ToLeader,
+    encoder,
+    from_leader,
+    no_answer,
+    raised_by,
+)
+
+
+class LeaderConnection:
+    """A connection to the leader of this machine; one request at a time."""
+
+    def __init__(self, path: str, *, timeout: float) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(timeout)
+        self._frames = Frames(from_leader)
+        try:
+            self._socket.connect(path)
+        except OSError:
+            self._socket.close()
+            raise LeaderNotReady from None  # starting, or gone and not noticed yet
+
+    def __enter__(self) -> "LeaderConnection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def ping(self) -> int:
+        """The process id of whoever answers."""
+        answer = self._ask(Ping())
+        if not isinstance(answer, Pong):
+            raise Internal(f"{answer} in reply to a ping", remedy="report this as a bug")
+        return answer.pid
+
+    def commit(self, batch: Batch, *, timeout: float) -> Answer:
+        """The fold's answer to a batch; raises what kept the leader from giving one."""
+        message = SubmitBatch(batch=encode_batch(batch), timeout_ms=int(timeout * 1000))
+        match self._ask(message):
+            case Answered(answer=answer):
+                return answer
+            case Failed() as failed:
+                raise raised_by(failed)
+            case Pong():
+                raise Internal("a pong in reply to a batch", remedy="report this as a bug")
+
+    def _ask(self, message: ToLeader) -> FromLeader:
+        try:
+            self._socket.sendall(framed(encoder.encode(message)))
+            while data := self._socket.recv(RECEIVE_BYTES):
+                for answer in self._frames.feed(data):
+                    return answer
+        except TimeoutError:
+            raise no_answer(self._socket.gettimeout() or 0) from None
+        except OSError as error:
+            raise _hung_up(error.strerror or str(error)) from None
+        raise _hung_up("the connection was closed")
+
+
+def _hung_up(why: str) -> Unavailable:
+    return Unavailable(
+        f"the leader hung up before it answered: {why}",
+        remedy="ask again under the same request id: what was applied is not applied twice",
+    )

@@ -1,0 +1,107 @@
+"""What a leader and its callers say to each other over a unix socket.
+
+Messages are framed MessagePack (see `servo.processes.frames`). A batch goes in as the bytes that
+the ledger would hold; the fold's answer comes back once it is durable.
+"""
+
+import msgspec
+
+from servo.core.events.envelope import Answer
+from servo.errors import (
+    Conflict,
+    Corrupt,
+    Fenced,
+    Internal,
+    Invalid,
+    NotFound,
+    ServoError,
+    Unavailable,
+)
+
+RECEIVE_BYTES = 1 << 16
+
+
+class SubmitBatch(msgspec.Struct, frozen=True, kw_only=True, tag="submit"):
+    """Commit this batch, encoded as it would stand in the ledger."""
+
+    batch: bytes
+    timeout_ms: int = 30_000
+
+
+class Ping(msgspec.Struct, frozen=True, kw_only=True, tag="ping"):
+    """Is anybody there?"""
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True, tag="answered"):
+    """The fold's answer, durable."""
+
+    answer: Answer
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
+    """The request could not be taken, or nobody can tell what became of it."""
+
+    kind: str
+    message: str
+    remedy: str = ""
+    may_have_applied: bool = True
+
+
+class Pong(msgspec.Struct, frozen=True, kw_only=True, tag="pong"):
+    """Somebody is there."""
+
+    pid: int
+
+
+ToLeader = SubmitBatch | Ping
+FromLeader = Answered | Failed | Pong
+
+encoder = msgspec.msgpack.Encoder()
+to_leader = msgspec.msgpack.Decoder(ToLeader)
+from_leader = msgspec.msgpack.Decoder(FromLeader)
+
+
+class LeaderNotReady(Unavailable):
+    """Whoever was asked does not lead, yet or any more: nothing was applied, so ask again."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the leader is starting or stopping", remedy="ask again", may_have_applied=False
+        )
+
+
+_KINDS: dict[str, type[ServoError]] = {
+    kind.__name__: kind
+    for kind in (Invalid, NotFound, Conflict, Fenced, Unavailable, Corrupt, Internal)
+}
+
+
+def failed_with(error: ServoError) -> Failed:
+    """An error as it is sent."""
+    may = error.may_have_applied if isinstance(error, Unavailable) else False
+    return Failed(
+        kind=type(error).__name__,
+        message=error.message,
+        remedy=error.remedy,
+        may_have_applied=may,
+    )
+
+
+def raised_by(failed: Failed) -> ServoError:
+    """The error that was sent."""
+    if failed.kind == LeaderNotReady.__name__:
+        return LeaderNotReady()
+    kind = _KINDS.get(failed.kind, Internal)
+    if kind is Unavailable:
+        return Unavailable(
+            failed.message, remedy=failed.remedy, may_have_applied=failed.may_have_applied
+        )
+    return kind(failed.message, remedy=failed.remedy)
+
+
+def no_answer(seconds: float) -> Unavailable:
+    """Nobody can tell what became of a request."""
+    return Unavailable(
+        f"the leader gave no answer within {seconds:g} s",
+        remedy="ask again under the same request id: what was applied is not applied twice",
+    )

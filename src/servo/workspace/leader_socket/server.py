@@ -1,0 +1,131 @@
+"""The socket by which other processes of this machine reach the leader.
+
+A caller that hangs up loses its answer and nothing else: what it sent is committed or not like any
+batch, and asking again under the same key tells which.
+
+The socket lies in a folder that only its user can enter: who can connect may do what the user may.
+"""
+
+import contextlib
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+
+import msgspec
+
+from servo.core.events.codec import decode_batch
+from servo.core.events.envelope import Answer, Batch
+from servo.errors import Internal, Invalid, ServoError
+from servo.processes.frames import Frames, framed
+from servo.workspace.address import Address
+from servo.workspace.leader_socket.messages import (
+    RECEIVE_BYTES,
+    Answered,
+    Failed,
+    FromLeader,
+    Ping,
+    Pong,
+    SubmitBatch,
+    ToLeader,
+    encoder,
+    failed_with,
+    no_answer,
+    to_leader,
+)
+from servo.workspace.registry import registry_folder
+
+LONGEST_PATH = 100
+BACKLOG = 64
+SHORT_FOLDER = "/tmp"  # noqa: S108 - a folder of its own is made there, which only its user enters
+SOCKET_ALONE = "leader.sock"
+"""The name of a socket in a folder of its own, where the registry's path is too long for one."""
+
+
+class LeaderServer:
+    """Takes batches from other processes of this machine until it is closed."""
+
+    def __init__(self, address: Address, submit: Callable[[Batch], "Future[Answer]"]) -> None:
+        self.path = _socket_path(address)
+        self._submit = submit
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with contextlib.suppress(FileNotFoundError):
+            Path(self.path).unlink()  # of a process that was killed: whoever leads holds the lock
+        self._listener.bind(self.path)
+        Path(self.path).chmod(0o600)
+        self._listener.listen(BACKLOG)
+        self._thread = threading.Thread(target=self._accept, name="servo-socket", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Take no more requests."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        with contextlib.suppress(FileNotFoundError):
+            Path(self.path).unlink()
+        if Path(self.path).name == SOCKET_ALONE:
+            with contextlib.suppress(OSError):
+                Path(self.path).parent.rmdir()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return  # closed
+            threading.Thread(
+                target=self._serve, args=(connection,), name="servo-caller", daemon=True
+            ).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        frames = Frames(to_leader)
+        with connection, contextlib.suppress(OSError):
+            while data := connection.recv(RECEIVE_BYTES):
+                for message in _whole(frames, data):
+                    connection.sendall(framed(encoder.encode(self._answer(message))))
+
+    def _answer(self, message: ToLeader | Failed) -> FromLeader:
+        match message:
+            case Failed():
+                return message
+            case Ping():
+                return Pong(pid=os.getpid())
+            case SubmitBatch():
+                return self._commit(message)
+
+    def _commit(self, message: SubmitBatch) -> FromLeader:
+        try:
+            batch = decode_batch(message.batch)
+            answer = self._submit(batch).result(message.timeout_ms / 1000)
+        except TimeoutError:
+            return failed_with(no_answer(message.timeout_ms / 1000))
+        except ServoError as error:
+            return failed_with(error)
+        except Exception as error:  # noqa: BLE001 - whoever waits has to be told
+            told = f"{type(error).__name__}: {error}"
+            return failed_with(Internal(told, remedy="report this as a bug"))
+        return Answered(answer=answer)
+
+
+def _whole(frames: Frames, data: bytes) -> list[ToLeader | Failed]:
+    """The messages that these bytes complete, or what to answer to bytes that are none."""
+    try:
+        return list(frames.feed(data))
+    except msgspec.MsgspecError as error:
+        wrong = Invalid(f"not a request: {error}", remedy="use the same version of Servo")
+        return [failed_with(wrong)]
+
+
+def _socket_path(address: Address) -> str:
+    """A path that is short enough for a socket, in a folder that only this user can enter."""
+    folder = registry_folder()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = str(folder / f"{address.digest}.{os.getpid()}.sock")
+    if len(os.fsencode(path)) <= LONGEST_PATH:
+        return path
+    made = tempfile.mkdtemp(prefix="servo-", dir=SHORT_FOLDER)
+    return f"{made}/{SOCKET_ALONE}"

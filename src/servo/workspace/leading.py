@@ -1,0 +1,173 @@
+"""Leading a workspace from this process: its lock, its lease, its socket, and the leader itself.
+
+    led = try_to_lead(address, world)
+    if led is None:
+        ...                      # somebody else leads: see `who_leads`
+    with led: led.service.commit(batch)
+
+The lock comes first (who leads on this machine), then the lease where other machines can reach the
+store, then the takeover. A healthy leader is therefore never fenced by accident. What a crash
+leaves between the steps: a lock goes with its process, a lease runs out or is known to be a dead
+process's, and a takeover is safe at any point.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import datetime
+from functools import partial
+
+from servo.config import Settings
+from servo.core.events.envelope import Answer, Batch
+from servo.errors import Conflict
+from servo.leader.lease import LeaderAdvert, LeaderLease, read_lease
+from servo.leader.service import Service, World
+from servo.leader.workers import Workers
+from servo.workspace.address import Address
+from servo.workspace.leader_lock import Leader, LeaderLock, advert, has_ended, leader_here
+from servo.workspace.leader_socket.messages import LeaderNotReady
+from servo.workspace.leader_socket.server import LeaderServer
+from servo.workspace.registry import machine_id
+
+NOBODY = Leader()
+
+
+class LedByAnother(Conflict):
+    """Somebody else leads the workspace, and is well."""
+
+    def __init__(self, leader: LeaderAdvert) -> None:
+        super().__init__(
+            f"{described(leader)} leads this workspace",
+            remedy="wait for it to end, or stop it; what it has begun is then resumed",
+        )
+        self.leader = leader
+
+
+def described(leader: LeaderAdvert) -> str:
+    """A leader, as people are told of it."""
+    what = f"`servo {leader.command}`" if leader.command else "a process"
+    if leader.machine == machine_id():
+        return f"{what} (process {leader.pid})"
+    return f"{what} (process {leader.pid} on {leader.host or 'another machine'})"
+
+
+class Led:
+    """A workspace that this process leads, from `__enter__` to `__exit__`."""
+
+    def __init__(
+        self,
+        service: Service,
+        *,
+        lock: LeaderLock | None = None,
+        server: LeaderServer | None = None,
+    ) -> None:
+        self.service = service
+        self._lock = lock
+        self._server = server
+
+    def __enter__(self) -> "Led":
+        try:
+            _ = self.service.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Take no more requests, publish what is left, and let somebody else lead."""
+        if self._server is not None:
+            self._server.close()
+        self.service.stop()
+        if self._lock is not None:
+            self._lock.release()
+
+
+def try_to_lead(
+    address: Address,
+    world: World,
+    *,
+    settings: Settings | None = None,
+    workers: Callable[[Service], Workers] | None = None,
+    leader: Leader = NOBODY,
+) -> Led | None:
+    """Become the leader of a workspace, not yet started; None if somebody else leads it."""
+    if address.is_in_memory:
+        return Led(Service(world, address.paths, settings, workers=workers))
+    lock = LeaderLock(address)
+    if not lock.acquire():
+        return None
+    try:
+        return _with_lock(address, world, lock, settings, workers, leader)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _with_lock(
+    address: Address,
+    world: World,
+    lock: LeaderLock,
+    settings: Settings | None,
+    workers: Callable[[Service], Workers] | None,
+    leader: Leader,
+) -> Led | None:
+    waiting: list[Service] = []
+    server = LeaderServer(address, partial(_submit, waiting))
+    found = advert(leader, since=world.clock.now(), socket_path=server.path)
+    lease = _lease(address, world, found, settings) if address.is_shared else None
+    try:
+        if lease is not None and not lease.acquire():
+            server.close()
+            lock.release()
+            return None
+        waiting.append(Service(world, address.paths, settings, workers=workers, lease=lease))
+    except BaseException:
+        server.close()
+        raise
+    lock.advertise(found)
+    return Led(waiting[0], lock=lock, server=server)
+
+
+def _submit(led: list[Service], batch: Batch) -> "Future[Answer]":
+    """Hand a batch to the leader that is being made, once it is there."""
+    if not led or not led[0].leads:
+        raise LeaderNotReady
+    return led[0].submit(batch)
+
+
+def _lease(
+    address: Address, world: World, found: LeaderAdvert, settings: Settings | None
+) -> LeaderLease:
+    return LeaderLease(
+        world.store,
+        world.clock,
+        address.paths,
+        settings or Settings(),
+        holder=world.entropy.token_bytes(16).hex(),
+        advert=found,
+        # We hold the lock of this machine: whoever held it before us has ended.
+        is_dead=lambda leader: leader.machine == machine_id(),
+    )
+
+
+def who_leads(address: Address, world: World) -> LeaderAdvert | None:
+    """The living leader of a workspace, as far as this process can know; None if nobody leads."""
+    here = leader_here(address)
+    if here is not None or not address.is_shared:
+        return here
+    lease = read_lease(world.store, address.paths)
+    if lease is None or lease.expires <= world.clock.now():
+        return None
+    if lease.leader is None:
+        return LeaderAdvert(pid=0)
+    return None if has_ended(address, lease.leader) else lease.leader
+
+
+def free_at(address: Address, world: World) -> datetime | None:
+    """When the lease of a leader elsewhere runs out; None where nobody has to wait for one."""
+    if not address.is_shared:
+        return None
+    lease = read_lease(world.store, address.paths)
+    return None if lease is None else lease.expires

@@ -1,0 +1,140 @@
+"""A workspace, as operations see it: it can be read, and it takes requests.
+
+    workspace = open_workspace(Address.of(".servo"))
+    runs = workspace.read(lambda snapshot: snapshot.rows("runs"))
+    receipt = workspace.submit(RunCancelRequested(run_id=run))
+
+`submit` is the only way to write. It tells what became of the request, refusals included, whoever
+leads: this process, another one of this machine, one elsewhere, or nobody.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from servo.core.events.envelope import Event
+from servo.core.ids import ulid
+from servo.errors import NotFound
+from servo.leader.lease import LeaderAdvert
+from servo.leader.service import World
+from servo.ledger.paths import Paths
+from servo.ports.clock import Clock
+from servo.ports.object_store import ObjectStore
+from servo.projection.read.reader import Reader, Snapshot
+from servo.projection.read.replay import AsOf, Progress, ignore
+from servo.projection.read.time_travel import snapshot_at
+from servo.workspace.address import Address
+from servo.workspace.channels import AnyChannel, Channel
+from servo.workspace.composition import open_to_read, open_world
+from servo.workspace.identity import this_process
+from servo.workspace.leading import who_leads
+from servo.workspace.origins import Cause, batch_from, origin_of
+from servo.workspace.receipt import Receipt
+
+T = TypeVar("T")
+
+
+class Workspace:
+    """One workspace: `read` it, `submit` to it.
+
+    `channel` is how requests reach the ledger. `actor` is who they come from unless they say
+    otherwise.
+    """
+
+    def __init__(
+        self, address: Address, world: World, channel: Channel, *, actor: str | None = None
+    ) -> None:
+        self.address = address
+        self.actor = actor or this_process()
+        self._world = world
+        self._channel = channel
+        self._reader = Reader(world.store, address.paths)
+
+    # --- what is there ------------------------------------------------------------------------
+
+    @property
+    def paths(self) -> Paths:
+        """Where in the store everything of this workspace is."""
+        return self.address.paths
+
+    @property
+    def store(self) -> ObjectStore:
+        """The store, for what is no table: plans, logs and outputs."""
+        return self._world.store
+
+    @property
+    def clock(self) -> Clock:
+        """What time it is for whoever reads."""
+        return self._world.clock
+
+    def now(self) -> datetime:
+        """The present."""
+        return self._world.clock.now()
+
+    def token(self, size: int = 12) -> str:
+        """A text that nobody else has."""
+        return self._world.entropy.token_bytes(size).hex()
+
+    def leader(self) -> LeaderAdvert | None:
+        """Who leads, as far as this process can know; None if nobody does."""
+        return who_leads(self.address, self._world)
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def read(
+        self,
+        use: Callable[[Snapshot], T],
+        *,
+        as_of: AsOf | None = None,
+        min_seq: int = 0,
+        progress: Progress = ignore,
+    ) -> T:
+        """What `use` makes of the workspace: as it is, or as it was at an entry or an instant.
+
+        With `min_seq`, at least the effects of that entry are seen: what is not published yet is
+        folded from the ledger.
+        """
+        if as_of is not None:
+            return use(snapshot_at(self.store, self.paths, as_of, progress=progress))
+        if min_seq and self._published_seq() < min_seq:
+            return use(snapshot_at(self.store, self.paths, min_seq, progress=progress))
+        return self._reader.read(use)
+
+    def _published_seq(self) -> int:
+        try:
+            return self._reader.snapshot().applied_seq
+        except NotFound:
+            return 0
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        *events: Event,
+        actor: str | None = None,
+        request_id: str | None = None,
+        cause: Cause | None = None,
+    ) -> Receipt:
+        """Have events carried out together; what became of them.
+
+        A request id that was used before for the same events gives the first answer again, and
+        nothing is applied twice. `cause` is the row of what led to this, such as the run that is
+        repeated; its correlation is kept.
+        """
+        origin = origin_of(actor or self.actor, cause)
+        name = ulid(self.now(), self._world.entropy.token_bytes(10))
+        batch = batch_from(f"request-{name}", events, origin, sent_at=self.now())
+        return self._channel.send(replace(batch, request_id=request_id or batch.id))
+
+
+def open_workspace(
+    address: Address, *, actor: str | None = None, must_exist: bool = True
+) -> Workspace:
+    """The workspace at an address; `NotFound` if its store is a folder that does not exist."""
+    if must_exist:
+        address.check_exists()
+    world = open_to_read(address.store)
+    channel = AnyChannel(address, world, lambda: open_world(address.store))
+    return Workspace(address, world, channel, actor=actor)

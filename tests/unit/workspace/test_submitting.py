@@ -1,0 +1,275 @@
+"""Whoever leads, a request is answered with what became of it, and a healthy leader stays."""
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from servo.config import Settings
+from servo.core.events.quotas import PoolLimitSet
+from servo.core.events.runs import RunCancelRequested
+from servo.core.state.rows.system import QuotaRow
+from servo.errors import Conflict, Unavailable
+from servo.leader.lease import read_lease
+from servo.leader.service import World
+from servo.storage.memory import MemoryStore
+from servo.workspace import channels
+from servo.workspace.address import Address
+from servo.workspace.channels import AnyChannel
+from servo.workspace.composition import open_to_read, open_world
+from servo.workspace.leader_lock import Leader, LeaderLock, leader_here
+from servo.workspace.leading import Led, try_to_lead, who_leads
+from servo.workspace.receipt import ReceiptStatus
+from servo.workspace.system import SystemClock, SystemEntropy
+from servo.workspace.workspace import Workspace, open_workspace
+
+FAST = Settings(inbox_every=timedelta(milliseconds=20), publish_every=timedelta(milliseconds=20))
+BUCKET = Address("s3://bucket")
+
+
+@pytest.fixture(autouse=True)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    be_on(monkeypatch, tmp_path / "a")
+
+
+def be_on(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Be a process of another machine: one with a registry of its own."""
+    folder.mkdir(exist_ok=True)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Address:
+    (tmp_path / "store").mkdir()
+    return Address.of(str(tmp_path / "store"))
+
+
+@pytest.fixture
+def bucket() -> World:
+    """A store that other machines can reach."""
+    return World(MemoryStore(SystemClock()), SystemClock(), SystemEntropy())
+
+
+@contextmanager
+def leading(address: Address, world: World) -> Generator[Led]:
+    led = try_to_lead(address, world, settings=FAST, leader=Leader(stays=True))
+    assert led is not None
+    with led:
+        yield led
+
+
+def workspace_on(address: Address, world: World) -> Workspace:
+    return Workspace(address, world, AnyChannel(address, world))
+
+
+def limit(number: int) -> PoolLimitSet:
+    return PoolLimitSet(pool="db", limit=number)
+
+
+def limits(workspace: Workspace, min_seq: int = 0) -> list[int | None]:
+    rows = workspace.read(lambda snapshot: snapshot.rows("quotas"), min_seq=min_seq)
+    return [row.max_concurrent_tasks for row in rows if isinstance(row, QuotaRow)]
+
+
+# --- nobody leads ---------------------------------------------------------------------------------
+
+
+def test_with_nobody_leading_a_request_is_applied_and_can_be_read(address: Address) -> None:
+    workspace = open_workspace(address)
+    receipt = workspace.submit(limit(3))
+    assert (receipt.status, receipt.seq > 0) == (ReceiptStatus.APPLIED, True)
+    assert limits(workspace, receipt.seq) == [3]
+    assert leader_here(address) is None
+
+
+def test_a_refusal_is_told_with_its_reason_and_is_no_dead_letter(address: Address) -> None:
+    workspace = open_workspace(address)
+    receipt = workspace.submit(RunCancelRequested(run_id="run_unknown"))
+    assert receipt.status is ReceiptStatus.REJECTED
+    assert receipt.reason
+    with pytest.raises(Conflict, match=receipt.reason):
+        _ = receipt.checked()
+    _ = workspace.submit(limit(1))
+    assert workspace.read(lambda snapshot: snapshot.rows("dead_letter")) == []
+
+
+def test_a_request_id_that_was_used_gives_the_first_answer_and_applies_nothing(
+    address: Address,
+) -> None:
+    workspace = open_workspace(address)
+    first = workspace.submit(limit(3), request_id="one")
+    _ = workspace.submit(limit(4))
+    again = workspace.submit(limit(3), request_id="one")
+    assert (again.status, again.seq, again.repeated) == (first.status, first.seq, True)
+    assert limits(workspace) == [4]
+    other = workspace.submit(limit(5), request_id="one")
+    assert other.status is ReceiptStatus.CONFLICT
+    assert "idempotency_conflict" in other.reason
+
+
+def test_the_ledger_knows_who_asked(address: Address) -> None:
+    workspace = open_workspace(address, actor="user:ada@laptop")
+    _ = workspace.submit(limit(3))
+    _ = workspace.submit(limit(4), actor="user:bob@desk")
+    rows = workspace.read(lambda snapshot: snapshot.rows("ledger_index"))
+    assert {getattr(row, "actor", "") for row in rows} == {"user:ada@laptop", "user:bob@desk"}
+
+
+# --- somebody leads on this machine ---------------------------------------------------------------
+
+
+def test_a_leader_of_this_machine_is_asked_and_never_fenced(address: Address) -> None:
+    with leading(address, open_world(address.store)) as led:
+        epoch = led.service.engine.state.epoch
+        receipt = open_workspace(address).submit(limit(3))
+        assert receipt.applied
+        assert led.service.engine.state.seq == receipt.seq
+        refused = open_workspace(address).submit(RunCancelRequested(run_id="run_unknown"))
+        assert refused.status is ReceiptStatus.REJECTED
+        assert (led.service.engine.state.epoch, led.service.over) == (epoch, False)
+
+
+def test_a_leader_is_found_whatever_the_spelling_of_the_folder(
+    address: Address, tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to(address.store)
+    with leading(address, open_world(address.store)) as led:
+        for spelling in (f"file://{address.store}", str(tmp_path / "link")):
+            receipt = open_workspace(Address.of(spelling)).submit(limit(3))
+            assert receipt.applied
+        assert not led.service.over
+
+
+def test_another_registry_still_sees_the_leader_of_a_folder_and_goes_through_its_inbox(
+    address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with leading(address, open_world(address.store)) as led:
+        be_on(monkeypatch, tmp_path / "b")
+        receipt = open_workspace(address).submit(limit(3))
+        assert (receipt.status, led.service.over) == (ReceiptStatus.APPLIED, False)
+        refused = open_workspace(address).submit(RunCancelRequested(run_id="run_unknown"))
+        assert refused.status in {ReceiptStatus.REJECTED, ReceiptStatus.PARKED}
+
+
+def test_a_second_process_does_not_get_to_lead_until_the_first_has_ended(address: Address) -> None:
+    with leading(address, open_world(address.store)):
+        assert try_to_lead(address, open_world(address.store)) is None
+    led = try_to_lead(address, open_world(address.store))
+    assert led is not None
+    led.stop()
+
+
+def test_a_request_whose_leader_ends_before_it_answers_reaches_the_next_one_once(
+    address: Address,
+) -> None:
+    world = open_world(address.store)
+    led = try_to_lead(address, world, settings=FAST)
+    assert led is not None
+    # It is there and never started: whoever asks it waits until it has ended.
+    stopper = threading.Timer(0.3, led.stop)
+    stopper.start()
+    receipt = open_workspace(address).submit(limit(3), request_id="one")
+    stopper.join()
+    assert (receipt.status, receipt.repeated) == (ReceiptStatus.APPLIED, False)
+
+
+def test_a_lock_that_is_taken_but_says_nothing_yet_is_waited_for(address: Address) -> None:
+    lock = LeaderLock(address)
+    assert lock.acquire()
+    assert (found := leader_here(address)) is not None
+    assert found.pid == 0
+    threading.Timer(0.2, lock.release).start()
+    assert open_workspace(address).submit(limit(3)).applied
+
+
+# --- somebody leads on another machine ------------------------------------------------------------
+
+
+def test_a_leader_elsewhere_takes_a_request_from_the_inbox_and_its_answer_comes_back(
+    bucket: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with leading(BUCKET, bucket) as led:
+        epoch = led.service.engine.state.epoch
+        be_on(monkeypatch, tmp_path / "b")
+        receipt = workspace_on(BUCKET, bucket).submit(limit(3))
+        assert receipt.applied
+        refused = workspace_on(BUCKET, bucket).submit(limit(-1))
+        assert refused.status is ReceiptStatus.REJECTED
+        assert (led.service.engine.state.epoch, led.service.over) == (epoch, False)
+
+
+def test_a_leader_elsewhere_says_how_to_reach_it_and_lets_go_when_it_ends(
+    bucket: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with leading(BUCKET, bucket):
+        lease = read_lease(bucket.store, BUCKET.paths)
+        assert lease is not None
+        assert lease.leader is not None
+        assert (lease.leader.stays, lease.leader.pid > 0) == (True, True)
+        be_on(monkeypatch, tmp_path / "b")
+        assert try_to_lead(BUCKET, bucket) is None
+        assert who_leads(BUCKET, bucket) == lease.leader
+    assert who_leads(BUCKET, bucket) is None
+
+
+def test_a_request_that_a_leader_elsewhere_does_not_take_is_queued_and_says_so(
+    bucket: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never_started = try_to_lead(BUCKET, bucket)
+    assert never_started is not None
+    be_on(monkeypatch, tmp_path / "b")
+    monkeypatch.setattr(channels, "ANSWER_WITHIN", 0.3)
+    receipt = workspace_on(BUCKET, bucket).submit(limit(3))
+    assert (receipt.status, receipt.seq) == (ReceiptStatus.QUEUED, 0)
+    assert receipt.checked() == receipt
+    never_started.stop()
+    monkeypatch.setattr(channels, "ANSWER_WITHIN", 30.0)
+    _ = workspace_on(BUCKET, bucket).submit(PoolLimitSet(pool="other", limit=9))
+    assert 3 in limits(workspace_on(BUCKET, bucket))
+
+
+def test_the_lease_of_a_leader_that_died_on_this_machine_is_not_waited_for(
+    bucket: World,
+) -> None:
+    killed = try_to_lead(BUCKET, bucket)
+    assert killed is not None
+    killed._lock.release()  # pyright: ignore[reportOptionalMemberAccess, reportPrivateUsage] # noqa: SLF001 - what the kernel does when a process is killed
+    assert who_leads(BUCKET, bucket) is None
+    assert workspace_on(BUCKET, bucket).submit(limit(3)).applied
+
+
+def test_the_lease_of_a_leader_that_died_elsewhere_is_waited_for_and_then_taken_over(
+    bucket: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = Settings(lease_for=timedelta(milliseconds=600))
+    killed = try_to_lead(BUCKET, bucket, settings=short)
+    assert killed is not None
+    be_on(monkeypatch, tmp_path / "b")
+    assert try_to_lead(BUCKET, bucket) is None
+    receipt = workspace_on(BUCKET, bucket).submit(limit(3), request_id="one")
+    assert receipt.applied
+    assert limits(workspace_on(BUCKET, bucket), receipt.seq) == [3]
+    killed.stop()
+
+
+def test_reading_needs_no_leader_and_writes_nothing(address: Address) -> None:
+    workspace = open_workspace(address)
+    _ = workspace.submit(limit(3))
+    before = sorted(str(path) for path in Path(address.store).rglob("*"))
+    assert limits(open_workspace(address)) == [3]
+    assert sorted(str(path) for path in Path(address.store).rglob("*")) == before
+
+
+def test_an_unanswered_request_is_told_as_unknown_and_never_as_refused(
+    address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channels, "ANSWER_WITHIN", 0.3)
+    never_started = try_to_lead(address, open_to_read(address.store))
+    assert never_started is not None
+    with pytest.raises(Unavailable) as told:
+        _ = open_workspace(address).submit(limit(3))
+    assert told.value.may_have_applied is False or "request id" in str(told.value)
+    never_started.stop()
