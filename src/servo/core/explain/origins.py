@@ -7,6 +7,7 @@ where nothing on record led to a step, and where a row from before positions has
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import assert_never
 
 import msgspec
 
@@ -97,6 +98,8 @@ def _words(row: _Starting) -> str:
         case SensorEvalRow():
             about = "polled" if row.message_id is None else f"told of message {row.message_id}"
             return f"the sensor {row.sensor_id} was {about}"
+        case _:
+            assert_never(row)
 
 
 def _run(run: RunRow) -> str:
