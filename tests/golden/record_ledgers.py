@@ -37,6 +37,7 @@ from servo.core.events.dispatch import (
     CancelGraceExpired,
     DispatchAckTimedOut,
     DispatchEnqueued,
+    DispatchRequested,
     ExecutionTimedOut,
     LeaseExpired,
 )
@@ -80,7 +81,15 @@ from servo.core.events.sensors import (
     SensorResumed,
     SensorUpserted,
 )
-from servo.core.events.tasks import CommittedOutput, Gate, TaskCost, TaskError, TaskOutcome
+from servo.core.events.tasks import (
+    CommittedOutput,
+    Gate,
+    TaskCost,
+    TaskError,
+    TaskFinished,
+    TaskOutcome,
+    TaskStarted,
+)
 from servo.core.events.timers import (
     TimerCancelled,
     TimerEnqueued,
@@ -570,6 +579,80 @@ def origins() -> Story:
     return story
 
 
+def force_cancel() -> Story:
+    """Runs that are ended by force: at once, while they are being stopped, and reported late."""
+    story = Story()
+    story.tell(QuotaSet(max_concurrent_runs=4, max_daily_runs=9))
+    story.tell(QuotaSet(lifted=("max_daily_runs",)))
+    story.plan({"a": (), "b": ("a",)}, "run_1", partition="day:d:2024-01-01")
+    story.start("a", "run_1")
+    late = story.finished(
+        "a", run_id="run_1", output=CommittedOutput(materialization_id="m", uri="mem")
+    )
+    story.tell(RunCancelRequested(run_id="run_1", requested_by="ada", force=True))
+    story.tell(late)
+    story.plan({"c": ()}, "run_2")
+    story.start("c", "run_2")
+    story.tell(RunCancelRequested(run_id="run_2", requested_by="ada"))
+    story.wait(seconds=5)
+    story.tell(RunCancelRequested(run_id="run_2", requested_by="bob", force=True))
+    return story
+
+
+def thresholds() -> Story:
+    """A backfill in a lane of its own that stops because too many percent of it failed."""
+    story = Story()
+    days = tuple(f"day:d:2024-01-0{day}" for day in range(1, 5))
+    story.tell(
+        BackfillCreated(
+            backfill_id="bf",
+            client_request_id="req",
+            request_fingerprint="fp",
+            asset_selection=("ns/a",),
+            selector=ExplicitSelector(count=4),
+            partition_keys=days,
+            total_partitions=4,
+            chunk_size=1,
+            max_failed_percent=25,
+        )
+    )
+    for index in range(2):
+        run = f"run_{index}"
+        source = BackfillSource(backfill_id="bf", chunk_index=index)
+        tasks = specs({"a": ()}, partition=days[index], retry=RetryRules(max_attempts=1))
+        story.tell(
+            BackfillChunkPlanned(
+                backfill_id="bf",
+                chunk_index=index,
+                expected_state_version=1,
+                partition_keys=(days[index],),
+                run_key=run,
+                request_fingerprint="fp",
+            ),
+            RunRequested(
+                run_id=run,
+                run_key=run,
+                request_fingerprint="fp",
+                source=source,
+                lane="backfills",
+            ),
+            PlanCreated(run_id=run, fingerprint="plan", tasks=tasks),
+        )
+        row = next(iter(story.state.index.run_tasks[run]))
+        name = story.state.tasks.rows[run, row]
+        story.tell(DispatchRequested(run_id=run, task_key=name.task_key, attempt=1))
+        held = story.state.tasks.rows[run, row]
+        claim: dict[str, Any] = {
+            "run_id": run,
+            "task_key": row,
+            "attempt_id": held.attempt_id,
+            "exec_id": "x",
+        }
+        story.tell(TaskStarted(**claim))
+        story.tell(TaskFinished(**claim, outcome=TaskOutcome.FAILED))
+    return story
+
+
 STORIES: dict[str, Callable[[], Story]] = {
     "execution": execution,
     "automation": automation,
@@ -580,6 +663,8 @@ STORIES: dict[str, Callable[[], Story]] = {
     "several_partitions": several_partitions,
     "messages": messages,
     "origins": origins,
+    "force_cancel": force_cancel,
+    "thresholds": thresholds,
 }
 
 

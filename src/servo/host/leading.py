@@ -187,9 +187,9 @@ class LeadingHost:
         """What the ids of runs are made with."""
         return self._requests.salt()
 
-    def cancel(self, run: str) -> None:
-        """Ask for a run to be stopped."""
-        self._requests.cancel(run)
+    def cancel(self, run: str, *, force: bool = False) -> None:
+        """Ask for a run to be stopped; with `force` nobody waits for what runs."""
+        self._requests.cancel(run, force=force)
 
     def begun_runs(self) -> list[str]:
         """Runs that were left unended when this began, and all that are open; to be waited for.

@@ -18,6 +18,7 @@ from servo.core.events.dispatch import DispatchRequested, Handover
 from servo.core.events.envelope import Answer, Batch, Event, Status
 from servo.core.events.runs import PlanFailed, PlanSegmentExpanded
 from servo.core.fold.latest import partitions_of
+from servo.core.fold.quotas import lane_weight
 from servo.core.plan import chosen_checks, input_partitions
 from servo.core.state.rows.assets import PartitionStatusRow
 from servo.core.state.rows.execution import TaskRow
@@ -187,6 +188,8 @@ class Controllers:
                 isolated=is_isolated(row.tags, labels),
                 operation=row.operation,
                 checks=chosen_checks(row.tags) if row.tags else None,
+                lane=row.lane,
+                weight=lane_weight(self._state, row.lane),
             )
         )
 

@@ -6,7 +6,7 @@ import msgspec
 
 from servo.code.backfills.requests import Asked, Choice, Outline, Which, again, created
 from servo.code.evaluator.messages import BackfillPlanned, PlanBackfill
-from servo.core.events.backfills import BackfillCreated
+from servo.core.events.backfills import DEFAULT_CONCURRENT_RUNS, BackfillCreated
 from servo.core.state.rows.automation import BackfillRow
 from servo.errors import Conflict
 from servo.operations.backfills import present_backfill
@@ -18,6 +18,7 @@ from servo.workspace.receipt import Receipt
 from servo.workspace.workspace import Workspace
 
 __all__ = [
+    "DEFAULT_CONCURRENT_RUNS",
     "Asked",
     "BackfillBegun",
     "BackfillPreview",

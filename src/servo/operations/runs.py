@@ -48,15 +48,22 @@ def get_run(workspace: Workspace, run_id: str, *, as_of: AsOf | None = None) -> 
     return workspace.read(lambda snapshot: run_detail(snapshot, run_id), as_of=as_of)
 
 
-def cancel_run(workspace: Workspace, run_id: str, *, reason: str = "") -> RunCancelled:
-    """Stop a run: nothing of it starts any more, and what runs is interrupted."""
+def cancel_run(
+    workspace: Workspace, run_id: str, *, reason: str = "", force: bool = False
+) -> RunCancelled:
+    """Stop a run: nothing of it starts any more, and what runs is interrupted.
+
+    With `force` the run ends at once, whether or not its workers answer.
+    """
     run = workspace.read(lambda snapshot: find_run(Lookup(snapshot), run_id))
     if run.state in TERMINAL_RUN_STATES:
         raise Conflict(
             f"{run.run_id} has already ended: {run.state.value}",
             remedy=f"see `servo run show {run.run_id}`",
         )
-    event = RunCancelRequested(run_id=run.run_id, requested_by=workspace.actor, reason=reason)
+    event = RunCancelRequested(
+        run_id=run.run_id, requested_by=workspace.actor, reason=reason, force=force
+    )
     return RunCancelled(run_id=run.run_id, receipt=workspace.submit(event).checked())
 
 

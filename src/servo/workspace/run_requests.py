@@ -22,6 +22,7 @@ from servo.core.events.runs import (
     SourceRef,
 )
 from servo.core.ids import RunKey, TenantId, WorkspaceId, run_id
+from servo.core.lanes import lane_of
 from servo.core.plan import Plan, chunk_bytes, chunk_digest, fingerprint, split
 from servo.core.state.rows.execution import RunRow
 from servo.core.tags import CONFIG_LABEL, priority_of
@@ -38,6 +39,9 @@ MOST_ASSET_BYTES = 64 * 1024
 MOST_TEXT = 1_000
 TASKS_PER_SEGMENT = 1_000
 EVENTS_PER_BATCH = 200
+
+_CORRECT = "correct the request, or ask again under another run key"
+_QUOTA = "ask for less or later, or raise the limit with `servo admin quota`"
 
 
 def with_config(tags: Mapping[str, str], config: Mapping[str, Any]) -> dict[str, str]:
@@ -105,12 +109,14 @@ def run_events(
     made = run_id(salt, tenant, workspace, RunKey(request.run_key))
     plan = _with_priority(request.plan, priority_of(request.tags, "the run"))
     printed = fingerprint(tenant, workspace, plan)
+    source = _by_hand(request) if request.source is None else request.source
     requested = RunRequested(
         run_id=made,
         run_key=request.run_key,
         request_fingerprint=request.fingerprint or printed,
         labels=dict(request.tags),
-        source=_by_hand(request) if request.source is None else request.source,
+        source=source,
+        lane=lane_of(source, request.tags),
         asset_selection=request.assets or assets_of(plan),
         partition_selection=request.partitions,
         parent_run_id=request.again,
@@ -192,9 +198,10 @@ class Requests:
         """Commit events as one batch; `Conflict` if the workspace refuses them."""
         _ = self._commit(*events, origin=self._origin(cause))
 
-    def cancel(self, run: str) -> None:
-        """Ask for a run to be stopped."""
-        _ = self._commit(RunCancelRequested(run_id=run, requested_by=self._service.identity))
+    def cancel(self, run: str, *, force: bool = False) -> None:
+        """Ask for a run to be stopped; with `force` nobody waits for what runs."""
+        by = self._service.identity
+        _ = self._commit(RunCancelRequested(run_id=run, requested_by=by, force=force))
 
     def _origin(self, cause: Cause | None) -> Origin:
         return origin_of(self._service.identity, cause)
@@ -207,6 +214,6 @@ class Requests:
         if not answer.applied:
             raise Conflict(
                 f"the workspace refused: {answer.reason}",
-                remedy="correct the request, or ask again under another run key",
+                remedy=_QUOTA if answer.reason.startswith("quota:") else _CORRECT,
             )
         return answer

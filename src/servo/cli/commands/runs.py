@@ -102,11 +102,16 @@ def _asked_by(steps: Sequence[Step]) -> list[str]:
 @run.command("cancel", short_help="Stop a run.")
 @click.argument("run_id", shell_complete=run_ids)
 @click.option("--reason", default="", help="Why; kept in the ledger.")
+@click.option("--force", is_flag=True, help="End it at once, even if workers do not answer.")
 @json_option
 @with_workspace
-def cancel(*, workspace: Workspace, run_id: str, reason: str, json_: bool) -> int:
-    """Stop a run: nothing of it starts any more, and running tasks are interrupted."""
-    found = cancel_run(workspace, run_id, reason=reason)
+def cancel(*, workspace: Workspace, run_id: str, reason: str, force: bool, json_: bool) -> int:
+    """Stop a run: nothing of it starts any more, and running tasks are interrupted.
+
+    Running tasks have 30 seconds to clean up. With --force they have none: their processes are
+    killed, the run ends as CANCELLED, and what a lost worker reports later changes nothing.
+    """
+    found = cancel_run(workspace, run_id, reason=reason, force=force)
     if json_:
         emit_json(found)
         return QUEUED if found.receipt.queued else 0

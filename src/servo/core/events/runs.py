@@ -134,7 +134,10 @@ class RunAdmitted(Event, frozen=True, kw_only=True, tag="RunAdmitted"):
 
 
 class RunCancelRequested(Event, frozen=True, kw_only=True, tag="RunCancelRequested"):
-    """Nothing of this run shall start any more, and what runs shall stop."""
+    """Nothing of this run shall start any more, and what runs shall stop.
+
+    With `force` the run ends now: its executions lose their leases and are not waited for.
+    """
 
     KIND: ClassVar[EventKind] = EventKind.FACT
 
@@ -142,6 +145,7 @@ class RunCancelRequested(Event, frozen=True, kw_only=True, tag="RunCancelRequest
     run_id: Id
     requested_by: str = ""
     reason: str = ""
+    force: bool = False
 
 
 class RunDeadlineExceeded(Event, frozen=True, kw_only=True, tag="RunDeadlineExceeded"):

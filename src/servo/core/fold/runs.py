@@ -22,6 +22,7 @@ from servo.core.fold import backfills, schedules, sensors
 from servo.core.fold.bounds import MOST
 from servo.core.fold.context import Ctx, Rejected, Repeated
 from servo.core.fold.expansion import activate, expand
+from servo.core.fold.force_cancel import end_executions, partitions_of_executions
 from servo.core.fold.limits import MAX_TASKS_PER_RUN, PLAN_TIMEOUT, clamp_ms, span
 from servo.core.fold.run_lifecycle import cancel_run, close_if_over, end_run
 from servo.core.state.index import WORKSPACE_QUOTA
@@ -248,7 +249,7 @@ def _on_plan_overdue(state: State, event: PlanDeadlineExceeded, ctx: Ctx) -> Non
 
 def _on_cancel(state: State, event: RunCancelRequested, ctx: Ctx) -> None:
     run = state.runs.rows.get(event.run_id)
-    if run is not None and run.cancel_requested_at is not None:
+    if run is not None and run.cancel_requested_at is not None and not _forces(run, event):
         raise Repeated(run_id=run.run_id)
     run = _open_run(state, event.run_id)
     cancel_run(
@@ -259,7 +260,14 @@ def _on_cancel(state: State, event: RunCancelRequested, ctx: Ctx) -> None:
         by=event.requested_by,
         why=event.reason,
     )
+    if event.force:
+        end_executions(state, run.run_id, ctx)
     ctx.data["run_id"] = run.run_id
+
+
+def _forces(run: RunRow, event: RunCancelRequested) -> bool:
+    """Whether a run that is being stopped is now to end at once."""
+    return event.force and run.state is RunState.CANCELLING
 
 
 def _on_overdue(state: State, event: RunDeadlineExceeded, ctx: Ctx) -> None:
@@ -300,4 +308,7 @@ NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
     PlanCreated: _needs_run,
     PlanFailed: _needs_run,
     RunCancelRequested: _needs_run,
+}
+THEN: Mapping[type[Event], Callable[[State, Any], Iterable[tuple[str, object]]]] = {
+    RunCancelRequested: partitions_of_executions
 }

@@ -138,6 +138,7 @@ class BackfillRow(Row, frozen=True, kw_only=True):
     max_concurrent_runs: int
     stop_on_failure: bool = False
     max_failed_partitions: int | None = None
+    max_failed_percent: int | None = None
     priority: int = 0
     labels: dict[str, str] = {}
     planned_chunks: int = 0

@@ -51,6 +51,7 @@ class RunRow(Row, frozen=True, kw_only=True):
     cancel_requested_at: datetime | None = None
     cancel_requested_by: str = ""
     cancel_reason: str = ""
+    cancel_forced: bool = False
     timed_out: bool = False
     error: str = ""
     requested_by: str = ""
