@@ -78,7 +78,7 @@ class LeaderOnThisMachine:
         return receipt_of(_request_id(batch), answer)
 
 
-class Inbox:
+class InboxChannel:
     """Through objects in the store, which a leader looks for every few seconds.
 
     What became of a batch is read from what the leader publishes. `is_led` tells whether waiting
@@ -147,7 +147,9 @@ class AnyChannel:
             return LeaderOnThisMachine(leader).send(batch)
         if not leader.pid and not self._address.is_shared:
             return None  # it has just taken the lock, and says in a moment how to reach it
-        return Inbox(self._address, self._world, lambda: self._who_leads() is not None).send(batch)
+        return InboxChannel(self._address, self._world, lambda: self._who_leads() is not None).send(
+            batch
+        )
 
     def _for_a_moment(self, batch: Batch) -> Receipt | None:
         led = try_to_lead(self._address, self._to_lead(), leader=Leader(command="request"))

@@ -30,11 +30,9 @@ from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import RunState
 from servo.host.leading import LeadingHost
 from servo.host.one_pass import Outlook, conditions_due, make_pass, outlook
-from servo.projection.files.arrow import without_pandas
-from servo.projection.read.reader import Reader
 from servo.sdk.definitions.executors import at_most
-from servo.storage.from_url import store_from_url
 from servo.triggers.conditions import JUDGE_SECONDS
+from servo.workspace.composition import without_user_libraries
 from servo.workspace.leading import described
 from servo.workspace.system import SystemClock
 from servo.workspace.workspace import open_workspace
@@ -61,7 +59,7 @@ def tick(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool, j
         return _told(Outlook(), [], json_=json_, instead=instead)
     codes, broken = read_codes(code, as_dagster=as_dagster)
     clock = SystemClock()
-    without_pandas()
+    without_user_libraries()
     ahead = _outlook(codes, where, clock.now())
     ended = _pass(codes, where, workers, clock.now()) if ahead.why else []
     return max(_told(ahead, ended, json_=json_), FAILED if broken else 0)
@@ -69,11 +67,12 @@ def tick(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool, j
 
 def _outlook(codes: Sequence[Code], where: Where, now: datetime) -> Outlook:
     """Whether something of some code is due; its conditions are evaluated last, in processes."""
-    store, paths = store_from_url(where.url, clock=SystemClock()), where.address.paths
-    ahead = outlook(store, paths, {code.name: code.declared for code in codes}, now)
+    workspace = open_workspace(where.address, must_exist=False)
+    declared = {code.name: code.declared for code in codes}
+    ahead = outlook(workspace.store, workspace.paths, declared, now)
     if ahead.why:
         return ahead
-    snapshot = Reader(store, paths).snapshot()
+    snapshot = workspace.snapshot()
     for code in codes:
         with closing(EvaluatorPool(where.setting(code.location), lambda: bytes(32))) as pool:
             if name := conditions_due(snapshot, code.declared, partial(_has_news, pool)):
