@@ -28,7 +28,7 @@ def client(world: SimulatedWorld, process: Process, number: int) -> None:
     world.network.insist(process, world.batch(request, plan, key=f"client-{number}"))
     if rng.random() < world.swarm.cancel_rate:
         process.sleep(rng.uniform(100, 8_000))
-        cancel = RunCancelRequested(run_id=run_id, requested_by="sim")
+        cancel = RunCancelRequested(run_id=run_id, requested_by="sim", force=number % 3 == 0)
         world.network.insist(process, world.batch(cancel))
     if rng.random() < 0.3:
         other = RunRequested(run_id=run_id, run_key=f"client-{number}", request_fingerprint="other")

@@ -37,6 +37,7 @@ from servo.core.events.dispatch import (
     CancelGraceExpired,
     DispatchAckTimedOut,
     DispatchEnqueued,
+    DispatchRequested,
     ExecutionTimedOut,
     LeaseExpired,
 )
@@ -46,9 +47,11 @@ from servo.core.events.quotas import LaneWeightSet, PoolLimitSet, QuotaSet
 from servo.core.events.runs import (
     AutomationSource,
     BackfillSource,
+    ManualSource,
     PlanCreated,
     PlanDeadlineExceeded,
     PlanFailed,
+    RerunSource,
     RunAdmitted,
     RunCancelRequested,
     RunDeadlineExceeded,
@@ -78,7 +81,15 @@ from servo.core.events.sensors import (
     SensorResumed,
     SensorUpserted,
 )
-from servo.core.events.tasks import CommittedOutput, Gate, TaskCost, TaskError, TaskOutcome
+from servo.core.events.tasks import (
+    CommittedOutput,
+    Gate,
+    TaskCost,
+    TaskError,
+    TaskFinished,
+    TaskOutcome,
+    TaskStarted,
+)
 from servo.core.events.timers import (
     TimerCancelled,
     TimerEnqueued,
@@ -517,6 +528,131 @@ def messages() -> Story:
     return story
 
 
+def origins() -> Story:
+    """Batches that say who sent them and what led to them, several in an entry, one too early."""
+    story = Story()
+    ada, name = "user:ada@laptop", "Orders_placed"
+    story.tell(SensorUpserted(sensor_id=name, mode=SensorMode.PUSH), actor=ada)
+    story.tell(
+        SensorMessageReceived(sensor_id=name, message_id="m1", payload='{"n":1}'),
+        actor=ada,
+        request_id="send-1",
+        correlation="order-7",
+    )
+    run = RunRequested(
+        run_id="run_1",
+        run_key="k1",
+        request_fingerprint="fp",
+        source=SensorSource(sensor_id=name, eval_id="e1"),
+        asset_selection=("ns/a",),
+        request_text=f"sensor {name}",
+    )
+    answered = SensorEvaluated(
+        sensor_id=name,
+        eval_id="e1",
+        trigger=PushTrigger(message_id="m1"),
+        status=SensorEvalStatus.TRIGGERED,
+        run_keys=("k1",),
+    )
+    by_hand = ManualSource(user_id=ada, request_id="mine")
+    typed = replace(run, run_id="run_2", run_key="k2", source=by_hand, request_text="+orders")
+    story.commit(
+        story.batch(typed, actor=ada, request_id="run-2"),
+        story.batch(answered, run, actor=f"sensor:{name}", cause="2.0", correlation="order-7"),
+    )
+    story.tell(typed, actor=ada, request_id="run-2")
+    again = replace(
+        typed, run_id="run_3", run_key="k3", source=RerunSource(run_id="run_1", user_id=ada)
+    )
+    early = story.batch(
+        RunCancelRequested(run_id="run_4", requested_by=ada),
+        parkable=True,
+        actor="inbox:cron",
+        cause="3.2",
+        correlation="order-7",
+    )
+    story.commit(story.batch(again, actor=ada, cause="3.2", correlation="order-7"), early)
+    story.plan({"a": ()}, "run_4")
+    story.plan({"b": ()}, "run_5")
+    story.start("b", "run_5")
+    story.tell(story.finished("b", run_id="run_5"), actor="worker:etl")
+    return story
+
+
+def force_cancel() -> Story:
+    """Runs that are ended by force: at once, while they are being stopped, and reported late."""
+    story = Story()
+    story.tell(QuotaSet(max_concurrent_runs=4, max_daily_runs=9))
+    story.tell(QuotaSet(lifted=("max_daily_runs",)))
+    story.plan({"a": (), "b": ("a",)}, "run_1", partition="day:d:2024-01-01")
+    story.start("a", "run_1")
+    late = story.finished(
+        "a", run_id="run_1", output=CommittedOutput(materialization_id="m", uri="mem")
+    )
+    story.tell(RunCancelRequested(run_id="run_1", requested_by="ada", force=True))
+    story.tell(late)
+    story.plan({"c": ()}, "run_2")
+    story.start("c", "run_2")
+    story.tell(RunCancelRequested(run_id="run_2", requested_by="ada"))
+    story.wait(seconds=5)
+    story.tell(RunCancelRequested(run_id="run_2", requested_by="bob", force=True))
+    return story
+
+
+def thresholds() -> Story:
+    """A backfill in a lane of its own that stops because too many percent of it failed."""
+    story = Story()
+    days = tuple(f"day:d:2024-01-0{day}" for day in range(1, 5))
+    story.tell(
+        BackfillCreated(
+            backfill_id="bf",
+            client_request_id="req",
+            request_fingerprint="fp",
+            asset_selection=("ns/a",),
+            selector=ExplicitSelector(count=4),
+            partition_keys=days,
+            total_partitions=4,
+            chunk_size=1,
+            max_failed_percent=25,
+        )
+    )
+    for index in range(2):
+        run = f"run_{index}"
+        source = BackfillSource(backfill_id="bf", chunk_index=index)
+        tasks = specs({"a": ()}, partition=days[index], retry=RetryRules(max_attempts=1))
+        story.tell(
+            BackfillChunkPlanned(
+                backfill_id="bf",
+                chunk_index=index,
+                expected_state_version=1,
+                partition_keys=(days[index],),
+                run_key=run,
+                request_fingerprint="fp",
+            ),
+            RunRequested(
+                run_id=run,
+                run_key=run,
+                request_fingerprint="fp",
+                source=source,
+                lane="backfills",
+            ),
+            PlanCreated(run_id=run, fingerprint="plan", tasks=tasks),
+        )
+        row = next(iter(story.state.index.run_tasks[run]))
+        name = story.state.tasks.rows[run, row]
+        story.tell(DispatchRequested(run_id=run, task_key=name.task_key, attempt=1))
+        held = story.state.tasks.rows[run, row]
+        claim: dict[str, Any] = {
+            "run_id": run,
+            "task_key": row,
+            "attempt_id": held.attempt_id,
+            "exec_id": "x",
+        }
+        story.tell(TaskStarted(**claim))
+        story.tell(TaskFinished(**claim, outcome=TaskOutcome.FAILED))
+    return story
+
+
 STORIES: dict[str, Callable[[], Story]] = {
     "execution": execution,
     "automation": automation,
@@ -526,6 +662,9 @@ STORIES: dict[str, Callable[[], Story]] = {
     "conditions": conditions,
     "several_partitions": several_partitions,
     "messages": messages,
+    "origins": origins,
+    "force_cancel": force_cancel,
+    "thresholds": thresholds,
 }
 
 

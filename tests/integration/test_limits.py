@@ -140,8 +140,9 @@ def test_a_workspace_has_no_more_at_work_than_its_quota(
         assert project.run(session, *POOLED_NAMES, "free0", "free1").tasks_succeeded == 6
     assert project.told("beside") == [1] * 6
     capsys.readouterr()
-    assert servo(["admin", "quota", "--store", "store"]) == 0
-    assert capsys.readouterr().out == "tasks at once: 1; runs at once: no limit\n"
+    assert servo(["admin", "quota", "--json", "--store", "store"]) == 0
+    limits = {row["name"]: row["limit"] for row in json.loads(capsys.readouterr().out)["items"]}
+    assert (limits["max_concurrent_tasks"], limits["max_concurrent_runs"]) == (1, None)
 
 
 ORDERED = """

@@ -195,6 +195,41 @@ def test_a_cancelled_run_interrupts_what_runs_and_it_can_clean_up(tmp_path: Path
         assert project.run(session, "beside", key="after").state.value == "SUCCEEDED"
 
 
+def test_a_run_that_is_ended_by_force_leaves_no_process_behind(tmp_path: Path) -> None:
+    project = Project(
+        tmp_path,
+        """
+        import os, time
+        from pathlib import Path
+
+        @asset
+        def stubborn():
+            Path("pid.part").write_text(str(os.getpid()))
+            Path("pid.part").rename("pid")
+            while True:
+                try:
+                    time.sleep(60)
+                except BaseException:
+                    pass
+
+        @asset
+        def beside():
+            return 1
+        """,
+    )
+    with project.session() as session:
+        plan = plan_assets(project.definitions, [AssetKey("stubborn")])
+        run = session.request(plan, "one")
+        eventually((tmp_path / "pid").exists)
+        session.cancel(run, force=True)
+        row = session.row(run)
+        assert row is not None
+        assert (row.state.value, row.cancel_forced) == ("CANCELLED", True)
+        process = Path("/proc") / (tmp_path / "pid").read_text()
+        eventually(lambda: not process.exists(), 5)  # half of what it would have had
+        assert project.run(session, "beside", key="after").state.value == "SUCCEEDED"
+
+
 def test_an_asset_that_takes_too_long_is_stopped_and_fails(tmp_path: Path) -> None:
     project = Project(tmp_path, SLEEPER.format(options="(timeout=0.5)"))
     with project.session() as session:

@@ -8,7 +8,7 @@ from rich.text import Text
 from servo.cli.hosts import Host
 from servo.cli.output import console, instant, number, plural, progress
 from servo.cli.tables import facts, grid
-from servo.code.backfills.view import Backfill
+from servo.code.backfills.view import Backfill, BackfillStatus, status_of
 from servo.core.events.backfills import BackfillState
 from servo.core.partitions import shown_partition
 from servo.core.state.rows.automation import BackfillChunkRow, BackfillRow
@@ -24,6 +24,7 @@ _STYLES = {
     "CANCELLED": "yellow",
     "CANCELLING": "yellow",
     "PAUSED": "yellow",
+    "PAUSED_WITH_FAILURES": "red",
     "RUNNING": "cyan",
 }
 Look = Callable[[], Backfill | None]
@@ -97,7 +98,7 @@ def tell_outcome(
 ) -> None:
     """The same, of rows and the errors of runs."""
     out = console()
-    out.print(Text.assemble(coloured(row.state), f" {row.backfill_id}: {counted(row)}"))
+    out.print(Text.assemble(coloured(status_of(row)), f" {row.backfill_id}: {counted(row)}"))
     failed = [chunk for chunk in chunks if chunk.failed_partition_keys]
     for chunk in failed[:MAX_FAILURES]:
         keys = [_shown(key) for key in chunk.failed_partition_keys]
@@ -131,7 +132,7 @@ def counted(row: BackfillRow) -> str:
     return f"{', '.join(told) or 'none finished'} of {plural(row.total_partitions, 'partition')}"
 
 
-def coloured(state: BackfillState) -> Text:
+def coloured(state: BackfillStatus) -> Text:
     """A state in its colour."""
     return Text(state.value, style=_STYLES.get(state.value, ""))
 
@@ -143,8 +144,18 @@ def tell_list(rows: Sequence[BackfillRow]) -> None:
         runs = f"{row.planned_chunks} of {row.total_chunks}"
         assets = ", ".join(row.asset_selection[:3]) + ("…" if len(row.asset_selection) > 3 else "")
         at = instant(row.created_at)
-        table.add_row(row.backfill_id, coloured(row.state), counted(row), runs, assets, at)
+        table.add_row(row.backfill_id, coloured(status_of(row)), counted(row), runs, assets, at)
     console().print(table if rows else "No backfills yet. Create one with `servo backfill create`.")
+
+
+def _failure_limits(row: BackfillRow) -> str:
+    """When so much of a backfill has failed that it stops."""
+    told = ["the first failure"] if row.stop_on_failure else []
+    if row.max_failed_partitions is not None:
+        told.append(f"more than {plural(row.max_failed_partitions, 'failed partition')}")
+    if row.max_failed_percent is not None:
+        told.append(f"more than {row.max_failed_percent} % failed partitions")
+    return ", or ".join(told)
 
 
 def tell_details(found: BackfillDetail, *, partitions: bool) -> None:
@@ -155,6 +166,8 @@ def tell_details(found: BackfillDetail, *, partitions: bool) -> None:
     table.add_row("assets", ", ".join(row.asset_selection))
     table.add_row("runs", f"{row.planned_chunks} of {row.total_chunks}, {row.active_chunks} active")
     table.add_row("concurrency", str(row.max_concurrent_runs))
+    if limits := _failure_limits(row):
+        table.add_row("stops after", limits)
     if row.parent_backfill_id:
         table.add_row("retries", row.parent_backfill_id)
     console().print(table)

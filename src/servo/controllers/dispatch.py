@@ -6,14 +6,16 @@ starve nobody and cost nothing.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from heapq import heapify, heappop, heappush
 
 import msgspec
 
 from servo.controllers.actions import Propose, Send
-from servo.controllers.fairness import DEFAULT_WEIGHT, Fairness, share
+from servo.controllers.fairness import Fairness, share
 from servo.core.events.dispatch import DispatchRequested, Handover
 from servo.core.fold.dispatch import free_in_pool, free_in_queue, free_slots
+from servo.core.fold.quotas import lane_weight
 from servo.core.state.index import Place, ReadySet, TaskPk
 from servo.core.state.state import State
 
@@ -110,13 +112,7 @@ def pick(
     left: dict[str, int | None] = {}
     ready = state.index.ready
     lanes = {lane: _in_order(state, places, left, workers) for lane, places in ready.items()}
-    quotas = state.index.quotas
-
-    def weight(lane: str) -> int:
-        quota = quotas.get(("lane", lane))
-        return DEFAULT_WEIGHT if quota is None or quota.weight is None else quota.weight
-
-    return share(lanes, room=room, weight=weight, before=fairness)
+    return share(lanes, room=room, weight=partial(lane_weight, state), before=fairness)
 
 
 def _in_order(

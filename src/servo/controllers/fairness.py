@@ -1,9 +1,12 @@
 """Who goes next when several lanes want more than there is: deficit round-robin.
 
-A lane is whatever shares fairly with others: a backfill, a schedule, interactive runs, or a
+A lane is whatever shares fairly with others: backfills, schedules, interactive runs, or a
 tenant where one process leads several workspaces. Each visit credits a lane with its weight; a
 task costs `COST`. A lane with weight 200 gets twice the tasks of one with 100, and a lane with
 ten thousand ready tasks delays one with a single task by one round, not by ten thousand.
+
+Shares do not depend on how much room there is at a time: a turn that is cut short because the room
+ran out goes on when there is room again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,16 +15,19 @@ from typing import TypeVar
 import msgspec
 
 COST = 100
-DEFAULT_WEIGHT = 100
 
 T = TypeVar("T")
 
 
 class Fairness(msgspec.Struct, frozen=True, kw_only=True):
-    """What carries over from one round to the next: credit left, and where the round stopped."""
+    """What carries over from one round to the next: credit left, and where the round stopped.
+
+    `interrupted` is a lane that had credit left when the room ran out: its turn goes on.
+    """
 
     credit: dict[str, int] = {}
     last: str | None = None
+    interrupted: str | None = None
 
 
 def share(
@@ -32,14 +38,16 @@ def share(
     before: Fairness,
 ) -> tuple[list[T], Fairness]:
     """Take up to `room` items from the lanes by their weights, beginning after the last lane."""
-    order = _rotated(sorted(lanes), before.last)
+    order = _rotated(sorted(lanes), before)
     credit = {lane: before.credit.get(lane, 0) for lane in order}
     taken: list[T] = []
-    last = before.last
+    last, going_on = before.last, before.interrupted
     while order and len(taken) < room:
         remaining: list[str] = []
         for lane in order:
-            credit[lane] += max(weight(lane), 1)
+            if lane != going_on:
+                credit[lane] += max(weight(lane), 1)
+            going_on = None
             drained = _serve(lanes[lane], lane, credit, taken, room)
             last = lane
             if not drained:
@@ -51,7 +59,8 @@ def share(
             continue
         break
     kept = {lane: left for lane, left in credit.items() if left > 0}
-    return taken, Fairness(credit=kept, last=last)
+    interrupted = last if last is not None and kept.get(last, 0) >= COST else None
+    return taken, Fairness(credit=kept, last=last, interrupted=interrupted)
 
 
 def _serve(
@@ -68,7 +77,10 @@ def _serve(
     return False
 
 
-def _rotated(lanes: Sequence[str], last: str | None) -> list[str]:
+def _rotated(lanes: Sequence[str], before: Fairness) -> list[str]:
+    """The lanes in turn: the one that was interrupted first, then those after the last."""
+    last, first = before.last, before.interrupted
     if last is None:
         return list(lanes)
-    return [lane for lane in lanes if lane > last] + [lane for lane in lanes if lane <= last]
+    order = [lane for lane in lanes if lane > last] + [lane for lane in lanes if lane <= last]
+    return order if first not in order else [first, *(lane for lane in order if lane != first)]

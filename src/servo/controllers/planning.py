@@ -1,7 +1,15 @@
-"""Runs that wait for a slot are admitted; large plans become tasks a segment at a time."""
+"""Runs that wait for a slot are admitted; large plans become tasks a segment at a time.
+
+Lanes share the slots for runs as well: the next one goes to the lane that has the fewest runs at
+work for its weight. What is at work says all there is to know, so nothing has to be carried over.
+"""
+
+from collections import Counter
+from heapq import heapify, heappop, heappush
 
 from servo.controllers.actions import Propose
 from servo.core.events.runs import PlanSegmentExpanded, RunAdmitted
+from servo.core.fold.quotas import MAX_WEIGHT, lane_weight
 from servo.core.fold.runs import free_run_slots
 from servo.core.state.state import State
 
@@ -30,5 +38,24 @@ def _admissible(state: State) -> list[str]:
     if not waiting:
         return []
     room = min(MAX_ADMITTED_PER_ROUND, free_run_slots(state))
-    by_priority = sorted(waiting, key=lambda run: -state.runs.rows[run].priority)
-    return by_priority[: max(room, 0)]
+    return _by_lane(state, room) if room > 0 else []
+
+
+def _by_lane(state: State, room: int) -> list[str]:
+    """The waiting runs to start next: by priority in a lane, by weight among lanes."""
+    runs = state.runs.rows
+    lanes: dict[str, list[str]] = {}
+    for run in sorted(state.index.runs_waiting, key=lambda run: runs[run].priority, reverse=True):
+        lanes.setdefault(runs[run].lane, []).append(run)
+    active = Counter(runs[run].lane for run in state.index.runs_active)
+    cost = {lane: MAX_WEIGHT**2 // lane_weight(state, lane) for lane in lanes}
+    heap = [((active[lane] + 1) * cost[lane], lane, iter(lanes[lane])) for lane in lanes]
+    heapify(heap)
+    chosen: list[str] = []
+    while heap and len(chosen) < room:
+        load, lane, waiting = heappop(heap)
+        run = next(waiting, None)
+        if run is not None:
+            chosen.append(run)
+            heappush(heap, (load + cost[lane], lane, waiting))
+    return chosen

@@ -10,6 +10,7 @@ import msgspec
 from servo.core.events.assets import Severity
 from servo.core.events.tasks import CommittedOutput, TaskCost, TaskError, TaskOutcome
 from servo.core.keys import TaskOperation
+from servo.core.lanes import OTHER_WEIGHT
 from servo.core.tags import CONFIG_LABEL
 
 
@@ -28,7 +29,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, tag="assignment"):
     asset depends on, as they were at the grant: by asset, or by `place_of` for partitions.
     `checks` are those to run, None for all there are. `run_tags` are the run's. `failures` are the
     attempts before this one that user code has ended. With `isolated` it runs in a process of its
-    own.
+    own. Executions that have to wait share by `lane`, each of which has a `weight`.
     """
 
     worker_id: str = ""
@@ -48,6 +49,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, tag="assignment"):
     operation: TaskOperation = TaskOperation.MATERIALIZE
     checks: tuple[str, ...] | None = None
     isolated: bool = False
+    lane: str = ""
+    weight: int = OTHER_WEIGHT
 
     @property
     def run_config(self) -> str:

@@ -12,11 +12,13 @@ from servo.controllers import anti_entropy, freshness, planning, timers
 from servo.controllers.actions import Propose
 from servo.controllers.dispatch import IdleWorker, dispatch, hand_over
 from servo.controllers.fairness import Fairness
+from servo.core.actors import ActorKind, actor
 from servo.core.events.codec import encode_batch
 from servo.core.events.dispatch import DispatchRequested, Handover
 from servo.core.events.envelope import Answer, Batch, Event, Status
 from servo.core.events.runs import PlanFailed, PlanSegmentExpanded
 from servo.core.fold.latest import partitions_of
+from servo.core.fold.quotas import lane_weight
 from servo.core.plan import chosen_checks, input_partitions
 from servo.core.state.rows.assets import PartitionStatusRow
 from servo.core.state.rows.execution import TaskRow
@@ -31,7 +33,7 @@ from servo.leader.takeover import Leadership
 from servo.leader.workers import Workers
 from servo.projection.read.hydration import Hydrator
 
-CONTROLLER = "controller"
+CONTROLLER = actor(ActorKind.LEADER, "controller")
 MAX_ROUNDS = 4
 
 
@@ -186,6 +188,8 @@ class Controllers:
                 isolated=is_isolated(row.tags, labels),
                 operation=row.operation,
                 checks=chosen_checks(row.tags) if row.tags else None,
+                lane=row.lane,
+                weight=lane_weight(self._state, row.lane),
             )
         )
 

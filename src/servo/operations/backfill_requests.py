@@ -6,7 +6,7 @@ import msgspec
 
 from servo.code.backfills.requests import Asked, Choice, Outline, Which, again, created
 from servo.code.evaluator.messages import BackfillPlanned, PlanBackfill
-from servo.core.events.backfills import BackfillCreated
+from servo.core.events.backfills import DEFAULT_CONCURRENT_RUNS, BackfillCreated
 from servo.core.state.rows.automation import BackfillRow
 from servo.errors import Conflict
 from servo.operations.backfills import present_backfill
@@ -18,6 +18,7 @@ from servo.workspace.receipt import Receipt
 from servo.workspace.workspace import Workspace
 
 __all__ = [
+    "DEFAULT_CONCURRENT_RUNS",
     "Asked",
     "BackfillBegun",
     "BackfillPreview",
@@ -116,7 +117,9 @@ def new_retry(
 def begin_backfill(workspace: Workspace, event: BackfillCreated) -> BackfillBegun:
     """Have a backfill begin."""
     check_request(workspace, event)
-    receipt = workspace.submit(event).checked()
+    parent = event.parent_backfill_id
+    cause = None if parent is None else present_backfill(workspace, parent).row
+    receipt = workspace.submit(event, cause=cause).checked()
     return BackfillBegun(
         backfill_id=event.backfill_id,
         partitions=event.total_partitions,

@@ -3,13 +3,19 @@
 import msgspec
 
 from servo.code.backfills.chunks import frozen_partitions
-from servo.code.backfills.view import Backfill, in_tables, partition_states
+from servo.code.backfills.view import (
+    Backfill,
+    ShownBackfill,
+    in_tables,
+    partition_states,
+    shown,
+)
 from servo.core.events.backfills import BackfillState, BackfillStateChanged
 from servo.core.partitions import shown_partition
 from servo.core.state.rows.automation import BackfillChunkRow, BackfillRow
 from servo.core.state.states import RunState
 from servo.errors import Conflict, NotFound
-from servo.operations.listing import Listing, Page, listing_of
+from servo.operations.listing import Listing, Page
 from servo.operations.moments import PRESENT, AsOf
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
@@ -20,7 +26,7 @@ from servo.workspace.workspace import Workspace
 class BackfillDetail(msgspec.Struct, frozen=True, kw_only=True):
     """A backfill, its chunks, the state of each partition, and the errors of its runs by run id."""
 
-    backfill: BackfillRow
+    backfill: ShownBackfill
     chunks: list[BackfillChunkRow]
     partitions: dict[str, str]
     errors: dict[str, str]
@@ -29,14 +35,14 @@ class BackfillDetail(msgspec.Struct, frozen=True, kw_only=True):
 class BackfillFinished(msgspec.Struct, frozen=True, kw_only=True):
     """A backfill that somebody waited for, and the partitions that failed."""
 
-    backfill: BackfillRow
+    backfill: ShownBackfill
     failed: list[str]
 
 
 class BackfillChanged(msgspec.Struct, frozen=True, kw_only=True):
     """A backfill that was paused, resumed or cancelled, and what the workspace answered."""
 
-    backfill: BackfillRow
+    backfill: ShownBackfill
     receipt: Receipt
 
 
@@ -45,7 +51,7 @@ class BackfillChanged(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_backfills(
     workspace: Workspace, page: Page, *, as_of: AsOf | None = None
-) -> Listing[BackfillRow]:
+) -> Listing[ShownBackfill]:
     """The newest backfills."""
     return workspace.read(lambda snapshot: newest_backfills(snapshot, page), as_of=as_of)
 
@@ -60,7 +66,7 @@ def get_backfill(
         keys = frozen_partitions(workspace.store, workspace.paths, found.row)
         states = partition_states(snapshot, found, keys)
         return BackfillDetail(
-            backfill=found.row,
+            backfill=shown(found.row),
             chunks=list(found.chunks),
             partitions={shown_partition(key) or "": state for key, state in states.items()},
             errors=errors_of(found),
@@ -120,20 +126,20 @@ def _change(workspace: Workspace, backfill_id: str, to: BackfillState) -> Backfi
     )
     receipt = workspace.submit(event).checked()
     if receipt.queued:
-        return BackfillChanged(backfill=row, receipt=receipt)
+        return BackfillChanged(backfill=shown(row), receipt=receipt)
     changed = workspace.read(
         lambda snapshot: find_backfill(snapshot, row.backfill_id), min_seq=receipt.seq
     )
-    return BackfillChanged(backfill=changed.row, receipt=receipt)
+    return BackfillChanged(backfill=shown(changed.row), receipt=receipt)
 
 
 # --- what a snapshot knows ------------------------------------------------------------------------
 
 
-def newest_backfills(snapshot: Snapshot, page: Page) -> Listing[BackfillRow]:
+def newest_backfills(snapshot: Snapshot, page: Page) -> Listing[ShownBackfill]:
     """A page of backfills, newest first."""
     found = Lookup(snapshot).page(BackfillRow, page, name="backfill_id", newest=("created_at",))
-    return listing_of(found)
+    return Listing(items=[shown(row) for row in found.rows], next_cursor=found.older)
 
 
 def find_backfill(snapshot: Snapshot, backfill_id: str) -> Backfill:
@@ -152,7 +158,7 @@ def find_backfill(snapshot: Snapshot, backfill_id: str) -> Backfill:
 def finished(found: Backfill) -> BackfillFinished:
     """How a backfill ended."""
     failed = [shown_partition(key) or "" for key in found.failed()]
-    return BackfillFinished(backfill=found.row, failed=failed)
+    return BackfillFinished(backfill=shown(found.row), failed=failed)
 
 
 def errors_of(found: Backfill) -> dict[str, str]:

@@ -3,8 +3,8 @@
 An operation is a public function of this package whose first parameter is `workspace: Workspace`.
 Its other parameters and its result are data that JSON can carry. Two kinds of parameters are no
 data, and no part of the catalog: functions, such as one that shows progress, and ports, such as an
-evaluator of user code. Whoever carries an operation out passes them. An operation that yields is
-told as one that answers a list.
+evaluator of user code. Whoever carries an operation out passes them. An operation that gives its
+result bit by bit, such as following logs, is a stream: an iterator.
 """
 
 import collections.abc
@@ -31,8 +31,6 @@ STEPS = frozenset(
         "backfill_requests.new_retry",
         "backfills.present_backfill",
         "evaluating.run_id_salt",
-        "moments.instant_of",
-        "partitions.partition_report",
         "sensor_messages.push_sensor_named",
         "sensors.present_sensor",
     }
@@ -41,12 +39,16 @@ STEPS = frozenset(
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation; `parameters` is a struct of what it takes besides the workspace."""
+    """One operation; `parameters` is a struct of what it takes besides the workspace.
+
+    The result of a stream is the type of one item.
+    """
 
     name: str
     call: Callable[..., Any]
     parameters: type[msgspec.Struct]
     result: Any
+    is_stream: bool = False
 
     def perform(self, workspace: Workspace, given: Mapping[str, Any], **means: Any) -> Any:
         """Carry the operation out with parameters as JSON or a URL has them.
@@ -79,7 +81,7 @@ def schemas() -> dict[str, Any]:
     # Parameters belong to one operation, so they are told with it and not among the components.
     taken = [components.pop(ref["$ref"].rpartition("/")[2]) for ref in made[::2]]
     told = {
-        name: {"parameters": parameters, "result": result}
+        name: {"parameters": parameters, "result": result, "stream": known[name].is_stream}
         for name, parameters, result in zip(known, taken, made[1::2], strict=True)
     }
     return {"operations": told, "components": components}
@@ -107,6 +109,7 @@ def _operation(module: ModuleType, function: FunctionType) -> Operation:
         for parameter in list(signature(function).parameters.values())[1:]
         if not _is_no_data(hints[parameter.name])
     ]
+    result, is_stream = hints["return"], get_origin(hints["return"]) is collections.abc.Iterator
     return Operation(
         name=_name(function),
         call=function,
@@ -117,16 +120,13 @@ def _operation(module: ModuleType, function: FunctionType) -> Operation:
             kw_only=True,
             forbid_unknown_fields=True,
         ),
-        result=_result(hints["return"]),
+        result=get_args(result)[0] if is_stream else result,
+        is_stream=is_stream,
     )
 
 
 def _name(function: FunctionType) -> str:
     return f"{function.__module__.removeprefix(f'{PACKAGE}.')}.{function.__name__}"
-
-
-def _result(hint: Any) -> Any:
-    return list[get_args(hint)] if get_origin(hint) is collections.abc.Iterator else hint
 
 
 def _field(hint: Any, parameter: Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:

@@ -1,9 +1,10 @@
-"""Quotas: how much may run at once in a workspace, and in each of its pools."""
+"""Quotas: how much may run at once in a workspace and its pools, and how its lanes share that."""
 
 import msgspec
-from msgspec.structs import replace
 
-from servo.core.events.quotas import PoolLimitSet, QuotaSet
+from servo.core.events.quotas import LaneWeightSet, PoolLimitSet
+from servo.core.lanes import LaneWeight, default_weight, lane_weights
+from servo.core.quotas import QUOTAS, WorkspaceLimit, quota_set, workspace_limits
 from servo.core.state.rows.system import QuotaRow
 from servo.errors import Invalid, NotFound
 from servo.operations.listing import Listing
@@ -13,9 +14,26 @@ from servo.projection.read.replay import AsOf
 from servo.workspace.receipt import Receipt
 from servo.workspace.workspace import Workspace
 
+__all__ = [
+    "LaneChanged",
+    "LaneWeight",
+    "PoolLimit",
+    "QuotaChanged",
+    "WorkspaceLimit",
+    "get_quota",
+    "list_lanes",
+    "list_pools",
+    "remove_pool_limit",
+    "reset_lane_weight",
+    "set_lane_weight",
+    "set_pool_limit",
+    "set_quota",
+]
+
 WORKSPACE = "workspace"
 POOL = "pool"
-LIMITS = tuple(name for name in QuotaSet.__struct_fields__ if name.startswith("max_"))
+LANE = "lane"
+LIMITS = tuple(quota.name for quota in QUOTAS)
 
 
 class PoolLimit(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,10 +45,21 @@ class PoolLimit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QuotaChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of a workspace that were set."""
+    """The limits of a workspace that were set; None is one that was lifted."""
 
-    limits: dict[str, int]
+    limits: dict[str, int | None]
     receipt: Receipt
+
+
+class LaneChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """A lane and its new weight."""
+
+    lane: str
+    weight: int
+    receipt: Receipt
+
+
+# --- pools ----------------------------------------------------------------------------------------
 
 
 def list_pools(workspace: Workspace, *, as_of: AsOf | None = None) -> Listing[QuotaRow]:
@@ -52,19 +81,43 @@ def remove_pool_limit(workspace: Workspace, pool: str) -> PoolLimit:
     return PoolLimit(pool=pool, limit=None, receipt=receipt)
 
 
-def get_quota(workspace: Workspace, *, as_of: AsOf | None = None) -> QuotaRow | None:
-    """The limits of the workspace itself; None if none was ever set."""
-    return workspace.read(_quota, as_of=as_of)
+# --- the workspace --------------------------------------------------------------------------------
 
 
-def set_quota(workspace: Workspace, limits: dict[str, int]) -> QuotaChanged:
-    """Set limits of the workspace by their names; those that are not named stay as they are."""
+def get_quota(workspace: Workspace, *, as_of: AsOf | None = None) -> Listing[WorkspaceLimit]:
+    """Every limit of the workspace itself, set or by default."""
+    return workspace.read(
+        lambda snapshot: Listing(items=list(workspace_limits(_quota(snapshot)))), as_of=as_of
+    )
+
+
+def set_quota(workspace: Workspace, limits: dict[str, int | None]) -> QuotaChanged:
+    """Set limits of the workspace by their names; None lifts one, and the others stay."""
     unknown = sorted(set(limits) - set(LIMITS))
     if unknown or not limits:
         what = f"there is no limit {', '.join(unknown)}" if unknown else "no limit is named"
         raise Invalid(what, remedy=f"use some of {', '.join(LIMITS)}")
-    receipt = workspace.submit(replace(QuotaSet(), **limits)).checked()
+    receipt = workspace.submit(quota_set(limits)).checked()
     return QuotaChanged(limits=limits, receipt=receipt)
+
+
+# --- lanes ----------------------------------------------------------------------------------------
+
+
+def list_lanes(workspace: Workspace, *, as_of: AsOf | None = None) -> Listing[LaneWeight]:
+    """The lanes with their weights, the largest share first."""
+    return workspace.read(lambda snapshot: Listing(items=_lanes(snapshot)), as_of=as_of)
+
+
+def set_lane_weight(workspace: Workspace, lane: str, weight: int) -> LaneChanged:
+    """Give a lane a weight: twice the weight gets twice the tasks when lanes compete."""
+    receipt = workspace.submit(LaneWeightSet(lane=lane, weight=weight)).checked()
+    return LaneChanged(lane=lane, weight=weight, receipt=receipt)
+
+
+def reset_lane_weight(workspace: Workspace, lane: str) -> LaneChanged:
+    """Give a lane its default weight again."""
+    return set_lane_weight(workspace, lane, default_weight(lane))
 
 
 # --- what a snapshot knows ------------------------------------------------------------------------
@@ -78,3 +131,9 @@ def _limited_pools(snapshot: Snapshot) -> list[QuotaRow]:
 
 def _quota(snapshot: Snapshot) -> QuotaRow | None:
     return next(iter(Lookup(snapshot).all(QuotaRow, scope=WORKSPACE)), None)
+
+
+def _lanes(snapshot: Snapshot) -> list[LaneWeight]:
+    rows = Lookup(snapshot).all(QuotaRow, scope=LANE)
+    given = {row.name: row.weight for row in rows if row.weight is not None}
+    return list(lane_weights(given))

@@ -21,7 +21,9 @@ from servo.operations.backfills import present_backfill
 from servo.operations.deploying import deploy_unless_led
 from servo.operations.dynamic_partitions import add_partitions
 from servo.operations.evaluating import NO_SALT, Evaluates
+from servo.operations.listing import Page
 from servo.operations.quotas import set_pool_limit
+from servo.operations.runs import get_run, list_runs
 from servo.sdk.assets.asset import asset
 from servo.sdk.automation.condition import AutomationCondition
 from servo.sdk.definitions.definitions import Definitions
@@ -43,7 +45,6 @@ OPEN_BACKFILL = Asked(choice=Choice(which="all"), request_id="open", chunk_size=
 
 @asset
 def numbers() -> list[int]:
-    print("counting")  # noqa: T201 - what logs show
     return [1, 2, 3]
 
 
@@ -92,6 +93,7 @@ def shop() -> Workspace:
     instance = ServoInstance.ephemeral()
     _ = materialize([numbers, prices, UNIQUE], instance=instance, raise_on_error=False)
     workspace = workspace_of(instance)
+    _keep_log(workspace)
     deploy_unless_led(workspace, "shop.py", declared(PROJECT))
     _ = workspace.submit(SensorUpserted(sensor_id="told", mode=SensorMode.PUSH)).checked()
     _ = add_partitions(workspace, "customers", ["ada"])
@@ -109,6 +111,14 @@ def evaluator_of(workspace: Workspace) -> Evaluates:
     )
     records = PlanStore(store=workspace.store, paths=workspace.paths, salt=NO_SALT)
     return EvaluatorHere(LoadedLocation(PROJECT, records, around))
+
+
+def _keep_log(workspace: Workspace) -> None:
+    """Store what the finished run printed, as workers do and an inline run does not."""
+    run = list_runs(workspace, Page(limit=1)).items[0].run_id
+    task = next(one for one in get_run(workspace, run).tasks if one.asset_key == "numbers")
+    key = workspace.paths.log(run, task.task_key, task.attempt, task.exec_id or "inline")
+    _ = workspace.store.put(key, b"counting\n")
 
 
 def _open_run(workspace: Workspace) -> None:

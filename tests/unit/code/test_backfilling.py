@@ -30,6 +30,7 @@ from servo.code.backfills.requests import (
 )
 from servo.core.bitmaps import bitmap
 from servo.core.events.backfills import (
+    DEFAULT_CONCURRENT_RUNS,
     BackfillCreated,
     BackfillState,
     ExplicitSelector,
@@ -214,6 +215,7 @@ def test_partitions_that_cannot_be_meant_are_told(
         {"concurrency": 0},
         {"concurrency": 10**9},
         {"max_failed": -1},
+        {"max_failed_percent": 101},
         {"priority": 10**12},
     ],
 )
@@ -300,7 +302,9 @@ def test_chunks_that_depend_on_each_other_run_one_after_the_other() -> None:
     linked = [outline(seen(daily, other), every, NOTHING) for other in (change, monthly, total)]
     assert [(found.linked, found.concurrency) for found in linked] == [(True, 1)] * 3
     free = [outline(seen(daily, other), every, NOTHING) for other in (cleaned, same)]
-    assert [(found.linked, found.concurrency) for found in free] == [(False, 4)] * 2
+    assert [(found.linked, found.concurrency) for found in free] == [
+        (False, DEFAULT_CONCURRENT_RUNS)
+    ] * 2
     one_run = outline(seen(daily, monthly), asked(end="2024-01-03"), NOTHING)
     assert (one_run.chunks, one_run.linked) == (1, False)
 
@@ -396,6 +400,7 @@ def test_the_same_request_is_the_same_event_whatever_became_missing() -> None:
         {"priority": 5},
         {"stop_on_failure": True},
         {"max_failed": 5},
+        {"max_failed_percent": 5},
         {"labels": {"a": "b"}},
         {"choice": Choice(start="2024-01-01")},
     ],

@@ -1,5 +1,6 @@
 """Which ready tasks go next."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from servo.controllers.dispatch import IdleWorker, dispatch, hand_over, outbox, pick
@@ -7,6 +8,7 @@ from servo.controllers.fairness import Fairness
 from servo.core.events.dispatch import DispatchRequested
 from servo.core.events.quotas import LaneWeightSet, PoolLimitSet, QuotaSet
 from servo.core.events.runs import PlanCreated, RunRequested
+from servo.core.lanes import BACKFILLS, INTERACTIVE
 from servo.testing.builders import Story, specs
 
 
@@ -53,8 +55,8 @@ def test_a_pool_whose_limit_is_removed_is_open_again() -> None:
 
 def test_lanes_share_by_their_weights() -> None:
     story = Story()
-    story.tell(LaneWeightSet(lane="bulk", weight=50))
-    for lane in ("bulk", "interactive"):
+    story.tell(LaneWeightSet(lane="bulk", weight=50), LaneWeightSet(lane=INTERACTIVE, weight=100))
+    for lane in ("bulk", INTERACTIVE):
         request = RunRequested(
             run_id=f"run_{lane}", run_key=lane, request_fingerprint="f", lane=lane
         )
@@ -63,6 +65,17 @@ def test_lanes_share_by_their_weights() -> None:
         story.tell(request, plan)
     keys, _ = pick(story.state, 9, Fairness())
     assert [key[0] for key in keys].count("run_bulk") == 3
+
+
+def test_a_lane_that_nobody_gave_a_weight_has_its_own() -> None:
+    story = Story()
+    for lane in (BACKFILLS, INTERACTIVE, "mine"):
+        request = RunRequested(run_id=lane, run_key=lane, request_fingerprint="f", lane=lane)
+        tasks = specs({f"{lane}{n}": () for n in range(20)})
+        story.tell(request, PlanCreated(run_id=lane, fingerprint="p", tasks=tasks))
+    keys, _ = pick(story.state, 20, Fairness())
+    counts = Counter(run for run, _ in keys)
+    assert counts == {BACKFILLS: 2, INTERACTIVE: 16, "mine": 2}
 
 
 def test_idle_workers_get_the_grant_with_the_task() -> None:

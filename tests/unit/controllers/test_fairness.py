@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,6 +53,43 @@ def test_rounds_of_one_go_around() -> None:
         waiting[item[0]].remove(item)
         order.append(item[0])
     assert Counter(order) == {"a": 2, "b": 2, "c": 2}
+
+
+@pytest.mark.parametrize("room", [1, 2, 3, 7, 30])
+def test_shares_are_the_same_however_little_room_there_is_at_a_time(room: int) -> None:
+    waiting = lanes(a=1000, b=1000, c=1000)
+    got: Counter[str] = Counter()
+    fairness = Fairness()
+    while got.total() < 420:
+        taken, fairness = take(waiting, room, {"a": 800, "b": 50, "c": 200}, fairness)
+        for item in taken:
+            waiting[item[0]].remove(item)
+            got[item[0]] += 1
+    assert abs(got["a"] - 320) <= 8
+    assert abs(got["b"] - 20) <= 1
+    assert abs(got["c"] - 80) <= 2
+
+
+def test_a_lane_that_is_new_waits_for_one_round_of_the_others() -> None:
+    waiting = lanes(a=100, c=100)
+    fairness = Fairness()
+    for _ in range(5):
+        (item,), fairness = take(waiting, 1, {"a": 400, "c": 200}, fairness)
+        waiting[item[0]].remove(item)
+    waiting |= lanes(b=1)
+    order: list[str] = []
+    while "b" not in order:
+        (item,), fairness = take(waiting, 1, {"a": 400, "c": 200}, fairness)
+        waiting[item[0]].remove(item)
+        order.append(item[0])
+    assert len(order) <= 1 + 4 + 2
+
+
+def test_a_turn_does_not_go_on_for_a_lane_that_has_nothing_left() -> None:
+    _, fairness = take(lanes(a=1, b=1), 1, {"a": 800}, Fairness())
+    assert fairness.interrupted == "a"
+    taken, fairness = take(lanes(b=1), 1, {"a": 800}, fairness)
+    assert (taken, fairness.interrupted) == (["b0"], None)
 
 
 def test_what_one_lane_cannot_use_goes_to_the_others() -> None:

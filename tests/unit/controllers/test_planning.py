@@ -1,7 +1,9 @@
 """Which waiting runs start, and whose plan is expanded next."""
 
+from collections import Counter
+
 from servo.controllers.planning import MAX_ADMITTED_PER_ROUND, reconcile
-from servo.core.events.quotas import QuotaSet
+from servo.core.events.quotas import LaneWeightSet, QuotaSet
 from servo.core.events.runs import (
     PlanCreated,
     PlanSegment,
@@ -57,6 +59,27 @@ def test_as_many_runs_are_admitted_as_slots_are_free_the_urgent_ones_first() -> 
     ]
     assert all(story.tell(*action.events).applied for action in actions)
     assert reconcile(story.state) == []
+
+
+def test_slots_for_runs_go_to_the_lane_that_has_the_fewest_for_its_weight() -> None:
+    story = Story()
+    story.tell(QuotaSet(max_concurrent_runs=0), LaneWeightSet(lane="a", weight=200))
+    for lane in ("a", "b", "c"):
+        for number in range(6):
+            name = f"{lane}{number}"
+            request = RunRequested(run_id=name, run_key=name, request_fingerprint="f", lane=lane)
+            plan = PlanCreated(run_id=name, fingerprint="plan", tasks=specs({name: ()}))
+            story.tell(request, plan)
+    admitted: list[str] = []
+    for slots in range(1, 13):
+        story.tell(QuotaSet(max_concurrent_runs=slots))
+        (action,) = reconcile(story.state)
+        assert story.tell(*action.events).applied
+        (event,) = action.events
+        assert isinstance(event, RunAdmitted)
+        admitted.append(event.run_id)
+    assert Counter(run[0] for run in admitted) == {"a": 6, "b": 3, "c": 3}
+    assert admitted[:4] == ["a0", "a1", "b0", "c0"]
 
 
 def test_a_round_admits_a_bounded_number_of_runs() -> None:

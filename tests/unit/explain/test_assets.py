@@ -372,7 +372,11 @@ def test_a_day_whose_runs_are_used_up_accepts_no_more() -> None:
     story.plan({"a": []})
     assert not story.request("run_2").applied
     story.execute("a")
-    assert told_not(story)[1:3] == [used_up, "  > the next day begins at midnight UTC"]
+    assert told_not(story)[1:4] == [
+        used_up,
+        "  > the next day begins at midnight UTC; or accept more",
+        "  $ servo admin quota --max-daily-runs 2",
+    ]
     story.wait(days=1)
     assert used_up not in told_not(story)
 

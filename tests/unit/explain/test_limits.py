@@ -75,7 +75,8 @@ def test_a_queue_that_is_full() -> None:
     story.dispatch("a")
     assert why(story, "b") == [
         f"? ns/b waits since {AT} for a place in the queue: 1 of 1 taken, by ns/a",
-        "  > a place is free when a worker takes one of those: start more workers",
+        "  > a place is free when a worker takes one of those: start workers, or let more wait",
+        "  $ servo admin quota --max-queued 2",
     ]
 
 

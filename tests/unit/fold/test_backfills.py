@@ -163,6 +163,8 @@ def test_a_new_backfill_runs_with_its_partitions_frozen() -> None:
         chunk_size=2,
         max_concurrent_runs=2,
         created_at=START,
+        request_position="1.0",
+        correlation="1.0",
         row_version=1,
     )
     assert "bf" in story.state.index.backfills_open
@@ -198,6 +200,8 @@ def test_another_request_under_the_same_id_is_a_conflict(story: Story) -> None:
         ({"total_partitions": -1}, "out_of_range"),
         ({"total_partitions": 10**30}, "out_of_range"),
         ({"max_failed_partitions": -1}, "out_of_range"),
+        ({"max_failed_percent": -1}, "out_of_range"),
+        ({"max_failed_percent": 101}, "out_of_range"),
         ({"priority": 2**63}, "out_of_range"),
         ({"total_partitions": 6}, "invalid_partitions"),
         ({"partition_keys": ()}, "invalid_partitions"),
@@ -546,6 +550,24 @@ def test_a_backfill_stops_when_more_partitions_failed_than_it_bears() -> None:
     work_off(story, 1, {DAYS[2]: OK, DAYS[3]: BAD})
     assert backfill(story).state is BackfillState.FAILED
     assert backfill(story).planned_chunks == 2
+
+
+@pytest.mark.parametrize(("percent", "bears"), [(0, 0), (20, 1), (39, 1), (40, 2), (100, 5)])
+def test_a_backfill_stops_when_more_percent_failed_than_it_bears(percent: int, bears: int) -> None:
+    story = Story()
+    story.tell(created(chunk_size=1, max_failed_percent=percent))
+    for index, day in enumerate(DAYS):
+        if not plan_one(story, index).applied:
+            break
+        work_off(story, index, {day: BAD})
+    row = backfill(story)
+    assert row.state is BackfillState.FAILED
+    assert row.partitions_failed == min(bears + 1, len(DAYS))
+
+
+def plan_one(story: Story, index: int) -> Answer:
+    """Plan a chunk of one partition."""
+    return story.tell(planned(index, partition_keys=(DAYS[index],)), request(index))
 
 
 def test_what_ends_while_paused_is_judged_on_resume(story: Story) -> None:

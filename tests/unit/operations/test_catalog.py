@@ -139,8 +139,11 @@ CALLS: dict[str, Call] = {
     "quarantine.list_quarantine": lambda at: quarantine.list_quarantine(at, ALL),
     "quarantine.reject_output": lambda at: quarantine.reject_output(at, held(at), reason="bad"),
     "quotas.get_quota": quotas.get_quota,
+    "quotas.list_lanes": quotas.list_lanes,
     "quotas.list_pools": quotas.list_pools,
     "quotas.remove_pool_limit": lambda at: quotas.remove_pool_limit(at, "warehouse"),
+    "quotas.reset_lane_weight": lambda at: quotas.reset_lane_weight(at, "backfills"),
+    "quotas.set_lane_weight": lambda at: quotas.set_lane_weight(at, "backfills", 300),
     "quotas.set_pool_limit": lambda at: quotas.set_pool_limit(at, "api", 1),
     "quotas.set_quota": lambda at: quotas.set_quota(at, {"max_concurrent_runs": 2}),
     "runs.cancel_run": lambda at: runs.cancel_run(at, RUN, reason="enough"),
@@ -221,14 +224,13 @@ def test_what_is_called_a_step_exists_and_is_no_operation() -> None:
 def test_an_operation_works_on_a_workspace_in_memory_and_answers_in_json(
     name: str, workspace: Workspace
 ) -> None:
-    found = msgspec.json.encode(CALLS[name](workspace), enc_hook=_streamed)
-    again = msgspec.json.decode(found, type=operations()[name].result)
-    assert msgspec.json.encode(again) == found
-
-
-def _streamed(answer: Any) -> list[Any]:
-    """All that an operation yields; `TypeError` for what JSON cannot carry."""
-    return list(answer)
+    one, answered = operations()[name], CALLS[name](workspace)
+    items = list(answered) if one.is_stream else [answered]
+    assert items
+    for item in items:
+        found = msgspec.json.encode(item)
+        again = msgspec.json.decode(found, type=one.result)
+        assert msgspec.json.encode(again) == found
 
 
 def test_the_schemas_of_the_operations_are_as_recorded() -> None:

@@ -2,11 +2,15 @@
 
 import pytest
 
-from servo.errors import Invalid, NotFound
+from servo.core.lanes import DEFAULT_WEIGHTS
+from servo.errors import Conflict, Invalid, NotFound
 from servo.operations.quotas import (
     get_quota,
+    list_lanes,
     list_pools,
     remove_pool_limit,
+    reset_lane_weight,
+    set_lane_weight,
     set_pool_limit,
     set_quota,
 )
@@ -45,14 +49,39 @@ def test_a_pool_without_a_limit_has_none_to_remove(workspace: Workspace) -> None
 def test_a_quota_keeps_the_limits_that_are_not_named(workspace: Workspace) -> None:
     _ = set_quota(workspace, {"max_concurrent_runs": 3})
     assert set_quota(workspace, {"max_concurrent_tasks": 7}).receipt.applied
-    row = get_quota(workspace)
-    assert row is not None
-    assert (row.max_concurrent_runs, row.max_concurrent_tasks) == (3, 7)
+    found = {
+        limit.name: limit.limit for limit in get_quota(workspace).items if not limit.is_default
+    }
+    assert found == {"max_concurrent_runs": 3, "max_concurrent_tasks": 7}
+
+
+def test_a_limit_that_is_lifted_has_its_default_again(workspace: Workspace) -> None:
+    _ = set_quota(workspace, {"max_concurrent_runs": 3, "max_daily_runs": 5})
+    _ = set_quota(workspace, {"max_concurrent_runs": None})
+    found = {
+        limit.name: limit.limit for limit in get_quota(workspace).items if not limit.is_default
+    }
+    assert found == {"max_daily_runs": 5}
+
+
+def test_the_weight_of_a_lane_is_set_and_reset(workspace: Workspace) -> None:
+    def weights() -> dict[str, int]:
+        return {row.lane: row.weight for row in list_lanes(workspace).items}
+
+    _ = set_lane_weight(workspace, "backfills", 500)
+    assert weights()["backfills"] == 500
+    assert reset_lane_weight(workspace, "backfills").weight == 100
+    assert weights() == dict(DEFAULT_WEIGHTS)
+
+
+def test_a_weight_that_cannot_be_is_refused_with_the_reason(workspace: Workspace) -> None:
+    with pytest.raises(Conflict, match="a weight is from 1 to"):
+        _ = set_lane_weight(workspace, "backfills", 0)
 
 
 @pytest.mark.parametrize("given", [{}, {"max_concurrent_dreams": 1}, {"v": 1}])
 def test_a_limit_that_does_not_exist_is_refused(
-    given: dict[str, int], workspace: Workspace
+    given: dict[str, int | None], workspace: Workspace
 ) -> None:
     with pytest.raises(Invalid, match="use some of max_concurrent_tasks, max_concurrent_runs"):
         _ = set_quota(workspace, given)

@@ -9,16 +9,18 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from servo.code.setting import Setting
 from servo.config import WorkerSettings
+from servo.core.lanes import BACKFILLS, INTERACTIVE, default_weight
 from servo.host.leading import setting_for
 from servo.leader.assignments import Assignment
 from servo.testing.clock import ManualClock
 from servo.workers.local_pool.execution_queue import ExecutionQueue
 from servo.workers.local_pool.permits import Drawing
 from servo.workers.local_pool.process_table import ProcessTable
-from servo.workers.local_pool.slots import Slots
+from servo.workers.local_pool.slots import DEEPEST, Slots
 from servo.workers.local_pool.worker_process import WorkerProcess
 from servo.workspace.system import SystemEntropy
 
@@ -70,10 +72,11 @@ class World:
         return [assignment.exec_id for assignment in self.queue.waiting]
 
 
-def an(name: str) -> Assignment:
+def an(name: str, *, lane: str = "") -> Assignment:
     return Assignment(
         worker_id="pool", exec_id=name, run_id="r", task_key=f"{name}:materialize", attempt=1,
         attempt_id=f"a-{name}", fencing_token=1, asset_key=name,
+        lane=lane, weight=default_weight(lane),
     )  # fmt: skip
 
 
@@ -153,6 +156,33 @@ def test_a_process_that_reads_nothing_never_makes_the_pool_wait(one: World) -> N
         sent += 1
     assert sent > 32
     assert child.socket.send(b"there is room for more")
+
+
+# --- lanes ----------------------------------------------------------------------------------------
+
+
+def test_an_interactive_execution_goes_before_the_backlog_that_lies_ready(one: World) -> None:
+    (child,) = one.children
+    backlog = [an(f"b{n}", lane=BACKFILLS) for n in range(40)]
+    one.queue.waiting.extend(backlog)
+    assert not one.queue.feed()
+    assert child.begins()
+    assert len(child.running) == DEEPEST
+    one.queue.waiting.extend([an("mine", lane=INTERACTIVE)])
+    assert not one.queue.feed()
+    assert list(child.running)[:3] == ["b0", "mine", "b1"]
+
+
+def test_what_wants_a_process_of_its_own_sends_nothing_back(one: World) -> None:
+    (child,) = one.children
+    one.queue.waiting.extend([an("b0", lane=BACKFILLS), an("b1", lane=BACKFILLS)])
+    assert not one.queue.feed()
+    assert child.begins()
+    one.queue.waiting.extend([replace(an("own", lane=INTERACTIVE), isolated=True)])
+    sent = child.sent
+    assert one.queue.feed()
+    assert child.sent == sent
+    assert one.waiting() == ["own"]
 
 
 # --- all of them take long ------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import click
 
 from servo.cli import admin_output
-from servo.cli.commands.limits import pool, quota
+from servo.cli.commands.limits import lane, pool, quota
 from servo.cli.options import json_option
 from servo.cli.output import EXIT_CODES, emit_json, progress
 from servo.cli.receipts import QUEUED
@@ -30,6 +30,7 @@ def admin() -> None:
     """Inspect, verify, rebuild and clean up what is stored; set limits."""
 
 
+admin.add_command(lane)
 admin.add_command(pool)
 admin.add_command(quota)
 

@@ -1,24 +1,35 @@
-"""`servo admin pool` and `servo admin quota`: how much may run at once in a workspace."""
+"""`servo admin quota`, `pool` and `lane`: how much may run at once, and how lanes share it."""
+
+from datetime import timedelta
 
 import click
 
+from servo.cli.durations import MILLISECOND, format_duration, parse_duration
 from servo.cli.moment import at_a_moment
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json
-from servo.cli.receipts import QUEUED, tell_receipt
+from servo.cli.receipts import QUEUED, tell_change, tell_receipt
 from servo.cli.tables import grid
 from servo.cli.workspace import with_workspace
-from servo.core.state.rows.system import QuotaRow
 from servo.errors import Invalid
+from servo.operations.listing import Listing
 from servo.operations.moments import AsOf
 from servo.operations.quotas import (
+    WorkspaceLimit,
     get_quota,
+    list_lanes,
     list_pools,
     remove_pool_limit,
+    reset_lane_weight,
+    set_lane_weight,
     set_pool_limit,
     set_quota,
 )
 from servo.workspace.workspace import Workspace
+
+NONE = "none"
+MOST_DIGITS = 18
+DURATION = "max_run_duration_ms"
 
 
 @click.group("pool")
@@ -70,43 +81,120 @@ def list_(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> None:
     console().print(table if found.items else none)
 
 
-@click.command("quota", short_help="Limit a whole workspace.")
-@click.option("--max-parallel", type=click.IntRange(0), help="Tasks that run at once.")
-@click.option("--max-runs", type=click.IntRange(0), help="Runs at once; others wait.")
+@click.group("lane")
+def lane() -> None:
+    """Share workers between interactive runs, schedules, automation and backfills."""
+
+
+@lane.command("set", short_help="Set the weight of a lane.")
+@click.argument("name")
+@click.argument("weight", type=int)
+@json_option
+@with_workspace
+def set_lane(*, workspace: Workspace, name: str, weight: int, json_: bool) -> int:
+    """Give the lane NAME a WEIGHT: twice the weight gets twice the tasks when lanes compete."""
+    found = set_lane_weight(workspace, name, weight)
+    return tell_change(found, f"Set the weight of the lane {name} to {weight}.", json_=json_)
+
+
+@lane.command("reset", short_help="Give a lane its default weight.")
+@click.argument("name")
+@json_option
+@with_workspace
+def reset_lane(*, workspace: Workspace, name: str, json_: bool) -> int:
+    """Give the lane NAME its default weight again."""
+    found = reset_lane_weight(workspace, name)
+    return tell_change(found, f"Set the weight of the lane {name} to {found.weight}.", json_=json_)
+
+
+@lane.command("list", short_help="List the lanes and their weights.")
 @at_a_moment
 @json_option
 @with_workspace
-def quota(
-    *,
-    workspace: Workspace,
-    max_parallel: int | None,
-    max_runs: int | None,
-    as_of: AsOf | None,
-    json_: bool,
-) -> int:
-    """Limit what runs at once in a workspace; without an option, show the limits."""
-    given = {"max_concurrent_tasks": max_parallel, "max_concurrent_runs": max_runs}
-    limits = {name: limit for name, limit in given.items() if limit is not None}
-    if not limits:
+def list_of_lanes(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> None:
+    """List the lanes with their weights, the largest share first."""
+    found = list_lanes(workspace, as_of=as_of)
+    if json_:
+        emit_json(found)
+        return
+    table = grid("lane", "weight", "default", left=1, whole=1)
+    for row in found.items:
+        table.add_row(row.lane, str(row.weight), str(row.default))
+    console().print(table)
+
+
+@click.command("quota", short_help="Limit a whole workspace.")
+@click.option("--max-parallel", "max_concurrent_tasks", metavar="N|none", help="Tasks at once.")
+@click.option(
+    "--max-runs", "max_concurrent_runs", metavar="N|none", help="Runs at once; others wait."
+)
+@click.option(
+    "--max-queued",
+    "max_queued_tasks",
+    metavar="N|none",
+    help="Tasks that wait in a queue for a worker; others stay ready.",
+)
+@click.option(
+    "--max-daily-runs",
+    "max_daily_runs",
+    metavar="N|none",
+    help="Runs a day, by UTC; further requests are rejected.",
+)
+@click.option(
+    "--max-run-duration",
+    DURATION,
+    metavar="TIME|none",
+    help="How long a run may take, such as 90m or 24h; then it is TIMED_OUT.",
+)
+@click.option(
+    "--max-tasks-per-run",
+    "max_tasks_per_run",
+    metavar="N|none",
+    help="Tasks in a run; a larger plan is rejected.",
+)
+@click.option(
+    "--max-backfill-runs",
+    "max_backfill_concurrency",
+    metavar="N|none",
+    help="Runs of all backfills at once; further chunks wait.",
+)
+@at_a_moment
+@json_option
+@with_workspace
+def quota(*, workspace: Workspace, as_of: AsOf | None, json_: bool, **limits: str | None) -> int:
+    """Limit a workspace; `none` lifts a limit. Without an option, show the limits."""
+    given = {name: _parsed(name, text) for name, text in limits.items() if text is not None}
+    if not given:
         _show(get_quota(workspace, as_of=as_of), json_=json_)
         return 0
     if as_of is not None:
         raise Invalid("limits of the past cannot be set", remedy="leave out --as-of")
-    found = set_quota(workspace, limits)
+    return tell_change(set_quota(workspace, given), "Set the limits of the workspace.", json_=json_)
+
+
+def _parsed(name: str, text: str) -> int | None:
+    if text == NONE:
+        return None
+    if name == DURATION:
+        return parse_duration(text) // MILLISECOND
+    if not text.isdecimal() or len(text) > MOST_DIGITS:
+        raise Invalid(f"invalid limit: {text!r}", remedy=f"use a whole number, or `{NONE}`")
+    return int(text)
+
+
+def _show(found: Listing[WorkspaceLimit], *, json_: bool) -> None:
     if json_:
         emit_json(found)
-        return QUEUED if found.receipt.queued else 0
-    return tell_receipt(found.receipt, "Set the limits of the workspace.")
-
-
-def _show(row: QuotaRow | None, *, json_: bool) -> None:
-    if json_:
-        emit_json(row)
         return
-    tasks = None if row is None else row.max_concurrent_tasks
-    runs = None if row is None else row.max_concurrent_runs
-    console().print(f"tasks at once: {_limit(tasks)}; runs at once: {_limit(runs)}")
+    table = grid("limit", "at most", "set by")
+    for limit in found.items:
+        table.add_row(limit.what, _shown(limit), "default" if limit.is_default else "workspace")
+    console().print(table)
 
 
-def _limit(value: int | None) -> str:
-    return "no limit" if value is None else str(value)
+def _shown(limit: WorkspaceLimit) -> str:
+    if limit.limit is None:
+        return "no limit"
+    if limit.name == DURATION:
+        return format_duration(timedelta(milliseconds=limit.limit))
+    return str(limit.limit)

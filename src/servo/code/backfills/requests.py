@@ -13,7 +13,12 @@ from typing import Literal
 import msgspec
 
 from servo.core.canonical import sha256_hex
-from servo.core.events.backfills import BackfillCreated, ExplicitSelector, RangeSelector
+from servo.core.events.backfills import (
+    DEFAULT_CONCURRENT_RUNS,
+    BackfillCreated,
+    ExplicitSelector,
+    RangeSelector,
+)
 from servo.core.fold.backfills import MAX_CHUNK_SIZE, MAX_CONCURRENT_RUNS, MAX_PARTITIONS
 from servo.core.ids import TenantId, WorkspaceId, backfill_id
 from servo.core.keys import AssetKey
@@ -33,7 +38,6 @@ from servo.sdk.partitions.text import partitions_from_text
 INLINE_PARTITIONS = 2_000
 INLINE_BYTES = 100_000
 MAX_CHUNK_BYTES = 200_000
-DEFAULT_CONCURRENCY = 4
 CHOSEN_LABEL = "servo/partitions"
 
 Which = Literal["", "all", "missing", "failed", "stale"]
@@ -54,10 +58,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     choice: Choice
     request_id: str
     chunk_size: int | None = None
-    concurrency: int = DEFAULT_CONCURRENCY
+    concurrency: int = DEFAULT_CONCURRENT_RUNS
     priority: int = 0
     stop_on_failure: bool = False
     max_failed: int | None = None
+    max_failed_percent: int | None = None
     labels: Mapping[str, str] = {}
     location: str = ""
 
@@ -197,6 +202,7 @@ def created(
         max_concurrent_runs=found.concurrency,
         stop_on_failure=asked.stop_on_failure,
         max_failed_partitions=asked.max_failed,
+        max_failed_percent=asked.max_failed_percent,
         priority=asked.priority,
         labels={**asked.labels, CHOSEN_LABEL: which} if which else dict(asked.labels),
         parent_backfill_id=parent,
@@ -219,6 +225,7 @@ def again(
         priority=row.priority,
         stop_on_failure=row.stop_on_failure,
         max_failed=row.max_failed_partitions,
+        max_failed_percent=row.max_failed_percent,
         labels={name: value for name, value in row.labels.items() if name != CHOSEN_LABEL},
         location=row.location,
     )
@@ -305,6 +312,7 @@ def _check_numbers(asked: Asked) -> None:
         (asked.chunk_size, range(1, MAX_CHUNK_SIZE + 1), "a run makes", "partitions"),
         (asked.concurrency, range(1, MAX_CONCURRENT_RUNS + 1), "there are", "runs at once"),
         (asked.max_failed, range(MAX_PARTITIONS + 1), "it goes on after", "failures"),
+        (asked.max_failed_percent, range(101), "it goes on after", "percent of failures"),
         (asked.priority, range(-MAX_PRIORITY, MAX_PRIORITY + 1), "the priority is", ""),
     )
     for value, allowed, before, after in limits:
@@ -349,4 +357,6 @@ def _fingerprint(asked: Asked, found: Outline, parent: str | None) -> str:
         "labels": dict(asked.labels),
         "parent": parent,
     }
+    if asked.max_failed_percent is not None:  # without it, what was asked before it was there
+        said["max_failed_percent"] = asked.max_failed_percent
     return f"v1:sha256:{sha256_hex(said)}"

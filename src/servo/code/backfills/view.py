@@ -1,15 +1,48 @@
 """A backfill with its chunks and their runs, as the leader or a reader sees it."""
 
 from collections.abc import Sequence
+from enum import StrEnum
 
 import msgspec
 
+from servo.core.events.backfills import BackfillState
 from servo.core.state.rows.automation import BackfillChunkRow, BackfillRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
 from servo.core.state.states import ChunkState, TaskState
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
+
+
+class BackfillStatus(StrEnum):
+    """How a backfill stands, for people: its state, and whether one that is paused has failures."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    PAUSED_WITH_FAILURES = "PAUSED_WITH_FAILURES"
+    CANCELLING = "CANCELLING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+class ShownBackfill(BackfillRow, frozen=True, kw_only=True):
+    """The row of a backfill with its status."""
+
+    status: BackfillStatus
+
+
+def status_of(row: BackfillRow) -> BackfillStatus:
+    """How a backfill stands. Failures while it is paused do not end it, and must not be hidden."""
+    if row.state is BackfillState.PAUSED and (row.failed_chunks or row.partitions_failed):
+        return BackfillStatus.PAUSED_WITH_FAILURES
+    return BackfillStatus(row.state.value)
+
+
+def shown(row: BackfillRow) -> ShownBackfill:
+    """A backfill as listings show it."""
+    return ShownBackfill(**msgspec.structs.asdict(row), status=status_of(row))
 
 
 class Backfill(msgspec.Struct, frozen=True, kw_only=True):

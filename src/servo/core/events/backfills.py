@@ -8,6 +8,9 @@ import msgspec
 from servo.core.events.envelope import Event, EventKind
 from servo.core.wire import Id, Int64, MaybeId
 
+DEFAULT_CONCURRENT_RUNS = 2
+"""Runs of a backfill at once, wherever nobody says otherwise: decision 47."""
+
 
 class BackfillState(StrEnum):
     PENDING = "PENDING"
@@ -50,9 +53,10 @@ class BackfillCreated(Event, frozen=True, kw_only=True, tag="BackfillCreated"):
     partitions_digest: str = ""
     total_partitions: Int64
     chunk_size: Int64 = 10
-    max_concurrent_runs: Int64 = 2
+    max_concurrent_runs: Int64 = DEFAULT_CONCURRENT_RUNS
     stop_on_failure: bool = False
     max_failed_partitions: Int64 | None = None
+    max_failed_percent: Int64 | None = None
     priority: Int64 = 0
     labels: dict[str, str] = {}
     parent_backfill_id: Id | None = None

@@ -7,7 +7,7 @@ from servo.core.wire import Int64, MaybeId
 
 
 class QuotaSet(Event, frozen=True, kw_only=True, tag="QuotaSet"):
-    """The limits of this workspace. What is absent keeps its value."""
+    """The limits of this workspace. What is absent keeps its value; what is `lifted` has none."""
 
     KIND: ClassVar[EventKind] = EventKind.COMMAND
 
@@ -19,6 +19,7 @@ class QuotaSet(Event, frozen=True, kw_only=True, tag="QuotaSet"):
     max_run_duration_ms: Int64 | None = None
     max_tasks_per_run: Int64 | None = None
     max_backfill_concurrency: Int64 | None = None
+    lifted: tuple[str, ...] = ()
 
 
 class PoolLimitSet(Event, frozen=True, kw_only=True, tag="PoolLimitSet"):
@@ -32,7 +33,7 @@ class PoolLimitSet(Event, frozen=True, kw_only=True, tag="PoolLimitSet"):
 
 
 class LaneWeightSet(Event, frozen=True, kw_only=True, tag="LaneWeightSet"):
-    """The share of a lane when lanes compete, in relation to the default of 100."""
+    """The share of a lane when lanes compete."""
 
     KIND: ClassVar[EventKind] = EventKind.COMMAND
 

@@ -67,8 +67,8 @@ def _queue(records: Records, task: TaskRow) -> Finding | None:
         task,
         What.QUEUE_FULL,
         f"for a place in the queue: {_full(limit, sent)}",
-        "a place is free when a worker takes one of those: start more workers",
-        "",
+        "a place is free when a worker takes one of those: start workers, or let more wait",
+        f"servo admin quota --max-queued {limit + 1}",
     )
 
 
@@ -110,7 +110,8 @@ def _full(limit: int, holders: list[TaskRow]) -> str:
 def waiting_for_run_slot(records: Records, run: RunRow) -> Finding:
     """Why a run that is planned has not started."""
     active = records.runs_in(RunState.RUNNING, RunState.CANCELLING)
-    waiting = [row for row in records.runs_in(RunState.PENDING) if row.plan_fingerprint]
+    planned = [row for row in records.runs_in(RunState.PENDING) if row.plan_fingerprint]
+    waiting = [row for row in planned if row.lane == run.lane]
     turn = (-run.priority, run.row_version)
     ahead = sum((-row.priority, row.row_version) < turn for row in waiting)
     quota = records.quota("workspace")
@@ -153,7 +154,8 @@ def runs_of_the_day(records: Records) -> list[Finding]:
             text=f"no more runs are accepted today: {words.plural(limit, 'run')} a day is the "
             "limit of the workspace",
             seq=quota.row_version,
-            next="the next day begins at midnight UTC",
+            next="the next day begins at midnight UTC; or accept more",
+            command=f"servo admin quota --max-daily-runs {limit + 1}",
         )
     ]
 

@@ -249,7 +249,8 @@ def stopped(run: RunRow) -> str:
     by = f" by {run.cancel_requested_by}" if run.cancel_requested_by else ""
     when = "" if run.cancel_requested_at is None else f" at {instant(run.cancel_requested_at)}"
     why = f" ({run.cancel_reason})" if run.cancel_reason else ""
-    return f"the run was stopped{by}{when}{why}"
+    forced = " by force" if run.cancel_forced else ""
+    return f"the run was stopped{forced}{by}{when}{why}"
 
 
 def _allowed(run: RunRow) -> timedelta:

@@ -112,7 +112,7 @@ def _on_created(state: State, event: BackfillCreated, ctx: Ctx) -> None:
     if known is not None:
         if known.request_fingerprint != event.request_fingerprint:
             raise Rejected("backfill_exists: it was made by another request", conflict=True)
-        raise Repeated(backfill_id=known.backfill_id)
+        raise Repeated(backfill_id=known.backfill_id, at=known.request_position)
     _check(event)
     row = BackfillRow(
         backfill_id=event.backfill_id,
@@ -129,11 +129,16 @@ def _on_created(state: State, event: BackfillCreated, ctx: Ctx) -> None:
         max_concurrent_runs=event.max_concurrent_runs,
         stop_on_failure=event.stop_on_failure,
         max_failed_partitions=event.max_failed_partitions,
+        max_failed_percent=event.max_failed_percent,
         priority=event.priority,
         labels=event.labels,
         parent_backfill_id=event.parent_backfill_id,
         location=event.location,
         created_at=state.ts,
+        requested_by=ctx.batch.actor,
+        request_position=ctx.position,
+        cause=ctx.cause,
+        correlation=ctx.correlation,
         row_version=state.seq,
     )
     _put(state, row)
@@ -145,6 +150,7 @@ def _check(event: BackfillCreated) -> None:
     number(event.chunk_size, "chunk_size", least=1, most=MAX_CHUNK_SIZE)
     number(event.max_concurrent_runs, "max_concurrent_runs", least=1, most=MAX_CONCURRENT_RUNS)
     number(event.max_failed_partitions or 0, "max_failed_partitions")
+    number(event.max_failed_percent or 0, "max_failed_percent", most=100)
     number(event.priority, "priority", least=-MOST)
     if not event.partition_keys and event.partitions_digest:
         return
@@ -207,8 +213,10 @@ def _verdict(row: BackfillRow) -> BackfillState | None:
 
 def has_failed_enough(row: BackfillRow) -> bool:
     """Whether so much of a backfill has failed that no more of it is planned."""
-    limit = row.max_failed_partitions
+    limit, percent = row.max_failed_partitions, row.max_failed_percent
     if limit is not None and row.partitions_failed > limit:
+        return True
+    if percent is not None and row.partitions_failed * 100 > percent * row.total_partitions:
         return True
     return row.stop_on_failure and row.failed_chunks + row.cancelled_chunks > 0
 

@@ -3,17 +3,19 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from servo.core.events.envelope import Event
 from servo.core.events.quotas import LaneWeightSet, PoolLimitSet, QuotaSet
 from servo.core.fold.context import Ctx, Rejected
+from servo.core.lanes import default_weight
 from servo.core.state.index import WORKSPACE_QUOTA
 from servo.core.state.rows.system import QuotaRow
 from servo.core.state.state import State
 
 MAX_WEIGHT = 1_000_000
+
+_LIMITS = tuple(name for name in QuotaSet.__struct_fields__ if name.startswith("max_"))
 
 
 def _row(state: State, key: tuple[str, str]) -> QuotaRow:
@@ -23,15 +25,22 @@ def _row(state: State, key: tuple[str, str]) -> QuotaRow:
     return replace(row, updated_at=state.ts, row_version=state.seq)
 
 
+def lane_weight(state: State, lane: str) -> int:
+    """The share of a lane in a workspace."""
+    quota = state.index.quotas.get(("lane", lane))
+    return default_weight(lane) if quota is None or quota.weight is None else quota.weight
+
+
 def _on_quota(state: State, event: QuotaSet, ctx: Ctx) -> None:
     del ctx
-    limits: dict[str, int] = {
-        name: value
-        for name, value in msgspec.structs.asdict(event).items()
-        if name != "v" and value is not None
-    }
-    if any(value < 0 for value in limits.values()):
+    limits: dict[str, int | None] = {name: getattr(event, name) for name in _LIMITS}
+    limits = {name: value for name, value in limits.items() if value is not None}
+    if any(value is not None and value < 0 for value in limits.values()):
         raise Rejected("invalid_quota: a limit cannot be negative")
+    for name in event.lifted:
+        if name not in _LIMITS or name in limits:
+            raise Rejected(f"invalid_quota: {name!r} is no limit, or is set and lifted at once")
+    limits |= dict.fromkeys(event.lifted)
     state.quotas.put(WORKSPACE_QUOTA, replace(_row(state, WORKSPACE_QUOTA), **limits))
 
 

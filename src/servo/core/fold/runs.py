@@ -22,6 +22,7 @@ from servo.core.fold import backfills, schedules, sensors
 from servo.core.fold.bounds import MOST
 from servo.core.fold.context import Ctx, Rejected, Repeated
 from servo.core.fold.expansion import activate, expand
+from servo.core.fold.force_cancel import end_executions, partitions_of_executions
 from servo.core.fold.limits import MAX_TASKS_PER_RUN, PLAN_TIMEOUT, clamp_ms, span
 from servo.core.fold.run_lifecycle import cancel_run, close_if_over, end_run
 from servo.core.state.index import WORKSPACE_QUOTA
@@ -38,15 +39,17 @@ from servo.core.state.states import (
 def _on_requested(state: State, event: RunRequested, ctx: Ctx) -> None:
     known = state.run_keys.rows.get(event.run_key)
     if known is None:
-        _create(state, event)
+        _create(state, event, ctx)
         ctx.data["run_id"] = event.run_id
         return
     ctx.data["run_id"] = known.run_id
+    run = state.runs.rows.get(known.run_id)
+    ctx.repeats("" if run is None else run.request_position)
     if known.request_fingerprint != event.request_fingerprint:
         _conflict(state, event, known, ctx)
 
 
-def _create(state: State, event: RunRequested) -> None:
+def _create(state: State, event: RunRequested, ctx: Ctx) -> None:
     if event.run_id in state.runs:
         raise Rejected("the run id belongs to another run key")
     _count_against_day(state)
@@ -58,14 +61,14 @@ def _create(state: State, event: RunRequested) -> None:
         row_version=state.seq,
     )
     state.run_keys.put(event.run_key, row)
-    state.runs.put(event.run_id, _new_run(state, event))
+    state.runs.put(event.run_id, _new_run(state, event, ctx))
     if isinstance(event.source, ScheduleSource):
         schedules.correlate_run(state, event.source, event.run_id)
     elif isinstance(event.source, BackfillSource):
         backfills.correlate_run(state, event.source, event.run_id)
 
 
-def _new_run(state: State, event: RunRequested) -> RunRow:
+def _new_run(state: State, event: RunRequested, ctx: Ctx) -> RunRow:
     source = event.source
     return RunRow(
         run_id=event.run_id,
@@ -86,6 +89,11 @@ def _new_run(state: State, event: RunRequested) -> RunRow:
         parent_run_id=event.parent_run_id,
         location=event.location,
         backfill_id=source.backfill_id if isinstance(source, BackfillSource) else None,
+        requested_by=ctx.batch.actor,
+        request_text=event.request_text,
+        request_position=ctx.position,
+        cause=ctx.cause,
+        correlation=ctx.correlation,
         row_version=state.seq,
     )
 
@@ -241,7 +249,7 @@ def _on_plan_overdue(state: State, event: PlanDeadlineExceeded, ctx: Ctx) -> Non
 
 def _on_cancel(state: State, event: RunCancelRequested, ctx: Ctx) -> None:
     run = state.runs.rows.get(event.run_id)
-    if run is not None and run.cancel_requested_at is not None:
+    if run is not None and run.cancel_requested_at is not None and not _forces(run, event):
         raise Repeated(run_id=run.run_id)
     run = _open_run(state, event.run_id)
     cancel_run(
@@ -252,7 +260,14 @@ def _on_cancel(state: State, event: RunCancelRequested, ctx: Ctx) -> None:
         by=event.requested_by,
         why=event.reason,
     )
+    if event.force:
+        end_executions(state, run.run_id, ctx)
     ctx.data["run_id"] = run.run_id
+
+
+def _forces(run: RunRow, event: RunCancelRequested) -> bool:
+    """Whether a run that is being stopped is now to end at once."""
+    return event.force and run.state is RunState.CANCELLING
 
 
 def _on_overdue(state: State, event: RunDeadlineExceeded, ctx: Ctx) -> None:
@@ -293,4 +308,7 @@ NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
     PlanCreated: _needs_run,
     PlanFailed: _needs_run,
     RunCancelRequested: _needs_run,
+}
+THEN: Mapping[type[Event], Callable[[State, Any], Iterable[tuple[str, object]]]] = {
+    RunCancelRequested: partitions_of_executions
 }

@@ -204,7 +204,7 @@ def _succeeded(state: State, run: RunRow, row: TaskRow, event: TaskFinished, ctx
         code_version=event.code_version or row.code_version,
         row_version=state.seq,
     )
-    promote(state, row, event)
+    promote(state, row, event, ctx.index_in(state.seq))
     end_tasks(state, run, [row], ctx)
 
 
@@ -260,8 +260,13 @@ def _run_and_task(event: TaskStarted | TaskFinished) -> Iterable[tuple[str, obje
 def partitions_of(state: State, event: Any) -> Iterable[tuple[str, object]]:
     """The partitions that the task of an event makes; how an attempt ends is noted there."""
     row = state.tasks.rows.get((event.run_id, event.task_key))
-    if row is None or row.partition_key is None:
-        return ()
+    return () if row is None else partitions_made(row)
+
+
+def partitions_made(row: TaskRow) -> list[tuple[str, object]]:
+    """The rows of the partitions that a task makes."""
+    if row.partition_key is None:
+        return []
     made = (row.asset_key, *row.also_makes)
     partitions = (row.partition_key, *row.also_partitions)
     return [("partition_status", (key, name)) for key in made for name in partitions]

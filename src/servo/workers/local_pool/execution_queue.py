@@ -1,16 +1,17 @@
 """Executions that a pool was granted and that no process has begun: who gets which, and when.
 
 Some wait here, and while tasks are short some lie ready in the processes, one behind another. Those
-are taken back when a process has nothing to do, or when what they lie behind takes long. The caller
-holds the pool's lock.
+are taken back when a process has nothing to do, when what they lie behind takes long, or when
+another lane's turn comes before theirs: an interactive task does not wait for the backlog of a
+backfill. The caller holds the pool's lock.
 """
 
-from collections import deque
 from collections.abc import Iterable
 
 from servo.execution.messages import frame
 from servo.leader.assignments import Assignment
 from servo.ports.clock import Clock
+from servo.workers.local_pool.fair_queue import FairQueue
 from servo.workers.local_pool.process_table import ProcessTable
 from servo.workers.local_pool.slots import LONG_SECONDS, Slots
 from servo.workers.local_pool.worker_process import WorkerProcess
@@ -19,18 +20,19 @@ SMALL = 32 * 1024
 
 
 class ExecutionQueue:
-    """Those that wait, in the order they came."""
+    """Those that wait, in the order of their turns."""
 
     def __init__(self, processes: ProcessTable, places: Slots, clock: Clock) -> None:
         self._processes = processes
         self._places = places
         self._clock = clock
-        self.waiting: deque[Assignment] = deque()
+        self.waiting = FairQueue()
 
     def feed(self) -> bool:
         """Give what waits to processes that do not; whether one is wanted that was never used."""
         now = self._clock.monotonic()
         self._share(now)
+        self._let_pass()
         deepest = self._places.depth
         for depth in range(1 + self._processes.fewest(deepest, now), 1 + deepest):
             if not self._give(depth, now):
@@ -55,11 +57,22 @@ class ExecutionQueue:
         if self._processes.idle(now) and all(map(self._processes.wants_own, self.waiting)):
             self.take_back([max(self._processes.children, key=lambda child: len(child.running))])
 
+    def _let_pass(self) -> None:
+        """Let nothing lie ready whose turn comes after that of something that waits."""
+        own = self._processes.wants_own
+        first = next((assignment for assignment in self.waiting if not own(assignment)), None)
+        if first is not None:
+            self.take_back([c for c in self._processes.children if self._is_behind(first, c)])
+
+    def _is_behind(self, first: Assignment, child: WorkerProcess) -> bool:
+        lying = child.running.get(child.last or "") if len(child.running) > 1 else None
+        return lying is not None and self.waiting.is_before(first, lying)
+
     def take_back(self, children: Iterable[WorkerProcess]) -> None:
-        """Have what processes have not begun wait with the rest, before it."""
+        """Have what processes have not begun wait with the rest, each at its turn."""
         for child in children:
             if len(child.running) > 1:
-                self.waiting.extendleft(reversed(child.take_back()))
+                self.waiting.extend(child.take_back())
 
     def withdraw(self, assignment: Assignment) -> bool:
         """Have nobody begin an execution; False if a process has.
@@ -68,7 +81,7 @@ class ExecutionQueue:
         """
         for child in self._processes.children:
             if assignment.exec_id in child.running:
-                self.waiting.extendleft(reversed(child.take_back()))
+                self.waiting.extend(child.take_back())
         if assignment not in self.waiting:
             return False
         self.waiting.remove(assignment)
@@ -92,5 +105,7 @@ class ExecutionQueue:
 
     def clear(self) -> list[Assignment]:
         """All of them; nobody waits any more."""
-        gone, self.waiting = list(self.waiting), deque()
+        gone = list(self.waiting)
+        for assignment in gone:
+            self.waiting.remove(assignment)
         return gone

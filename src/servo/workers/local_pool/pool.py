@@ -1,7 +1,8 @@
 """Warm worker processes on this machine.
 
 The leader grants executions to the pool as a whole; the pool runs each on whichever process is
-free, in the order they came.
+free: lanes share the processes by their weights, and within a lane executions go in the order they
+came.
 
 **Who may race.** The leader's thread calls `idle`, `assign` and `look`; the pool's own thread reads
 what processes say, and alone starts new ones. Both hold the lock while they look at who does what.
@@ -36,6 +37,7 @@ from itertools import count
 from servo.code.setting import Setting
 from servo.config import WorkerSettings
 from servo.controllers.dispatch import IdleWorker
+from servo.core.actors import ActorKind, actor
 from servo.core.events.envelope import Batch
 from servo.core.events.tasks import TaskFinished, TaskOutcome
 from servo.core.state.state import State
@@ -81,7 +83,7 @@ class Pool:
         self._service = service
         self._setting = setting
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._selector = selectors.DefaultSelector()
         self._waker, self._woken = socket.socketpair()
         self._selector.register(self._woken, selectors.EVENT_READ, None)
@@ -99,7 +101,8 @@ class Pool:
         self._up = threading.Event()
         self._broken: str | None = None
         self.name = f"{socket.gethostname()}-{os.getpid()}-{entropy.token_bytes(6).hex()}"
-        self._reports = Reports(service, self.name)
+        self.actor = actor(ActorKind.WORKER, self.name)
+        self._reports = Reports(service, self.actor)
         self._registered = Registered(
             registry_folder(),
             self.name,
@@ -235,7 +238,9 @@ class Pool:
             for assignment in list(self._held.values()):
                 row = state.tasks.rows.get((assignment.run_id, assignment.task_key))
                 if row is None or row.state is not RUNNING or row.exec_id != assignment.exec_id:
-                    self._let_go(assignment, None)
+                    run = state.runs.rows.get(assignment.run_id)
+                    forced = run is not None and run.cancel_forced
+                    self._let_go(assignment, None, timedelta(0) if forced else GRACE)
                 elif state.runs.rows[assignment.run_id].cancel_requested_at is not None:
                     self._let_go(assignment, TaskOutcome.CANCELLED)
                 else:
@@ -254,17 +259,20 @@ class Pool:
             if row.worker_id == self.name and not known:
                 self._reports.tell(given_back(row))
 
-    def _let_go(self, assignment: Assignment, outcome: TaskOutcome | None) -> None:
+    def _let_go(
+        self, assignment: Assignment, outcome: TaskOutcome | None, grace: timedelta = GRACE
+    ) -> None:
         """Stop an execution; with an outcome it is still reported."""
         told = None if outcome is None else finished(assignment, outcome)
         if self._queue.withdraw(assignment):
             if told is not None:
                 self._report(assignment, told)
-            self._held.pop(assignment.exec_id, None)
+            self._forget(assignment)
             return
         if (child := self._queue.who_runs(assignment)) is not None:
-            kill_at = self._clock.monotonic() + GRACE.total_seconds()
-            child.interrupt(assignment.exec_id, told, kill_at)
+            now = self._clock.monotonic()
+            child.interrupt(assignment.exec_id, told, now + grace.total_seconds())
+            child.kill_if_overdue(now)
             self._wake_to_rebalance()
 
     # --- from the processes -------------------------------------------------------------------
@@ -346,8 +354,8 @@ class Pool:
             assignment, took = child.finished(done.exec_id, self._clock.monotonic())
             self._places.took(took)
             self._reports.expect(done.exec_id)  # first: neither held nor reported counts as lost
-            del self._held[done.exec_id]
-            self._passed_on.pop(done.exec_id, None)
+            self._queue.waiting.ended(assignment)
+            self._forget(assignment)
             if self._processes.used(child):
                 self._rebalance = True
         if child.interrupted and done.outcome is TaskOutcome.FAILED:
@@ -357,7 +365,7 @@ class Pool:
                 return [self._reports.batch_of(told)]
             self._reports.drop(done.exec_id)
             return []
-        return [report_of(assignment, done, actor=self.name)]
+        return [report_of(assignment, done, actor=self.actor)]
 
     def _lost(self, child: WorkerProcess) -> None:
         """A process ended: report what it had begun, pass on the rest, and start another."""
@@ -389,7 +397,7 @@ class Pool:
             self._passed_on[assignment.exec_id] += 1
             goes_on = not self._draining and self._passed_on[assignment.exec_id] <= MAX_PASSED_ON
             if goes_on:
-                self._queue.waiting.appendleft(assignment)
+                self._queue.waiting.extend([assignment])
         if not goes_on:
             how_told = given_back(assignment) if self._draining else died(assignment, code)
             self._report(assignment, how_told)
@@ -398,7 +406,7 @@ class Pool:
         """A process ended while it ran this."""
         told = ended_within(self._setting, child, assignment, code)
         if told is None:
-            self._held.pop(assignment.exec_id, None)
+            self._forget(assignment)
         else:
             self._report(assignment, told)
 
@@ -437,5 +445,10 @@ class Pool:
     def _report(self, assignment: Assignment, report: TaskFinished) -> None:
         # In this order: what is neither held nor reported counts as lost.
         self._reports.tell(report)
-        self._held.pop(assignment.exec_id, None)
-        self._passed_on.pop(assignment.exec_id, None)
+        self._forget(assignment)
+
+    def _forget(self, assignment: Assignment) -> None:
+        with self._lock:
+            self._held.pop(assignment.exec_id, None)
+            self._passed_on.pop(assignment.exec_id, None)
+            self._queue.waiting.gone(assignment)

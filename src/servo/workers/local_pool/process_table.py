@@ -9,7 +9,7 @@ Not more executions run at once than the pool's size, however many processes the
 holds the pool's lock.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from servo.config import WorkerSettings
 from servo.leader.assignments import Assignment
@@ -44,7 +44,7 @@ class ProcessTable:
         return assignment.isolated or self._limits.isolate
 
     def match(
-        self, waiting: Sequence[Assignment], depth: int, now: float
+        self, waiting: Iterable[Assignment], depth: int, now: float
     ) -> tuple[Assignment, WorkerProcess] | None:
         """An execution that waits, and a process that can take it now."""
         free = self._free(depth, now)

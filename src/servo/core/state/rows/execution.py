@@ -51,8 +51,14 @@ class RunRow(Row, frozen=True, kw_only=True):
     cancel_requested_at: datetime | None = None
     cancel_requested_by: str = ""
     cancel_reason: str = ""
+    cancel_forced: bool = False
     timed_out: bool = False
     error: str = ""
+    requested_by: str = ""
+    request_text: str = ""
+    request_position: str = ""
+    cause: str = ""
+    correlation: str = ""
     location: str = ""
 
 

@@ -1,0 +1,86 @@
+"""Lanes: what shares workers fairly, so that nobody waits behind somebody else's backlog.
+
+A run's lane follows from what started it, unless its `servo/lane` tag names another. When lanes
+compete, each gets work in proportion to its weight; a lane that is alone gets everything.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from servo.core.events.runs import (
+    AutomationSource,
+    BackfillSource,
+    ManualSource,
+    RerunSource,
+    ScheduleSource,
+    SensorSource,
+    Source,
+    SourceRef,
+)
+from servo.core.wire import MAX_ID_BYTES
+from servo.errors import Invalid
+
+LANE_TAG = "servo/lane"
+"""The tag of a run that names its lane."""
+
+INTERACTIVE = "interactive"
+SCHEDULES = "schedules"
+AUTOMATION = "automation"
+BACKFILLS = "backfills"
+
+OTHER_WEIGHT = 100
+"""The weight of a lane that has no weight of its own."""
+
+# The closer a person is to the result, the larger the share, each twice the next. The sum of the
+# others bounds how many tasks go before one that has just become ready: at most seven.
+DEFAULT_WEIGHTS: Mapping[str, int] = MappingProxyType(
+    {INTERACTIVE: 800, SCHEDULES: 400, AUTOMATION: 200, BACKFILLS: 100}
+)
+
+_LANES: Mapping[type[Source], str] = MappingProxyType(
+    {
+        ManualSource: INTERACTIVE,
+        RerunSource: INTERACTIVE,
+        ScheduleSource: SCHEDULES,
+        SensorSource: SCHEDULES,
+        AutomationSource: AUTOMATION,
+        BackfillSource: BACKFILLS,
+    }
+)
+
+
+def lane_of(source: SourceRef, tags: Mapping[str, str]) -> str:
+    """The lane of a run that has this source and these tags."""
+    named = tags.get(LANE_TAG)
+    if named is None:
+        return _LANES[type(source)]
+    if not named.strip() or len(named.encode()) > MAX_ID_BYTES or not named.isprintable():
+        raise Invalid(
+            f"the lane of the run is {named!r}",
+            remedy=f"name a lane with the tag {LANE_TAG}, such as {INTERACTIVE}, or leave it out",
+        )
+    return named
+
+
+def default_weight(lane: str) -> int:
+    """The weight of a lane in a workspace that has set none for it."""
+    return DEFAULT_WEIGHTS.get(lane, OTHER_WEIGHT)
+
+
+class LaneWeight(msgspec.Struct, frozen=True, kw_only=True):
+    """The weight of a lane in a workspace, and what it is by default."""
+
+    lane: str
+    weight: int
+    default: int
+
+
+def lane_weights(given: Mapping[str, int]) -> tuple[LaneWeight, ...]:
+    """The lanes that follow from a source and those that were given a weight, heaviest first."""
+    rows: list[LaneWeight] = []
+    for lane in dict.fromkeys((*DEFAULT_WEIGHTS, *given)):
+        default = default_weight(lane)
+        rows.append(LaneWeight(lane=lane, weight=given.get(lane, default), default=default))
+    return tuple(sorted(rows, key=lambda row: (-row.weight, row.lane)))
