@@ -305,7 +305,7 @@ def relative_imports(root: Path) -> list[str]:
 PAUSING = {
     "tests/integration/test_kill_commit_loop.py",
     "tests/integration/test_two_services.py",
-    "tests/unit/worker/test_check_limits.py",
+    "tests/unit/execution/test_check_limits.py",
 }
 
 

@@ -230,11 +230,6 @@ HISTORIES = {
 }
 
 
-def rows(folder: Path, *words: str) -> list[dict[str, Any]]:
-    """The items of a page."""
-    return asked(folder, *words) if words[0] == "asset" else listed(folder, *words)
-
-
 @pytest.mark.slow
 def test_all_histories_have_pagination(folder: Path) -> None:
     (folder / "inbox").mkdir()
@@ -248,10 +243,10 @@ def test_all_histories_have_pagination(folder: Path) -> None:
     _ = passes(folder, until=3)
     for command, name in HISTORIES.items():
         words = command.split()
-        every = [row[name] for row in rows(folder, *words, "--limit", "1000")]
+        every = [row[name] for row in listed(folder, *words, "--limit", "1000")]
         assert len(every) >= 3, command
-        assert [row[name] for row in rows(folder, *words, "--limit", "2")] == every[:2]
-        older = rows(folder, *words, "--limit", "2", "--before", every[1])
+        assert [row[name] for row in listed(folder, *words, "--limit", "2")] == every[:2]
+        older = listed(folder, *words, "--limit", "2", "--before", every[1])
         assert [row[name] for row in older] == every[2:4]
         assert f"--before {every[1]}" in done(folder, *words, "--limit", "2")
     strange = servo(folder, "run", "list", "--before", "nowhere")

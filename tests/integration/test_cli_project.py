@@ -226,6 +226,14 @@ def test_what_is_held_back_is_listed_and_decided(tmp_path: Path) -> None:
     assert row["last_materialization_id"] == newer["materialization_id"]
 
 
+def last_words(process: "subprocess.Popen[str]") -> str:
+    """What a process says until it ends, which it must do soon."""
+    try:
+        return process.communicate(timeout=LIMIT)[1]
+    finally:
+        process.kill()
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_says_so_once_and_is_resumed(
     tmp_path: Path, how: signal.Signals
@@ -245,7 +253,7 @@ def test_an_interrupted_run_says_so_once_and_is_resumed(
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
         eventually((tmp_path / "began").exists)
         running.send_signal(how)
-        _, told = running.communicate(timeout=LIMIT)
+        told = last_words(running)
     assert running.returncode == 130
     assert told == "error: interrupted; `servo resume` goes on from here\n"
     (tmp_path / "go").touch()
@@ -277,7 +285,7 @@ def test_a_second_ctrl_c_says_what_became_of_the_run_and_how_to_go_on(tmp_path: 
         for seen in ("began", "asked"):
             eventually((tmp_path / seen).exists)
             running.send_signal(signal.SIGINT)
-        _, told = running.communicate(timeout=LIMIT)
+        told = last_words(running)
     assert running.returncode == 130
     assert told == f"error: {AT_ONCE}\n"
     (tmp_path / "go").touch()

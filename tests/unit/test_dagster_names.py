@@ -17,7 +17,7 @@ from servo.dagster.unsupported import Unsupported
 from servo.errors import Invalid, NotFound, ServoError
 
 dg: Any = dagster
-GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "coming-from-dagster.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "coming-from-dagster.md"
 
 
 @pytest.mark.parametrize("name", sorted(supported()))

@@ -13,10 +13,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
+from msgspec.structs import replace
+
 from servo.code.backfills.view import Backfill, in_tables
 from servo.core.declared import Declared
 from servo.core.events.envelope import Event
 from servo.core.events.runs import RunRequested
+from servo.core.locations import one_of
 from servo.core.plan import Plan
 from servo.core.state.rows.automation import BackfillRow, ScheduleDefinitionRow
 from servo.core.state.rows.execution import RunRow, TaskRow
@@ -27,7 +30,8 @@ from servo.ports.object_store import ObjectStore
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.workspace.leading import LedByAnother, described
-from servo.workspace.run_requests import Wanted, run_events, with_config
+from servo.workspace.origins import Cause
+from servo.workspace.run_requests import Wanted, by_person, run_events, with_config
 from servo.workspace.workspace import Workspace
 
 LOOK_EVERY = 0.15
@@ -37,20 +41,22 @@ LOOK_FOR_LEADER_EVERY = 1.0
 class AttachedHost:
     """Has the leader of a workspace do the work, and takes over when it ends.
 
-    `lead` opens a host that leads, for when nobody else does; it knows the code by then.
+    It asks for work of these code locations, and for runs of the first of them. `lead` opens a host
+    that leads, for when nobody else does; it knows the code by then.
     """
 
     def __init__(
         self,
         workspace: Workspace,
-        location: str,
+        locations: tuple[str, ...],
         leader: LeaderAdvert,
         *,
         lead: Callable[[], LeadingHost],
     ) -> None:
         self.paths = workspace.paths
         self._workspace = workspace
-        self._location = location
+        self._locations = locations
+        self._location = locations[0]
         self._leader = leader
         self._lead = lead
         self._own: LeadingHost | None = None
@@ -69,6 +75,9 @@ class AttachedHost:
     @property
     def leads(self) -> bool:
         return self._own is not None
+
+    def _has(self, location: str) -> bool:
+        return one_of(self._locations)(location)
 
     @property
     def store(self) -> ObjectStore:
@@ -93,23 +102,19 @@ class AttachedHost:
         config: Mapping[str, Any] | None = None,
     ) -> str:
         labels = with_config(tags or {}, config or {})
-        return self._ask(Wanted(plan=plan, run_key=run_key, tags=labels, location=self._location))
+        return self.ask(Wanted(plan=plan, run_key=run_key, tags=labels))
+
+    def ask(self, wanted: Wanted) -> str:
+        """Ask for a run; its id."""
+        return self._ask(wanted)
 
     def repeat(self, run: RunRow, plan: Plan, run_key: str) -> str:
-        return self._ask(
-            Wanted(
-                plan=plan,
-                run_key=run_key,
-                tags=run.labels,
-                again=run.run_id,
-                location=self._location,
-            )
-        )
+        return self._ask(Wanted(plan=plan, run_key=run_key, tags=run.labels), run)
 
-    def submit(self, events: Sequence[Event]) -> list[str]:
+    def submit(self, events: Sequence[Event], *, cause: Cause | None = None) -> list[str]:
         if self._own is not None:
-            return self._own.submit(events)
-        _ = self._workspace.submit(*events).checked()
+            return self._own.submit(events, cause=cause)
+        _ = self._workspace.submit(*events, cause=cause).checked()
         return [event.run_id for event in events if isinstance(event, RunRequested)]
 
     def schedule(self, name: str) -> ScheduleDefinitionRow:
@@ -121,7 +126,7 @@ class AttachedHost:
     def begun_runs(self) -> list[str]:
         if self._own is not None:
             return self._own.begun_runs()
-        return [row.run_id for row in self.open_runs() if row.location in ("", self._location)]
+        return [row.run_id for row in self.open_runs() if self._has(row.location)]
 
     def open_runs(self) -> list[RunRow]:
         if self._own is not None:
@@ -181,7 +186,8 @@ class AttachedHost:
             return self._own.open_backfills()
         rows = self._workspace.read(lambda snapshot: snapshot.rows("backfills"))
         found = [row for row in rows if isinstance(row, BackfillRow) and row.finished_at is None]
-        return sorted(found, key=lambda row: row.created_at)
+        mine = [row for row in found if self._has(row.location)]
+        return sorted(mine, key=lambda row: row.created_at)
 
     def check(self) -> None:
         if self._own is not None:
@@ -199,9 +205,11 @@ class AttachedHost:
 
     # --- between the two ----------------------------------------------------------------------
 
-    def _ask(self, request: Wanted) -> str:
-        events = run_events(self.store, self.paths, self.salt, request)
-        return self.submit(events)[0]
+    def _ask(self, wanted: Wanted, again: RunRow | None = None) -> str:
+        located = replace(wanted, location=wanted.location or self._location)
+        asked = by_person(located, self._workspace.actor, again)
+        events = run_events(self.store, self.paths, self.salt, asked)
+        return self.submit(events, cause=again)[0]
 
     def _look(self) -> None:
         """See what was published since."""

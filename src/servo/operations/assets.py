@@ -100,7 +100,7 @@ def get_asset(workspace: Workspace, key: str, *, as_of: AsOf | None = None) -> A
     """One asset and its latest output; the last part of a key is enough if no other ends alike."""
 
     def use(snapshot: Snapshot) -> AssetDetail:
-        return asset_detail(snapshot, key, instant_of(workspace, snapshot, as_of))
+        return asset_detail(snapshot, key, instant_of(snapshot, as_of, workspace.now()))
 
     return workspace.read(use, as_of=as_of)
 

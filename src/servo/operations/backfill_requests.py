@@ -117,7 +117,9 @@ def new_retry(
 def begin_backfill(workspace: Workspace, event: BackfillCreated) -> BackfillBegun:
     """Have a backfill begin."""
     check_request(workspace, event)
-    receipt = workspace.submit(event).checked()
+    parent = event.parent_backfill_id
+    cause = None if parent is None else present_backfill(workspace, parent).row
+    receipt = workspace.submit(event, cause=cause).checked()
     return BackfillBegun(
         backfill_id=event.backfill_id,
         partitions=event.total_partitions,

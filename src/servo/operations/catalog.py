@@ -1,8 +1,10 @@
 """Every operation with its parameters and its result, for whoever offers them to others.
 
 An operation is a public function of this package whose first parameter is `workspace: Workspace`.
-Its other parameters and its result are data that JSON can carry, except for functions that only a
-caller in this process can pass, such as one that shows progress: they are no part of the catalog.
+Its other parameters and its result are data that JSON can carry. Two kinds of parameters are no
+data, and no part of the catalog: functions, such as one that shows progress, and ports, such as an
+evaluator of user code. Whoever carries an operation out passes them. An operation that gives its
+result bit by bit, such as following logs, is a stream: an iterator.
 """
 
 import collections.abc
@@ -21,24 +23,42 @@ from servo.workspace.workspace import Workspace
 PACKAGE = __name__.rpartition(".")[0]
 WORKSPACE = "workspace"
 
+STEPS = frozenset(
+    {
+        "backfill_requests.begin_backfill",
+        "backfill_requests.check_request",
+        "backfill_requests.new_backfill",
+        "backfill_requests.new_retry",
+        "backfills.present_backfill",
+        "evaluating.run_id_salt",
+        "sensor_messages.push_sensor_named",
+        "sensors.present_sensor",
+    }
+)
+"""Parts of operations that several share. They are not offered to anybody outside this process."""
+
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation; `parameters` is a struct of what it takes besides the workspace."""
+    """One operation; `parameters` is a struct of what it takes besides the workspace.
+
+    The result of a stream is the type of one item.
+    """
 
     name: str
     call: Callable[..., Any]
     parameters: type[msgspec.Struct]
     result: Any
+    is_stream: bool = False
 
-    def perform(self, workspace: Workspace, given: Mapping[str, Any]) -> Any:
+    def perform(self, workspace: Workspace, given: Mapping[str, Any], **means: Any) -> Any:
         """Carry the operation out with parameters as JSON or a URL has them.
 
-        Text is converted to numbers, instants and so on. `msgspec.ValidationError` if a parameter
-        is missing, unknown or of another type.
+        Text is converted to numbers, instants and so on. `means` are the parameters that are no
+        data. `msgspec.ValidationError` if a parameter is missing, unknown or of another type.
         """
         found = msgspec.convert(given, self.parameters, strict=False)
         names = self.parameters.__struct_fields__
-        return self.call(workspace, **{name: getattr(found, name) for name in names})
+        return self.call(workspace, **{name: getattr(found, name) for name in names}, **means)
 
 
 @cache
@@ -61,7 +81,7 @@ def schemas() -> dict[str, Any]:
     # Parameters belong to one operation, so they are told with it and not among the components.
     taken = [components.pop(ref["$ref"].rpartition("/")[2]) for ref in made[::2]]
     told = {
-        name: {"parameters": parameters, "result": result}
+        name: {"parameters": parameters, "result": result, "stream": known[name].is_stream}
         for name, parameters, result in zip(known, taken, made[1::2], strict=True)
     }
     return {"operations": told, "components": components}
@@ -76,6 +96,8 @@ def _modules() -> Iterator[ModuleType]:
 def _is_operation(module: ModuleType, function: FunctionType) -> bool:
     if function.__module__ != module.__name__ or function.__name__.startswith("_"):
         return False
+    if _name(function) in STEPS:
+        return False
     first = next(iter(signature(function).parameters), None)
     return first == WORKSPACE and get_type_hints(function).get(WORKSPACE) is Workspace
 
@@ -85,10 +107,11 @@ def _operation(module: ModuleType, function: FunctionType) -> Operation:
     fields = [
         _field(hints[parameter.name], parameter)
         for parameter in list(signature(function).parameters.values())[1:]
-        if not _is_function(hints[parameter.name])
+        if not _is_no_data(hints[parameter.name])
     ]
+    result, is_stream = hints["return"], get_origin(hints["return"]) is collections.abc.Iterator
     return Operation(
-        name=f"{module.__name__.removeprefix(f'{PACKAGE}.')}.{function.__name__}",
+        name=_name(function),
         call=function,
         parameters=msgspec.defstruct(
             f"{function.__name__}_parameters",
@@ -97,8 +120,13 @@ def _operation(module: ModuleType, function: FunctionType) -> Operation:
             kw_only=True,
             forbid_unknown_fields=True,
         ),
-        result=hints["return"],
+        result=get_args(result)[0] if is_stream else result,
+        is_stream=is_stream,
     )
+
+
+def _name(function: FunctionType) -> str:
+    return f"{function.__module__.removeprefix(f'{PACKAGE}.')}.{function.__name__}"
 
 
 def _field(hint: Any, parameter: Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:
@@ -107,7 +135,10 @@ def _field(hint: Any, parameter: Parameter) -> tuple[str, Any] | tuple[str, Any,
     return (parameter.name, hint, parameter.default)
 
 
-def _is_function(hint: Any) -> bool:
-    """Whether a parameter takes a function, or may."""
+def _is_no_data(hint: Any) -> bool:
+    """Whether a parameter takes, or may take, a function or what implements a port."""
     kinds = (hint, *get_args(hint)) if get_origin(hint) is not None else (hint,)
-    return any(get_origin(kind) is collections.abc.Callable for kind in kinds)
+    return any(
+        get_origin(kind) is collections.abc.Callable or getattr(kind, "_is_protocol", False)
+        for kind in kinds
+    )

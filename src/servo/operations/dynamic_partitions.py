@@ -6,7 +6,7 @@ import msgspec
 
 from servo.core.events.assets import DynamicPartitionsChanged
 from servo.errors import NotFound
-from servo.operations.moments import PRESENT
+from servo.operations.moments import PRESENT, AsOf
 from servo.projection.partitions.report import PartitionReader
 from servo.projection.read.reader import Snapshot
 from servo.sdk.partitions.definition import checked_keys
@@ -40,13 +40,13 @@ class DynamicPartitions:
         return keys_of_set(workspace, partitions_def_name)
 
 
-def keys_of_set(workspace: Workspace, set_name: str) -> list[str]:
-    """The keys of a set in the order in which they were added, up to the last ledger entry."""
+def keys_of_set(workspace: Workspace, set_name: str, *, as_of: AsOf = PRESENT) -> list[str]:
+    """The keys of a set in the order in which they were added."""
 
     def use(snapshot: Snapshot) -> list[str]:
         return list(PartitionReader(snapshot, workspace.now()).get_dynamic_partitions(set_name))
 
-    return workspace.read(use, as_of=PRESENT)
+    return workspace.read(use, as_of=as_of)
 
 
 def add_partitions(workspace: Workspace, set_name: str, keys: Sequence[str]) -> PartitionSetChange:

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from servo.errors import Invalid
 from servo.projection.read.reader import Snapshot
 from servo.projection.read.replay import AsOf, Progress, ignore
-from servo.workspace.workspace import Workspace
 
 __all__ = ["PRESENT", "AsOf", "Progress", "ignore", "instant_of", "parse_moment"]
 
@@ -30,8 +29,8 @@ def parse_moment(text: str) -> AsOf:
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
-def instant_of(workspace: Workspace, snapshot: Snapshot, as_of: AsOf | None) -> datetime:
+def instant_of(snapshot: Snapshot, as_of: AsOf | None, now: datetime) -> datetime:
     """What time it was at a moment, for whatever depends on the clock: freshness, partitions."""
     if as_of is None:
-        return workspace.now()
-    return snapshot.as_of if isinstance(as_of, int) else min(as_of, workspace.now())
+        return now
+    return snapshot.as_of if isinstance(as_of, int) else min(as_of, now)

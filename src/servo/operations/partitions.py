@@ -87,7 +87,7 @@ def count_partitions(
     workspace: Workspace, asset: str, *, as_of: AsOf | None = None
 ) -> PartitionCounts:
     """How many partitions of an asset have each status, and how many are stale and why."""
-    report = partition_report(workspace, asset, as_of=as_of)
+    report = _report(workspace, asset, as_of=as_of)
     return PartitionCounts(
         asset_key=report.asset_key,
         unknown_mappings=list(report.unknown),
@@ -99,7 +99,7 @@ def list_partitions(
     workspace: Workspace, asset: str, query: PartitionQuery, *, as_of: AsOf | None = None
 ) -> PartitionListing:
     """The partitions of an asset in order, consecutive ones that stand alike as one range."""
-    report = partition_report(workspace, asset, as_of=as_of)
+    report = _report(workspace, asset, as_of=as_of)
     found = ranges_of(report, query)
     items = found[: query.limit]
     whole = query.status is None and query.after is None
@@ -111,13 +111,11 @@ def list_partitions(
     )
 
 
-def partition_report(
-    workspace: Workspace, asset: str, *, as_of: AsOf | None = None
-) -> PartitionReport:
+def _report(workspace: Workspace, asset: str, *, as_of: AsOf | None = None) -> PartitionReport:
     """How the partitions of an asset stand, as sets; `NotFound` if it has none."""
 
     def use(snapshot: Snapshot) -> PartitionReport:
-        return PartitionReader(snapshot, instant_of(workspace, snapshot, as_of)).report(asset)
+        return PartitionReader(snapshot, instant_of(snapshot, as_of, workspace.now())).report(asset)
 
     return workspace.read(use, as_of=as_of)
 

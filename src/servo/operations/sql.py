@@ -36,7 +36,7 @@ def run_sql(
 
     def use(snapshot: Snapshot) -> SqlResult:
         outputs = OutputStore(workspace.store, workspace.paths)
-        data = AssetData(snapshot, outputs, instant_of(workspace, snapshot, as_of))
+        data = AssetData(snapshot, outputs, instant_of(snapshot, as_of, workspace.now()))
         found = query(snapshot, statement, data)
         return SqlResult(
             columns=list(found.columns),

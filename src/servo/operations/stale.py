@@ -58,7 +58,7 @@ def list_stale(
     """What is stale over all assets that are defined, by asset and partition."""
 
     def use(snapshot: Snapshot) -> StaleListing:
-        return _page(_Stale(snapshot, instant_of(workspace, snapshot, as_of)), query)
+        return _page(_Stale(snapshot, instant_of(snapshot, as_of, workspace.now())), query)
 
     return workspace.read(use, as_of=as_of)
 

@@ -16,6 +16,7 @@ from concurrent.futures import TimeoutError as NoAnswer
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from servo.core.events.codec import encode_batch, read_back
 from servo.core.events.envelope import Answer, Batch, Status
@@ -77,7 +78,7 @@ class LeaderOnThisMachine:
         return receipt_of(_request_id(batch), answer)
 
 
-class Inbox:
+class InboxChannel:
     """Through objects in the store, which a leader looks for every few seconds.
 
     What became of a batch is read from what the leader publishes. `is_led` tells whether waiting
@@ -146,7 +147,9 @@ class AnyChannel:
             return LeaderOnThisMachine(leader).send(batch)
         if not leader.pid and not self._address.is_shared:
             return None  # it has just taken the lock, and says in a moment how to reach it
-        return Inbox(self._address, self._world, lambda: self._who_leads() is not None).send(batch)
+        return InboxChannel(self._address, self._world, lambda: self._who_leads() is not None).send(
+            batch
+        )
 
     def _for_a_moment(self, batch: Batch) -> Receipt | None:
         led = try_to_lead(self._address, self._to_lead(), leader=Leader(command="request"))
@@ -164,7 +167,7 @@ class AnyChannel:
 
 
 def _request_id(batch: Batch) -> str:
-    return batch.key or batch.id
+    return batch.request_id or batch.id
 
 
 def _checked(batch: Batch) -> bytes:
@@ -185,10 +188,12 @@ def _published(reader: Reader, batch: Batch) -> Answer | None:
 def _found(snapshot: Snapshot, batch: Batch) -> Answer | None:
     lookup = Lookup(snapshot)
     for row in lookup.all(IdempotencyKeyRow, idempotency_key=_request_id(batch)):
-        return msgspec.json.decode(row.answer, type=Answer)
+        return replace(msgspec.json.decode(row.answer, type=Answer), index=row.first_index)
     for row in lookup.all(DeadLetterRow, batch_id=batch.id):
         status = Status.QUARANTINED if row.reason == "quarantined" else Status.REJECTED
         return Answer(status=status, seq=row.seq, reason=row.error or row.reason)
     for row in lookup.all(ParkedBatchRow, batch_id=batch.id):
-        return Answer(status=Status.PARKED, seq=row.row_version, reason=row.reason)
+        return Answer(
+            status=Status.PARKED, seq=row.row_version, index=row.first_index, reason=row.reason
+        )
     return None

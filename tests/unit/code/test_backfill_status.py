@@ -7,7 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from servo.cli.backfill_display import tell_list
-from servo.cli.commands.backfills import backfill, max_failed
+from servo.cli.backfill_options import max_failed
+from servo.cli.commands.backfills import backfill
 from servo.code.backfills.requests import Asked, Choice
 from servo.code.backfills.view import BackfillStatus, shown, status_of
 from servo.core.events.backfills import (

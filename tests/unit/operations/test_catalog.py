@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import signature
 from pathlib import Path
@@ -11,41 +12,137 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 import pytest
 
-from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
-from servo.core.events.quotas import PoolLimitSet
-from servo.core.events.runs import PlanCreated, RunRequested
-from servo.core.keys import TaskOperation, task_key_text
-from servo.core.plan import TaskSpec
+from servo.code.backfills.requests import Asked, Choice
+from servo.core.declared import Declared
 from servo.errors import NotFound
-from servo.operations import admin, explain, quotas, runs, stale, status
-from servo.operations.catalog import Operation, operations
+from servo.leader.service import World
+from servo.operations import (
+    admin,
+    assets,
+    automation,
+    backfill_requests,
+    backfills,
+    completion,
+    deploying,
+    dynamic_partitions,
+    explain,
+    inbox,
+    logs,
+    partitions,
+    quarantine,
+    quotas,
+    runs,
+    schedules,
+    sensor_messages,
+    sensor_trials,
+    sensors,
+    sql,
+    stale,
+    status,
+    ticks,
+)
+from servo.operations.catalog import STEPS, Operation, operations
 from servo.operations.listing import Page
-from servo.workspace.address import Address
+from servo.storage.memory import MemoryStore
+from servo.testing.shop import RUN, evaluator_of, shop
 from servo.workspace.channels import AnyChannel
-from servo.workspace.composition import in_memory
+from servo.workspace.system import SystemClock, SystemEntropy
 from servo.workspace.workspace import Workspace
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-RUN = "run_1"
-ASSET = "ns/a"
-POOL = "warehouse"
 ALL = Page(limit=10)
+Call = Callable[[Workspace], Any]
+LETTERS = Asked(choice=Choice(keys=("c",)), request_id="new")
 
-# One line for every operation. What a call needs to find is told to the ledger by `STORY`.
-CALLS: dict[str, Callable[[Workspace], Any]] = {
+
+def backfill(at: Workspace, state: str) -> str:
+    rows = backfills.list_backfills(at, ALL).items
+    return next(row.backfill_id for row in rows if row.state.value == state)
+
+
+def printed(at: Workspace) -> logs.LogQuery:
+    """The logs of the run that finished."""
+    rows = runs.list_runs(at, ALL).items
+    return logs.LogQuery(run=next(row.run_id for row in rows if row.state.value == "SUCCEEDED"))
+
+
+def held(at: Workspace) -> str:
+    return quarantine.list_quarantine(at, ALL).items[0].materialization_id
+
+
+def after(first: Call, then: Call, at: Workspace) -> Any:
+    """What an operation answers that undoes another."""
+    _ = first(at)
+    return then(at)
+
+
+# One line for every operation, in the workspace of `servo.testing.shop`.
+CALLS: dict[str, Call] = {
     "admin.collect_garbage": lambda at: admin.collect_garbage(at, plans=True),
     "admin.compare_projection": admin.compare_projection,
     "admin.inspect_workspace": admin.inspect_workspace,
     "admin.rebuild_projection": admin.rebuild_projection,
     "admin.verify_workspace": admin.verify_workspace,
-    "explain.explain_asset": lambda at: explain.explain_asset(at, ASSET),
-    "explain.explain_missing": lambda at: explain.explain_missing(at, ASSET),
+    "assets.get_asset": lambda at: assets.get_asset(at, "numbers"),
+    "assets.list_freshness_changes": lambda at: assets.list_freshness_changes(at, "numbers", ALL),
+    "assets.list_outputs": lambda at: assets.list_outputs(at, "numbers", ALL),
+    "assets.preview_wipe": lambda at: assets.preview_wipe(at, "numbers"),
+    "assets.wipe_asset": lambda at: assets.wipe_asset(at, "numbers"),
+    "automation.get_condition": lambda at: automation.get_condition(at, "total"),
+    "automation.list_condition_evaluations": (
+        lambda at: automation.list_condition_evaluations(at, "total", ALL)
+    ),
+    "automation.list_conditions": automation.list_conditions,
+    "automation.pause_automation": automation.pause_automation,
+    "automation.resume_automation": (
+        lambda at: after(automation.pause_automation, automation.resume_automation, at)
+    ),
+    "backfill_requests.create_backfill": (
+        lambda at: backfill_requests.create_backfill(at, evaluator_of(at), LETTERS, ["letter"])
+    ),
+    "backfill_requests.retry_backfill": (
+        lambda at: backfill_requests.retry_backfill(at, backfill(at, "FAILED"))
+    ),
+    "backfills.cancel_backfill": lambda at: backfills.cancel_backfill(at, backfill(at, "RUNNING")),
+    "backfills.get_backfill": lambda at: backfills.get_backfill(at, backfill(at, "FAILED")),
+    "backfills.list_backfills": lambda at: backfills.list_backfills(at, ALL),
+    "backfills.pause_backfill": lambda at: backfills.pause_backfill(at, backfill(at, "RUNNING")),
+    "backfills.resume_backfill": lambda at: after(
+        lambda at: backfills.pause_backfill(at, backfill(at, "RUNNING")),
+        lambda at: backfills.resume_backfill(at, backfill(at, "PAUSED")),
+        at,
+    ),
+    "completion.complete_assets": lambda at: completion.complete_assets(at, "n"),
+    "completion.complete_backfills": lambda at: completion.complete_backfills(at, "bf"),
+    "completion.complete_runs": lambda at: completion.complete_runs(at, "run"),
+    "deploying.deploy_unless_led": (
+        lambda at: deploying.deploy_unless_led(at, "other.py", Declared(assets=()))
+    ),
+    "dynamic_partitions.add_partitions": (
+        lambda at: dynamic_partitions.add_partitions(at, "customers", ["bob"])
+    ),
+    "dynamic_partitions.delete_partitions": (
+        lambda at: dynamic_partitions.delete_partitions(at, "customers", ["ada"])
+    ),
+    "dynamic_partitions.keys_of_set": lambda at: dynamic_partitions.keys_of_set(at, "customers"),
+    "explain.explain_asset": lambda at: explain.explain_asset(at, "numbers"),
+    "explain.explain_missing": lambda at: explain.explain_missing(at, "prices"),
     "explain.explain_run": lambda at: explain.explain_run(at, RUN),
-    "explain.explain_task": lambda at: explain.explain_task(at, RUN, ASSET),
+    "explain.explain_task": lambda at: explain.explain_task(at, RUN, "numbers"),
+    "inbox.count_queued": inbox.count_queued,
+    "logs.follow_logs": lambda at: logs.follow_logs(at, printed(at), wait=pytest.fail),
+    "logs.get_logs": lambda at: logs.get_logs(at, printed(at)),
+    "partitions.count_partitions": lambda at: partitions.count_partitions(at, "letter"),
+    "partitions.list_partitions": (
+        lambda at: partitions.list_partitions(at, "letter", partitions.PartitionQuery(limit=5))
+    ),
+    "quarantine.approve_output": lambda at: quarantine.approve_output(at, held(at)),
+    "quarantine.list_quarantine": lambda at: quarantine.list_quarantine(at, ALL),
+    "quarantine.reject_output": lambda at: quarantine.reject_output(at, held(at), reason="bad"),
     "quotas.get_quota": quotas.get_quota,
     "quotas.list_lanes": quotas.list_lanes,
     "quotas.list_pools": quotas.list_pools,
-    "quotas.remove_pool_limit": lambda at: quotas.remove_pool_limit(at, POOL),
+    "quotas.remove_pool_limit": lambda at: quotas.remove_pool_limit(at, "warehouse"),
     "quotas.reset_lane_weight": lambda at: quotas.reset_lane_weight(at, "backfills"),
     "quotas.set_lane_weight": lambda at: quotas.set_lane_weight(at, "backfills", 300),
     "quotas.set_pool_limit": lambda at: quotas.set_pool_limit(at, "api", 1),
@@ -53,40 +150,55 @@ CALLS: dict[str, Callable[[Workspace], Any]] = {
     "runs.cancel_run": lambda at: runs.cancel_run(at, RUN, reason="enough"),
     "runs.get_run": lambda at: runs.get_run(at, RUN),
     "runs.list_runs": lambda at: runs.list_runs(at, ALL),
-    "runs.runs_without_workers": lambda at: runs.runs_without_workers(
-        at, [runs.get_run(at, RUN).run]
+    "runs.run_outcome": lambda at: runs.run_outcome(at, RUN),
+    "runs.runs_without_workers": (
+        lambda at: runs.runs_without_workers(at, runs.list_runs(at, ALL).items)
     ),
+    "schedules.get_schedule": lambda at: schedules.get_schedule(at, "hourly"),
+    "schedules.list_schedules": schedules.list_schedules,
+    "schedules.list_ticks": lambda at: schedules.list_ticks(at, "hourly", ALL),
+    "schedules.pause_schedule": lambda at: schedules.pause_schedule(at, "hourly"),
+    "schedules.preview_schedule": lambda at: schedules.preview_schedule(at, "hourly", 3),
+    "schedules.resume_schedule": lambda at: after(
+        lambda at: schedules.pause_schedule(at, "hourly"),
+        lambda at: schedules.resume_schedule(at, "hourly"),
+        at,
+    ),
+    "sensor_messages.push_message": lambda at: sensor_messages.push_message(at, "told"),
+    "sensor_trials.evaluate_sensor": (
+        lambda at: sensor_trials.evaluate_sensor(at, evaluator_of(at), "files", commit=True)
+    ),
+    "sensors.get_cursor": lambda at: sensors.get_cursor(at, "files"),
+    "sensors.get_sensor": lambda at: sensors.get_sensor(at, "files"),
+    "sensors.list_evaluations": lambda at: sensors.list_evaluations(at, "files", ALL),
+    "sensors.list_sensors": sensors.list_sensors,
+    "sensors.move_cursor": lambda at: sensors.move_cursor(at, "files", "9"),
+    "sensors.pause_sensor": lambda at: sensors.pause_sensor(at, "files"),
+    "sensors.resume_sensor": lambda at: after(
+        lambda at: sensors.pause_sensor(at, "files"),
+        lambda at: sensors.resume_sensor(at, "files"),
+        at,
+    ),
+    "sql.run_sql": lambda at: sql.run_sql(at, "select run_id, state from runs"),
     "stale.list_stale": lambda at: stale.list_stale(at, stale.StaleQuery(limit=10)),
     "status.get_status": status.get_status,
+    "ticks.trigger_schedule": lambda at: ticks.trigger_schedule(at, evaluator_of(at), "hourly"),
 }
 
-STORY = (
-    (PoolLimitSet(pool=POOL, limit=2),),
-    (DefinitionsDeployed(deployment_id="d1", assets=(AssetDefinition(asset_key=ASSET),)),),
-    (
-        RunRequested(run_id=RUN, run_key="k", request_fingerprint="f"),
-        PlanCreated(
-            run_id=RUN,
-            fingerprint="p",
-            tasks=(
-                TaskSpec(
-                    task_key=task_key_text(ASSET, None, TaskOperation.MATERIALIZE),
-                    asset_key=ASSET,
-                ),
-            ),
-        ),
-    ),
-)
+
+@pytest.fixture(scope="module")
+def filled() -> Workspace:
+    """The shop, which takes seconds to fill; only copies of it are changed."""
+    return shop()
 
 
 @pytest.fixture
-def workspace() -> Workspace:
-    """A workspace of this process alone, in which something has happened."""
-    address, world = Address("memory://catalog"), in_memory()
-    made = Workspace(address, world, AnyChannel(address, world))
-    for events in STORY:
-        assert made.submit(*events).applied
-    return made
+def workspace(filled: Workspace) -> Workspace:
+    """A workspace of this test alone, in which something of every kind has happened."""
+    world = World(MemoryStore(SystemClock()), SystemClock(), SystemEntropy())
+    for meta in filled.store.list_after(""):
+        world.store.create(meta.key, filled.store.get(meta.key).data)
+    return Workspace(filled.address, world, AnyChannel(filled.address, world))
 
 
 def new_line(one: Operation) -> str:
@@ -103,13 +215,24 @@ def test_every_operation_has_a_line_in_the_table_of_calls() -> None:
     assert not gone, f"CALLS in {__file__} has lines without an operation: {gone}"
 
 
+def test_what_is_called_a_step_exists_and_is_no_operation() -> None:
+    for name in STEPS:
+        module, _, function = name.rpartition(".")
+        assert callable(getattr(import_module(f"servo.operations.{module}"), function))
+    assert not STEPS & operations().keys()
+
+
 @pytest.mark.parametrize("name", sorted(CALLS.keys() & operations().keys()))
 def test_an_operation_works_on_a_workspace_in_memory_and_answers_in_json(
     name: str, workspace: Workspace
 ) -> None:
-    found = msgspec.json.encode(CALLS[name](workspace))
-    again = msgspec.json.decode(found, type=operations()[name].result)
-    assert msgspec.json.encode(again) == found
+    one, answered = operations()[name], CALLS[name](workspace)
+    items = list(answered) if one.is_stream else [answered]
+    assert items
+    for item in items:
+        found = msgspec.json.encode(item)
+        again = msgspec.json.decode(found, type=one.result)
+        assert msgspec.json.encode(again) == found
 
 
 def test_the_schemas_of_the_operations_are_as_recorded() -> None:
@@ -166,9 +289,12 @@ def _nested(kind: type[msgspec.Struct], texts: Mapping[str, str]) -> dict[str, A
 
 def test_a_route_is_one_line_over_an_operation(workspace: Workspace) -> None:
     assert answer(workspace, "GET", f"/runs/{RUN}")["run"]["run_id"] == RUN
-    assert [row["run_id"] for row in answer(workspace, "GET", "/runs?limit=5")["items"]] == [RUN]
-    task = answer(workspace, "GET", f"/runs/{RUN}/tasks/ns%2Fa/why?whole=true")
-    assert task["findings"][0]["subject"] == "ns/a:materialize"
+    listed = answer(workspace, "GET", "/runs?limit=2")
+    assert [row["run_id"] for row in listed["items"]] == ["run_chunk", RUN]
+    older = answer(workspace, "GET", f"/runs?limit=2&before={listed['next_cursor']}")
+    assert [row["state"] for row in older["items"]] == ["SUCCEEDED"]
+    task = answer(workspace, "GET", f"/runs/{RUN}/tasks/numbers%3Amaterialize/why?whole=true")
+    assert task["findings"][0]["subject"] == "numbers:materialize"
     cancelled = answer(workspace, "POST", f"/runs/{RUN}/cancel?reason=too+late")
     assert cancelled["receipt"]["status"] == "applied"
     assert runs.get_run(workspace, RUN).run.cancel_reason == "too late"
@@ -176,7 +302,7 @@ def test_a_route_is_one_line_over_an_operation(workspace: Workspace) -> None:
 
 def test_a_route_takes_moments_as_entries_or_instants(workspace: Workspace) -> None:
     now = answer(workspace, "GET", "/status")
-    assert (now["assets"], now["runs"]) == (1, {"RUNNING": 1})
+    assert now["runs"] == {"RUNNING": 1, "FAILED": 1, "SUCCEEDED": 1}
     before = answer(workspace, "GET", "/status?as_of=2")
     assert (before["applied_seq"], before["runs"]) == (2, {})
     assert answer(workspace, "GET", "/status?as_of=2999-01-01T00:00:00Z")["runs"] == now["runs"]

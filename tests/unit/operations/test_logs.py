@@ -166,6 +166,8 @@ def test_an_asset_that_is_not_planned_yet_is_waited_for_and_others_are_left_out(
 ) -> None:
     _ = story.request()
     _ = story.publish()
+    of_another = story.paths.log("run_1", task_key("c"), 1, "exec-c-1")
+    _ = story.store.put(of_another, b"this is c")
     query = LogQuery(run="run_1", asset="b")
     assert get_logs(workspace, query).items == []
 

@@ -3,6 +3,7 @@
 import pytest
 
 from servo import DynamicPartitionsDefinition, StaticPartitionsDefinition, asset, materialize
+from servo.core.events.assets import DynamicPartitionsChanged
 from servo.errors import Invalid, NotFound
 from servo.operations.dynamic_partitions import (
     DynamicPartitions,
@@ -18,7 +19,8 @@ from servo.operations.partitions import (
     list_partitions,
 )
 from servo.sdk.partitions.status import DisplayStatus, StaleReason
-from servo.testing.operating import workspace_of
+from servo.testing.operating import workspace_of, workspace_told
+from servo.testing.workspaces import StoredStory
 from servo.workspace.instance.instance import ServoInstance
 from servo.workspace.workspace import Workspace
 
@@ -179,3 +181,10 @@ def test_whoever_plans_sees_the_newest_keys_and_none_where_there_is_no_workspace
         raise NotFound("there is no store", remedy="create one")
 
     assert DynamicPartitions(missing).get_dynamic_partitions("customers") == []
+
+
+def test_keys_are_seen_before_the_leader_has_published_them() -> None:
+    story = StoredStory()
+    _ = story.publish()
+    assert story.tell(DynamicPartitionsChanged(set_name="customers", added=("a",))).applied
+    assert keys_of_set(workspace_told(story), "customers") == ["a"]

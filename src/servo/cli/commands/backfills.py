@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from servo.cli.backfill_display import tell_details, tell_list, tell_preview
+from servo.cli.backfill_options import asked_for, request_id_option, with_partition_choice
 from servo.cli.backfill_steps import (
     begin_and_wait,
     follow_here,
@@ -15,23 +16,19 @@ from servo.cli.backfill_steps import (
     watch,
 )
 from servo.cli.code import as_dagster_option
-from servo.cli.commands.materialize import CODE_LABEL, read_tags, with_workers
+from servo.cli.commands.materialize import CODE_LABEL, with_workers
 from servo.cli.completing import backfill_ids
 from servo.cli.hosts import Code, open_host, read_code
 from servo.cli.loaded_here import evaluator_here
 from servo.cli.moment import at_a_moment
 from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, plural
-from servo.cli.project import code_or_selection, default_tags
+from servo.cli.project import code_or_selection
 from servo.cli.receipts import tell_change
-from servo.cli.workspace import Command, Where, at_a_workspace, with_workspace
-from servo.errors import Invalid
+from servo.cli.workspace import Where, at_a_workspace, with_workspace
 from servo.operations.backfill_requests import (
-    DEFAULT_CONCURRENT_RUNS,
     Asked,
     BackfillPreview,
-    Choice,
-    Which,
     begin_backfill,
     new_backfill,
     new_retry,
@@ -51,57 +48,10 @@ from servo.operations.evaluating import NO_SALT
 from servo.operations.listing import Page
 from servo.operations.moments import AsOf
 from servo.sdk.definitions.project import Project
-from servo.workspace.system import SystemEntropy
 from servo.workspace.workspace import Workspace, open_workspace
-
-MOST_DIGITS = 18
 
 _wait = click.option("--wait", "wait_", is_flag=True, help="Wait until it has finished.")
 _id = click.argument("backfill_id", shell_complete=backfill_ids)
-_request_id = click.option(
-    "--request-id", help="Idempotency key: repeating a request creates nothing new."
-)
-
-
-def _what(command: Command) -> Command:
-    """Give a command the options that choose partitions, and how they are materialized."""
-    options = (
-        click.option("--from", "start", metavar="KEY", help="First partition of a range."),
-        click.option("--to", "end", metavar="KEY", help="Last partition of a range."),
-        click.option(
-            "--partition", "keys", multiple=True, metavar="KEY", help="A partition; repeatable."
-        ),
-        click.option("--all", "which", flag_value="all", help="All partitions."),
-        click.option("--missing", "which", flag_value="missing", help="Partitions never made."),
-        click.option(
-            "--failed", "which", flag_value="failed", help="Partitions whose last run failed."
-        ),
-        click.option(
-            "--stale", "which", flag_value="stale", help="Partitions that are stale or missing."
-        ),
-        click.option("--chunk-size", type=int, help="Partitions per run. Default: 10."),
-        click.option(
-            "--concurrency",
-            type=int,
-            default=DEFAULT_CONCURRENT_RUNS,
-            show_default=True,
-            help="Runs at the same time.",
-        ),
-        click.option("--priority", type=int, default=0, help="Higher goes first."),
-        click.option("--stop-on-failure", is_flag=True, help="Start no runs after a failure."),
-        click.option(
-            "--max-failed",
-            metavar="N|N%",
-            help="Start no runs after more than this many failures, or percent of all partitions.",
-        ),
-        click.option(
-            "--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag; repeatable."
-        ),
-        _request_id,
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 @click.group("backfill")
@@ -112,7 +62,7 @@ def backfill() -> None:
 @backfill.command("create", short_help="Materialize many partitions.")
 @click.argument("code", required=False)
 @click.argument("select", nargs=-1)
-@_what
+@with_partition_choice
 @_wait
 @with_workers
 @as_dagster_option
@@ -139,7 +89,7 @@ def create(  # noqa: PLR0913 - the options of the command
     """
     code, select = code_or_selection(code, select)
     found, project = read_code(code, as_dagster=as_dagster)
-    asked = _asked(found, options)
+    asked = asked_for(found, options)
     preview = _preview(project, found, select, asked, where)  # refuses what cannot be
     workspace = open_workspace(where.address, must_exist=False)
     if asked.choice.which == "stale":
@@ -160,7 +110,7 @@ def create(  # noqa: PLR0913 - the options of the command
 @backfill.command("preview", short_help="Show what a backfill would do.")
 @click.argument("code", required=False)
 @click.argument("select", nargs=-1)
-@_what
+@with_partition_choice
 @as_dagster_option
 @json_option
 @at_a_workspace
@@ -176,7 +126,7 @@ def preview(
     """Show what `servo backfill create` with the same options would do. Nothing is created."""
     code, select = code_or_selection(code, select)
     found, project = read_code(code, as_dagster=as_dagster)
-    outlined = _preview(project, found, select, _asked(found, options), where)
+    outlined = _preview(project, found, select, asked_for(found, options), where)
     if json_:
         emit_json(outlined)
         return
@@ -259,7 +209,7 @@ def cancel(*, workspace: Workspace, backfill_id: str, json_: bool) -> int:
 @backfill.command("retry-failed", short_help="Retry its failed partitions.")
 @_id
 @click.argument("code", required=False)
-@_request_id
+@request_id_option
 @_wait
 @with_workers
 @as_dagster_option
@@ -312,39 +262,6 @@ def wait(
 
 
 # --- what was asked for ---------------------------------------------------------------------------
-
-
-def _asked(code: Code, options: dict[str, Any]) -> Asked:
-    which: Which = options["which"] or ""
-    choice = Choice(
-        start=options["start"],
-        end=options["end"],
-        keys=tuple(options["keys"]),
-        which=which,
-    )
-    most, percent = max_failed(options["max_failed"])
-    return Asked(
-        choice=choice,
-        request_id=options["request_id"] or SystemEntropy().token_bytes(12).hex(),
-        chunk_size=options["chunk_size"],
-        concurrency=options["concurrency"],
-        priority=options["priority"],
-        stop_on_failure=options["stop_on_failure"],
-        max_failed=most,
-        max_failed_percent=percent,
-        labels={**default_tags(), **read_tags(options["tags"]), CODE_LABEL: code.name},
-        location=code.name,
-    )
-
-
-def max_failed(text: str | None) -> tuple[int | None, int | None]:
-    """How many partitions may fail, and how many percent of all."""
-    if text is None:
-        return None, None
-    written = text.strip().removesuffix("%")
-    if not written.isdecimal() or len(written) > MOST_DIGITS:
-        raise Invalid(f"invalid --max-failed: {text!r}", remedy="write a number, or a share as 5%")
-    return (None, int(written)) if text.strip().endswith("%") else (int(written), None)
 
 
 def _preview(

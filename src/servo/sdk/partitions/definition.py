@@ -25,7 +25,7 @@ from servo.core.partitions import (
     ValueType,
 )
 from servo.errors import Invalid
-from servo.sdk.partitions.space import Listing, ListSpace, PartitionSpace, ProductSpace
+from servo.sdk.partitions.space import KeyListing, ListSpace, PartitionSpace, ProductSpace
 
 SEPARATOR = "|"
 """What stands between the dimensions of a key that has several, as people see it."""
@@ -91,7 +91,7 @@ class PartitionsDefinition:
     ) -> PartitionSpace:
         """The partitions there are at a time, by key and by number."""
         keys = self.get_partition_keys(current_time, dynamic_partitions_store)
-        return ListSpace(Listing.of(keys), self, self.typed_key)
+        return ListSpace(KeyListing.of(keys), self, self.typed_key)
 
     def has_partition_key(
         self,
@@ -197,7 +197,7 @@ class StaticPartitionsDefinition(PartitionsDefinition):
         del current_time, dynamic_partitions_store
         listing = getattr(self, "_kept", None)
         if listing is None:
-            listing = Listing.of(self._fields.partition_keys)
+            listing = KeyListing.of(self._fields.partition_keys)
             object.__setattr__(self, "_kept", listing)
         return ListSpace(listing, self, self.typed_key)
 

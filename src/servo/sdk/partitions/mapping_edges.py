@@ -21,12 +21,12 @@ from servo.sdk.partitions.mapping import (
     StaticPartitionMapping,
 )
 from servo.sdk.partitions.present import is_told, present
-from servo.sdk.partitions.space import Listing, ListSpace, PartitionSpace
+from servo.sdk.partitions.space import KeyListing, ListSpace, PartitionSpace
 
 WHOLE = ""
 """The one key of an asset that is not partitioned."""
 
-UNDIVIDED = ListSpace(Listing.of([WHOLE]), None)
+UNDIVIDED = ListSpace(KeyListing.of([WHOLE]), None)
 
 
 class Mapped(NamedTuple):

@@ -83,14 +83,14 @@ class PartitionSpace(ABC):
         return f"there is {first!r}" if first == last else f"there is {first!r} to {last!r}"
 
 
-class Listing(NamedTuple):
+class KeyListing(NamedTuple):
     """Keys in order, and the number of each."""
 
     keys: Sequence[str]
     numbers: Mapping[str, int]
 
     @classmethod
-    def of(cls, keys: Sequence[str]) -> "Listing":
+    def of(cls, keys: Sequence[str]) -> "KeyListing":
         """The listing of these keys."""
         return cls(keys, {key: number for number, key in enumerate(keys)})
 
@@ -102,7 +102,7 @@ class ListSpace(PartitionSpace):
 
     def __init__(
         self,
-        listing: Listing,
+        listing: KeyListing,
         what: object,
         identify: Callable[[str], PartitionKey] = PartitionKey.single,
     ) -> None:
