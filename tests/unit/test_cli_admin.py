@@ -17,13 +17,11 @@ from servo import __version__
 from servo.cli.main import COMMANDS, OTHERS, SECTIONS, run
 from servo.cli.output import EXIT_CODES, exit_code, plural, size
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
-from servo.core.events.runs import PlanSegmentExpanded, RunCancelRequested
+from servo.core.events.runs import PlanSegmentExpanded
 from servo.core.events.tasks import TaskOutcome
 from servo.core.manifest import encode, next_claim
 from servo.errors import Internal, Invalid, ServoError, Unavailable
 from servo.execution.outputs.store import OutputStore
-from servo.ledger.paths import Paths
-from servo.ledger.reader import LedgerReader
 from servo.operations.moments import parse_moment
 from servo.projection.upkeep.pins import Pin, pin
 from servo.projection.upkeep.verify import verify
@@ -562,19 +560,6 @@ def test_a_run_can_be_cancelled_while_nobody_leads(servo: Run) -> None:
     code, out, _ = servo("run", "cancel", "big")
     # Whoever leads for that moment may find first that the run took too long, which ends it too.
     assert (code, out.removesuffix(" (already done before)\n").rstrip()) == (0, "Cancelling big.")
-
-
-def test_a_run_can_be_ended_by_force(servo: Run, told: StoredStory) -> None:
-    assert servo("run", "cancel", "big", "--force")[0] == 0
-    paths = Paths(told.state.tenant, told.state.workspace)
-    requested = [
-        event.force
-        for entry, _ in LedgerReader(told.store, paths).forward(0)
-        for batch in entry.batches
-        for event in batch.events
-        if isinstance(event, RunCancelRequested)
-    ]
-    assert requested == [True]
 
 
 def test_an_interrupted_command_says_so(servo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
