@@ -77,7 +77,7 @@ def passes(folder: Path, *, until: int = 1, of: str = "often") -> list[dict[str,
 
     def fired() -> list[dict[str, Any]]:
         _ = done(folder, "tick")
-        ticks = asked(folder, "schedule", "ticks", of, "--limit", "100")
+        ticks = listed(folder, "schedule", "ticks", of, "--limit", "100")
         found = [tick for tick in ticks if tick["status"] == "TRIGGERED"]
         return found if len(found) >= until else []
 
@@ -129,7 +129,7 @@ def test_sensor_with_cursor_evaluates_correctly(folder: Path) -> None:
     assert eventually(has_seen_both, every=0.2)
     keys = [run["run_key"] for run in runs(folder).values() if "files" in str(run["run_key"])]
     assert sorted(keys) == ["sensor:files:key:a", "sensor:files:key:b"]
-    evaluations = asked(folder, "sensor", "history", "files")
+    evaluations = listed(folder, "sensor", "history", "files")
     [moved] = [one for one in evaluations if one["status"] == "TRIGGERED"]
     assert (moved["cursor_before"], moved["cursor_after"]) == (None, "b")
 
@@ -160,10 +160,10 @@ def test_retry_failed_creates_new_backfill_with_only_failed_partitions(folder: P
     (folder / "broken").write_text("bd")
     created = servo(folder, "backfill", "create", "letter", "--all", "--wait")
     assert created.returncode == 1
-    [parent] = asked(folder, "backfill", "list")
+    [parent] = listed(folder, "backfill", "list")
     (folder / "broken").unlink()
     _ = done(folder, "backfill", "retry-failed", parent["backfill_id"], "--wait")
-    child, _ = asked(folder, "backfill", "list")
+    child, _ = listed(folder, "backfill", "list")
     shown = asked(folder, "backfill", "show", child["backfill_id"])
     assert shown["backfill"]["parent_backfill_id"] == parent["backfill_id"]
     assert shown["partitions"] == {"b": "succeeded", "d": "succeeded"}
@@ -200,7 +200,7 @@ def test_run_key_deduplication_same_key_same_run_id(folder: Path) -> None:
     [run] = [run for run in runs(folder).values() if run["run_key"] == "sensor:changing:key:one"]
     _ = done(folder, "sensor", "evaluate", "changing", "--commit")
     _ = done(folder, "tick")
-    [newest, *_] = asked(folder, "sensor", "history", "changing")
+    [newest, *_] = listed(folder, "sensor", "history", "changing")
     assert newest["message"] == "asked for before: one"
     again = [run for run in runs(folder).values() if run["run_key"] == "sensor:changing:key:one"]
     assert [one["run_id"] for one in again] == [run["run_id"]]
@@ -230,6 +230,11 @@ HISTORIES = {
 }
 
 
+def rows(folder: Path, *words: str) -> list[dict[str, Any]]:
+    """The items of a page."""
+    return asked(folder, *words) if words[0] == "asset" else listed(folder, *words)
+
+
 @pytest.mark.slow
 def test_all_histories_have_pagination(folder: Path) -> None:
     (folder / "inbox").mkdir()
@@ -243,10 +248,10 @@ def test_all_histories_have_pagination(folder: Path) -> None:
     _ = passes(folder, until=3)
     for command, name in HISTORIES.items():
         words = command.split()
-        every = [row[name] for row in asked(folder, *words, "--limit", "1000")]
+        every = [row[name] for row in rows(folder, *words, "--limit", "1000")]
         assert len(every) >= 3, command
-        assert [row[name] for row in asked(folder, *words, "--limit", "2")] == every[:2]
-        older = asked(folder, *words, "--limit", "2", "--before", every[1])
+        assert [row[name] for row in rows(folder, *words, "--limit", "2")] == every[:2]
+        older = rows(folder, *words, "--limit", "2", "--before", every[1])
         assert [row[name] for row in older] == every[2:4]
         assert f"--before {every[1]}" in done(folder, *words, "--limit", "2")
     strange = servo(folder, "run", "list", "--before", "nowhere")

@@ -231,7 +231,7 @@ def looked(folder: Path, sensor: str) -> list[dict[str, str]]:
 
     def found() -> list[dict[str, str]]:
         done = servo(folder, "sensor", "history", sensor, "--json")
-        return json.loads(done.stdout) if done.returncode == 0 else []
+        return json.loads(done.stdout)["items"] if done.returncode == 0 else []
 
     return eventually(found, every=0.2)
 

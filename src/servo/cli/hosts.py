@@ -11,7 +11,7 @@ from rich.text import Text
 
 from servo.cli.output import console, plural
 from servo.cli.project import locations, one_location
-from servo.cli.workspace import Target, Where
+from servo.cli.workspace import Where
 from servo.code.examine import examine, fingerprint, watched_files
 from servo.code.loader import load_location
 from servo.code.setting import CodeLocation
@@ -22,12 +22,11 @@ from servo.host.host import Host
 from servo.host.leading import LeadingHost
 from servo.host.opening import WantedCode, open_leading_or_attached
 from servo.leader.lease import LeaderAdvert
-from servo.projection.files.arrow import without_pandas
 from servo.sdk.definitions.executors import ExecutorDefinition, at_most
 from servo.sdk.definitions.project import Project
 from servo.sdk.triggers.resolution import declared
 from servo.workers.local_pool.pool import GRACE
-from servo.workspace.address import Address
+from servo.workspace.composition import without_user_libraries
 from servo.workspace.leading import described
 from servo.workspace.workspace import open_workspace
 
@@ -178,7 +177,7 @@ def _host(
     """A host that leads, or one that has the process do the work that leads already."""
 
     def lead() -> LeadingHost:
-        without_pandas()
+        without_user_libraries()
         return LeadingHost(
             *(where.setting(code.location) for code in codes),
             workers={code.name: at_most(workers, code.executor) for code in codes},
@@ -197,12 +196,6 @@ def _host(
 def _tell_waiting(leader: LeaderAdvert) -> None:
     told = f"waiting for {described(leader)}, which leads this workspace and has other code"
     console(stderr=True).print(Text(told, "yellow"))
-
-
-def who_works_in(target: Target) -> LeaderAdvert | None:
-    """The process that leads a workspace, if one does."""
-    address = Address.of(target.url, target.paths.tenant, target.paths.workspace)
-    return open_workspace(address, must_exist=False).leader()
 
 
 @contextmanager

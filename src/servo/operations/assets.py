@@ -15,7 +15,7 @@ from servo.core.state.rows.assets import AssetRow, CheckResultRow, Materializati
 from servo.core.state.rows.conditions import AssetFreshnessRow, FreshnessChangeRow
 from servo.errors import Conflict, Invalid
 from servo.operations.listing import Page
-from servo.operations.moments import NEWEST, AsOf, instant_of
+from servo.operations.moments import PRESENT, AsOf, instant_of
 from servo.projection.partitions.asset_names import find_asset
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
@@ -121,7 +121,7 @@ def list_freshness_changes(
 
 def preview_wipe(workspace: Workspace, key: str) -> AssetToWipe:
     """What `wipe_asset` would forget; `Conflict` if there is nothing."""
-    row = workspace.read(lambda snapshot: find_asset_row(snapshot, key), as_of=NEWEST)
+    row = workspace.read(lambda snapshot: find_asset_row(snapshot, key), as_of=PRESENT)
     if row.last_materialization_id is None:
         raise Conflict(
             f"{row.asset_key} has no output to wipe",

@@ -6,7 +6,7 @@ import msgspec
 
 from servo.core.events.assets import DynamicPartitionsChanged
 from servo.errors import NotFound
-from servo.operations.moments import NEWEST
+from servo.operations.moments import PRESENT
 from servo.projection.partitions.report import PartitionReader
 from servo.projection.read.reader import Snapshot
 from servo.sdk.partitions.definition import checked_keys
@@ -46,7 +46,7 @@ def keys_of_set(workspace: Workspace, set_name: str) -> list[str]:
     def use(snapshot: Snapshot) -> list[str]:
         return list(PartitionReader(snapshot, workspace.now()).get_dynamic_partitions(set_name))
 
-    return workspace.read(use, as_of=NEWEST)
+    return workspace.read(use, as_of=PRESENT)
 
 
 def add_partitions(workspace: Workspace, set_name: str, keys: Sequence[str]) -> PartitionSetChange:

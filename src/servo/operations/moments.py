@@ -7,10 +7,13 @@ from servo.projection.read.reader import Snapshot
 from servo.projection.read.replay import AsOf, Progress, ignore
 from servo.workspace.workspace import Workspace
 
-__all__ = ["NEWEST", "AsOf", "Progress", "ignore", "instant_of", "parse_moment"]
+__all__ = ["PRESENT", "AsOf", "Progress", "ignore", "instant_of", "parse_moment"]
 
-# What a write depends on is read up to the last ledger entry: a leader publishes a moment later.
-NEWEST: AsOf = datetime.max.replace(tzinfo=UTC)
+PRESENT: AsOf = datetime.max.replace(tzinfo=UTC)
+"""The end of the ledger: what was applied and is not published yet counts too.
+
+Whoever decides what to write reads here; the tables may be seconds behind.
+"""
 
 
 def parse_moment(text: str) -> AsOf:

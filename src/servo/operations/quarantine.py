@@ -10,7 +10,7 @@ from servo.core.events.tasks import Gate
 from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.errors import Conflict, NotFound
 from servo.operations.listing import Listing, Page, page_of
-from servo.operations.moments import NEWEST, AsOf
+from servo.operations.moments import PRESENT, AsOf
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.workspace.receipt import Receipt
@@ -61,7 +61,7 @@ def reject_output(workspace: Workspace, output: str, *, reason: str = "") -> Qua
 def _decide(
     workspace: Workspace, output: str, *, approved: bool, reason: str
 ) -> QuarantineDecision:
-    row = workspace.read(lambda snapshot: find_quarantined(snapshot, output), as_of=NEWEST)
+    row = workspace.read(lambda snapshot: find_quarantined(snapshot, output), as_of=PRESENT)
     event = QuarantineDecided(
         materialization_id=row.materialization_id,
         approved=approved,

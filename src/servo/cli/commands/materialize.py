@@ -18,7 +18,6 @@ from servo.cli.partitions import NamedPartitions, named, with_partitions
 from servo.cli.project import DEFAULT_WORKERS, code_or_selection, default_tags, default_workers
 from servo.cli.run_display import Ended, summary, wait_for
 from servo.cli.run_rows import place_shown, waiting_words
-from servo.cli.selecting import selected
 from servo.cli.workspace import Command, Where, at_a_workspace
 from servo.core.keys import AssetKey, TaskOperation
 from servo.core.plan import Plan, chosen_checks
@@ -27,19 +26,20 @@ from servo.core.state.states import RunState, TaskState
 from servo.core.tags import ISOLATION, JOB_LABEL, OWN_PROCESS
 from servo.errors import Conflict, Invalid, NotFound
 from servo.host.leading import LeadingHost
-from servo.operations.runs import failed_checks, outputs_of, run_detail
+from servo.operations.runs import get_run, run_outcome
 from servo.planning.assets import plan_assets, plan_partitions
 from servo.planning.checks import Chosen
 from servo.planning.retries import partitions_of
-from servo.projection.read.reader import Reader
 from servo.sdk.checks.selection import checks_of_assets
 from servo.sdk.definitions.jobs import AssetJob
 from servo.sdk.definitions.needs import check_config
 from servo.sdk.definitions.project import Project
 from servo.sdk.resources.run_config import RunConfig
+from servo.sdk.selection.selecting import selected
 from servo.sdk.selection.selection import AssetSelection
 from servo.workers.parallelism import parallelism
 from servo.workspace.system import SystemEntropy
+from servo.workspace.workspace import open_workspace
 
 FAILED = 1
 CODE_LABEL = "servo/code"
@@ -159,8 +159,7 @@ def retry(  # noqa: PLR0913 - the options of the command
     json_: bool,
 ) -> int:
     """Make again what a run failed, skipped or was stopped before, in a new run with its tags."""
-    target = where.open()
-    detail = run_detail(Reader(target.store, target.paths).snapshot(), run_id)
+    detail = get_run(open_workspace(where.address), run_id)
     run, tasks = detail.run, detail.tasks
     left = [t for t in tasks if all_ or select or t.state is not TaskState.SUCCEEDED]
     if not left:
@@ -194,13 +193,8 @@ def tell(ended: Ended, where: Where, *, json_: bool) -> int:
     if json_:
         emit_json({"run": ended.run, "tasks": ended.tasks})
         return exit_code_of(ended)
-    target = where.open()
-    reader = Reader(target.store, target.paths)
-    run_id = ended.run.run_id
-    made, failed = reader.read(
-        lambda snapshot: (outputs_of(snapshot, run_id), failed_checks(snapshot, run_id))
-    )
-    summary(ended, made, failed)
+    workspace = open_workspace(where.address)
+    summary(ended, *run_outcome(workspace, ended.run.run_id))
     return exit_code_of(ended)
 
 

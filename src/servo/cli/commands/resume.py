@@ -14,9 +14,10 @@ from servo.cli.commands.materialize import (
     with_workers,
 )
 from servo.cli.hosts import open_host, read_codes
-from servo.cli.leaving import count_left
 from servo.cli.output import console, emit_json, plural
 from servo.cli.workspace import Where, at_a_workspace
+from servo.operations.inbox import count_queued
+from servo.workspace.workspace import open_workspace
 
 
 @click.command("resume")
@@ -33,7 +34,7 @@ def resume(
     CODE is one or more files, modules or code locations; without it, all of the project file.
     """
     (first, *others), broken = read_codes(code, as_dagster=as_dagster)
-    left = count_left(where)
+    left = count_queued(open_workspace(where.address, must_exist=False))
     with open_host(first, where, workers, also=others, backfills=True) as host:
         worst = finish_backfills(host, json_=json_)
         ended = finish_begun(host, json_=json_)

@@ -30,9 +30,9 @@ from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import RunState
 from servo.host.leading import LeadingHost
 from servo.host.one_pass import Outlook, active_conditions, make_pass, outlook
-from servo.projection.files.arrow import without_pandas
 from servo.sdk.definitions.executors import at_most
 from servo.triggers.conditions import JUDGE_SECONDS
+from servo.workspace.composition import without_user_libraries
 from servo.workspace.leading import described
 from servo.workspace.system import SystemClock
 from servo.workspace.workspace import Workspace, open_workspace
@@ -59,7 +59,7 @@ def tick(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool, j
         instead = f"{described(leader)} leads this workspace and does what is due"
         return _told(Outlook(), [], json_=json_, instead=instead)
     codes, broken = read_codes(code, as_dagster=as_dagster)
-    without_pandas()
+    without_user_libraries()
     declared = {one.name: one.declared for one in codes}
     ahead = outlook(workspace.store, workspace.paths, declared, workspace.now())
     if not ahead.why and (changed := _changed_conditions(codes, where, workspace)):
