@@ -98,7 +98,7 @@ def _pass(codes: Sequence[Code], where: Where, workers: int, began: datetime) ->
         command="tick",
     )
     with telling_interrupted(AT_ONCE), stopped_by_sigterm(), leading as session:
-        narrator = Narrator(out.print)
+        narrator = Narrator(out.print, session.has)
         _ = narrator.begin(session.service.engine.state)
         if session.triggers is not None:
             session.triggers.tell(narrator.hear)
