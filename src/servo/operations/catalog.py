@@ -1,8 +1,9 @@
 """Every operation with its parameters and its result, for whoever offers them to others.
 
 An operation is a public function of this package whose first parameter is `workspace: Workspace`.
-Its other parameters and its result are data that JSON can carry, except for functions that only a
-caller in this process can pass, such as one that shows progress: they are no part of the catalog.
+Its other parameters and its result are data that JSON can carry, except for what only a caller in
+this process can pass: functions, such as one that shows progress, and the evaluator that answers
+questions about user code. They are no part of the catalog.
 An operation that gives its result bit by bit, such as following logs, is a stream: an iterator.
 """
 
@@ -17,6 +18,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from servo.operations.evaluating import Evaluates
 from servo.workspace.workspace import Workspace
 
 PACKAGE = __name__.rpartition(".")[0]
@@ -35,9 +37,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     result: Any
     is_stream: bool = False
 
-    def perform(
-        self, workspace: Workspace, given: Mapping[str, Any], **functions: Callable[..., Any]
-    ) -> Any:
+    def perform(self, workspace: Workspace, given: Mapping[str, Any], **in_process: Any) -> Any:
         """Carry the operation out with parameters as JSON or a URL has them.
 
         Text is converted to numbers, instants and so on. `msgspec.ValidationError` if a parameter
@@ -46,7 +46,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         found = msgspec.convert(given, self.parameters, strict=False)
         names = self.parameters.__struct_fields__
         values = {name: getattr(found, name) for name in names}
-        return self.call(workspace, **values, **functions)
+        return self.call(workspace, **values, **in_process)
 
 
 @cache
@@ -93,7 +93,7 @@ def _operation(module: ModuleType, function: FunctionType) -> Operation:
     fields = [
         _field(hints[parameter.name], parameter)
         for parameter in list(signature(function).parameters.values())[1:]
-        if not _is_function(hints[parameter.name])
+        if not _is_of_this_process(hints[parameter.name])
     ]
     result, is_stream = hints["return"], get_origin(hints["return"]) is collections.abc.Iterator
     return Operation(
@@ -117,7 +117,7 @@ def _field(hint: Any, parameter: Parameter) -> tuple[str, Any] | tuple[str, Any,
     return (parameter.name, hint, parameter.default)
 
 
-def _is_function(hint: Any) -> bool:
-    """Whether a parameter takes a function, or may."""
+def _is_of_this_process(hint: Any) -> bool:
+    """Whether a parameter takes a function or an evaluator, or may."""
     kinds = (hint, *get_args(hint)) if get_origin(hint) is not None else (hint,)
-    return any(get_origin(kind) is collections.abc.Callable for kind in kinds)
+    return any(kind is Evaluates or get_origin(kind) is collections.abc.Callable for kind in kinds)

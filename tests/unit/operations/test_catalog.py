@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import signature
+from logging import getLogger
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -11,30 +12,59 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 import pytest
 
-from servo import StaticPartitionsDefinition, asset, checks, materialize
+from servo import (
+    AutomationCondition,
+    DefaultScheduleStatus,
+    DefaultSensorStatus,
+    Definitions,
+    RunRequest,
+    StaticPartitionsDefinition,
+    asset,
+    checks,
+    materialize,
+    push_sensor,
+    schedule,
+    sensor,
+)
+from servo.code.backfills.chunks import chunk_head, chunk_run
+from servo.code.evaluator.answering import EvaluatorHere
+from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
+from servo.code.evaluator.plan_store import PlanStore
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
 from servo.core.events.quotas import PoolLimitSet
-from servo.core.events.runs import PlanCreated, RunRequested
+from servo.core.events.runs import PlanCreated, PlanFailed, RunRequested
 from servo.core.keys import TaskOperation, task_key_text
-from servo.core.plan import TaskSpec
+from servo.core.plan import Plan, TaskSpec
 from servo.errors import NotFound
 from servo.leader.service import World
 from servo.operations import (
     admin,
     assets,
+    automation,
+    backfill_requests,
+    backfills,
     completion,
+    condition_previews,
     dynamic_partitions,
     explain,
+    inbox,
     logs,
     partitions,
     quarantine,
     quotas,
     runs,
+    schedules,
+    sensor_messages,
+    sensor_trials,
+    sensors,
     sql,
     status,
+    ticks,
 )
 from servo.operations.catalog import Operation, operations
+from servo.operations.deploying import deploy_unless_led
 from servo.operations.listing import Page
+from servo.sdk.triggers.resolution import declared
 from servo.workspace.address import Address
 from servo.workspace.channels import AnyChannel
 from servo.workspace.composition import in_memory
@@ -61,9 +91,35 @@ CALLS: dict[str, Callable[[Workspace], Any]] = {
     "assets.list_outputs": lambda at: assets.list_outputs(filled(at), LETTER, ALL),
     "assets.preview_wipe": lambda at: assets.preview_wipe(filled(at), LETTER),
     "assets.wipe_asset": lambda at: assets.wipe_asset(filled(at), LETTER),
+    "automation.get_condition": lambda at: automation.get_condition(triggered(at), "total"),
+    "automation.list_condition_evaluations": lambda at: automation.list_condition_evaluations(
+        triggered(at), "total", ALL
+    ),
+    "automation.list_conditions": lambda at: automation.list_conditions(triggered(at)),
+    "automation.pause_automation": lambda at: automation.pause_automation(triggered(at)),
+    "automation.resume_automation": lambda at: automation.resume_automation(paused(at)),
+    "backfill_requests.create_backfill": lambda at: backfill_requests.create_backfill(
+        at, evaluator(at), EVERY
+    ),
+    "backfill_requests.preview_backfill": lambda at: backfill_requests.preview_backfill(
+        at, evaluator(at), EVERY
+    ),
+    "backfill_requests.retry_backfill": lambda at: backfill_requests.retry_backfill(
+        at, failed_backfill(at)
+    ),
+    "backfills.cancel_backfill": lambda at: backfills.cancel_backfill(at, backfill(at)),
+    "backfills.get_backfill": lambda at: backfills.get_backfill(at, backfill(at)),
+    "backfills.list_backfills": lambda at: backfills.list_backfills(at, ALL),
+    "backfills.pause_backfill": lambda at: backfills.pause_backfill(at, backfill(at)),
+    "backfills.resume_backfill": lambda at: backfills.resume_backfill(
+        at, backfills.pause_backfill(at, backfill(at)).backfill.backfill_id
+    ),
     "completion.complete_assets": lambda at: completion.complete_assets(at, "ns"),
     "completion.complete_backfills": lambda at: completion.complete_backfills(at, ""),
     "completion.complete_runs": lambda at: completion.complete_runs(at, "run"),
+    "condition_previews.preview_automation": lambda at: condition_previews.preview_automation(
+        triggered(at), evaluator(at)
+    ),
     "dynamic_partitions.add_partitions": lambda at: dynamic_partitions.add_partitions(
         at, "customers", ["acme"]
     ),
@@ -77,6 +133,7 @@ CALLS: dict[str, Callable[[Workspace], Any]] = {
     "explain.explain_missing": lambda at: explain.explain_missing(at, ASSET),
     "explain.explain_run": lambda at: explain.explain_run(at, RUN),
     "explain.explain_task": lambda at: explain.explain_task(at, RUN, ASSET),
+    "inbox.count_queued": inbox.count_queued,
     "logs.follow_logs": lambda at: logs.follow_logs(
         printed(at), logs.LogQuery(), wait=lambda: None
     ),
@@ -96,11 +153,37 @@ CALLS: dict[str, Callable[[Workspace], Any]] = {
     "runs.cancel_run": lambda at: runs.cancel_run(at, RUN, reason="enough"),
     "runs.get_run": lambda at: runs.get_run(at, RUN),
     "runs.list_runs": lambda at: runs.list_runs(at, ALL),
+    "runs.run_outcome": lambda at: runs.run_outcome(at, RUN),
     "runs.runs_without_workers": lambda at: runs.runs_without_workers(
         at, [runs.get_run(at, RUN).run]
     ),
+    "schedules.get_schedule": lambda at: schedules.get_schedule(triggered(at), "nightly"),
+    "schedules.list_schedules": lambda at: schedules.list_schedules(triggered(at)),
+    "schedules.list_ticks": lambda at: schedules.list_ticks(triggered(at), "nightly", ALL),
+    "schedules.pause_schedule": lambda at: schedules.pause_schedule(triggered(at), "nightly"),
+    "schedules.preview_schedule": lambda at: schedules.preview_schedule(
+        triggered(at), "nightly", 3
+    ),
+    "schedules.resume_schedule": lambda at: schedules.resume_schedule(paused(at), "nightly"),
+    "sensor_messages.push_message": lambda at: sensor_messages.push_message(
+        triggered(at), "told", "1"
+    ),
+    "sensor_trials.evaluate_sensor": lambda at: sensor_trials.evaluate_sensor(
+        triggered(at), evaluator(at), "files", commit=True
+    ),
+    "sensors.get_cursor": lambda at: sensors.get_cursor(triggered(at), "files"),
+    "sensors.get_sensor": lambda at: sensors.get_sensor(triggered(at), "files"),
+    "sensors.list_evaluations": lambda at: sensors.list_evaluations(triggered(at), "files", ALL),
+    "sensors.list_sensors": lambda at: sensors.list_sensors(triggered(at)),
+    "sensors.move_cursor": lambda at: sensors.move_cursor(triggered(at), "files", "7"),
+    "sensors.pause_sensor": lambda at: sensors.pause_sensor(triggered(at), "files"),
+    "sensors.resume_sensor": lambda at: sensors.resume_sensor(paused(at), "files"),
     "sql.run_sql": lambda at: sql.run_sql(at, "select run_id, labels, created_at from runs"),
     "status.get_status": status.get_status,
+    "ticks.preview_tick": lambda at: ticks.preview_tick(at, evaluator(at), "nightly"),
+    "ticks.trigger_schedule": lambda at: ticks.trigger_schedule(
+        triggered(at), evaluator(at), "nightly"
+    ),
 }
 
 
@@ -140,6 +223,69 @@ def with_customer(at: Workspace) -> Workspace:
     """The workspace, with a set of dynamic partitions."""
     _ = dynamic_partitions.add_partitions(at, "customers", ["acme"])
     return at
+
+
+@asset(automation_condition=AutomationCondition.missing())
+def total() -> None: ...
+
+
+@schedule(cron_schedule="@daily", target=total, default_status=DefaultScheduleStatus.RUNNING)
+def nightly() -> RunRequest:
+    return RunRequest()
+
+
+@sensor(target=total, default_status=DefaultSensorStatus.RUNNING)
+def files() -> RunRequest:
+    return RunRequest(run_key="new")
+
+
+@push_sensor(target=total)
+def told() -> None: ...
+
+
+PROJECT = Definitions([letter, total], schedules=[nightly], sensors=[files, told]).project()
+EVERY = backfill_requests.Asked(choice=backfill_requests.Choice(which="all"), request_id="mine")
+
+
+def triggered(at: Workspace) -> Workspace:
+    """The workspace, after code with a schedule, sensors and a condition was deployed."""
+    deploy_unless_led("code.py", declared(PROJECT), at)
+    return at
+
+
+def paused(at: Workspace) -> Workspace:
+    """The same, with all of them paused."""
+    _ = schedules.pause_schedule(triggered(at), "nightly")
+    _ = sensors.pause_sensor(at, "files")
+    _ = automation.pause_automation(at)
+    return at
+
+
+def evaluator(at: Workspace) -> EvaluatorHere:
+    """Who answers questions about that code."""
+    around = EvaluatorEnvironment(
+        clock=at.clock, log=getLogger("test"), environ={}, instance=lambda: None
+    )
+    records = PlanStore(store=at.store, paths=at.paths, salt=bytes(32), location="code.py")
+    return EvaluatorHere(LoadedLocation(PROJECT, records, around))
+
+
+def backfill(at: Workspace) -> str:
+    """A backfill that was begun."""
+    begun = backfill_requests.create_backfill(at, evaluator(at), EVERY)
+    assert begun is not None
+    return begun.backfill_id
+
+
+def failed_backfill(at: Workspace) -> str:
+    """A backfill whose only run failed, because it could not be planned."""
+    name = backfill(at)
+    row = backfills.get_backfill(at, name).backfill
+    records = PlanStore(store=at.store, paths=at.paths, salt=bytes(32))
+    requested, _ = chunk_run(records, row, 0, Plan(), row.partition_keys)
+    failed = PlanFailed(run_id=requested.run_id, error="no such mapping")
+    _ = at.submit(chunk_head(row, 0, requested), requested, failed).checked()
+    return name
 
 
 STORY = (
