@@ -59,7 +59,7 @@ class Days:
         )
         found = outline(seen, asked, Standing({}))
         event = created(self._store, self._session.paths, asked, found)
-        self._session.tell(event)
+        _ = self._session.submit((event,))
         self._wait(event.backfill_id, partitions)
 
     def _wait(self, name: str, partitions: int) -> None:

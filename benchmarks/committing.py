@@ -63,8 +63,8 @@ def _one_event_each(run: str, count: int) -> Iterator[Batch]:
     tasks = count // 2 + 1
     yield plans.planned(run, [plans.spec(number) for number in range(tasks)])
     for number in range(tasks):
-        yield Batch(id=f"start-{number}", events=(plans.started(run, number),), actor="worker")
-        yield Batch(id=f"end-{number}", events=(plans.finished(run, number),), actor="worker")
+        yield Batch(id=f"start-{number}", events=(plans.started(run, number),), actor="worker:b")
+        yield Batch(id=f"end-{number}", events=(plans.finished(run, number),), actor="worker:b")
 
 
 def large_batch(scratch: Scratch, *, quick: bool) -> list[Result]:

@@ -23,7 +23,7 @@ from servo.core import bitmaps
 from servo.core.automation.assets import Asset, Dependency, Graph
 from servo.core.automation.condition import AutomationCondition
 from servo.core.automation.evaluating import Evaluator
-from servo.core.automation.recording import Position, events_of
+from servo.core.automation.recording import EvaluationPoint, events_of
 from servo.core.automation.spaces import Listed
 from servo.core.events.tasks import TaskOutcome
 from servo.core.state.rows.assets import AssetRow, PartitionStatusRow
@@ -39,7 +39,7 @@ from servo.workspace.system import SystemClock
 TICK = timedelta(seconds=30)
 MINUTE = timedelta(minutes=1)
 FIRST = datetime(2024, 1, 1, tzinfo=UTC)
-AT = Position(sensor_id="default", tick=1, eval_id="e", applied_seq=0)
+AT = EvaluationPoint(sensor_id="default", tick=1, eval_id="e", applied_seq=0)
 
 
 class Ticking:

@@ -121,4 +121,4 @@ def attempt_of(run: str, number: int) -> str:
 def one_each(name: str, events: Sequence[Event]) -> Iterator[Batch]:
     """A batch for every event, as workers send them."""
     for number, event in enumerate(events):
-        yield Batch(id=f"{name}-{number}", events=(event,), actor="worker")
+        yield Batch(id=f"{name}-{number}", events=(event,), actor="worker:b")

@@ -324,7 +324,7 @@ class Oracle:
         """Whoever asks again what was answered gets the same answer."""
         state = self.live.state
         for batch, answer in self.acked:
-            if answer.status not in (Status.APPLIED, Status.CONFLICT) or not batch.key:
+            if answer.status not in (Status.APPLIED, Status.CONFLICT) or not batch.request_id:
                 continue
             again = self.ask(state, batch)
             if (again.status, again.data) != (answer.status, answer.data):

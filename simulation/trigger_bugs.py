@@ -13,6 +13,7 @@ from servo.code.conditions.news import News
 from servo.code.evaluator.history import HistoryCursor
 from servo.code.evaluator.messages import EvaluateTicks
 from servo.controllers import freshness
+from servo.core.actors import Origin
 from servo.core.events.automation import AutomationEvaluated
 from servo.core.events.schedules import ScheduleTicked
 from servo.core.events.sensors import PushTrigger
@@ -34,9 +35,10 @@ def _tick_then_runs(self: Schedules, evaluated: Any) -> set[str]:
     """A tick is committed, and then its runs, if nobody dies in between."""
     for tick, answer in evaluated:
         head, *rest = ticked(tick, answer)
-        _ = self._means.commit("tick", (head,))
+        origin = Origin(actor="schedule:planted")
+        _ = self._means.commit("tick", (head,), origin)
         if rest:
-            _ = self._means.commit("runs", rest)
+            _ = self._means.commit("runs", rest, origin)
     return set()
 
 
@@ -84,13 +86,13 @@ _due = schedule_host.due
 # --- sensors --------------------------------------------------------------------------------------
 
 
-def _cursor_then_runs(self: Means, name: str, events: Any) -> Any:
+def _cursor_then_runs(self: Means, name: str, events: Any, origin: Origin) -> Any:
     """An evaluation moves the cursor, and then its runs are asked for."""
     if name != "look":
-        return _send(self, name, events)
+        return _send(self, name, events, origin)
     head, *rest = events
-    sent = _send(self, name, [head])
-    return _send(self, name, rest) if rest and sent.applied else sent
+    sent = _send(self, name, [head], origin)
+    return _send(self, name, rest, origin) if rest and sent.applied else sent
 
 
 _send = Means.send

@@ -53,7 +53,7 @@ class SimulatedWorld:
         return self.kernel.random.randbytes(8).hex()
 
     def batch(self, *events: Event, key: str = "") -> Batch:
-        return Batch(id=f"b-{self.nonce()}", events=events, key=key, actor="sim")
+        return Batch(id=f"b-{self.nonce()}", events=events, request_id=key, actor="user:sim")
 
     def dice(self, *names: object) -> Random:
         """Choices of an actor that it makes again when it is started again."""

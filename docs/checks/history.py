@@ -125,5 +125,5 @@ def _cancel_a_run(store: str) -> None:
     planned = PlanCreated(run_id=run, fingerprint="f", tasks=plan.tasks)
     stop = RunCancelRequested(run_id=run, requested_by="ada", reason="wrong day")
     with open_service(store) as service:
-        service.commit(Batch(id="ask", events=(asked, planned), actor="ada"))
-        service.commit(Batch(id="stop", events=(stop,), actor="ada"))
+        service.commit(Batch(id="ask", events=(asked, planned), actor="user:ada"))
+        service.commit(Batch(id="stop", events=(stop,), actor="user:ada"))

@@ -32,12 +32,14 @@ _PLAIN: dict[object, str] = {
 def field_types(struct: type[Any]) -> dict[str, str]:
     """The fields of a struct, in the order in which they are written, with their types."""
     hints = get_type_hints(struct)
-    return {field.name: wire_type(hints[field.name]) for field in msgspec.structs.fields(struct)}
+    return {
+        field.encode_name: wire_type(hints[field.name]) for field in msgspec.structs.fields(struct)
+    }
 
 
 def field_defaults(struct: type[Any]) -> dict[str, str]:
     """What the absence of each field means: a JSON value, or that it must be there."""
-    return {field.name: _default(field) for field in msgspec.structs.fields(struct)}
+    return {field.encode_name: _default(field) for field in msgspec.structs.fields(struct)}
 
 
 def _default(field: msgspec.structs.FieldInfo) -> str:

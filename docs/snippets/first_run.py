@@ -15,7 +15,7 @@ REPORT = TaskKeyStr("marts/report:materialize")
 
 
 def tell(service: Service, name: str, *events: Event) -> Answer:
-    return service.commit(Batch(id=name, events=events, actor="tutorial"))
+    return service.commit(Batch(id=name, events=events, actor="user:tutorial"))
 
 
 def work(service: Service, run: str, task: TaskKeyStr) -> None:

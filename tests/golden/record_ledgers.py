@@ -46,9 +46,11 @@ from servo.core.events.quotas import LaneWeightSet, PoolLimitSet, QuotaSet
 from servo.core.events.runs import (
     AutomationSource,
     BackfillSource,
+    ManualSource,
     PlanCreated,
     PlanDeadlineExceeded,
     PlanFailed,
+    RerunSource,
     RunAdmitted,
     RunCancelRequested,
     RunDeadlineExceeded,
@@ -517,6 +519,57 @@ def messages() -> Story:
     return story
 
 
+def origins() -> Story:
+    """Batches that say who sent them and what led to them, several in an entry, one too early."""
+    story = Story()
+    ada, name = "user:ada@laptop", "Orders_placed"
+    story.tell(SensorUpserted(sensor_id=name, mode=SensorMode.PUSH), actor=ada)
+    story.tell(
+        SensorMessageReceived(sensor_id=name, message_id="m1", payload='{"n":1}'),
+        actor=ada,
+        request_id="send-1",
+        correlation="order-7",
+    )
+    run = RunRequested(
+        run_id="run_1",
+        run_key="k1",
+        request_fingerprint="fp",
+        source=SensorSource(sensor_id=name, eval_id="e1"),
+        asset_selection=("ns/a",),
+        request_text=f"sensor {name}",
+    )
+    answered = SensorEvaluated(
+        sensor_id=name,
+        eval_id="e1",
+        trigger=PushTrigger(message_id="m1"),
+        status=SensorEvalStatus.TRIGGERED,
+        run_keys=("k1",),
+    )
+    by_hand = ManualSource(user_id=ada, request_id="mine")
+    typed = replace(run, run_id="run_2", run_key="k2", source=by_hand, request_text="+orders")
+    story.commit(
+        story.batch(typed, actor=ada, request_id="run-2"),
+        story.batch(answered, run, actor=f"sensor:{name}", cause="2.0", correlation="order-7"),
+    )
+    story.tell(typed, actor=ada, request_id="run-2")
+    again = replace(
+        typed, run_id="run_3", run_key="k3", source=RerunSource(run_id="run_1", user_id=ada)
+    )
+    early = story.batch(
+        RunCancelRequested(run_id="run_4", requested_by=ada),
+        parkable=True,
+        actor="inbox:cron",
+        cause="3.2",
+        correlation="order-7",
+    )
+    story.commit(story.batch(again, actor=ada, cause="3.2", correlation="order-7"), early)
+    story.plan({"a": ()}, "run_4")
+    story.plan({"b": ()}, "run_5")
+    story.start("b", "run_5")
+    story.tell(story.finished("b", run_id="run_5"), actor="worker:etl")
+    return story
+
+
 STORIES: dict[str, Callable[[], Story]] = {
     "execution": execution,
     "automation": automation,
@@ -526,6 +579,7 @@ STORIES: dict[str, Callable[[], Story]] = {
     "conditions": conditions,
     "several_partitions": several_partitions,
     "messages": messages,
+    "origins": origins,
 }
 
 

@@ -28,6 +28,15 @@ TOLD_LATER = {
     ("partition_status", "data_changed_seq"),
     ("partition_status", "last_observed_at"),
     ("dynamic_partitions", "number"),
+    ("ledger_index", "first_index"),
+    ("idempotency_keys", "first_index"),
+    ("parked_batches", "first_index"),
+    ("materializations", "created_index"),
+    *(
+        (table, column)
+        for table in ("runs", "backfills", "schedule_ticks", "sensor_evals", "sensor_messages")
+        for column in ("request_position", "correlation", "cause")
+    ),
 }
 LATER = {"partition_sets"}
 """Tables that did not exist when the ledgers were recorded."""

@@ -99,7 +99,7 @@ def batch_of(name: str) -> Batch:
             ),
         ),
     }
-    return Batch(id=name, events=events[step], actor="worker")
+    return Batch(id=name, events=events[step], actor="worker:test")
 
 
 def names(life: int, thread: int) -> Iterator[str]:

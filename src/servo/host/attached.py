@@ -13,6 +13,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
+from msgspec.structs import replace
+
 from servo.code.backfills.view import Backfill, in_tables
 from servo.core.declared import Declared
 from servo.core.events.envelope import Event
@@ -28,7 +30,8 @@ from servo.ports.object_store import ObjectStore
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.workspace.leading import LedByAnother, described
-from servo.workspace.run_requests import Wanted, run_events, with_config
+from servo.workspace.origins import Cause
+from servo.workspace.run_requests import Wanted, by_person, run_events, with_config
 from servo.workspace.workspace import Workspace
 
 LOOK_EVERY = 0.15
@@ -99,23 +102,19 @@ class AttachedHost:
         config: Mapping[str, Any] | None = None,
     ) -> str:
         labels = with_config(tags or {}, config or {})
-        return self._ask(Wanted(plan=plan, run_key=run_key, tags=labels, location=self._location))
+        return self.ask(Wanted(plan=plan, run_key=run_key, tags=labels))
+
+    def ask(self, wanted: Wanted) -> str:
+        """Ask for a run; its id."""
+        return self._ask(wanted)
 
     def repeat(self, run: RunRow, plan: Plan, run_key: str) -> str:
-        return self._ask(
-            Wanted(
-                plan=plan,
-                run_key=run_key,
-                tags=run.labels,
-                again=run.run_id,
-                location=self._location,
-            )
-        )
+        return self._ask(Wanted(plan=plan, run_key=run_key, tags=run.labels), run)
 
-    def submit(self, events: Sequence[Event]) -> list[str]:
+    def submit(self, events: Sequence[Event], *, cause: Cause | None = None) -> list[str]:
         if self._own is not None:
-            return self._own.submit(events)
-        _ = self._workspace.submit(*events).checked()
+            return self._own.submit(events, cause=cause)
+        _ = self._workspace.submit(*events, cause=cause).checked()
         return [event.run_id for event in events if isinstance(event, RunRequested)]
 
     def schedule(self, name: str) -> ScheduleDefinitionRow:
@@ -206,9 +205,11 @@ class AttachedHost:
 
     # --- between the two ----------------------------------------------------------------------
 
-    def _ask(self, request: Wanted) -> str:
-        events = run_events(self.store, self.paths, self.salt, request)
-        return self.submit(events)[0]
+    def _ask(self, wanted: Wanted, again: RunRow | None = None) -> str:
+        located = replace(wanted, location=wanted.location or self._location)
+        asked = by_person(located, self._workspace.actor, again)
+        events = run_events(self.store, self.paths, self.salt, asked)
+        return self.submit(events, cause=again)[0]
 
     def _look(self) -> None:
         """See what was published since."""

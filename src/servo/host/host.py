@@ -15,6 +15,8 @@ from servo.core.state.rows.automation import BackfillRow, ScheduleDefinitionRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
+from servo.workspace.origins import Cause
+from servo.workspace.run_requests import Wanted
 
 
 class Host(Protocol):
@@ -52,12 +54,19 @@ class Host(Protocol):
         """Ask for a run of a plan; its id."""
         ...
 
+    def ask(self, wanted: Wanted) -> str:
+        """Ask for a run; its id."""
+        ...
+
     def repeat(self, run: RunRow, plan: Plan, run_key: str) -> str:
         """Ask for a run that repeats what another left undone, with its tags; its id."""
         ...
 
-    def submit(self, events: Sequence[Event]) -> list[str]:
-        """Commit events together; the ids of the runs they ask for. `Conflict` if refused."""
+    def submit(self, events: Sequence[Event], *, cause: Cause | None = None) -> list[str]:
+        """Commit events together; the ids of the runs they ask for. `Conflict` if refused.
+
+        `cause` is the row of what led to them.
+        """
         ...
 
     def schedule(self, name: str) -> ScheduleDefinitionRow:

@@ -7,6 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from msgspec.structs import replace
+
 from servo.code.backfills.view import Backfill, in_state
 from servo.code.setting import CodeLocation, Setting
 from servo.config import Settings, WorkerSettings, worker_settings
@@ -32,6 +34,7 @@ from servo.workspace.address import Address
 from servo.workspace.composition import open_world
 from servo.workspace.leader_lock import Leader
 from servo.workspace.leading import LedByAnother, try_to_lead, who_leads
+from servo.workspace.origins import Cause
 from servo.workspace.run_requests import Requests, Wanted, with_config
 
 if TYPE_CHECKING:
@@ -117,7 +120,7 @@ class LeadingHost:
         try:
             self.pool.start()
             _ = self.service.start()
-            give_back(self.service, self.pool.name)
+            give_back(self.service, self.pool.actor)
             self.pool.wait()
         except BaseException:
             self.__exit__()
@@ -147,30 +150,27 @@ class LeadingHost:
         location: str = "",
     ) -> str:
         """Ask for a run of a plan, of the first location if none is named; its id."""
-        self._waiting.add(self._requests.name_run(run_key))
         labels = with_config(tags or {}, config or {})
-        name = location or self._default
-        return self._requests.run(Wanted(plan=plan, run_key=run_key, tags=labels, location=name))
+        return self.ask(Wanted(plan=plan, run_key=run_key, tags=labels, location=location))
+
+    def ask(self, wanted: Wanted) -> str:
+        """Ask for a run, of the first location if none is named; its id."""
+        self._waiting.add(self._requests.name_run(wanted.run_key))
+        located = replace(wanted, location=wanted.location or self._default)
+        return self._requests.run(located)
 
     def repeat(self, run: RunRow, plan: Plan, run_key: str) -> str:
         """Ask for a run that repeats what another left undone, with its tags; its id."""
         self._waiting.add(self._requests.name_run(run_key))
-        return self._requests.run(
-            Wanted(
-                plan=plan,
-                run_key=run_key,
-                tags=run.labels,
-                again=run.run_id,
-                location=self._default,
-            )
-        )
+        wanted = Wanted(plan=plan, run_key=run_key, tags=run.labels, location=self._default)
+        return self._requests.run(wanted, again=run)
 
-    def submit(self, events: Sequence[Event]) -> list[str]:
-        """Commit what asks for runs, whole; their ids."""
+    def submit(self, events: Sequence[Event], *, cause: Cause | None = None) -> list[str]:
+        """Commit what asks for runs, whole, because of what a row stands for; their ids."""
         runs = [event.run_id for event in events if isinstance(event, RunRequested)]
         for run in runs:
             self._waiting.add(run)
-        self._requests.commit(events)
+        self._requests.commit(events, cause=cause)
         return runs
 
     def schedule(self, name: str) -> ScheduleDefinitionRow:
@@ -189,7 +189,7 @@ class LeadingHost:
 
     def cancel(self, run: str) -> None:
         """Ask for a run to be stopped."""
-        self._requests.cancel(run, by="session")
+        self._requests.cancel(run)
 
     def begun_runs(self) -> list[str]:
         """Runs that were left unended when this began, and all that are open; to be waited for.
@@ -249,10 +249,6 @@ class LeadingHost:
             return False
         self.service.wake()  # so that what others left is found
         return not self._world.store.list_after(self.paths.inbox_prefix, limit=1)
-
-    def tell(self, event: Event) -> None:
-        """Have an event carried out; `Conflict` if the workspace refuses it."""
-        self._requests.commit((event,))
 
     def backfill(self, name: str) -> Backfill | None:
         """A backfill as it stands."""

@@ -329,7 +329,11 @@ def _materialize(  # noqa: PLR0913 - the options people know
             dynamic_partitions=instance,
         )
         wanted = Wanted(
-            plan=plan, run_key=key, tags=with_config(labels, config), location=IN_PROCESS
+            plan=plan,
+            run_key=key,
+            tags=with_config(labels, config),
+            location=IN_PROCESS,
+            text="all assets" if selection is None else str(selection),
         )
         _ = requests.run(wanted)
         inline[0].work_until(lambda: waiting.ended(run_id) is not None, runner)

@@ -20,13 +20,15 @@ class Draft:
         self.assignments: list[Assignment] = []
         self.waiting: list[Request] = []
         self.planned = False
+        self._events = 0
 
     def fold(self, batch: Batch, raw: bytes) -> Answer:
         """Fold a batch; it becomes part of the entry if it changed anything."""
         mark = len(self._state.journal)
-        answer = apply_batch(self._state, batch, len(self.batches))
+        answer = apply_batch(self._state, batch, len(self.batches), self._events)
         if len(self._state.journal) > mark:
             if answer.status is Status.QUARANTINED and not batch.quarantined:
                 raw = encode_batch(replace(batch, quarantined=answer.reason or "unknown"))
             self.batches.append(raw)
+            self._events += len(batch.events)
         return answer

@@ -50,7 +50,7 @@ from servo.ledger.paths import Paths
 from servo.ledger.writer import LedgerWriter
 
 
-class _Position(msgspec.Struct, frozen=True):
+class _Before(msgspec.Struct, frozen=True):
     """Where the state stood before an entry was opened."""
 
     seq: int
@@ -188,7 +188,7 @@ class Engine:
     # --- one entry --------------------------------------------------------------------------
 
     def _cycle(self, requests: Sequence[Request], now: datetime) -> bool:
-        before = _Position(self.state.seq, self.state.epoch, self.state.ts)
+        before = _Before(self.state.seq, self.state.epoch, self.state.ts)
         draft = Draft(self.state)
         draft.waiting.extend(requests)
         try:
@@ -226,7 +226,7 @@ class Engine:
         aside = replace(item.batch, quarantined=wrong)
         return draft.fold(aside, encode_batch(aside))
 
-    def _stand_still(self, before: _Position, draft: Draft) -> None:
+    def _stand_still(self, before: _Before, draft: Draft) -> None:
         """Nothing changed: answer without a write, if we still lead."""
         self._restore(before)
         if not draft.replies:
@@ -241,7 +241,7 @@ class Engine:
         for reply, answer in draft.replies:
             reply(replace(answer, seq=before.seq) if answer.seq > before.seq else answer)
 
-    def _commit(self, before: _Position, draft: Draft, *, stalled: bool) -> None:
+    def _commit(self, before: _Before, draft: Draft, *, stalled: bool) -> None:
         state = self.state
         entry = Entry(
             seq=state.seq,
@@ -275,7 +275,7 @@ class Engine:
         if draft.assignments:
             self._workers.assign(draft.assignments)
 
-    def _restore(self, before: _Position) -> None:
+    def _restore(self, before: _Before) -> None:
         self.state.seq, self.state.epoch, self.state.ts = before.seq, before.epoch, before.ts
 
     @staticmethod

@@ -6,6 +6,7 @@ entry. A crash between sending and noting sends again under the same name, which
 
 from servo.controllers.actions import Send
 from servo.controllers.dispatch import outbox
+from servo.core.actors import ActorKind, actor
 from servo.core.events.dispatch import DispatchEnqueued
 from servo.core.events.envelope import Batch
 from servo.core.state.state import State
@@ -13,6 +14,8 @@ from servo.errors import Unavailable
 from servo.leader.ports import Ports
 from servo.ledger.paths import Paths
 from servo.ports.task_queue import Delivery, TaskQueue
+
+EXECUTOR = actor(ActorKind.LEADER, "executor")
 
 
 class Executor:
@@ -58,4 +61,4 @@ class Executor:
             attempt_id=row.attempt_id,
             delivery=row.delivery,
         )
-        return [Batch(id=f"enqueued-{row.cloud_task_id}", events=(event,), actor="executor")]
+        return [Batch(id=f"enqueued-{row.cloud_task_id}", events=(event,), actor=EXECUTOR)]

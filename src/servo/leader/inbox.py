@@ -7,6 +7,9 @@ one, so an object that was sequenced but not yet deleted when a leader died is r
 next.
 """
 
+from msgspec.structs import replace
+
+from servo.core.actors import ActorKind, is_actor
 from servo.core.events.codec import decode_batch, encode_batch
 from servo.core.events.envelope import Answer, Batch
 from servo.core.events.validate import check_batch
@@ -65,21 +68,31 @@ class InboxFeed:
         return reply
 
 
+def _actor(told: str, name: str) -> str:
+    """Who left an object: as it says, a bare name as one of the inbox, or the object itself."""
+    if not told:
+        return name
+    return told if is_actor(told) else f"{ActorKind.INBOX}:{told}"
+
+
 def _batch(name: str, data: bytes) -> tuple[Batch, bytes]:
     """The batch in an inbox object, or one that says what is wrong with it, and its encoding."""
     try:
         found = decode_batch(data)
+        found = replace(found, actor=_actor(found.actor, name))
         check_batch(found, data)
         batch = Batch(
             id=found.id,
             events=found.events,
-            key=found.key or name,
-            actor=found.actor or "inbox",
+            request_id=found.request_id or name,
+            actor=found.actor,
+            correlation=found.correlation,
+            cause=found.cause,
             sent_at=found.sent_at,
             parkable=True,
         )
         return batch, encode_batch(batch)
     except Invalid as error:
         text = data[:1000].decode(errors="replace")
-        aside = Batch(id=name, key=name, actor="inbox", quarantined=f"{error} in {text!r}")
+        aside = Batch(id=name, request_id=name, actor=name, quarantined=f"{error} in {text!r}")
         return aside, encode_batch(aside)

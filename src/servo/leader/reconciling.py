@@ -12,6 +12,7 @@ from servo.controllers import anti_entropy, freshness, planning, timers
 from servo.controllers.actions import Propose
 from servo.controllers.dispatch import IdleWorker, dispatch, hand_over
 from servo.controllers.fairness import Fairness
+from servo.core.actors import ActorKind, actor
 from servo.core.events.codec import encode_batch
 from servo.core.events.dispatch import DispatchRequested, Handover
 from servo.core.events.envelope import Answer, Batch, Event, Status
@@ -31,7 +32,7 @@ from servo.leader.takeover import Leadership
 from servo.leader.workers import Workers
 from servo.projection.read.hydration import Hydrator
 
-CONTROLLER = "controller"
+CONTROLLER = actor(ActorKind.LEADER, "controller")
 MAX_ROUNDS = 4
 
 

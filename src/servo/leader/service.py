@@ -12,6 +12,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from servo.config import Settings
 from servo.core.events.envelope import Answer, Batch
 from servo.core.state.state import State
@@ -31,12 +33,16 @@ from servo.ports.entropy import Entropy
 from servo.ports.object_store import ObjectStore
 from servo.ports.task_queue import TaskQueue
 
+UNNAMED = "leader:unnamed"
 LONGEST_WAIT = timedelta(seconds=1)
 RETAKE_AFTER = timedelta(milliseconds=200)
 
 
 class World:
-    """Where a service runs: its store, its clock, its queue."""
+    """Where a service runs: its store, its clock, its queue, and as whom.
+
+    `identity` is the actor of this process: of whatever it sends and nobody else has signed.
+    """
 
     def __init__(
         self,
@@ -44,11 +50,14 @@ class World:
         clock: Clock,
         entropy: Entropy,
         queue: TaskQueue | None = None,
+        *,
+        identity: str = UNNAMED,
     ) -> None:
         self.store = store
         self.clock = clock
         self.entropy = entropy
         self.queue = queue
+        self.identity = identity
 
 
 class Service:
@@ -65,6 +74,7 @@ class Service:
     ) -> None:
         self._settings = settings if settings is not None else Settings()
         self._paths = paths
+        self.identity = world.identity
         self._wake = threading.Event()
         self._background = ThreadBackground(self._wake.set)
         self._ports = Ports(
@@ -113,8 +123,10 @@ class Service:
         """Send a batch into the ledger; `reply` is called with its answer by the leader's thread.
 
         `Invalid` at once if it cannot go there. `reply` must be quick and may not raise. This costs
-        a fraction of `submit`.
+        a fraction of `submit`. A batch without an actor is this process's own.
         """
+        if not batch.actor:
+            batch = replace(batch, actor=self.identity)
         self._current().inbox.put(request(batch, reply))
         self._wake.set()
 

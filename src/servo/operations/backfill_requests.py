@@ -118,7 +118,9 @@ def new_retry(
 def begin_backfill(event: BackfillCreated, workspace: Workspace) -> BackfillBegun:
     """Have a backfill begin."""
     check_request(event, workspace)
-    receipt = workspace.submit(event).checked()
+    parent = event.parent_backfill_id
+    cause = None if parent is None else present_backfill(parent, workspace).row
+    receipt = workspace.submit(event, cause=cause).checked()
     return BackfillBegun(
         backfill_id=event.backfill_id,
         partitions=event.total_partitions,

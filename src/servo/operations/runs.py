@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from servo.core.events.runs import RunCancelRequested
+from servo.core.explain.origins import Step, what_caused
+from servo.core.explain.records import Records
 from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
@@ -18,11 +20,15 @@ from servo.workspace.workspace import Workspace
 
 
 class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """A run, its tasks (those that failed first) and the checks that did not pass in it."""
+    """A run, its tasks (those that failed first) and the checks that did not pass in it.
+
+    `caused_by` is the request of the run, what led to it, what led to that, and so on.
+    """
 
     run: RunRow
     tasks: list[TaskRow]
     failed_checks: list[CheckResultRow] = []
+    caused_by: tuple[Step, ...] = ()
 
 
 class RunCancelled(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +94,7 @@ def run_detail(snapshot: Snapshot, run_id: str) -> RunDetail:
         run=run,
         tasks=sorted(tasks, key=lambda task: (task.state is not TaskState.FAILED, task.task_key)),
         failed_checks=failed_checks(snapshot, run.run_id),
+        caused_by=what_caused(Records(lookup, snapshot.as_of), run),
     )
 
 

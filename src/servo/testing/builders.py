@@ -79,7 +79,8 @@ class Story:
         answers: list[Answer] = []
         for batch in batches:
             mark = len(state.journal)
-            answers.append(apply_batch(state, batch, len(kept)))
+            first = sum(len(one.events) for one in kept)
+            answers.append(apply_batch(state, batch, len(kept), first))
             if len(state.journal) > mark:
                 kept.append(batch)
         if not state.journal and batches:

@@ -20,6 +20,7 @@ from servo.code.backfills.chunks import chunk_head, chunk_run, frozen_partitions
 from servo.code.evaluator.messages import Evaluated, EvaluatedMany, PlanChunks
 from servo.code.evaluator.plan_store import PlanStore
 from servo.controllers.backfills import NextChunks, ahead, reconcile
+from servo.core.actors import ActorKind, Origin, actor
 from servo.core.events.envelope import Answer, Event
 from servo.core.events.runs import PlanCreated, PlanFailed, RunRequested
 from servo.core.plan import Plan
@@ -27,6 +28,7 @@ from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.state import State
 from servo.errors import Invalid, ServoError
 from servo.triggers.host import MOST_SAID, Means
+from servo.workspace.origins import origin_of
 
 PLAN_SECONDS = 120.0
 MOST_AT_ONCE = 64
@@ -48,6 +50,11 @@ _ANOTHER_TIME = {
     "unknown_backfill": LATER,
     "run_key_in_use": LATER,
 }
+
+
+def _origin(row: BackfillRow) -> Origin:
+    """A chunk is the backfill's own doing, and follows from its creation."""
+    return origin_of(actor(ActorKind.BACKFILL, row.backfill_id), row)
 
 
 class PlannedChunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,7 +170,7 @@ class Backfills:
             draft.planned,
         )
         try:
-            future = self._means.submit("chunk", events)
+            future = self._means.submit("chunk", events, _origin(row))
         except Invalid as error:
             self._refused(row, index, draft, str(error))
             return

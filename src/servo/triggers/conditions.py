@@ -9,6 +9,7 @@ was first: the evaluation begins anew from what is on record then.
 from datetime import datetime, timedelta
 
 from servo.code.evaluator.messages import ConditionsEvaluated, EvaluateConditions, Evaluated
+from servo.core.actors import ActorKind, Origin, actor
 from servo.core.declared import AUTOMATION_LABEL
 from servo.core.locations import location_of
 from servo.core.state.rows.automation import SensorDefinitionRow
@@ -87,12 +88,13 @@ class Conditions:
         _ = self._next.pop(name, None)
         if found.next_due is not None:
             self._next[name] = found.next_due
-        if found.ticked and not self._commit(found):
+        if found.ticked and not self._commit(name, found):
             self._refused.add(name)
             _ = self._seen.pop(name, None)
 
-    def _commit(self, found: ConditionsEvaluated) -> bool:
+    def _commit(self, name: str, found: ConditionsEvaluated) -> bool:
         """Commit an evaluation, the runs with what asks for them; whether it was accepted."""
         runs = [event for run in found.runs for event in (run.requested, run.planned)]
         batches = (*found.first, (*found.ticked, *runs))
-        return all(self._means.commit("automation", batch).applied for batch in batches)
+        origin = Origin(actor=actor(ActorKind.AUTOMATION, name))
+        return all(self._means.commit("automation", batch, origin).applied for batch in batches)

@@ -17,13 +17,15 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from servo.code.evaluator.pool import EvaluatorPool
-from servo.core.events.envelope import Answer, Batch, Event
+from servo.core.actors import Origin
+from servo.core.events.envelope import Answer, Event
 from servo.core.locations import HasLocation, any_location
 from servo.core.state.state import State
 from servo.errors import Invalid, ServoError, Unavailable
 from servo.leader.service import Service
 from servo.ports.clock import Clock
 from servo.ports.entropy import Entropy
+from servo.workspace.origins import batch_from
 
 LONGEST_PAUSE = timedelta(seconds=1)
 THREADS = 8
@@ -157,18 +159,18 @@ class Means:
                 self._busy.discard(name)
             self.on_change()
 
-    def commit(self, name: str, events: Iterable[Event]) -> Answer:
+    def commit(self, name: str, events: Iterable[Event], origin: Origin) -> Answer:
         """Commit a batch and wait for its answer."""
-        return self.submit(name, events).result(COMMIT_SECONDS)
+        return self.submit(name, events, origin).result(COMMIT_SECONDS)
 
-    def send(self, name: str, events: Iterable[Event]) -> Sent:
+    def send(self, name: str, events: Iterable[Event], origin: Origin) -> Sent:
         """Send a batch on its way, whatever is wrong with it."""
         try:
-            return Sent(self.submit(name, events))
+            return Sent(self.submit(name, events, origin))
         except Invalid as error:
             return Sent(error)
 
-    def submit(self, name: str, events: Iterable[Event]) -> "Future[Answer]":
+    def submit(self, name: str, events: Iterable[Event], origin: Origin) -> "Future[Answer]":
         """Send a batch on its way, unless this is being closed.
 
         What is evaluated then is cut off by us, and says nothing about the user's code.
@@ -176,7 +178,7 @@ class Means:
         if self._closed:
             raise Unavailable("the triggers are being stopped", remedy="it is due again later")
         made = f"{name}-{self.token()}"
-        return self._service.submit(Batch(id=made, events=tuple(events), actor="triggers"))
+        return self._service.submit(batch_from(made, events, origin))
 
     def close(self) -> None:
         """Let go of what is being done, and end what evaluates."""

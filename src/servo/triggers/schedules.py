@@ -17,6 +17,7 @@ import msgspec
 from servo.code.evaluator.messages import Evaluated, EvaluatedMany, EvaluateTick, EvaluateTicks
 from servo.code.evaluator.schedules import tick_id
 from servo.controllers.schedules import Timetable, due
+from servo.core.actors import ActorKind, Origin, actor
 from servo.core.declared import EVALUATED_LABEL
 from servo.core.events.envelope import Event
 from servo.core.events.schedules import ScheduleTicked, TicksSkipped, TickStatus
@@ -128,14 +129,15 @@ class Schedules:
         found = due(definition, row, now)
         if found.skipped is not None:
             skipped: TicksSkipped = found.skipped
-            if not self._means.commit("ticks-skipped", (skipped,)).applied:
+            origin = _origin(definition.schedule_id)
+            if not self._means.commit("ticks-skipped", (skipped,), origin).applied:
                 return []
         return [DueTick(definition=definition, scheduled_for=at) for at in found.ticks]
 
     def _commit(self, evaluated: Sequence[tuple[DueTick, Evaluated]]) -> set[str]:
         """Commit ticks of different schedules; those that somebody else has moved meanwhile."""
         sent = [
-            (tick, self._means.send("tick", ticked(tick, answer)))
+            (tick, self._means.send("tick", ticked(tick, answer), _origin(tick.schedule_id)))
             for tick, answer in evaluated
             if not answer.unasked
         ]
@@ -150,7 +152,11 @@ class Schedules:
         if not (refused := batch.refusal(_LOST)):
             return False
         failed = ticked(tick, Evaluated(error=refused))
-        return self._means.commit("tick-refused", failed).applied
+        return self._means.commit("tick-refused", failed, _origin(tick.schedule_id)).applied
+
+
+def _origin(schedule_id: str) -> Origin:
+    return Origin(actor=actor(ActorKind.SCHEDULE, schedule_id))
 
 
 def _check_asked(answers: Iterable[Evaluated]) -> None:

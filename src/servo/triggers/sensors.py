@@ -31,6 +31,7 @@ from servo.controllers.sensors import (
     next_look,
     polls,
 )
+from servo.core.actors import ActorKind, Origin, actor
 from servo.core.declared import KIND_LABEL
 from servo.core.events.assets import DynamicPartitionsChanged
 from servo.core.events.envelope import Event
@@ -49,6 +50,7 @@ from servo.core.state.rows.automation import (
 )
 from servo.core.state.state import State
 from servo.triggers.host import MOST_SAID, Means
+from servo.workspace.origins import origin_of
 
 SENSORS_AT_ONCE = 4
 MESSAGES_AT_ONCE = 250
@@ -82,6 +84,11 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """The sensor."""
         return self.definition.sensor_id
+
+    @property
+    def actor(self) -> str:
+        """The sensor as the actor of what it does."""
+        return actor(ActorKind.SENSOR, self.name)
 
     @property
     def seconds(self) -> float:
@@ -187,10 +194,11 @@ class Sensors:
         ):
             return False
         head = PollTrigger(poll_epoch=epoch)
-        sent = self._means.send("look", evaluated(seen, question.eval_id, head, answer))
+        origin = Origin(actor=seen.actor, cause=answer.cause, correlation=answer.correlation)
+        sent = self._means.send("look", evaluated(seen, question.eval_id, head, answer), origin)
         if refused := sent.refusal(_LOST):
             failed = evaluated(seen, question.eval_id, head, Evaluated(error=refused))
-            _ = self._means.commit("look-refused", failed)
+            _ = self._means.commit("look-refused", failed, origin)
         return answer.more and sent.applied
 
     def _ask(self, seen: Seen, question: EvaluateSensor) -> Evaluated:
@@ -239,7 +247,8 @@ class Sensors:
     ) -> None:
         pairs = list(zip(rows, answers, strict=False))
         sent = [
-            (row, self._means.send("message", answered(seen, row, answer))) for row, answer in pairs
+            (row, self._means.send("message", answered(seen, row, answer), _origin(seen, row)))
+            for row, answer in pairs
         ]
         for row, batch in sent:
             if refused := batch.refusal(_LOST):
@@ -254,10 +263,15 @@ class Sensors:
             self._passed[seen.name] = (seen.row.row_version, seen.now + FULL_FOR)
             return
         failed = answered(seen, row, Evaluated(error=why))
-        _ = self._means.commit("message-refused", failed)
+        _ = self._means.commit("message-refused", failed, _origin(seen, row))
 
 
 # --- what is asked, and what is recorded ----------------------------------------------------------
+
+
+def _origin(seen: Seen, row: SensorMessageRow) -> Origin:
+    """An evaluation of a message, which is what led to it."""
+    return origin_of(seen.actor, row)
 
 
 def epoch_of(seen: Seen) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from servo.controllers.dispatch import IdleWorker
+from servo.core.actors import ActorKind, actor
 from servo.core.definitions import IN_PROCESS
 from servo.core.events.envelope import Batch
 from servo.errors import ServoError
@@ -22,6 +23,7 @@ from servo.workers.endings import interrupted
 from servo.workers.reporting import report_of
 
 NAME = "inline"
+ACTOR = actor(ActorKind.WORKER, NAME)
 LOOK_EVERY = 0.05
 BEAT_EVERY = 1.0
 
@@ -84,9 +86,11 @@ class InlineWorkers:
             done = runner.run(assignment)
         except BaseException:  # Ctrl-C: whoever leads next does it again, and at once
             with suppress(ServoError):
-                told = Batch(id=f"done-{assignment.exec_id}", events=(interrupted(assignment),))
+                told = Batch(
+                    id=f"done-{assignment.exec_id}", events=(interrupted(assignment),), actor=ACTOR
+                )
                 _ = self._service.commit(told)
             raise
         self._current = None
         self._busy = False
-        _ = self._service.commit(report_of(assignment, done, actor=NAME))
+        _ = self._service.commit(report_of(assignment, done, actor=ACTOR))

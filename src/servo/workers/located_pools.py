@@ -46,9 +46,9 @@ class LocatedPools:
         return self._pools[location]
 
     @property
-    def name(self) -> str:
+    def actor(self) -> str:
         """Who reports for this process: its first pool."""
-        return next(iter(self._by_worker))
+        return next(iter(self._pools.values())).actor
 
     @property
     def working(self) -> list[str]:

@@ -16,6 +16,7 @@ from concurrent.futures import TimeoutError as NoAnswer
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from servo.core.events.codec import encode_batch, read_back
 from servo.core.events.envelope import Answer, Batch, Status
@@ -164,7 +165,7 @@ class AnyChannel:
 
 
 def _request_id(batch: Batch) -> str:
-    return batch.key or batch.id
+    return batch.request_id or batch.id
 
 
 def _checked(batch: Batch) -> bytes:
@@ -185,10 +186,12 @@ def _published(reader: Reader, batch: Batch) -> Answer | None:
 def _found(snapshot: Snapshot, batch: Batch) -> Answer | None:
     lookup = Lookup(snapshot)
     for row in lookup.all(IdempotencyKeyRow, idempotency_key=_request_id(batch)):
-        return msgspec.json.decode(row.answer, type=Answer)
+        return replace(msgspec.json.decode(row.answer, type=Answer), index=row.first_index)
     for row in lookup.all(DeadLetterRow, batch_id=batch.id):
         status = Status.QUARANTINED if row.reason == "quarantined" else Status.REJECTED
         return Answer(status=status, seq=row.seq, reason=row.error or row.reason)
     for row in lookup.all(ParkedBatchRow, batch_id=batch.id):
-        return Answer(status=Status.PARKED, seq=row.row_version, reason=row.reason)
+        return Answer(
+            status=Status.PARKED, seq=row.row_version, index=row.first_index, reason=row.reason
+        )
     return None

@@ -11,6 +11,7 @@ from servo.storage.from_url import store_from_url
 from servo.storage.local import LocalStore
 from servo.storage.memory import MemoryStore
 from servo.storage.probe import probe
+from servo.workspace.identity import this_process
 from servo.workspace.system import SystemClock, SystemEntropy
 
 LEFTOVER_AGE = timedelta(hours=1)
@@ -24,7 +25,7 @@ def open_world(url: str) -> World:
     _ = check_clock(store, clock, entropy)
     if isinstance(store, LocalStore):
         store.sweep_temporaries(clock.now() - LEFTOVER_AGE)
-    return World(store, clock, entropy)
+    return World(store, clock, entropy, identity=this_process())
 
 
 def without_user_libraries() -> None:
@@ -35,13 +36,13 @@ def without_user_libraries() -> None:
 def open_to_read(url: str) -> World:
     """The store at `url` for somebody who does not lead: nothing is tried out or written."""
     clock = SystemClock()
-    return World(store_from_url(url, clock=clock), clock, SystemEntropy())
+    return World(store_from_url(url, clock=clock), clock, SystemEntropy(), identity=this_process())
 
 
 def in_memory() -> World:
     """A store of this process alone, with this machine's clock."""
     clock = SystemClock()
-    return World(MemoryStore(clock), clock, SystemEntropy())
+    return World(MemoryStore(clock), clock, SystemEntropy(), identity=this_process())
 
 
 def open_service(

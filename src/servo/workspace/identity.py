@@ -1,19 +1,36 @@
-"""Who this process is, as the ledger is told: a person at a machine.
+"""Who works with a workspace from here: the user of the operating system, and the machine.
 
-user:ada@laptop
+The only place that asks the system who that is. Tokens of an API will bring identities of their
+own; the form is the same, see `servo.core.actors`.
 """
 
 import getpass
+import re
 import socket
+from functools import cache
+
+from servo.core.actors import ActorKind, actor
+
+_ODD = re.compile(r"[^A-Za-z0-9._+-]+")
 
 
+@cache
 def this_process() -> str:
-    """The person whose account runs this process, and the machine."""
-    return f"user:{_user()}@{socket.gethostname()}"
+    """The actor of this process: `user:NAME@HOST`."""
+    return user_at(_login(), socket.gethostname())
 
 
-def _user() -> str:
+def user_at(login: str, host: str) -> str:
+    """The actor of a user of a machine; what cannot be in an id is replaced."""
+    return actor(ActorKind.USER, f"{_plain(login)}@{_plain(host)}")
+
+
+def _login() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # an account without a name, as in many containers
+    except (OSError, KeyError, ImportError):  # a container may run as an id that has no name
         return "unknown"
+
+
+def _plain(text: str) -> str:
+    return _ODD.sub("-", text).strip(".-") or "unknown"

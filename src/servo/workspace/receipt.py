@@ -29,7 +29,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
     `seq` is the ledger entry that holds it, or that the refusal was decided on; 0 while it is
     queued. `data` holds what the caller needs to go on, such as a run id. `repeated` says that the
-    same request was applied before, and that this is the answer given then.
+    same request was applied before, and that this is the answer given then. `accepted_event_id` is
+    the position of its first event (`servo.core.positions`), empty if it is not in the ledger.
     """
 
     status: ReceiptStatus
@@ -38,6 +39,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     data: dict[str, str | int] = {}
     repeated: bool = False
+    accepted_event_id: str = ""
 
     @property
     def applied(self) -> bool:
@@ -66,6 +68,7 @@ def receipt_of(request_id: str, answer: Answer) -> Receipt:
         reason=answer.reason,
         data=dict(answer.data),
         repeated=answer.repeated,
+        accepted_event_id="" if answer.position is None else str(answer.position),
     )
 
 

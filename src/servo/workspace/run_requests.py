@@ -6,10 +6,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from servo.core.actors import Origin
+from servo.core.canonical import sha256_hex
 from servo.core.declared import Declared
 from servo.core.definitions import definitions_bytes
 from servo.core.events.assets import DefinitionsDeployed
-from servo.core.events.envelope import Answer, Batch, Event
+from servo.core.events.envelope import Answer, Event
 from servo.core.events.runs import (
     ManualSource,
     PlanCreated,
@@ -21,14 +23,19 @@ from servo.core.events.runs import (
 )
 from servo.core.ids import RunKey, TenantId, WorkspaceId, run_id
 from servo.core.plan import Plan, chunk_bytes, chunk_digest, fingerprint, split
+from servo.core.state.rows.execution import RunRow
 from servo.core.tags import CONFIG_LABEL, priority_of
 from servo.errors import Conflict
 from servo.leader.service import Service, World
 from servo.ledger.paths import Paths
 from servo.planning.deployment import changes
 from servo.ports.object_store import ObjectStore
+from servo.workspace.origins import Cause, batch_from, origin_of
 
 INLINE_TASKS = 200
+MOST_ASSETS = 1_000
+MOST_ASSET_BYTES = 64 * 1024
+MOST_TEXT = 1_000
 TASKS_PER_SEGMENT = 1_000
 EVENTS_PER_BATCH = 200
 
@@ -51,7 +58,9 @@ def _with_priority(plan: Plan, priority: int) -> Plan:
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """A run that somebody wants; `again` names the run that it repeats.
 
-    Without a fingerprint of its own the request is told from others by its plan.
+    Without a fingerprint of its own the request is told from others by its plan. `text` is what was
+    asked for in the words of whoever did, `user` who did if that was a person, and `request_id`
+    their own name for it. `assets` are those that were asked for, if that is not what is planned.
     """
 
     plan: Plan
@@ -62,6 +71,30 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str = ""
     partitions: tuple[str, ...] = ()
     location: str = ""
+    assets: tuple[str, ...] = ()
+    text: str = ""
+    user: str = ""
+    request_id: str = ""
+
+
+def request_fingerprint(plan: Plan, tags: Mapping[str, str]) -> str:
+    """What tells a person's request from others: what is to be done and how, not by which code."""
+    asked = {"tasks": sorted(task.task_key for task in plan.tasks), "labels": dict(tags)}
+    return f"v1:sha256:{sha256_hex(asked)}"
+
+
+def assets_of(plan: Plan) -> tuple[str, ...]:
+    """The assets that a plan is about; none if they are too many to be told in an event."""
+    keys = dict.fromkeys(key for task in plan.tasks for key in (task.asset_key, *task.also_makes))
+    found = tuple(key for key in keys if key)
+    size = sum(len(key.encode()) for key in found)
+    return found if len(found) <= MOST_ASSETS and size <= MOST_ASSET_BYTES else ()
+
+
+def _by_hand(request: Wanted) -> ManualSource | RerunSource:
+    if request.again is None:
+        return ManualSource(user_id=request.user, request_id=request.request_id)
+    return RerunSource(run_id=request.again, user_id=request.user)
 
 
 def run_events(
@@ -72,15 +105,16 @@ def run_events(
     made = run_id(salt, tenant, workspace, RunKey(request.run_key))
     plan = _with_priority(request.plan, priority_of(request.tags, "the run"))
     printed = fingerprint(tenant, workspace, plan)
-    by_hand = ManualSource() if request.again is None else RerunSource(run_id=request.again)
     requested = RunRequested(
         run_id=made,
         run_key=request.run_key,
         request_fingerprint=request.fingerprint or printed,
         labels=dict(request.tags),
-        source=by_hand if request.source is None else request.source,
+        source=_by_hand(request) if request.source is None else request.source,
+        asset_selection=request.assets or assets_of(plan),
         partition_selection=request.partitions,
         parent_run_id=request.again,
+        request_text=request.text[:MOST_TEXT],
         location=request.location,
     )
     return requested, _created(store, paths, PlanCreated(run_id=made, fingerprint=printed), plan)
@@ -97,6 +131,22 @@ def _created(store: ObjectStore, paths: Paths, empty: PlanCreated, plan: Plan) -
         store.put(paths.plan(digest), data)
         segments.append(PlanSegment(digest=digest, count=len(chunk.tasks)))
     return replace(empty, segments=tuple(segments))
+
+
+def by_person(wanted: Wanted, user: str, again: RunRow | None) -> Wanted:
+    """A run that a person wants; of one that repeats another, in the words for that."""
+    if again is None:
+        return replace(wanted, user=user)
+    text = wanted.text or f"retry {again.run_id}"
+    return replace(wanted, user=user, again=again.run_id, text=text)
+
+
+def run_key_taken(run_key: str, reason: str) -> Conflict:
+    """Why a run key cannot be used."""
+    return Conflict(
+        f"the run key {run_key!r} belongs to another request: {reason}",
+        remedy="repeat that request exactly, or use another run key",
+    )
 
 
 class Requests:
@@ -122,27 +172,38 @@ class Requests:
         tenant, workspace = TenantId(self._paths.tenant), WorkspaceId(self._paths.workspace)
         return run_id(self.salt(), tenant, workspace, RunKey(run_key))
 
-    def run(self, request: Wanted) -> str:
-        """Ask for a run of a plan; its id."""
-        events = run_events(self._world.store, self._paths, self.salt(), request)
-        _ = self._commit(*events)
+    def run(self, wanted: Wanted, *, again: RunRow | None = None) -> str:
+        """Ask for a run; its id. `again` is the run that it repeats.
+
+        `Conflict` if its run key belongs to another request.
+        """
+        asked = by_person(wanted, self._service.identity, again)
+        events = run_events(self._world.store, self._paths, self.salt(), asked)
+        answer = self._commit(*events, origin=self._origin(again))
+        if answer.reason:
+            raise run_key_taken(wanted.run_key, answer.reason)
         return events[0].run_id
 
     def salt(self) -> bytes:
         """What run ids are made with."""
         return bytes.fromhex(self._service.engine.maintenance.manifest.identity)
 
-    def commit(self, events: Sequence[Event]) -> None:
+    def commit(self, events: Sequence[Event], *, cause: Cause | None = None) -> None:
         """Commit events as one batch; `Conflict` if the workspace refuses them."""
-        _ = self._commit(*events)
+        _ = self._commit(*events, origin=self._origin(cause))
 
-    def cancel(self, run: str, by: str) -> None:
+    def cancel(self, run: str) -> None:
         """Ask for a run to be stopped."""
-        _ = self._commit(RunCancelRequested(run_id=run, requested_by=by))
+        _ = self._commit(RunCancelRequested(run_id=run, requested_by=self._service.identity))
 
-    def _commit(self, *events: Event) -> Answer:
+    def _origin(self, cause: Cause | None) -> Origin:
+        return origin_of(self._service.identity, cause)
+
+    def _commit(self, *events: Event, origin: Origin | None = None) -> Answer:
         name = f"request-{self._world.entropy.token_bytes(10).hex()}"
-        answer = self._service.commit(Batch(id=name, events=events, actor="user"))
+        answer = self._service.commit(
+            batch_from(name, events, self._origin(None) if origin is None else origin)
+        )
         if not answer.applied:
             raise Conflict(
                 f"the workspace refused: {answer.reason}",

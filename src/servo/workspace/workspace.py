@@ -13,7 +13,9 @@ from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
-from servo.core.events.envelope import Batch, Event
+from msgspec.structs import replace
+
+from servo.core.events.envelope import Event
 from servo.core.ids import ulid
 from servo.errors import NotFound
 from servo.leader.lease import LeaderAdvert
@@ -30,6 +32,7 @@ from servo.workspace.composition import open_to_read, open_world
 from servo.workspace.identity import this_process
 from servo.workspace.leader_lock import Leader
 from servo.workspace.leading import Led, try_to_lead, who_leads
+from servo.workspace.origins import Cause, batch_from, origin_of
 from servo.workspace.receipt import Receipt
 
 T = TypeVar("T")
@@ -124,22 +127,22 @@ class Workspace:
     # --- writing ------------------------------------------------------------------------------
 
     def submit(
-        self, *events: Event, actor: str | None = None, request_id: str | None = None
+        self,
+        *events: Event,
+        actor: str | None = None,
+        request_id: str | None = None,
+        cause: Cause | None = None,
     ) -> Receipt:
         """Have events carried out together; what became of them.
 
         A request id that was used before for the same events gives the first answer again, and
-        nothing is applied twice.
+        nothing is applied twice. `cause` is the row of what led to this, such as the run that is
+        repeated; its correlation is kept.
         """
+        origin = origin_of(actor or self.actor, cause)
         name = ulid(self.now(), self._world.entropy.token_bytes(10))
-        batch = Batch(
-            id=f"request-{name}",
-            key=request_id or f"request-{name}",
-            events=events,
-            actor=actor or self.actor,
-            sent_at=self.now(),
-        )
-        return self._channel.send(batch)
+        batch = batch_from(f"request-{name}", events, origin, sent_at=self.now())
+        return self._channel.send(replace(batch, request_id=request_id or batch.id))
 
 
 def open_workspace(

@@ -10,7 +10,7 @@ from servo.core.automation import recording
 from servo.core.automation.assets import Asset, Check, Dependency, Graph
 from servo.core.automation.condition import AutomationCondition
 from servo.core.automation.evaluating import EvaluationOutcome, Evaluator
-from servo.core.automation.recording import Position, events_of
+from servo.core.automation.recording import EvaluationPoint, events_of
 from servo.core.automation.requests import AssetRequest, grouped
 from servo.core.automation.spaces import EVERYTHING, Listed
 from servo.core.automation.states import packed, read, unpacked
@@ -21,7 +21,7 @@ from servo.errors import Corrupt
 A = AutomationCondition
 START = datetime(2025, 3, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
-HERE = Position(sensor_id="auto", tick=7, eval_id="e7", applied_seq=40)
+HERE = EvaluationPoint(sensor_id="auto", tick=7, eval_id="e7", applied_seq=40)
 
 
 def evaluator(*assets: Asset) -> Evaluator:

@@ -7,7 +7,13 @@ import pytest
 from servo.core.automation.assets import Asset, Graph
 from servo.core.automation.condition import AutomationCondition as A
 from servo.core.automation.evaluating import EvaluationOutcome, Evaluator
-from servo.core.automation.recording import MOST_BYTES, MOST_EVENTS, Events, Position, Recording
+from servo.core.automation.recording import (
+    MOST_BYTES,
+    MOST_EVENTS,
+    EvaluationPoint,
+    Events,
+    Recording,
+)
 from servo.core.events.automation import AutomationEvaluated, AutomationTicked
 from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Batch
@@ -25,8 +31,10 @@ def evaluator(states: dict[str, str] | None = None, last: datetime | None = None
     return Evaluator(Graph([*quiet, *asking], lambda _, __: True), states=states, last=last)
 
 
-def position(before: tuple[int, datetime] | None = None, tick: int = 1) -> Position:
-    return Position(sensor_id="s", tick=tick, eval_id=f"s:{tick}", applied_seq=0, before=before)
+def position(before: tuple[int, datetime] | None = None, tick: int = 1) -> EvaluationPoint:
+    return EvaluationPoint(
+        sensor_id="s", tick=tick, eval_id=f"s:{tick}", applied_seq=0, before=before
+    )
 
 
 def head(events: Events) -> AutomationTicked:

@@ -51,7 +51,9 @@ def run(**fields: Any) -> RunRequested:
 
 
 def test_an_entry_survives_the_round_trip() -> None:
-    batch = Batch(id="b", events=(run(), PoolLimitSet(pool="p", limit=1)), key="k", sent_at=NOW)
+    batch = Batch(
+        id="b", events=(run(), PoolLimitSet(pool="p", limit=1)), request_id="k", sent_at=NOW
+    )
     data, digest = encode_entry(entry(batch), [encode_batch(batch)])
     assert decode_entry(data, what="it") == (entry(batch), digest)
 
@@ -179,7 +181,7 @@ def test_what_has_no_json_form_or_another_one_is_refused(value: object) -> None:
 
 
 def test_a_batch_reads_back_as_it_was() -> None:
-    batch = Batch(id="b", events=(run(), QuotaSet(max_daily_runs=3)), key="k", parkable=True)
+    batch = Batch(id="b", events=(run(), QuotaSet(max_daily_runs=3)), request_id="k", parkable=True)
     assert read_back(encode_batch(batch)) == batch
 
 

@@ -60,7 +60,11 @@ def refused(batch: Batch, raw: bytes = b"") -> bool:
     ("batch", "what"),
     [
         (sent(RUN, id=UP), "batch id"),
-        (sent(RUN, key=UP), "idempotency key"),
+        (sent(RUN, request_id=UP), "idempotency key"),
+        (sent(RUN, actor="ada"), "KIND:NAME"),
+        (sent(RUN, actor="user:a\\b"), "actor"),
+        (sent(RUN, cause="yesterday"), "cause 'yesterday' is not the position of an event"),
+        (sent(RUN, correlation=UP), "correlation"),
         (sent(replace(RUN, run_id="")), "run_id is empty"),
         (sent(replace(RUN, run_key="x" * (MAX_ID_BYTES + 1))), "run_key is longer"),
         (sent(replace(RUN, asset_selection=("ns/a", UP))), "asset_selection"),
@@ -105,7 +109,8 @@ def test_an_id_that_could_do_harm_is_refused_and_named(batch: Batch, what: str) 
 @pytest.mark.parametrize(
     "batch",
     [
-        sent(RUN, key="mine"),
+        sent(RUN, request_id="mine"),
+        sent(RUN, actor="user:ada@laptop", cause="12.3", correlation="order-7"),
         sent(replace(RUN, source=ScheduleSource(schedule_id="daily", tick_id="daily:0"))),
         sent(replace(STARTED, worker_id="")),
         sent(replace(FINISHED, output=CommittedOutput(materialization_id=""))),

@@ -163,6 +163,8 @@ def test_a_new_backfill_runs_with_its_partitions_frozen() -> None:
         chunk_size=2,
         max_concurrent_runs=2,
         created_at=START,
+        request_position="1.0",
+        correlation="1.0",
         row_version=1,
     )
     assert "bf" in story.state.index.backfills_open

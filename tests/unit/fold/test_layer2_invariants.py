@@ -244,14 +244,14 @@ def test_l2_inv_06_backfill_state_version() -> None:
     story.tell(CREATED)
     pause = change(BackfillState.PAUSED, 1)
     cancel = change(BackfillState.CANCELLED, 1)
-    assert story.tell(pause, id="p", key="p").status is Status.APPLIED
-    assert story.tell(cancel, id="c", key="c").status is Status.CONFLICT
+    assert story.tell(pause, id="p", request_id="p").status is Status.APPLIED
+    assert story.tell(cancel, id="c", request_id="c").status is Status.CONFLICT
     assert story.tell(chunk(0), chunk_run(0)).status is Status.CONFLICT
     row = story.state.backfills.rows["bf"]
     assert (row.state, row.state_version, row.planned_chunks) == (BackfillState.PAUSED, 2, 0)
     story.tell(change(BackfillState.RUNNING, 2))
     before = dump(story.state)
-    again = story.tell(pause, id="p", key="p")
+    again = story.tell(pause, id="p", request_id="p")
     assert (again.status, again.repeated) == (Status.APPLIED, True)
     assert dump(story.state) == before
 

@@ -34,9 +34,9 @@ FACT = RunCancelRequested(run_id="run_1")
     ("batch", "keys"),
     [
         (Batch(id="b", events=(COMMAND,)), ["b"]),
-        (Batch(id="b", events=(COMMAND,), key="mine"), ["mine"]),
+        (Batch(id="b", events=(COMMAND,), request_id="mine"), ["mine"]),
         (Batch(id="b", events=(FACT, COMMAND)), ["b"]),
-        (Batch(id="b", events=(FACT,), key="mine"), ["mine"]),
+        (Batch(id="b", events=(FACT,), request_id="mine"), ["mine"]),
         (Batch(id="b", events=(FACT,)), []),
     ],
 )
@@ -80,7 +80,7 @@ def test_nothing_is_asked_for_that_is_in_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    "fields", [{"key": "mine"}, {"parkable": True}, {"quarantined": "it failed"}]
+    "fields", [{"request_id": "mine"}, {"parkable": True}, {"quarantined": "it failed"}]
 )
 def test_a_report_of_a_task_in_memory_asks_for_what_else_it_needs(
     fields: dict[str, object],

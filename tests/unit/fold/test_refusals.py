@@ -126,12 +126,12 @@ def test_a_key_used_for_another_request_is_a_conflict(request_: Event, other: Ev
     story = Story()
     for run_id in ("run_1", "run_2"):
         story.plan({"a": ()}, run_id)
-    first = story.tell(request_, key="mine")
+    first = story.tell(request_, request_id="mine")
     before = dump(story.state)
-    answer = story.tell(other, key="mine")
+    answer = story.tell(other, request_id="mine")
     assert (answer.status, answer.seq) == (Status.CONFLICT, first.seq)
     assert answer.reason == "idempotency_conflict: the key was used for another request"
-    assert story.tell(request_, key="mine") == replace(first, repeated=True)
+    assert story.tell(request_, request_id="mine") == replace(first, repeated=True)
     assert dump(story.state) == before
 
 

@@ -251,6 +251,8 @@ def test_a_tick_is_recorded_and_moves_the_schedule_on(story: Story) -> None:
         run_key="sched:daily:5",
         request_fingerprint="fp",
         recorded_at=story.state.ts,
+        request_position="2.0",
+        correlation="2.0",
         row_version=2,
     )
     assert schedule(story) == ScheduleStateRow(
@@ -345,6 +347,8 @@ def test_skipped_ticks_become_one_row(story: Story) -> None:
         skipped_count=30,
         skipped_until=START + 30 * MINUTE,
         recorded_at=story.state.ts,
+        request_position="2.0",
+        correlation="2.0",
         row_version=2,
     )
     assert schedule(story).low_water == START + 30 * MINUTE

@@ -225,6 +225,8 @@ def test_a_poll_moves_the_cursor_and_the_version(story: Story) -> None:
         status=SensorEvalStatus.TRIGGERED,
         run_keys=("k",),
         evaluated_at=story.state.ts,
+        request_position="2.0",
+        correlation="2.0",
         row_version=2,
     )
 
@@ -378,6 +380,8 @@ def test_a_push_never_touches_cursor_or_version(story: Story) -> None:
         cursor_after="m1",
         status=SensorEvalStatus.TRIGGERED,
         evaluated_at=story.state.ts,
+        request_position="3.0",
+        correlation="3.0",
         row_version=3,
     )
 
@@ -463,6 +467,8 @@ def test_a_message_waits_until_it_is_evaluated(pushed: Story) -> None:
         arrival=1,
         payload='{"n":1}',
         received_at=pushed.state.ts,
+        request_position=f"{pushed.state.seq}.0",
+        correlation=f"{pushed.state.seq}.0",
         row_version=pushed.state.seq,
     )
     assert (sensor(pushed).messages_received, sensor(pushed).messages_waiting) == (1, 1)

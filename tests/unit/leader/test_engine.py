@@ -661,3 +661,20 @@ def test_a_task_whose_inputs_cannot_be_read_is_granted_later_by_the_same_leader(
     leader.engine.step()
     (given,) = worker.given
     assert given.inputs == {place_of("ns/up", DAY): PinnedInput("m", "")}
+
+
+@pytest.mark.parametrize(
+    ("told", "actor"),
+    [
+        ("user:ada@laptop", "user:ada@laptop"),
+        ("cron", "inbox:cron"),
+        ("", "inbox:01ABC"),
+    ],
+)
+def test_what_comes_from_the_inbox_has_an_actor_and_keeps_its_origin(told: str, actor: str) -> None:
+    leader = HandLeader(new_store())
+    batch = replace(leader.batch(request(), plan()), actor=told, cause="1.0", correlation="o-7")
+    leader.ports.store.create(leader.paths.inbox_item("01ABC"), encode_batch(batch))
+    leader.run_for(3 * SECOND)
+    run = leader.engine.state.runs.rows["run_1"]
+    assert (run.requested_by, run.cause, run.correlation) == (actor, "1.0", "o-7")

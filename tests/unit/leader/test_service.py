@@ -8,6 +8,7 @@ from pathlib import Path
 from queue import Queue
 
 import pytest
+from msgspec.structs import replace
 
 from servo.config import Settings
 from servo.controllers.dispatch import IdleWorker
@@ -17,6 +18,7 @@ from servo.core.events.envelope import Answer, Batch, Event
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import PlanCreated, RunCancelRequested, RunRequested
 from servo.core.events.tasks import CommittedOutput, TaskFinished, TaskOutcome
+from servo.core.positions import Position
 from servo.core.state.rows.execution import TaskRow
 from servo.errors import Corrupt, Fenced, Internal, Invalid, ServoError, Unavailable
 from servo.leader import requests
@@ -540,3 +542,31 @@ def test_a_standby_can_be_stopped_while_it_waits() -> None:
         waiting.join(SOON)
         assert not waiting.is_alive()
         assert leader.commit(plan(1), SOON).applied
+
+
+def test_a_batch_without_an_actor_is_that_of_the_process_that_submits_it(
+    memory: MemoryStore,
+) -> None:
+    clock = SystemClock()
+    world = World(memory, clock, SystemEntropy(), identity="user:ada@laptop")
+    with Service(world, Paths("t", "w")) as service:
+        anonymous, signed = plan(1), replace(plan(2), actor="worker:etl")
+        assert service.commit(anonymous).position == Position(2, 0)
+        assert service.commit(signed).applied
+        runs = service.engine.state.runs.rows
+        assert [runs[name].requested_by for name in runs] == ["user:ada@laptop", "worker:etl"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "wrong"),
+    [
+        ("actor", "somebody", "KIND:NAME"),
+        ("cause", "yesterday", "such as 123.4"),
+        ("correlation", "a\nb", "correlation"),
+    ],
+)
+def test_an_origin_that_cannot_be_is_refused_at_once(
+    memory: MemoryStore, field: str, value: str, wrong: str
+) -> None:
+    with service_on(memory) as service, pytest.raises(Invalid, match=wrong):
+        service.submit(replace(plan(1), **{field: value}))

@@ -302,3 +302,15 @@ def test_an_error_of_any_length_ends_a_chunk() -> None:
         place.tell(created())
         row = place.until(lambda row: row.finished_at is not None)
         assert (row.state, row.partitions_failed) == (BackfillState.FAILED, 12)
+
+
+def test_a_run_of_a_chunk_goes_back_to_the_creation_of_its_backfill() -> None:
+    with led() as place:
+        place.tell(created())
+        row = place.until(lambda row: row.planned_chunks == 2)
+        state = place.service.engine.state
+        run = state.runs.rows[state.chunks.rows["bf", 0].run_id or ""]
+    assert run.requested_by == "backfill:bf"
+    assert run.correlation == row.correlation == row.request_position
+    assert run.asset_selection == ("a",)
+    assert run.request_text == "backfill bf: chunk 1 of 12"

@@ -264,3 +264,14 @@ def test_a_kind_of_trigger_with_a_bug_keeps_no_other_waiting(host: Host) -> None
     assert broken.looks == 1, "it is left alone for a while"
     host.look(seconds=AGAIN_AFTER)
     assert broken.looks == 2
+
+
+def test_a_run_of_a_tick_is_asked_for_by_its_schedule_because_of_the_tick(host: Host) -> None:
+    host.define("a")
+    host.evaluators.say = lambda tick: Evaluated(runs=(asked_run(tick),))
+    host.look(minutes=1)
+    (run,) = list(host.service.engine.state.runs.rows.values())
+    rows = snapshot_at(host.store, PATHS, host.service.engine.state.seq).rows("schedule_ticks")
+    (tick,) = [row for row in rows if isinstance(row, ScheduleTickRow)]
+    assert (run.requested_by, run.cause) == ("schedule:a", tick.request_position)
+    assert run.correlation == tick.correlation == tick.request_position

@@ -537,3 +537,29 @@ def test_a_look_is_asked_with_where_the_sensor_stands(host: Host) -> None:
     (question,) = host.evaluators.asked
     assert isinstance(question, EvaluateSensor)
     assert (question.sensor_id, question.seq, question.failures) == ("s", seq, 0)
+
+
+# --- who, and because of what ---------------------------------------------------------------------
+
+
+def test_a_run_of_a_message_goes_back_to_whoever_sent_it(pushed: Host) -> None:
+    pushed.evaluators.say = lambda _: EvaluatedMany(answers=(Evaluated(runs=(asked_run("a"),)),))
+    pushed.tell(*messages("m"))
+    state = pushed.service.engine.state
+    (message,) = list(state.sensor_messages.rows.values())
+    pushed.look()
+    run, (looked,) = state.runs.rows["run_a"], pushed.evals
+    assert run.requested_by == "sensor:s"
+    assert (run.cause, looked.cause) == (looked.request_position, message.request_position)
+    assert {run.correlation, looked.correlation} == {message.request_position}
+
+
+def test_a_run_of_a_poll_goes_back_to_what_the_sensor_saw(host: Host) -> None:
+    host.define()
+    host.evaluators.say = lambda _: Evaluated(
+        runs=(asked_run("a"),), cause="1.0", correlation="order-7"
+    )
+    host.look()
+    run, (looked,) = host.service.engine.state.runs.rows["run_a"], host.evals
+    assert (run.requested_by, run.cause) == ("sensor:s", looked.request_position)
+    assert (looked.cause, looked.correlation, run.correlation) == ("1.0", "order-7", "order-7")

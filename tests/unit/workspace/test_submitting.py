@@ -10,11 +10,13 @@ import pytest
 
 from servo.config import Settings
 from servo.core.events.quotas import PoolLimitSet
-from servo.core.events.runs import RunCancelRequested
+from servo.core.events.runs import RunCancelRequested, RunRequested
+from servo.core.state.rows.execution import RunRow
 from servo.core.state.rows.system import QuotaRow
 from servo.errors import Conflict, Unavailable
 from servo.leader.lease import read_lease
 from servo.leader.service import World
+from servo.projection.read.lookup import Lookup
 from servo.storage.memory import MemoryStore
 from servo.workspace import channels
 from servo.workspace.address import Address
@@ -119,6 +121,34 @@ def test_the_ledger_knows_who_asked(address: Address) -> None:
 
 
 # --- somebody leads on this machine ---------------------------------------------------------------
+
+
+def test_a_receipt_tells_the_position_of_the_request_and_a_repetition_the_same(
+    address: Address,
+) -> None:
+    workspace = open_workspace(address, must_exist=False)
+    first = workspace.submit(PoolLimitSet(pool="a", limit=1), request_id="mine")
+    again = workspace.submit(PoolLimitSet(pool="a", limit=1), request_id="mine")
+    assert first.accepted_event_id == f"{first.seq}.0"
+    assert (again.accepted_event_id, again.repeated) == (first.accepted_event_id, True)
+    refused = workspace.submit(RunCancelRequested(run_id="run_x"))
+    assert (refused.applied, refused.accepted_event_id) == (False, "")
+
+
+def test_what_follows_from_something_keeps_its_correlation(address: Address) -> None:
+    workspace = open_workspace(address, must_exist=False, actor="user:ada@laptop")
+
+    def request(name: str) -> RunRequested:
+        return RunRequested(run_id=name, run_key=name, request_fingerprint="f")
+
+    def run(name: str, seq: int) -> RunRow:
+        rows = workspace.read(lambda found: Lookup(found).all(RunRow, run_id=name), min_seq=seq)
+        return rows[0]
+
+    first = run("run_a", workspace.submit(request("run_a")).seq)
+    second = run("run_b", workspace.submit(request("run_b"), cause=first).seq)
+    assert (second.cause, second.correlation) == (first.request_position, first.correlation)
+    assert second.requested_by == "user:ada@laptop"
 
 
 def test_a_leader_of_this_machine_is_asked_and_never_fenced(address: Address) -> None:

@@ -22,10 +22,11 @@ from servo.cli.workspace import Command, Where, at_a_workspace
 from servo.core.keys import AssetKey, TaskOperation
 from servo.core.plan import Plan, chosen_checks
 from servo.core.state.rows.execution import TaskRow
-from servo.core.state.states import RunState, TaskState
+from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
 from servo.core.tags import ISOLATION, JOB_LABEL, OWN_PROCESS
 from servo.errors import Conflict, Invalid, NotFound
 from servo.host.leading import LeadingHost
+from servo.host.run_keys import requested_before, tasks_of_run, under_run_key
 from servo.operations.runs import get_run, run_outcome
 from servo.planning.assets import plan_assets, plan_partitions
 from servo.planning.checks import Chosen
@@ -38,6 +39,7 @@ from servo.sdk.resources.run_config import RunConfig
 from servo.sdk.selection.selecting import selected
 from servo.sdk.selection.selection import AssetSelection
 from servo.workers.parallelism import parallelism
+from servo.workspace.run_requests import Wanted, with_config
 from servo.workspace.system import SystemEntropy
 from servo.workspace.workspace import open_workspace
 
@@ -63,6 +65,11 @@ def with_workers(command: Command) -> Command:
 @click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag of the run.")
 @click.option("--job", help="Make what this job selects, as it says.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and do nothing.")
+@click.option(
+    "--run-key",
+    metavar="KEY",
+    help="Idempotency key: repeating a request with the same key creates no second run.",
+)
 @click.option("--isolate", is_flag=True, help="Run every task in a process of its own.")
 @click.option("--checks-only", is_flag=True, help="Check the latest outputs and make nothing.")
 @with_partitions
@@ -78,6 +85,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
     tags: Sequence[str],
     job: str | None,
     dry_run: bool,
+    run_key: str | None,
     isolate: bool,
     checks_only: bool,
     partitions: Sequence[str],
@@ -100,6 +108,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
     `servo dev` is at work there, it does the work.
     """
     code, select = code_or_selection(code, select)
+    text = text_of(select, job, checks_only=checks_only)
     found, project = read_code(code, as_dagster=as_dagster)
     given, labels = read_config(config), {**default_tags(), **read_tags(tags)}
     labels[CODE_LABEL] = found.name
@@ -129,11 +138,40 @@ def materialize(  # noqa: PLR0913 - the options of the command
         if isinstance(host, LeadingHost):
             for ended in finish_begun(host, json_=json_):
                 _ = tell(ended, where, json_=False) if not json_ else None
-        key = f"materialize:{SystemEntropy().token_bytes(12).hex()}"
-        run_id = host.request(plan, key, tags=labels, config=given)
-        del plan  # the leader has made its own of it, and a large one is many megabytes
-        ended = wait_for(host, run_id, shown=not json_)
+        wanted = Wanted(
+            plan=plan,
+            run_key=f"materialize:{SystemEntropy().token_bytes(12).hex()}",
+            tags=with_config(labels, given),
+            text=text,
+        )
+        del plan
+        if run_key is None:
+            run_id = host.ask(wanted)
+            del wanted  # the leader has made its own of it, and a large one is many megabytes
+            ended = wait_for(host, run_id, shown=not json_)
+        else:
+            ended = _under_key(host, under_run_key(wanted, run_key), json_=json_)
     return tell(ended, where, json_=json_)
+
+
+def _under_key(host: Host, wanted: Wanted, *, json_: bool) -> Ended:
+    """Ask for a run under a key of the user's, unless that was done before; and wait for it."""
+    known = requested_before(host, wanted)
+    if known is None:
+        return wait_for(host, host.ask(wanted), shown=not json_)
+    console(stderr=True).print(
+        f"{known.run_id} was already requested with --run-key {wanted.request_id}: "
+        "no new run was created"
+    )
+    if known.state in TERMINAL_RUN_STATES:
+        return Ended(run=known, tasks=tasks_of_run(host, known.run_id), seconds=0)
+    return wait_for(host, known.run_id, shown=not json_)
+
+
+def text_of(select: Sequence[str], job: str | None, *, checks_only: bool) -> str:
+    """What was asked for, as it was typed."""
+    what = f"job {job}" if job is not None else " ".join(select) or "all assets"
+    return f"checks of {what}" if checks_only else what
 
 
 @click.command("retry", short_help="Do again what a run left undone.")

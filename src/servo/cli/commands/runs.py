@@ -16,6 +16,7 @@ from servo.cli.run_rows import task_shown, waiting_words
 from servo.cli.tables import grid
 from servo.cli.workspace import with_workspace
 from servo.core.explain.failures import failure_of
+from servo.core.explain.origins import Step
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import RunState, TaskState
 from servo.operations.listing import Page
@@ -74,6 +75,8 @@ def show(*, workspace: Workspace, run_id: str, as_of: AsOf | None, json_: bool) 
         return
     out, row = console(), found.run
     out.print(Text.assemble((row.run_id, "bold"), " ", coloured(row.state), f" {_counts(row)}"))
+    for line in _asked_by(found.caused_by):
+        out.print(Text(line, "dim"))
     table = grid("task", "state", "attempts", "reason", "error", whole=2)
     for task in found.tasks:
         table.add_row(
@@ -85,6 +88,15 @@ def show(*, workspace: Workspace, run_id: str, as_of: AsOf | None, json_: bool) 
         )
     out.print(table)
     show_checks(found.failed_checks)
+
+
+def _asked_by(steps: Sequence[Step]) -> list[str]:
+    """Who asked for a run, and what led to it, one line a step."""
+    words = ["asked for by", *["because of" for _ in steps[1:]]]
+    return [
+        f"{word} {step.actor or 'unknown'}: {step.what} (event {step.position})"
+        for word, step in zip(words, steps, strict=False)
+    ]
 
 
 @run.command("cancel", short_help="Stop a run.")

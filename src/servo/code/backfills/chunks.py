@@ -43,6 +43,8 @@ def chunk_run(
         source=BackfillSource(backfill_id=row.backfill_id, chunk_index=index),
         fingerprint=f"v1:sha256:{sha256_hex(asked)}",
         partitions=own,
+        assets=row.asset_selection,
+        text=f"backfill {row.backfill_id}: chunk {index + 1} of {row.total_chunks}",
         location=row.location or records.location,
     )
     return run_events(records.store, records.paths, records.salt, wanted)

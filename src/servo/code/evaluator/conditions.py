@@ -23,7 +23,7 @@ from servo.code.conditions.sets import Sets
 from servo.code.evaluator.loaded_location import CheckScope, LoadedLocation, told
 from servo.code.evaluator.messages import ConditionsEvaluated, EvaluateConditions, RequestedRun
 from servo.core.automation.evaluating import EvaluationOutcome, Evaluator
-from servo.core.automation.recording import Position, Recording
+from servo.core.automation.recording import EvaluationPoint, Recording
 from servo.core.automation.trees import Tree
 from servo.core.declared import AUTOMATION_LABEL
 from servo.core.events.runs import AutomationSource
@@ -76,7 +76,7 @@ class ConditionEvaluator:
         row = self._row()
         number = 1 if row is None else row.tick + 1
         eval_id = f"{self._sensor_id}:{number}:{self._loaded.token()}"
-        position = Position(
+        position = EvaluationPoint(
             sensor_id=self._sensor_id,
             tick=number,
             eval_id=eval_id,
@@ -151,7 +151,7 @@ class ConditionEvaluator:
 
     # --- what is asked for ----------------------------------------------------------------------
 
-    def _runs(self, tick: EvaluationOutcome, position: Position) -> Iterator[RequestedRun]:
+    def _runs(self, tick: EvaluationOutcome, position: EvaluationPoint) -> Iterator[RequestedRun]:
         made, checked = self._wanted(tick)
         over: dict[AssetKey, list[str]] = {}
         for host in [host for host in checked.partitions if host in made]:
@@ -170,7 +170,7 @@ class ConditionEvaluator:
     def _run(
         self,
         wanted: Mapping[AssetKey, Sequence[str]],
-        position: Position,
+        position: EvaluationPoint,
         checked: CheckScope,
         *,
         suffix: str = "",
@@ -182,7 +182,13 @@ class ConditionEvaluator:
         )
         run_key = f"auto:{position.eval_id}{suffix}"
         return self._loaded.run_of(
-            wanted, run_key, labels, source=source, moment=self._moment, checked=checked
+            wanted,
+            run_key,
+            labels,
+            source=source,
+            moment=self._moment,
+            checked=checked,
+            text=f"automation {self._sensor_id}",
         )
 
     def _wanted(self, tick: EvaluationOutcome) -> "tuple[dict[AssetKey, list[str]], _Checks]":

@@ -95,6 +95,12 @@ class History:
         new = [r for r in runs if r.run_id not in place.also and _HAS_BEEN[status](r)]
         return sorted(new, key=lambda row: (row.row_version, row.run_id))
 
+    def run(self, snapshot: Snapshot, run_id: str) -> RunRow | None:
+        """A run, if there is one of this id."""
+        table = snapshot.table("runs")
+        rows = to_rows(TABLES["runs"], table.filter(pc.field("run_id") == run_id))
+        return next((row for row in rows if isinstance(row, RunRow)), None)
+
     def still_open(self, snapshot: Snapshot, names: Sequence[str]) -> tuple[str, ...]:
         """Those of these runs that may still change."""
         if not names:

@@ -134,13 +134,14 @@ class LoadedLocation:
             source=trigger.source,
             fingerprint=_fingerprint(resolved, request, labels),
             partitions=() if request.partition_key is None else (str(request.partition_key),),
+            text=_text(trigger, resolved),
             location=self.records.location,
         )
         held = self.records
         requested, planned = run_events(held.store, held.paths, held.salt, wanted)
         return RequestedRun(requested=requested, planned=planned)
 
-    def run_of(
+    def run_of(  # noqa: PLR0913 - all that a run is asked for with
         self,
         wanted: Mapping[AssetKey, Sequence[str]],
         run_key: str,
@@ -149,10 +150,12 @@ class LoadedLocation:
         source: SourceRef,
         moment: Moment,
         checked: CheckScope | None = None,
+        text: str = "",
     ) -> RequestedRun:
         """The run that makes these partitions of these assets, under this key.
 
-        `checked` are checks to be run besides, and the assets of them that are not made.
+        `checked` are checks to be run besides, and the assets of them that are not made; `text`
+        says what asks for it.
         """
         plan = plan_partitions(
             self.project,
@@ -164,7 +167,12 @@ class LoadedLocation:
         )
         held = self.records
         asked = Wanted(
-            plan=plan, run_key=run_key, tags=labels, source=source, location=held.location
+            plan=plan,
+            run_key=run_key,
+            tags=labels,
+            source=source,
+            location=held.location,
+            text=text,
         )
         requested, planned = run_events(held.store, held.paths, held.salt, asked)
         return RequestedRun(requested=requested, planned=planned)
@@ -284,6 +292,11 @@ def as_they_will_be(
             for key in change.removed:
                 keys.pop(key, None)
     return keys
+
+
+def _text(trigger: Trigger, resolved: Resolved) -> str:
+    """What asks for a run, and for which job if it is one."""
+    return f"{trigger.what}: job {resolved.job.name}" if resolved.job else trigger.what
 
 
 def _fingerprint(resolved: Resolved, request: RunRequest, labels: Mapping[str, str]) -> str:

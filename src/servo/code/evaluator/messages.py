@@ -106,7 +106,9 @@ class Evaluated(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated", omit
     `dynamic` are partitions that come and go, `reported` what the sensor says of assets.
     `more` is set by a sensor that has seen more than it was told of, and is to be asked at once.
     `unasked` is set if there was nobody to ask, because the code cannot be imported, or if the
-    store could not be reached: it is no failure of what was to be evaluated.
+    store could not be reached: it is no failure of what was to be evaluated. `cause` is the
+    position of what a sensor was told of, if that is an event of this workspace, and
+    `correlation` what that goes back to.
     """
 
     runs: tuple[RequestedRun, ...] = ()
@@ -117,6 +119,8 @@ class Evaluated(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated", omit
     more: bool = False
     error: str = ""
     unasked: bool = False
+    cause: str = ""
+    correlation: str = ""
 
 
 class EvaluatedMany(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated-many"):

@@ -60,7 +60,14 @@ def evaluate_sensor(loaded: LoadedLocation, asked: EvaluateSensor) -> Evaluated:
         sensor = _found(loaded, asked.sensor_id)
         found = _looked(loaded, sensor, asked)
         answer = _requested(loaded, sensor, asked, found.result)
-        return msgspec.structs.replace(answer, cursor=found.cursor, more=found.more)
+        asks = bool(answer.runs)
+        return msgspec.structs.replace(
+            answer,
+            cursor=found.cursor,
+            more=found.more,
+            cause=found.cause if asks else "",
+            correlation=found.correlation if asks else "",
+        )
     except (Exception, SystemExit) as error:  # noqa: BLE001 - user code has run
         return Evaluated(error=told(error))
 

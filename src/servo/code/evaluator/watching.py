@@ -14,6 +14,8 @@ import msgspec
 from servo.code.evaluator.history import HistoryCursor
 from servo.code.evaluator.loaded_location import SENSOR_LABEL, LoadedLocation, told
 from servo.code.evaluator.messages import EvaluateSensor
+from servo.core.keys import AssetKey
+from servo.core.positions import Position
 from servo.core.state.rows.assets import MaterializationRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.tags import JOB_LABEL
@@ -45,11 +47,18 @@ Item = tuple[str, str, Callable[[], Any]]
 
 
 class SensorFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sensor found, its cursor after it if that moves, and whether there is more to tell."""
+    """What a sensor found, its cursor after it if that moves, and whether there is more to tell.
+
+    `last` is the id of what it was told of last, `cause` the position of that, and `correlation`
+    what that goes back to, as far as they are known.
+    """
 
     result: SensorResult
     cursor: str | None = None
     more: bool = False
+    last: str = ""
+    cause: str = ""
+    correlation: str = ""
 
 
 class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +104,26 @@ def look_at_asset(
         (row.materialization_id, f"the output {row.materialization_id}", _bound(tell, row, seq))
         for seq, row in new
     ]
-    return _one_by_one(loaded, sensor, asked, (place, end), items)
+    found = _one_by_one(loaded, sensor, asked, (place, end), items)
+    rows = [row for _, row in new if row.materialization_id == found.last]
+    return _because_of_output(loaded, snapshot, found, rows)
+
+
+def _because_of_output(
+    loaded: LoadedLocation,
+    snapshot: Snapshot,
+    found: SensorFinding,
+    seen: Sequence[MaterializationRow],
+) -> SensorFinding:
+    """What a sensor found, with the newest output it saw as the cause of what it asks for."""
+    last = max(seen, key=lambda row: row.created_seq, default=None)
+    if last is None or not found.result.run_requests:
+        return found
+    index = last.created_index
+    cause = "" if index is None else str(Position(last.created_seq, index))
+    run = loaded.history.run(snapshot, last.run_id)
+    correlation = "" if run is None else run.correlation
+    return msgspec.structs.replace(found, cause=cause, correlation=correlation)
 
 
 def _event(row: MaterializationRow, seq: int) -> AssetEvent:
@@ -109,18 +137,24 @@ def look_at_assets(
     snapshot = loaded.history.snapshot(asked.seq)
     watched = sensor.monitored_assets
     selection = AssetSelection.from_coercible(watched)
+    seen: list[MaterializationRow] = []
+
+    def made(key: AssetKey, after: int) -> list[AssetEvent]:
+        rows = loaded.history.made(snapshot, key.canonical(), after)
+        seen.extend(row for _, row in rows)
+        return [_event(row, seq) for seq, row in rows]
+
     context = MultiAssetSensorEvaluationContext(
         monitored=selection.resolve(loaded.project),
-        made=lambda key, after: [
-            _event(row, seq) for seq, row in loaded.history.made(snapshot, key.canonical(), after)
-        ],
+        made=made,
         cursor=asked.cursor,
         **given,
     )
     found = collected(sensor(context), what=f"sensor {sensor.name}")
     moves = found.cursor is not None
     check_handled(context, asks=bool(found.run_requests), moves=moves)
-    return SensorFinding(result=found, cursor=context.cursor if context.handled else None)
+    looked = SensorFinding(result=found, cursor=context.cursor if context.handled else None)
+    return _because_of_output(loaded, snapshot, looked, seen)
 
 
 # --- runs -----------------------------------------------------------------------------------------
@@ -146,7 +180,9 @@ def look_at_runs(
         return sensor(_run_context(loaded, snapshot, sensor, row, given))
 
     items: list[Item] = [(row.run_id, f"the run {row.run_id}", _bound(tell, row)) for row in new]
-    return _one_by_one(loaded, sensor, asked, (place, end), items)
+    found = _one_by_one(loaded, sensor, asked, (place, end), items)
+    last = next(row for row in new if row.run_id == found.last)
+    return msgspec.structs.replace(found, cause=last.request_position, correlation=last.correlation)
 
 
 def _monitored(sensor: RunStatusSensorDefinition, row: RunRow) -> bool:
@@ -234,7 +270,8 @@ def _one_by_one(
         if done == 1
         else f"told of {done}, the last is {items[done - 1][1]}"
     ]
-    return SensorFinding(result=_joined(results, notes), cursor=cursor, more=more)
+    last = items[done - 1][0]
+    return SensorFinding(result=_joined(results, notes), cursor=cursor, more=more, last=last)
 
 
 def _one(sensor: SensorDefinition, answer: Any) -> SensorResult:

@@ -28,7 +28,7 @@ MOST_EVENTS = 10_000
 Events = tuple[AutomationTicked | AutomationEvaluated, ...]
 
 
-class Position(msgspec.Struct, frozen=True, kw_only=True):
+class EvaluationPoint(msgspec.Struct, frozen=True, kw_only=True):
     """Which evaluation of which sensor this is, and up to where it read the ledger.
 
     `before` is how far the last one had read, and when it was; None if there was none. `tick` is
@@ -45,7 +45,9 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
 class Recording:
     """The events of an evaluation that was just made, in as few batches as they fit in."""
 
-    def __init__(self, evaluator: Evaluator, tick: EvaluationOutcome, position: Position) -> None:
+    def __init__(
+        self, evaluator: Evaluator, tick: EvaluationOutcome, position: EvaluationPoint
+    ) -> None:
         self._tick = tick
         self._trees = _trees(evaluator, tick)
         keys = sorted({**tick.requested, **tick.states, **self._trees})
@@ -83,7 +85,7 @@ class Recording:
         )
         return (head, *_numbered(self._parts[-1], self.position.tick))
 
-    def _evaluated(self, key: str, position: Position) -> AutomationEvaluated:
+    def _evaluated(self, key: str, position: EvaluationPoint) -> AutomationEvaluated:
         bits = self._tick.requested.get(key, 0)
         return AutomationEvaluated(
             sensor_id=position.sensor_id,
@@ -123,7 +125,10 @@ def _numbered(part: Sequence[AutomationEvaluated], tick: int) -> list[Automation
 
 
 def events_of(
-    evaluator: Evaluator, tick: EvaluationOutcome, position: Position, run_keys: Sequence[str] = ()
+    evaluator: Evaluator,
+    tick: EvaluationOutcome,
+    position: EvaluationPoint,
+    run_keys: Sequence[str] = (),
 ) -> Events:
     """The events of an evaluation that fits in one batch."""
     return Recording(evaluator, tick, position).last(run_keys)

@@ -29,8 +29,10 @@ MAX_BATCH_BYTES = MAX_ENTRY_BYTES - 4096
 class _WireBatch(msgspec.Struct, kw_only=True):
     id: str
     events: msgspec.Raw = msgspec.Raw(b"[]")
-    key: str = ""
+    request_id: str = msgspec.field(default="", name="key")
     actor: str = ""
+    correlation: str = ""
+    cause: str = ""
     sent_at: Instant | None = None
     parkable: bool = False
     quarantined: str = ""
@@ -175,8 +177,10 @@ def _with_events(wire: _WireBatch, events: tuple[Event | UnknownEvent, ...]) -> 
     return Batch(
         id=wire.id,
         events=events,
-        key=wire.key,
+        request_id=wire.request_id,
         actor=wire.actor,
+        correlation=wire.correlation,
+        cause=wire.cause,
         sent_at=wire.sent_at,
         parkable=wire.parkable,
         quarantined=wire.quarantined,

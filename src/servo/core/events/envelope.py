@@ -17,6 +17,8 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from servo.core.positions import Position
+
 Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
@@ -59,11 +61,13 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the fold tells whoever sent a batch.
 
     `data` holds what the caller needs to go on (the run id, the grant); `repeated` says that the
-    same was asked before and this is the answer given then.
+    same was asked before and this is the answer given then. `index` is the place of the batch's
+    first event in entry `seq`; None if the batch is in no entry, or nobody remembers where.
     """
 
     status: Status
     seq: int = 0
+    index: int | None = None
     reason: str = ""
     data: dict[str, str | int] = {}
     repeated: bool = False
@@ -72,11 +76,19 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def applied(self) -> bool:
         return self.status is Status.APPLIED
 
+    @property
+    def position(self) -> Position | None:
+        """The position of the batch's first event: its `accepted_event_id`."""
+        return None if self.index is None else Position(self.seq, self.index)
+
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Events that stand or fall together.
 
-    `key` is the idempotency key of the request. `parkable` is set for producers that nobody
+    `request_id` is the idempotency key of the request, `key` in the ledger. `actor` is who sent it
+    (see `servo.core.actors`), `cause` the position of the event that led to it, and `correlation`
+    the one id of everything that follows from the same request; where it is left out, the position
+    of the batch's first event is that. `parkable` is set for producers that nobody
     answers (the inbox): what they send too early waits for its prerequisite instead of being
     refused. `quarantined` is written by the leader when the fold failed on the batch, so that
     every later replay makes the same decision.
@@ -84,8 +96,10 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     id: str
     events: tuple["Event | UnknownEvent", ...] = ()
-    key: str = ""
+    request_id: str = msgspec.field(default="", name="key")
     actor: str = ""
+    correlation: str = ""
+    cause: str = ""
     sent_at: Instant | None = None
     parkable: bool = False
     quarantined: str = ""

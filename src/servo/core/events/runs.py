@@ -58,6 +58,7 @@ class RunRequested(Event, frozen=True, kw_only=True, tag="RunRequested"):
 
     The run id is computed once by the requester and stored here; a repetition with the same key
     and fingerprint answers with the existing run, another fingerprint is a recorded conflict.
+    `request_text` says what was asked for in the words of whoever did, such as a selection.
     `location` names the code location that defines the assets: only its workers get the tasks.
     Empty, as in ledgers from before there were locations, means any worker.
     """
@@ -76,6 +77,7 @@ class RunRequested(Event, frozen=True, kw_only=True, tag="RunRequested"):
     priority: Int64 = 0
     timeout_ms: Int64 = DEFAULT_RUN_TIMEOUT_MS
     parent_run_id: Id | None = None
+    request_text: str = ""
     location: MaybeId = ""
 
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
+from servo.core.actors import parse_actor
 from servo.core.cron import Cron
 from servo.core.events.assets import DefinitionsDeployed
 from servo.core.events.envelope import Batch, Event, UnknownEvent
@@ -19,6 +20,7 @@ from servo.core.events.schedules import ScheduleUpserted
 from servo.core.freshness import read_policy
 from servo.core.ids import check_definition_name, check_name, check_text
 from servo.core.plan import TaskSpec
+from servo.core.positions import check_position
 from servo.core.wire import MAX_ID_BYTES
 from servo.errors import Invalid
 
@@ -97,8 +99,9 @@ _NESTED = frozenset(
 def check_batch(batch: Batch, raw: bytes = b"") -> None:
     """`Invalid` with the first thing that is wrong with a batch; `raw` is what it was read from."""
     _text(batch.id, "batch id")
-    if batch.key:
-        _text(batch.key, "idempotency key")
+    if batch.request_id:
+        _text(batch.request_id, "idempotency key")
+    _check_origin(batch)
     if not batch.events:
         raise Invalid("the batch is empty", remedy="send at least one event")
     if len(batch.events) > MAX_EVENTS_PER_BATCH:
@@ -109,6 +112,16 @@ def check_batch(batch: Batch, raw: bytes = b"") -> None:
     if not raw or not _all_plain(batch.events, raw):
         for event in batch.events:
             check_event(event)
+
+
+def _check_origin(batch: Batch) -> None:
+    """Who sent a batch and what led to it, as far as it says; most say only who."""
+    if batch.actor:
+        _ = parse_actor(batch.actor)
+    if batch.cause:
+        _ = check_position(batch.cause, "cause")
+    if batch.correlation:
+        _text(batch.correlation, "correlation")
 
 
 def check_event(event: Event | UnknownEvent) -> None:

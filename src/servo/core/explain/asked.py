@@ -14,6 +14,7 @@ from servo.core.events.runs import (
 )
 from servo.core.explain.conditions import evaluations
 from servo.core.explain.finding import Finding, Mood, What
+from servo.core.explain.origins import Step, what_caused
 from servo.core.explain.records import Records
 from servo.core.explain.words import instant, listed, partition, plural
 from servo.core.state.rows.automation import ScheduleTickRow, SensorEvalRow
@@ -24,7 +25,33 @@ MOST_REPETITIONS = 20
 
 def asked(records: Records, run: RunRow) -> tuple[Finding, ...]:
     """What made a run happen, and which other requests it answered or stood in the way of."""
-    return (_source(records, run), *_same_key(records, run), *_conflicts(records, run))
+    return (
+        _source(records, run),
+        *_caused(records, run),
+        *_same_key(records, run),
+        *_conflicts(records, run),
+    )
+
+
+def _caused(records: Records, run: RunRow) -> list[Finding]:
+    """Who asked for a run, what led to that, and so on: each step below the one it led to."""
+    steps = what_caused(records, run)
+    if not any(step.actor for step in steps):
+        return []  # from before batches said who: nothing that the source does not say
+    below: tuple[Finding, ...] = ()
+    for step in reversed(steps):
+        below = (_cause(run, step, below),)
+    return list(below)
+
+
+def _cause(run: RunRow, step: Step, because: tuple[Finding, ...]) -> Finding:
+    return Finding(
+        what=What.CAUSE,
+        mood=Mood.NOTE,
+        subject=run.run_id,
+        text=f"{step.what}, by {step.actor or 'unknown'}, event {step.position}",
+        because=because,
+    )
 
 
 def _source(records: Records, run: RunRow) -> Finding:

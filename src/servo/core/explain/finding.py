@@ -34,6 +34,7 @@ class What(StrEnum):
     AGAIN = "asked.again"
     SAME_RUN_KEY = "asked.same_run_key"
     RUN_KEY_CONFLICT = "asked.run_key_conflict"
+    CAUSE = "asked.cause"
     # How a run stands.
     RUN_UNPLANNED = "run.waits_for_plan"
     RUN_WAITS = "run.waits_for_slot"

@@ -15,6 +15,7 @@ import msgspec
 from servo.core.declared import AUTOMATION_LABEL
 from servo.core.events.tasks import Gate, TaskOutcome
 from servo.core.fold.limits import DEFAULT_MAX_CONCURRENT_TASKS
+from servo.core.positions import Position
 from servo.core.state.rows.assets import (
     AssetRow,
     CheckResultRow,
@@ -43,7 +44,7 @@ from servo.core.state.rows.execution import (
     TaskHeartbeatRow,
     TaskRow,
 )
-from servo.core.state.rows.system import DeadLetterRow, ParkedBatchRow, QuotaRow
+from servo.core.state.rows.system import DeadLetterRow, LedgerIndexRow, ParkedBatchRow, QuotaRow
 from servo.core.state.states import RunState, TaskState
 
 MOST_TASKS = 50
@@ -308,6 +309,26 @@ class Records:
         """The rows that select an asset, however they spell its key."""
         spellings = dict.fromkeys((asset_key, asset_key.replace("/", ".")))
         return [row for name in spellings for row in self._rows(table, asset_selection=name)]
+
+    # --- events -------------------------------------------------------------------------------
+
+    def batch_at(self, at: Position) -> LedgerIndexRow | None:
+        """The batch that holds the event at a position."""
+        rows: list[LedgerIndexRow] = self._rows("ledger_index", seq=str(at.seq))
+        for row in rows:
+            first = row.first_index
+            if first is not None and first <= at.index < first + row.event_count:
+                return row
+        return None
+
+    def starting_at(
+        self, position: str
+    ) -> RunRow | BackfillRow | ScheduleTickRow | SensorEvalRow | None:
+        """What the event at a position made, if that starts something."""
+        for table in ("schedule_ticks", "sensor_evals", "backfills", "runs"):
+            if (row := self._one(table, request_position=position)) is not None:
+                return row
+        return None
 
     def run_of_key(self, run_key: str) -> RunRow | None:
         """The run that a run key belongs to."""

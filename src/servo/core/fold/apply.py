@@ -38,6 +38,7 @@ from servo.core.fold import (
 )
 from servo.core.fold.context import Ctx, Rejected, Repeated
 from servo.core.fold.limits import ANSWERS_KEPT_FOR, FOLD_VERSION
+from servo.core.positions import parse_position
 from servo.core.state.rows.system import DeadLetterRow, IdempotencyKeyRow, LedgerIndexRow
 from servo.core.state.state import State
 from servo.errors import Corrupt
@@ -100,14 +101,22 @@ def apply_entry(state: State, entry: Entry, digest: str) -> list[Answer]:
         state.seq = entry.seq
         return []
     open_entry(state, seq=entry.seq, epoch=entry.epoch, ts=entry.ts, stall=entry.stall)
-    answers = [apply_batch(state, batch, n) for n, batch in enumerate(entry.batches)]
+    answers: list[Answer] = []
+    first = 0
+    for number, batch in enumerate(entry.batches):
+        answers.append(apply_batch(state, batch, number, first))
+        first += len(batch.events)
     state.seal()
     return answers
 
 
-def apply_batch(state: State, batch: Batch, position: int) -> Answer:
-    """Apply one batch of the entry that is open, whole or not at all, and what waited for it."""
-    answer = _apply(state, batch, position)
+def apply_batch(state: State, batch: Batch, batch_index: int, first_index: int = 0) -> Answer:
+    """Apply one batch of the entry that is open, whole or not at all, and what waited for it.
+
+    `batch_index` is its place among the batches of the entry, `first_index` that of its first event
+    among the events.
+    """
+    answer = _apply(state, batch, batch_index, Ctx(batch, state.seq, first_index, first_index))
     if state.parked.rows and answer.applied:
         _release(state, batch)
     return answer
@@ -117,24 +126,24 @@ def _release(state: State, planned: Batch) -> None:
     """Apply what waited for the runs that a batch planned, and so on: however long the chain."""
     todo = deque([planned])
     while todo:
-        for waiting in parking.release(state, todo.popleft()):
-            if _apply(state, waiting, parking.position(state)).applied:
+        for waiting, written in parking.release(state, todo.popleft()):
+            ctx = Ctx(waiting, written.seq, written.index, written.index)
+            if _apply(state, waiting, parking.batch_index(state), ctx).applied:
                 todo.append(waiting)
 
 
 def _apply(  # noqa: C901, PLR0911 - one line for each thing that can become of a batch
-    state: State, batch: Batch, position: int
+    state: State, batch: Batch, batch_index: int, ctx: Ctx
 ) -> Answer:
     if batch.quarantined:
-        return _set_aside(state, batch, position, batch.quarantined)
+        return _set_aside(state, ctx, batch_index, batch.quarantined)
     commands = _commands(batch)
-    key, digest = _identity(batch) if commands or batch.key else ("", "")
+    key, digest = _identity(batch) if commands or batch.request_id else ("", "")
     if key and (known := state.answers.rows.get(key)) is not None:
         return _answer_again(known, digest)
     if batch.sent_at is not None and state.ts - batch.sent_at > ANSWERS_KEPT_FOR:
         return Answer(status=Status.REJECTED, seq=state.seq, reason="expired: sent too long ago")
     mark = len(state.journal)
-    ctx = Ctx(batch)
     try:
         _run_rules(state, batch, ctx, mark)
         while ctx.ended_runs:
@@ -142,19 +151,19 @@ def _apply(  # noqa: C901, PLR0911 - one line for each thing that can become of 
             backfills.on_run_ended(state, run, ctx)
     except Rejected as refusal:
         state.rollback(mark)
-        return _refuse(state, batch, position, ctx, refusal)
+        return _refuse(state, ctx, batch_index, refusal)
     except Exception as error:  # noqa: BLE001 - no rule may stop the ledger
         state.rollback(mark)
-        return _set_aside(state, batch, position, f"{type(error).__name__}: {error}")
+        return _set_aside(state, ctx, batch_index, f"{type(error).__name__}: {error}")
     else:
         answer = _answer(state, batch, ctx)
     if len(state.journal) == mark:
-        answer = replace(answer, repeated=True)
         if not commands:
-            return answer
+            return _at_first(answer, ctx)
+        answer = replace(answer, repeated=True)
     if key:
         _remember(state, key, digest, answer)
-    _index(state, batch, position)
+    _index(state, ctx, batch_index)
     return answer
 
 
@@ -164,9 +173,11 @@ def _run_rules(state: State, batch: Batch, ctx: Ctx, mark: int) -> None:
             RULES.get(type(event), _unknown)(state, event, ctx)  # pyright: ignore[reportArgumentType, reportCallIssue] - an unknown one has none
         except Repeated as known:
             ctx.data.update(known.data)
+            ctx.repeats(known.at)
             if known.whole:
                 _check_nothing_else(state, mark)
                 return
+        ctx.index += 1
 
 
 def _unknown(state: State, event: Any, ctx: Ctx) -> None:
@@ -181,31 +192,46 @@ def _check_nothing_else(state: State, mark: int) -> None:
 
 
 def _answer(state: State, batch: Batch, ctx: Ctx) -> Answer:
-    if ctx.conflict and len(batch.events) == 1:
-        return Answer(status=Status.CONFLICT, seq=state.seq, reason=ctx.conflict, data=ctx.data)
-    return Answer(status=_APPLIED, seq=state.seq, reason=ctx.conflict, data=ctx.data)
+    conflict = ctx.conflict and len(batch.events) == 1
+    return Answer(
+        status=Status.CONFLICT if conflict else _APPLIED,
+        seq=state.seq,
+        index=ctx.first,
+        reason=ctx.conflict,
+        data=ctx.data,
+    )
 
 
-def _refuse(state: State, batch: Batch, position: int, ctx: Ctx, refusal: Rejected) -> Answer:
-    status = Status.CONFLICT if refusal.conflict else Status.REJECTED
+def _at_first(answer: Answer, ctx: Ctx) -> Answer:
+    """The answer to what changes nothing: with where it was applied first, if that is known."""
+    if not ctx.known:
+        return replace(answer, repeated=True, index=None)
+    first = parse_position(ctx.known)
+    return replace(answer, repeated=True, seq=first.seq, index=first.index)
+
+
+def _refuse(state: State, ctx: Ctx, batch_index: int, refusal: Rejected) -> Answer:
+    batch, status = ctx.batch, Status.CONFLICT if refusal.conflict else Status.REJECTED
     mark = len(state.journal)
     if ctx.on_reject is not None:
         ctx.on_reject(state)
     if batch.parkable:
-        if refusal.waits_for and parking.park(state, batch, refusal):
+        if refusal.waits_for and parking.park(state, batch, refusal, ctx.first):
             status = Status.PARKED
         else:
             _bury(state, batch, refusal.reason, "")
-    if len(state.journal) > mark:
-        _index(state, batch, position)
-    return Answer(status=status, seq=state.seq, reason=refusal.reason)
+    written = len(state.journal) > mark
+    if written:
+        _index(state, ctx, batch_index)
+    index = ctx.first if written and status is Status.PARKED else None
+    return Answer(status=status, seq=state.seq, index=index, reason=refusal.reason)
 
 
-def _set_aside(state: State, batch: Batch, position: int, error: str) -> Answer:
+def _set_aside(state: State, ctx: Ctx, batch_index: int, error: str) -> Answer:
     mark = len(state.journal)
-    _bury(state, batch, "quarantined", error)
+    _bury(state, ctx.batch, "quarantined", error)
     if len(state.journal) > mark:
-        _index(state, batch, position)
+        _index(state, ctx, batch_index)
     return Answer(status=Status.QUARANTINED, seq=state.seq, reason=error)
 
 
@@ -229,7 +255,7 @@ def _bury(state: State, batch: Batch, reason: str, error: str) -> None:
 
 def _identity(batch: Batch) -> tuple[str, str]:
     """The key under which the answer is remembered, and the hash of the request."""
-    return batch.key or batch.id, sha256(_encode(batch.events)).hexdigest()
+    return batch.request_id or batch.id, sha256(_encode(batch.events)).hexdigest()
 
 
 def _commands(batch: Batch) -> bool:
@@ -247,27 +273,30 @@ def _answer_again(known: IdempotencyKeyRow, digest: str) -> Answer:
             seq=known.row_version,
             reason="idempotency_conflict: the key was used for another request",
         )
-    return replace(msgspec.json.decode(known.answer, type=Answer), repeated=True)
+    given = msgspec.json.decode(known.answer, type=Answer)
+    return replace(given, repeated=True, index=known.first_index)
 
 
 def _remember(state: State, key: str, digest: str, answer: Answer) -> None:
     row = IdempotencyKeyRow(
         idempotency_key=key,
         request_hash=digest,
-        answer=_encode(answer).decode(),
+        answer=_encode(replace(answer, index=None)).decode(),
         created_at=state.ts,
+        first_index=answer.index,
         row_version=state.seq,
     )
     state.answers.put(key, row)
 
 
-def _index(state: State, batch: Batch, position: int) -> None:
-    events, seq = batch.events, state.seq
+def _index(state: State, ctx: Ctx, batch_index: int) -> None:
+    batch, seq = ctx.batch, state.seq
+    events = batch.events
     state.ledger_index.put(
-        (seq, position),
+        (seq, batch_index),
         LedgerIndexRow(
             seq=seq,
-            batch_index=position,
+            batch_index=batch_index,
             batch_id=batch.id,
             actor=batch.actor,
             epoch=state.epoch,
@@ -275,6 +304,10 @@ def _index(state: State, batch: Batch, position: int) -> None:
             event_count=len(events),
             event_types=_type_names(events),
             run_id=getattr(events[0], "run_id", None) if events else None,
+            first_index=ctx.first if batch_index < parking.RELEASED else None,
+            request_id=batch.request_id,
+            correlation=batch.correlation,
+            cause=batch.cause,
             row_version=seq,
         ),
     )
@@ -291,8 +324,8 @@ def _type_names(events: tuple[Event | UnknownEvent, ...]) -> tuple[str, ...]:
 def needs(batch: Batch) -> list[tuple[str, object]]:
     """The rows a batch looks up by key and that may have left memory, as far as it says itself."""
     wanted: list[tuple[str, object]] = []
-    if batch.key or _commands(batch):
-        wanted.append(("idempotency_keys", batch.key or batch.id))
+    if batch.request_id or _commands(batch):
+        wanted.append(("idempotency_keys", batch.request_id or batch.id))
     for event in batch.events:
         asked = NEEDS.get(type(event))  # pyright: ignore[reportArgumentType] - an unknown one has none
         if asked is not None:
@@ -344,7 +377,7 @@ def missing(state: State, batch: Batch) -> list[tuple[str, object]]:
 
 
 def _about_known_tasks(state: State, batch: Batch) -> bool:
-    if batch.key or batch.parkable or batch.quarantined:
+    if batch.request_id or batch.parkable or batch.quarantined:
         return False
     tasks, runs = state.tasks.rows, state.runs.rows
     for event in batch.events:

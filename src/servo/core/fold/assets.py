@@ -194,7 +194,6 @@ def _on_observed(state: State, event: AssetObserved, ctx: Ctx) -> None:
 
 
 def _on_reported(state: State, event: AssetReported, ctx: Ctx) -> None:
-    del ctx
     if event.materialization_id in state.materializations:
         raise Rejected("known_materialization: the id was used before", conflict=True)
     made = MaterializationRow(
@@ -210,6 +209,7 @@ def _on_reported(state: State, event: AssetReported, ctx: Ctx) -> None:
         metadata=event.metadata,
         created_at=state.ts,
         created_seq=state.seq,
+        created_index=ctx.index_in(state.seq),
         row_version=state.seq,
     )
     put_made(state, made)

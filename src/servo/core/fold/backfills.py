@@ -112,7 +112,7 @@ def _on_created(state: State, event: BackfillCreated, ctx: Ctx) -> None:
     if known is not None:
         if known.request_fingerprint != event.request_fingerprint:
             raise Rejected("backfill_exists: it was made by another request", conflict=True)
-        raise Repeated(backfill_id=known.backfill_id)
+        raise Repeated(backfill_id=known.backfill_id, at=known.request_position)
     _check(event)
     row = BackfillRow(
         backfill_id=event.backfill_id,
@@ -134,6 +134,10 @@ def _on_created(state: State, event: BackfillCreated, ctx: Ctx) -> None:
         parent_backfill_id=event.parent_backfill_id,
         location=event.location,
         created_at=state.ts,
+        requested_by=ctx.batch.actor,
+        request_position=ctx.position,
+        cause=ctx.cause,
+        correlation=ctx.correlation,
         row_version=state.seq,
     )
     _put(state, row)

@@ -9,8 +9,15 @@ from collections.abc import Callable
 
 import msgspec
 
+from servo.core.events.automation import AutomationTicked
+from servo.core.events.backfills import BackfillChunkPlanned
 from servo.core.events.envelope import Batch
+from servo.core.events.schedules import ScheduleTicked
+from servo.core.events.sensors import SensorEvaluated
 from servo.core.state.state import State
+
+HEADS = (ScheduleTicked, SensorEvaluated, AutomationTicked, BackfillChunkPlanned)
+"""Events that cause what follows them in their batch."""
 
 
 class Rejected(Exception):
@@ -31,12 +38,13 @@ class Repeated(Exception):
     """The event was applied before: it changes nothing, and the caller gets its answer again.
 
     A rule raises it before it changes anything. `whole` says that what follows in the batch was
-    applied with it: the batch then ends here.
+    applied with it: the batch then ends here. `at` is the position of the event then, if known.
     """
 
-    def __init__(self, *, whole: bool = False, **data: str | int) -> None:
+    def __init__(self, *, whole: bool = False, at: str = "", **data: str | int) -> None:
         super().__init__("repeated")
         self.whole = whole
+        self.at = at
         self.data = data
 
 
@@ -45,10 +53,43 @@ class Ctx(msgspec.Struct):
 
     A rule that refuses may leave in `on_reject` what is to be recorded all the same. It runs after
     everything the batch did is taken back, and does nothing the second time.
+
+    `seq`, `first` and `index` say where the batch, and the event that is being applied, stand in
+    the ledger; of a batch that waited that is where it was written.
     """
 
     batch: Batch
+    seq: int = 0
+    first: int = 0
+    index: int = 0
+    known: str = ""
     data: dict[str, str | int] = {}
     conflict: str = ""
     ended_runs: list[str] = []
     on_reject: Callable[[State], None] | None = None
+
+    @property
+    def position(self) -> str:
+        """The position of the event that is being applied."""
+        return f"{self.seq}.{self.index}"
+
+    @property
+    def correlation(self) -> str:
+        """The id of everything that follows from the request that this batch goes back to."""
+        return self.batch.correlation or f"{self.seq}.{self.first}"
+
+    @property
+    def cause(self) -> str:
+        """What led to this event: the head of its batch, or what led to that."""
+        if self.index > self.first and isinstance(self.batch.events[0], HEADS):
+            return f"{self.seq}.{self.first}"
+        return self.batch.cause
+
+    def index_in(self, seq: int) -> int | None:
+        """The place of this event in an entry; None if its batch waited and is in another."""
+        return self.index if self.seq == seq else None
+
+    def repeats(self, position: str) -> None:
+        """Note where an event was applied before; the caller is told that of the first one."""
+        if self.index == self.first:
+            self.known = position

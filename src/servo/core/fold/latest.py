@@ -33,13 +33,13 @@ _TIMED_OUT = TaskOutcome.TIMED_OUT
 _QUARANTINED = Gate.QUARANTINED
 
 
-def promote(state: State, task: TaskRow, event: TaskFinished) -> None:
+def promote(state: State, task: TaskRow, event: TaskFinished, index: int | None = None) -> None:
     """Record what an accepted success produced and make it the latest, unless it is held back."""
     if task.operation is _OBSERVE and task.asset_key:
         _observed(state, task, event.output or _NO_OUTPUT)
     elif _produces(task):
         for output in event.outputs or (event.output or _NO_OUTPUT,):
-            made = _materialization(state, task, event, output)
+            made = _materialization(state, task, event, output, index)
             put_made(state, made)
             if task.also_partitions and not output.partition_key:
                 _put_others(state, task, made)
@@ -232,7 +232,7 @@ def _produces(task: TaskRow) -> bool:
 
 
 def _materialization(
-    state: State, task: TaskRow, event: TaskFinished, output: CommittedOutput
+    state: State, task: TaskRow, event: TaskFinished, output: CommittedOutput, index: int | None
 ) -> MaterializationRow:
     return MaterializationRow(
         materialization_id=output.materialization_id or event.exec_id,
@@ -255,6 +255,7 @@ def _materialization(
         metadata=output.metadata,
         created_at=state.ts,
         created_seq=state.seq,
+        created_index=index,
         row_version=state.seq,
     )
 

@@ -17,13 +17,15 @@ from servo.core.events.parking import ParkedBatchExpired
 from servo.core.events.runs import PlanCreated
 from servo.core.fold.context import Ctx, Rejected
 from servo.core.fold.limits import FOLD_VERSION, MAX_PARKED_PER_RUN, PARK_FOR
+from servo.core.positions import Position
 from servo.core.state.rows.system import DeadLetterRow, ParkedBatchRow
 from servo.core.state.state import State
 
-_PARKED_POSITION = 1_000_000
+RELEASED = 1_000_000
+"""From here on batches are counted that an entry released, and that stand in another."""
 
 
-def park(state: State, batch: Batch, refusal: Rejected) -> bool:
+def park(state: State, batch: Batch, refusal: Rejected, first_index: int) -> bool:
     """Keep a batch until its run is planned; False if there are too many for that run."""
     if batch.id in state.parked:
         return True
@@ -36,33 +38,45 @@ def park(state: State, batch: Batch, refusal: Rejected) -> bool:
         batch=to_text(batch),
         parked_at=state.ts,
         expires_at=state.ts + PARK_FOR,
+        first_index=first_index,
         row_version=state.seq,
     )
     state.parked.put(batch.id, row)
     return True
 
 
-def waiting(state: State, planned: Batch) -> list[Batch]:
-    """What waits for the runs that a batch plans, in the order it came."""
+def _rows(state: State, planned: Batch) -> list[ParkedBatchRow]:
     runs = dict.fromkeys(e.run_id for e in planned.events if isinstance(e, PlanCreated))
     return [
-        replace(decode_batch(state.parked.rows[batch_id].batch.encode()), parkable=True)
+        state.parked.rows[batch_id]
         for run_id in runs
         for batch_id in state.index.parked.get(run_id, ())
     ]
 
 
-def release(state: State, planned: Batch) -> list[Batch]:
-    """Take out what waited for the runs that a batch planned, in the order it came."""
-    released = waiting(state, planned)
-    for batch in released:
-        state.parked.drop(batch.id)
-    return released
+def _batch(row: ParkedBatchRow) -> Batch:
+    return replace(decode_batch(row.batch.encode()), parkable=True)
 
 
-def position(state: State) -> int:
+def waiting(state: State, planned: Batch) -> list[Batch]:
+    """What waits for the runs that a batch plans, in the order it came."""
+    return [_batch(row) for row in _rows(state, planned)]
+
+
+def release(state: State, planned: Batch) -> list[tuple[Batch, Position]]:
+    """Take out what waited for the runs that a batch planned, in the order it came.
+
+    With the position at which each was written.
+    """
+    released = _rows(state, planned)
+    for row in released:
+        state.parked.drop(row.batch_id)
+    return [(_batch(row), Position(row.row_version, row.first_index)) for row in released]
+
+
+def batch_index(state: State) -> int:
     """Where a batch stands in the index that is not in the entry itself, but was released by it."""
-    return _PARKED_POSITION + len(state.journal)
+    return RELEASED + len(state.journal)
 
 
 def to_text(batch: Batch) -> str:
@@ -71,8 +85,11 @@ def to_text(batch: Batch) -> str:
         msgspec.Raw(event.raw) if isinstance(event, UnknownEvent) else event
         for event in batch.events
     ]
-    fields = {name: getattr(batch, name) for name in ("id", "key", "actor", "sent_at")}
-    return msgspec.json.encode({**fields, "events": events}).decode()
+    fields = {"id": batch.id, "key": batch.request_id, "actor": batch.actor}
+    origin = {name: getattr(batch, name) for name in ("correlation", "cause")}
+    said = {name: text for name, text in origin.items() if text}
+    whole = {**fields, "sent_at": batch.sent_at, **said, "events": events}
+    return msgspec.json.encode(whole).decode()
 
 
 def _on_expired(state: State, event: ParkedBatchExpired, ctx: Ctx) -> None:

@@ -38,15 +38,17 @@ from servo.core.state.states import (
 def _on_requested(state: State, event: RunRequested, ctx: Ctx) -> None:
     known = state.run_keys.rows.get(event.run_key)
     if known is None:
-        _create(state, event)
+        _create(state, event, ctx)
         ctx.data["run_id"] = event.run_id
         return
     ctx.data["run_id"] = known.run_id
+    run = state.runs.rows.get(known.run_id)
+    ctx.repeats("" if run is None else run.request_position)
     if known.request_fingerprint != event.request_fingerprint:
         _conflict(state, event, known, ctx)
 
 
-def _create(state: State, event: RunRequested) -> None:
+def _create(state: State, event: RunRequested, ctx: Ctx) -> None:
     if event.run_id in state.runs:
         raise Rejected("the run id belongs to another run key")
     _count_against_day(state)
@@ -58,14 +60,14 @@ def _create(state: State, event: RunRequested) -> None:
         row_version=state.seq,
     )
     state.run_keys.put(event.run_key, row)
-    state.runs.put(event.run_id, _new_run(state, event))
+    state.runs.put(event.run_id, _new_run(state, event, ctx))
     if isinstance(event.source, ScheduleSource):
         schedules.correlate_run(state, event.source, event.run_id)
     elif isinstance(event.source, BackfillSource):
         backfills.correlate_run(state, event.source, event.run_id)
 
 
-def _new_run(state: State, event: RunRequested) -> RunRow:
+def _new_run(state: State, event: RunRequested, ctx: Ctx) -> RunRow:
     source = event.source
     return RunRow(
         run_id=event.run_id,
@@ -86,6 +88,11 @@ def _new_run(state: State, event: RunRequested) -> RunRow:
         parent_run_id=event.parent_run_id,
         location=event.location,
         backfill_id=source.backfill_id if isinstance(source, BackfillSource) else None,
+        requested_by=ctx.batch.actor,
+        request_text=event.request_text,
+        request_position=ctx.position,
+        cause=ctx.cause,
+        correlation=ctx.correlation,
         row_version=state.seq,
     )
 

@@ -174,7 +174,7 @@ def _on_ticked(state: State, event: ScheduleTicked, ctx: Ctx) -> None:
     if known is not None:
         raise _seen(known, event.schedule_id)
     row = _standing(state, event.schedule_id)
-    tick = _tick(state, event)
+    tick = _tick(state, event, ctx)
     paused = row.status is ScheduleStatus.PAUSED
     if paused and tick.status is TickStatus.TRIGGERED and not event.manual:
         raise Rejected("schedule_paused")
@@ -185,7 +185,7 @@ def _on_ticked(state: State, event: ScheduleTicked, ctx: Ctx) -> None:
     ctx.data["tick_id"] = tick.tick_id
 
 
-def _tick(state: State, event: ScheduleTicked) -> ScheduleTickRow:
+def _tick(state: State, event: ScheduleTicked, ctx: Ctx) -> ScheduleTickRow:
     current = state.schedules.rows[event.schedule_id].definition_version
     run = None if event.run_key is None else state.run_keys.rows.get(event.run_key)
     return ScheduleTickRow(
@@ -203,6 +203,9 @@ def _tick(state: State, event: ScheduleTicked) -> ScheduleTickRow:
         run_id=None if run is None else run.run_id,
         request_fingerprint=event.request_fingerprint,
         recorded_at=state.ts,
+        request_position=ctx.position,
+        cause=ctx.cause,
+        correlation=ctx.correlation,
         row_version=state.seq,
     )
 
@@ -210,9 +213,10 @@ def _tick(state: State, event: ScheduleTicked) -> ScheduleTickRow:
 def _seen(tick: ScheduleTickRow, schedule_id: str) -> Rejected | Repeated:
     if tick.schedule_id != schedule_id:
         return Rejected("tick_id_in_use: it belongs to another schedule")
+    at = tick.request_position
     if tick.run_id is None:
-        return Repeated(whole=True, tick_id=tick.tick_id)
-    return Repeated(whole=True, tick_id=tick.tick_id, run_id=tick.run_id)
+        return Repeated(whole=True, at=at, tick_id=tick.tick_id)
+    return Repeated(whole=True, at=at, tick_id=tick.tick_id, run_id=tick.run_id)
 
 
 def _check_due(state: State, row: ScheduleStateRow, first: datetime, last: datetime) -> None:
@@ -267,6 +271,9 @@ def _on_skipped(state: State, event: TicksSkipped, ctx: Ctx) -> None:
         skipped_count=number(event.count, "count", least=1, most=MOST - row.ticks_skipped),
         skipped_until=last,
         recorded_at=state.ts,
+        request_position=ctx.position,
+        cause=ctx.cause,
+        correlation=ctx.correlation,
         row_version=state.seq,
     )
     state.schedule_ticks.put(tick.tick_id, tick)

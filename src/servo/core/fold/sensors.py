@@ -175,6 +175,8 @@ def _on_message(state: State, event: SensorMessageReceived, ctx: Ctx) -> None:
         payload=event.payload,
         payload_digest=event.payload_digest,
         received_at=state.ts,
+        request_position=ctx.position,
+        correlation=ctx.correlation,
         row_version=state.seq,
     )
     state.sensor_messages.put(key, message)
@@ -217,17 +219,17 @@ def _on_evaluated(state: State, event: SensorEvaluated, ctx: Ctx) -> None:
     for key in _dedup_keys(event):
         known = state.sensor_evals.rows.get((event.sensor_id, key))
         if known is not None and not known.stale:
-            raise Repeated(whole=True, eval_id=known.eval_id)
+            raise Repeated(whole=True, at=known.request_position, eval_id=known.eval_id)
     row = _standing(state, event.sensor_id)
     if row.status is SensorStatus.PAUSED:
         raise Rejected("sensor_paused")
     if isinstance(event.trigger, PushTrigger):
         row = _settle_message(state, event, _judged(state, event, row))
-        _record(state, event, stale=False)
+        _record(state, event, ctx, stale=False)
     else:
         number(event.trigger.poll_epoch, "poll_epoch", least=-MOST)
         _check_version(event, row, ctx)
-        row = _polled(state, event, event.trigger, row)
+        row = _polled(state, event, event.trigger, row, ctx)
     state.sensor_state.put(event.sensor_id, row)
     ctx.data["eval_id"] = event.eval_id
     ctx.data["state_version"] = row.state_version
@@ -257,12 +259,12 @@ def _check_version(event: SensorEvaluated, row: SensorStateRow, ctx: Ctx) -> Non
         raise Rejected("state_version_unknown: there was no such version", conflict=True)
     if expected < row.state_version:
         if event.status is not SensorEvalStatus.NO_NEW_DATA:
-            ctx.on_reject = lambda state: _record_stale(state, event)
+            ctx.on_reject = lambda state: _record_stale(state, event, ctx)
         raise Rejected("stale_state_version: another evaluation was first", conflict=True)
 
 
 def _polled(
-    state: State, event: SensorEvaluated, trigger: PollTrigger, row: SensorStateRow
+    state: State, event: SensorEvaluated, trigger: PollTrigger, row: SensorStateRow, ctx: Ctx
 ) -> SensorStateRow:
     epoch = trigger.poll_epoch
     newest = epoch if row.last_poll_epoch is None else max(epoch, row.last_poll_epoch)
@@ -273,7 +275,7 @@ def _polled(
         return replace(
             row, last_evaluation_at=state.ts, last_poll_epoch=epoch, row_version=state.seq
         )
-    _record(state, event, stale=False)
+    _record(state, event, ctx, stale=False)
     row = _judged(state, event, replace(row, last_poll_epoch=newest))
     if event.status is SensorEvalStatus.FAILED:
         return row
@@ -312,12 +314,12 @@ def _healthy(row: SensorStateRow) -> SensorStateRow:
     return replace(row, status=SensorStatus.ACTIVE, last_error="", consecutive_failures=0)
 
 
-def _record_stale(state: State, event: SensorEvaluated) -> None:
+def _record_stale(state: State, event: SensorEvaluated, ctx: Ctx) -> None:
     if (event.sensor_id, _dedup_keys(event)[-1]) not in state.sensor_evals:
-        _record(state, event, stale=True)
+        _record(state, event, ctx, stale=True)
 
 
-def _record(state: State, event: SensorEvaluated, *, stale: bool) -> None:
+def _record(state: State, event: SensorEvaluated, ctx: Ctx, *, stale: bool) -> None:
     trigger = event.trigger
     push = isinstance(trigger, PushTrigger)
     key = _dedup_keys(event)[-1]
@@ -336,6 +338,9 @@ def _record(state: State, event: SensorEvaluated, *, stale: bool) -> None:
         message=event.message,
         run_keys=event.run_keys,
         evaluated_at=state.ts,
+        request_position=ctx.position,
+        cause=ctx.cause,
+        correlation=ctx.correlation,
         row_version=state.seq,
     )
     state.sensor_evals.put((event.sensor_id, key), row)

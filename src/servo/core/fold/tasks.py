@@ -204,7 +204,7 @@ def _succeeded(state: State, run: RunRow, row: TaskRow, event: TaskFinished, ctx
         code_version=event.code_version or row.code_version,
         row_version=state.seq,
     )
-    promote(state, row, event)
+    promote(state, row, event, ctx.index_in(state.seq))
     end_tasks(state, run, [row], ctx)
 
 

@@ -36,6 +36,7 @@ from itertools import count
 from servo.code.setting import Setting
 from servo.config import WorkerSettings
 from servo.controllers.dispatch import IdleWorker
+from servo.core.actors import ActorKind, actor
 from servo.core.events.envelope import Batch
 from servo.core.events.tasks import TaskFinished, TaskOutcome
 from servo.core.state.state import State
@@ -99,7 +100,8 @@ class Pool:
         self._up = threading.Event()
         self._broken: str | None = None
         self.name = f"{socket.gethostname()}-{os.getpid()}-{entropy.token_bytes(6).hex()}"
-        self._reports = Reports(service, self.name)
+        self.actor = actor(ActorKind.WORKER, self.name)
+        self._reports = Reports(service, self.actor)
         self._registered = Registered(
             registry_folder(),
             self.name,
@@ -357,7 +359,7 @@ class Pool:
                 return [self._reports.batch_of(told)]
             self._reports.drop(done.exec_id)
             return []
-        return [report_of(assignment, done, actor=self.name)]
+        return [report_of(assignment, done, actor=self.actor)]
 
     def _lost(self, child: WorkerProcess) -> None:
         """A process ended: report what it had begun, pass on the rest, and start another."""

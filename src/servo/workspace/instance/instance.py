@@ -291,9 +291,8 @@ class ServoInstance:
     def wipe_assets(self, asset_keys: Iterable[Any]) -> None:
         """Forget what was made of these assets."""
         names = [to_key(key).canonical() for key in asset_keys]
-        self._changes.commit(
-            *(AssetWiped(asset_key=name, requested_by="instance") for name in names)
-        )
+        by = self.world.identity
+        self._changes.commit(*(AssetWiped(asset_key=name, requested_by=by) for name in names))
 
     def _made(self, key: AssetKey | None) -> list[AssetEvent]:
         """The outputs of an asset, or of all, that count; the newest first."""

@@ -100,7 +100,10 @@ class PartitionSetRow(Row, frozen=True, kw_only=True):
 
 
 class MaterializationRow(Row, frozen=True, kw_only=True):
-    """`expired_at` is when its data was no longer kept: from then on it may be gone."""
+    """`expired_at` is when its data was no longer kept: from then on it may be gone.
+
+    `created_seq` and `created_index` are the position of the event that brought it.
+    """
 
     materialization_id: str
     asset_key: str
@@ -126,6 +129,7 @@ class MaterializationRow(Row, frozen=True, kw_only=True):
     created_at: datetime
     created_seq: int
     expired_at: datetime | None = None
+    created_index: int | None = None
 
 
 class CheckResultRow(Row, frozen=True, kw_only=True):

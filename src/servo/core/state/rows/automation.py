@@ -51,6 +51,9 @@ class ScheduleTickRow(Row, frozen=True, kw_only=True):
     skipped_count: int = 0
     skipped_until: datetime | None = None
     recorded_at: datetime
+    request_position: str = ""
+    cause: str = ""
+    correlation: str = ""
 
 
 class SensorDefinitionRow(Row, frozen=True, kw_only=True):
@@ -93,6 +96,8 @@ class SensorMessageRow(Row, frozen=True, kw_only=True):
     attempts: int = 0
     last_attempt_at: datetime | None = None
     last_error: str = ""
+    request_position: str = ""
+    correlation: str = ""
 
 
 class SensorEvalRow(Row, frozen=True, kw_only=True):
@@ -112,6 +117,9 @@ class SensorEvalRow(Row, frozen=True, kw_only=True):
     message: str = ""
     run_keys: tuple[str, ...] = ()
     evaluated_at: datetime
+    request_position: str = ""
+    cause: str = ""
+    correlation: str = ""
 
 
 class BackfillRow(Row, frozen=True, kw_only=True):
@@ -144,6 +152,10 @@ class BackfillRow(Row, frozen=True, kw_only=True):
     created_at: datetime
     finished_at: datetime | None = None
     changed_by: str = ""
+    requested_by: str = ""
+    request_position: str = ""
+    cause: str = ""
+    correlation: str = ""
     location: str = ""
 
 

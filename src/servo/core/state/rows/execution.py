@@ -53,6 +53,11 @@ class RunRow(Row, frozen=True, kw_only=True):
     cancel_reason: str = ""
     timed_out: bool = False
     error: str = ""
+    requested_by: str = ""
+    request_text: str = ""
+    request_position: str = ""
+    cause: str = ""
+    correlation: str = ""
     location: str = ""
 
 

@@ -6,6 +6,8 @@ from servo.core.state.rows.row import Row
 
 
 class LedgerIndexRow(Row, frozen=True, kw_only=True):
+    """A batch. Its events are those from `first_index` on; None if it waited in another entry."""
+
     seq: int
     batch_index: int
     batch_id: str
@@ -15,13 +17,20 @@ class LedgerIndexRow(Row, frozen=True, kw_only=True):
     event_count: int
     event_types: tuple[str, ...]
     run_id: str | None = None
+    first_index: int | None = None
+    request_id: str = ""
+    correlation: str = ""
+    cause: str = ""
 
 
 class IdempotencyKeyRow(Row, frozen=True, kw_only=True):
+    """An answer that was given; `first_index` is its `index`, which the text leaves out."""
+
     idempotency_key: str
     request_hash: str
     answer: str
     created_at: datetime
+    first_index: int | None = None
 
 
 class QuotaRow(Row, frozen=True, kw_only=True):
@@ -43,7 +52,7 @@ class QuotaRow(Row, frozen=True, kw_only=True):
 
 
 class ParkedBatchRow(Row, frozen=True, kw_only=True):
-    """A batch that came before what it is about; `batch` is its JSON."""
+    """A batch that came before what it is about; `batch` is its JSON, `first_index` its place."""
 
     batch_id: str
     waits_for_run_id: str
@@ -51,6 +60,7 @@ class ParkedBatchRow(Row, frozen=True, kw_only=True):
     batch: str
     parked_at: datetime
     expires_at: datetime
+    first_index: int = 0
 
 
 class DeadLetterRow(Row, frozen=True, kw_only=True):
