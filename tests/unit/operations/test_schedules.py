@@ -172,7 +172,7 @@ def test_a_tick_by_hand_is_recorded_and_moves_nothing_on(workspace: Workspace) -
 
 
 def test_a_preview_of_a_tick_records_nothing(workspace: Workspace) -> None:
-    found = preview_tick(Answering(Evaluated(error="boom")), "daily", NOON)
+    found = preview_tick(workspace, Answering(Evaluated(error="boom")), "daily", at=NOON)
     assert (found.runs, found.error) == ([], "boom")
     assert list_ticks(workspace, "daily", Page(limit=5)).items == []
 

@@ -176,7 +176,7 @@ def evaluate(
     given, chosen = code_or_selection(code, select)
     _, project = read_code(given, as_dagster=as_dagster)
     evaluator = evaluator_here(project, workspace.store, where, salt=NO_SALT)
-    found = preview_automation(evaluator, chosen)
+    found = preview_automation(workspace, evaluator, chosen)
     if json_:
         emit_json(found)
         return

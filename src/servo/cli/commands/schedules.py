@@ -202,9 +202,10 @@ def trigger(  # noqa: PLR0913 - the options of the command
     zone = find_schedule(project, name).cron().timezone
     when = SystemClock().now() if at_ is None else parse_tick(at_, zone)
     if dry_run:
-        nowhere = in_memory().store
+        # A large plan is stored while it is made: nowhere that anybody looks.
+        evaluator = evaluator_here(project, in_memory().store, where, salt=NO_SALT)
         return _tell_preview(
-            preview_tick(evaluator_here(project, nowhere, where, salt=NO_SALT), name, when),
+            preview_tick(where.workspace_or_empty(), evaluator, name, at=when),
             json_=json_,
         )
     with open_host(found, where, workers) as host:
