@@ -36,8 +36,8 @@ def world() -> World:
     return World(MemoryStore(clock), clock, SystemEntropy(), identity=ADA)
 
 
-def wanted(*names: str, key: str = "k", **fields: str) -> Wanted:
-    return Wanted(plan=plan(*names), run_key=key, tags={}, **fields)
+def wanted(*names: str, key: str = "k", text: str = "", request_id: str = "") -> Wanted:
+    return Wanted(plan=plan(*names), run_key=key, tags={}, text=text, request_id=request_id)
 
 
 def test_a_run_says_who_wants_what_and_in_which_words() -> None:
