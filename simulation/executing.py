@@ -7,9 +7,9 @@ from servo.core.events.tasks import (
     TaskOutcome,
     TaskStarted,
 )
+from servo.leader.assignments import Assignment
 from servo.leader.heartbeats import BeatReply
 from servo.leader.requests import Beat
-from servo.leader.workers import Assignment
 from servo.ports.task_queue import Delivery
 from simulation.kernel import Process
 from simulation.world import BEAT_MS, Link, SimulatedWorld

@@ -8,12 +8,12 @@ from typing import Any
 from servo.controllers.dispatch import IdleWorker
 from servo.core.events.envelope import Answer, Batch
 from servo.errors import Fenced, ServoError
+from servo.leader.assignments import Assignment
 from servo.leader.engine import Engine
 from servo.leader.heartbeats import BeatReply
 from servo.leader.ports import Ports
 from servo.leader.requests import Beat, BeatRequest, request
 from servo.leader.takeover import Leadership, take_over
-from servo.leader.workers import Assignment
 from simulation.executing import execute
 from simulation.faults import QueueOf
 from simulation.kernel import Process, SimBackground, SimClock, SimEntropy

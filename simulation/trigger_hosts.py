@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
+from servo.code.evaluator.answering import HANDLERS
 from servo.code.evaluator.history import History
 from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
 from servo.code.evaluator.messages import (
@@ -26,7 +27,6 @@ from servo.code.evaluator.messages import (
     RequestedRun,
 )
 from servo.code.evaluator.plan_store import PlanStore
-from servo.code.evaluator.process import HANDLERS
 from servo.core.events.envelope import Answer, Batch
 from servo.core.state.state import State
 from servo.errors import ServoError

@@ -106,13 +106,18 @@ def settings(*names: str) -> Any:
     return value
 
 
+def contract(name: str) -> dict[str, Any]:
+    found = settings("tool", "importlinter", "contracts")
+    return next(one for one in found if one["id"] == name)
+
+
 # --- layers and purity ----------------------------------------------------------------------------
 
 
 def test_the_sources_keep_every_import_contract() -> None:
     done = lint_imports(ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "3 kept, 0 broken" in done.stdout
+    assert "4 kept, 0 broken" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -183,18 +188,36 @@ def test_an_adapter_that_looks_at_the_engine_is_caught(
     assert f"servo.{adapter} is not allowed to import servo.{hidden}" in done.stdout
 
 
+@pytest.mark.parametrize("hidden", ["projection", "ledger", "storage"])
+def test_a_command_that_goes_around_the_operations_is_caught(copy: Path, hidden: str) -> None:
+    plant(copy, "cli/planted.py", f"import servo.{hidden}\n")
+    done = lint_imports(copy)
+    assert done.returncode == 1
+    assert f"servo.cli is not allowed to import servo.{hidden}" in done.stdout
+    assert f"servo.cli.planted -> servo.{hidden}" in done.stdout
+
+
+def test_an_exception_for_a_command_that_needs_none_is_caught(copy: Path) -> None:
+    (excepted, *_) = contract("faces")["ignore_imports"]
+    importer = excepted.partition(" -> ")[0]
+    plant(copy, f"{importer.removeprefix('servo.').replace('.', '/')}.py", "")
+    done = lint_imports(copy)
+    assert done.returncode == 1
+    assert f"No matches for ignored import {excepted}" in done.stdout + done.stderr
+
+
+def test_exceptions_name_one_module_each() -> None:
+    importers = [line.partition(" -> ")[0] for line in contract("faces")["ignore_imports"]]
+    assert [name for name in importers if "*" in name] == []
+
+
 def test_every_pure_package_that_exists_is_under_the_purity_contract() -> None:
     pure = {
         f"servo.{name}"
         for name in ("core", "controllers", "sdk", "planning")
         if (ROOT / "src" / "servo" / name).is_dir()
     }
-    (purity,) = (
-        contract
-        for contract in settings("tool", "importlinter", "contracts")
-        if contract["id"] == "purity"
-    )
-    assert pure <= set(purity["source_modules"])
+    assert pure <= set(contract("purity")["source_modules"])
 
 
 # --- clock and randomness -------------------------------------------------------------------------

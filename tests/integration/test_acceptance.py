@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from servo.testing.command_line import asked, listed, servo
+from servo.testing.command_line import asked, listed, queried, servo
 from servo.testing.eventually import eventually
 
 CODE = """
@@ -77,7 +77,7 @@ def passes(folder: Path, *, until: int = 1, of: str = "often") -> list[dict[str,
 
     def fired() -> list[dict[str, Any]]:
         _ = done(folder, "tick")
-        ticks = asked(folder, "schedule", "ticks", of, "--limit", "100")
+        ticks = listed(folder, "schedule", "ticks", of, "--limit", "100")
         found = [tick for tick in ticks if tick["status"] == "TRIGGERED"]
         return found if len(found) >= until else []
 
@@ -129,7 +129,7 @@ def test_sensor_with_cursor_evaluates_correctly(folder: Path) -> None:
     assert eventually(has_seen_both, every=0.2)
     keys = [run["run_key"] for run in runs(folder).values() if "files" in str(run["run_key"])]
     assert sorted(keys) == ["sensor:files:key:a", "sensor:files:key:b"]
-    evaluations = asked(folder, "sensor", "history", "files")
+    evaluations = listed(folder, "sensor", "history", "files")
     [moved] = [one for one in evaluations if one["status"] == "TRIGGERED"]
     assert (moved["cursor_before"], moved["cursor_after"]) == (None, "b")
 
@@ -160,10 +160,10 @@ def test_retry_failed_creates_new_backfill_with_only_failed_partitions(folder: P
     (folder / "broken").write_text("bd")
     created = servo(folder, "backfill", "create", "letter", "--all", "--wait")
     assert created.returncode == 1
-    [parent] = asked(folder, "backfill", "list")
+    [parent] = listed(folder, "backfill", "list")
     (folder / "broken").unlink()
     _ = done(folder, "backfill", "retry-failed", parent["backfill_id"], "--wait")
-    child, _ = asked(folder, "backfill", "list")
+    child, _ = listed(folder, "backfill", "list")
     shown = asked(folder, "backfill", "show", child["backfill_id"])
     assert shown["backfill"]["parent_backfill_id"] == parent["backfill_id"]
     assert shown["partitions"] == {"b": "succeeded", "d": "succeeded"}
@@ -176,17 +176,17 @@ def test_partition_status_queryable(folder: Path) -> None:
     _ = servo(folder, "materialize", "letter", "--partition", "b")
     counted = asked(folder, "partitions", "status", "letter")
     assert (counted["materialized"], counted["failed"], counted["missing"]) == (1, 1, 4)
-    listed = asked(folder, "partitions", "list", "letter", "--status", "failed")["partitions"]
-    assert [one["first"] for one in listed] == ["b"]
+    found = listed(folder, "partitions", "list", "letter", "--status", "failed")
+    assert [one["first"] for one in found] == ["b"]
     query = "select shown_partition(partition_key) as name from partition_status order by 1"
-    assert [row["name"] for row in asked(folder, "sql", query)] == ["a", "b"]
+    assert [row["name"] for row in queried(folder, query)] == ["a", "b"]
 
 
 def test_stale_partitions_identifiable_with_reason(folder: Path) -> None:
     _ = done(folder, "materialize", "letter+", "--partition-range", "a", "c")
     _ = done(folder, "materialize", "letter", "--partition", "b")
-    listed = asked(folder, "partitions", "list", "word", "--status", "stale")["partitions"]
-    reasons = {one["first"]: (one["last"], one["stale"]) for one in listed}
+    found = listed(folder, "partitions", "list", "word", "--status", "stale")
+    reasons = {one["first"]: (one["last"], one["stale"]) for one in found}
     assert reasons["b"] == ("b", "UPSTREAM_CHANGED")
     assert reasons["d"] == ("f", "NEVER_MATERIALIZED")
 
@@ -200,7 +200,7 @@ def test_run_key_deduplication_same_key_same_run_id(folder: Path) -> None:
     [run] = [run for run in runs(folder).values() if run["run_key"] == "sensor:changing:key:one"]
     _ = done(folder, "sensor", "evaluate", "changing", "--commit")
     _ = done(folder, "tick")
-    [newest, *_] = asked(folder, "sensor", "history", "changing")
+    [newest, *_] = listed(folder, "sensor", "history", "changing")
     assert newest["message"] == "asked for before: one"
     again = [run for run in runs(folder).values() if run["run_key"] == "sensor:changing:key:one"]
     assert [one["run_id"] for one in again] == [run["run_id"]]
@@ -213,7 +213,7 @@ def test_run_key_conflicts_detected_and_recorded(folder: Path) -> None:
     for tag in ("1", "2", "2"):
         (folder / "tag").write_text(tag)
         look_again(folder)
-    conflicts = asked(folder, "sql", "select run_key, existing_run_id from run_key_conflicts")
+    conflicts = queried(folder, "select run_key, existing_run_id from run_key_conflicts")
     [run] = [run for run in runs(folder).values() if run["run_key"] == "sensor:changing:key:one"]
     assert {(row["run_key"], row["existing_run_id"]) for row in conflicts} == {
         ("sensor:changing:key:one", run["run_id"])
@@ -243,10 +243,10 @@ def test_all_histories_have_pagination(folder: Path) -> None:
     _ = passes(folder, until=3)
     for command, name in HISTORIES.items():
         words = command.split()
-        every = [row[name] for row in asked(folder, *words, "--limit", "1000")]
+        every = [row[name] for row in listed(folder, *words, "--limit", "1000")]
         assert len(every) >= 3, command
-        assert [row[name] for row in asked(folder, *words, "--limit", "2")] == every[:2]
-        older = asked(folder, *words, "--limit", "2", "--before", every[1])
+        assert [row[name] for row in listed(folder, *words, "--limit", "2")] == every[:2]
+        older = listed(folder, *words, "--limit", "2", "--before", every[1])
         assert [row[name] for row in older] == every[2:4]
         assert f"--before {every[1]}" in done(folder, *words, "--limit", "2")
     strange = servo(folder, "run", "list", "--before", "nowhere")

@@ -287,7 +287,9 @@ def test_the_quickstart_runs(tmp_path: Path) -> None:
     assert states(run) == {"story_ids": "SUCCEEDED", "stories": "SUCCEEDED"}
     logs = servo(tmp_path, "logs", run["run"]["run_id"])
     assert "found 3 stories" in logs.stdout
-    told = servo(tmp_path, "sql", "select metadata from materializations", "--json").stdout
+    told = servo(
+        tmp_path, "sql", "select metadata from materializations", "--format", "json"
+    ).stdout
     assert "num_records" in told
     assert "| id |" in told
 
@@ -330,7 +332,7 @@ def test_checks_are_made_and_recorded(tmp_path: Path) -> None:
     run = made(tmp_path, CHECKS)
     assert states(run) == {"customers": "SUCCEEDED"}
     asked = "select check_name, passed, severity from check_results order by 1"
-    rows = json.loads(servo(tmp_path, "sql", asked, "--json").stdout)
+    rows = json.loads(servo(tmp_path, "sql", asked, "--format", "json").stdout)
     assert [(row["check_name"], row["passed"]) for row in rows] == [
         ("ids_are_there", False),
         ("there_are_some", True),
@@ -351,7 +353,7 @@ defs = dg.Definitions.merge(defs, dg.Definitions(jobs=dg.BindResourcesToJobs([on
     count = "select count(*) as n from check_results"
     for job, tasks, checked in (("without", ["customers"], 0), ("only", ["customers"], 2)):
         assert list(states(made(tmp_path, text, "--job", job))) == tasks
-        told = servo(tmp_path, "sql", count, "--json")
+        told = servo(tmp_path, "sql", count, "--format", "json")
         assert json.loads(told.stdout) == [{"n": checked}], told.stdout
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from servo.testing.command_line import Dev, asked, servo
+from servo.testing.command_line import Dev, asked, listed, queried, servo
 
 HEAD = """
 import time
@@ -90,7 +90,7 @@ def parts(context):
     states = asked(tmp_path, "backfill", "show", name)["partitions"]
     assert states == dict.fromkeys(ODD, "succeeded")
     again = servo(tmp_path, *["backfill", "create", "assets.py", "parts", "--missing", "--wait"])
-    assert again.stdout == "nothing is missing\n", "each is known as made"
+    assert again.stdout == "Nothing to do: no partition is missing.\n", "each is known as made"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def visits():
     assert servo(tmp_path, *create, "parts", "--all", "--wait").returncode == 0
     again = servo(tmp_path, *create, "parts", "--missing", "--wait")
     assert again.returncode == 0, again.stderr
-    assert again.stdout == "nothing is missing\n"
+    assert again.stdout == "Nothing to do: no partition is missing.\n"
     none = servo(tmp_path, *create, "visits", "--all")
     assert none.returncode == 3
     assert "visits has no partitions at the moment" in none.stderr
@@ -192,9 +192,7 @@ def test_another_way_of_dividing_an_asset_leaves_what_was_made_and_makes_what_is
     gone = servo(tmp_path, *create, "--partition", "2024-01-01")
     assert gone.returncode == 3
     assert "no partition '2024-01-01'" in gone.stderr
-    made = asked(
-        tmp_path, "sql", "select count(*) n from materializations where asset_key = 'days'"
-    )
+    made = queried(tmp_path, "select count(*) n from materializations where asset_key = 'days'")
     assert made == [{"n": 5}]
 
 
@@ -222,6 +220,6 @@ def found(context):
     done = asked(tmp_path, "tick")
     assert [run["state"] for run in done["runs"]] == ["SUCCEEDED", "SUCCEEDED"]
     preview = servo(tmp_path, "backfill", "preview", "assets.py", "visits", "--all")
-    assert "2 made before, 0 not" in preview.stdout
-    [row] = asked(tmp_path, "sensor", "history", "found")
+    assert "2 materialized, 0 missing" in preview.stdout
+    [row] = listed(tmp_path, "sensor", "history", "found")
     assert row["message"] == "partitions of places: 2 added"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from servo.testing.command_line import asked, servo
+from servo.testing.command_line import asked, listed, queried, servo
 
 LIMIT = 60
 
@@ -44,7 +44,7 @@ CODE = """
 
 
 def results(folder: Path, run: str) -> list[tuple[str, str, bool, str]]:
-    told = asked(folder, "sql", "select * from check_results order by task_key, check_name")
+    told = queried(folder, "select * from check_results order by task_key, check_name")
     mine = [row for row in told if row["run_id"] == run]
     return [(r["task_key"], r["check_name"], r["passed"], r["message"]) for r in mine]
 
@@ -64,10 +64,11 @@ def test_bad_data_is_held_back_until_somebody_lets_it_through(tmp_path: Path) ->
     (tmp_path / "amount").write_text("-7")
     assert servo(tmp_path, "materialize").returncode == 0
     assert value(tmp_path, "report") == "5"
-    (held,) = asked(tmp_path, "quarantine", "list")
+    (held,) = listed(tmp_path, "quarantine", "list")
     assert held["asset_key"] == "orders"
     approved = servo(tmp_path, "quarantine", "approve", held["materialization_id"])
     assert approved.returncode == 0, approved.stderr
+    assert approved.stdout.endswith(" of orders: it is the latest now.\n")
     done = servo(tmp_path, "materialize", "assets.py", "report")
     assert done.returncode == 0, done.stderr
     assert value(tmp_path, "report") == "-7"
@@ -92,7 +93,7 @@ def test_checks_run_alone_and_again(tmp_path: Path) -> None:
     ]
     again = asked(tmp_path, "run", "retry", run, "--all")
     assert [task["task_key"] for task in again["tasks"]] == ["orders:check"]
-    (counted,) = asked(tmp_path, "sql", "select count(*) as n from materializations")
+    (counted,) = queried(tmp_path, "select count(*) as n from materializations")
     assert counted == {"n": 2}
 
 

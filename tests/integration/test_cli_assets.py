@@ -95,6 +95,12 @@ def asked(folder: Path, *arguments: str) -> Any:
     return json.loads(said.out)
 
 
+def queried(folder: Path, statement: str, *arguments: str) -> list[dict[str, Any]]:
+    said = told(folder, "sql", statement, *arguments, "--format", "json")
+    assert said.out, said.err
+    return json.loads(said.out)
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
@@ -108,7 +114,7 @@ def test_an_asset_is_shown_with_what_defines_it_and_what_was_made(made: Path) ->
     assert shown["asset"]["owners"] == ["ada@x.org"]
     assert shown["downstream"] == ["total"]
     assert shown["latest"]["row_count"] == 2
-    assert shown["metadata"] == {"source": "till", "n": "2"}
+    assert shown["metadata"] == {"source": "till", "n": 2}
     assert [(check["check_name"], check["passed"]) for check in shown["checks"]] == [
         ("positive", False)
     ]
@@ -150,7 +156,7 @@ def test_an_unknown_key_is_answered_with_those_alike(
 def test_the_data_of_assets_is_asked_like_a_table(
     made: Path, statement: str, rows: list[dict[str, Any]]
 ) -> None:
-    assert asked(made, "sql", statement) == rows
+    assert queried(made, statement) == rows
 
 
 @pytest.mark.parametrize(
@@ -179,10 +185,10 @@ def test_data_can_be_asked_as_it_was(tmp_path: Path) -> None:
     for value in (1, 2):
         (tmp_path / "assets.py").write_text(code.format(value))
         assert servo(tmp_path, "materialize").returncode == 0
-    rows = asked(tmp_path, "sql", "select created_seq from materializations order by 1")
+    rows = queried(tmp_path, "select created_seq from materializations order by 1")
     past = str(rows[0]["created_seq"])
-    assert asked(tmp_path, "sql", "from data.n") == [{"value": 2}]
-    assert asked(tmp_path, "sql", "--as-of", past, "from data.n") == [{"value": 1}]
+    assert queried(tmp_path, "from data.n") == [{"value": 2}]
+    assert queried(tmp_path, "from data.n", "--as-of", past) == [{"value": 1}]
     assert told(tmp_path, "sql", "--as-of", "1", "from data.n").code == 3
 
 
@@ -192,13 +198,15 @@ def test_what_was_made_is_listed_and_forgotten_after_a_question(tmp_path: Path) 
     for _ in range(3):
         assert servo(tmp_path, "materialize", "assets.py", "orders").returncode == 0
     past = asked(tmp_path, "asset", "history", "orders", "--limit", "2")
-    assert [row["verdict"] for row in past] == ["latest", "promoted"]
+    assert [row["verdict"] for row in past["items"]] == ["latest", "promoted"]
     said = told(tmp_path, "asset", "history", "orders", "--limit", "2").out
-    assert f"there are older ones: --before {past[1]['materialization_id']}" in said
+    assert f"there are older ones: --before {past['next_cursor']}" in said
     assert servo(tmp_path, "asset", "wipe", "orders", said="n\n").returncode == 130
     assert told(tmp_path, "asset", "wipe", "revenue", "--yes").code == 4
-    assert servo(tmp_path, "asset", "wipe", "orders", said="y\n").returncode == 0
-    assert asked(tmp_path, "asset", "show", "orders")["latest"] is not None
-    assert servo(tmp_path, "resume").returncode == 0
+    wiped = servo(tmp_path, "asset", "wipe", "orders", said="y\n")
+    assert (wiped.returncode, wiped.stdout) == (0, "Wiped orders.\n")
     assert asked(tmp_path, "asset", "show", "orders")["latest"] is None
-    assert {row["verdict"] for row in asked(tmp_path, "asset", "history", "orders")} == {"wiped"}
+    after = asked(tmp_path, "asset", "history", "orders")["items"]
+    assert {row["verdict"] for row in after} == {"wiped"}
+    then = asked(tmp_path, "asset", "history", "orders", "--as-of", str(after[0]["created_seq"]))
+    assert [row["verdict"] for row in then["items"]] == ["latest", "promoted", "promoted"]

@@ -16,7 +16,7 @@ from servo.core.events.freshness import FreshnessChanged
 from servo.core.events.sensors import SensorUpserted
 from servo.core.freshness import FreshnessState, MaxAge, policy_text
 from servo.storage.from_url import store_from_url
-from servo.testing.command_line import Dev, asked, servo
+from servo.testing.command_line import Dev, asked, listed, servo
 from servo.testing.workspaces import StoredStory
 from servo.workspace.system import SystemClock
 
@@ -47,11 +47,12 @@ def folder(tmp_path: Path) -> Path:
 def conditions(folder: Path) -> dict[str, dict[str, Any]]:
     """What is listed, by asset; nothing while there is no workspace."""
     done = servo(folder, "automation", "list", "--json")
-    return {row["asset_key"]: row for row in json.loads(done.stdout or "[]")}
+    found: Any = json.loads(done.stdout or '{"items": []}')
+    return {row["asset_key"]: row for row in found["items"]}
 
 
 def requests(folder: Path) -> list[dict[str, Any]]:
-    rows = asked(folder, "automation", "history", "total")
+    rows = listed(folder, "automation", "history", "total")
     return [row for row in rows if row["requested_count"]]
 
 
@@ -71,19 +72,19 @@ def test_what_conditions_ask_for_is_listed_explained_paused_and_tried(folder: Pa
         assert servo(folder, "automation", "pause").returncode == 0
         dev.until(lambda: conditions(folder)["total"]["sensor_status"] == "PAUSED")
         again = servo(folder, "automation", "pause")
-        assert (again.returncode, "paused already" in again.stderr) == (4, True)
+        assert (again.returncode, "already paused" in again.stderr) == (4, True)
         assert servo(folder, "materialize", "raw").returncode == 0
         told = servo(folder, "why-not", "total").stdout
         assert f"servo automation resume {SENSOR}" in told
         dev.stop()
     assert len(requests(folder)) == 1, "nobody evaluates what is paused"
     before = files(folder)
-    [foreseen] = asked(folder, "automation", "evaluate", "assets.py", "total")
+    [foreseen] = listed(folder, "automation", "evaluate", "assets.py", "total")
     assert (foreseen["sensor_id"], foreseen["requested"]) == (SENSOR, [""])
     assert foreseen["tree"]["label"] == "eager"
     shown = servo(folder, "automation", "evaluate").stdout
-    assert "total: would ask for it" in shown
-    assert "yearly: would ask for nothing" in shown
+    assert "total: would be requested" in shown
+    assert "yearly: would request nothing" in shown
     assert files(folder) == before, "a dry run writes nothing"
     assert servo(folder, "automation", "resume").returncode == 0
     with Dev(folder) as dev:
@@ -93,16 +94,16 @@ def test_what_conditions_ask_for_is_listed_explained_paused_and_tried(folder: Pa
 
 def _explained(folder: Path) -> None:
     """What was asked for, with its run and its tree."""
-    listed = conditions(folder)
-    assert list(listed) == ["total", "yearly"]
-    assert (listed["total"]["condition"], listed["total"]["sensor_id"]) == ("eager", SENSOR)
-    assert listed["total"]["last_requested_at"] is not None
-    assert listed["yearly"]["last_requested_at"] is None
+    known = conditions(folder)
+    assert list(known) == ["total", "yearly"]
+    assert (known["total"]["condition"], known["total"]["sensor_id"]) == ("eager", SENSOR)
+    assert known["total"]["last_requested_at"] is not None
+    assert known["yearly"]["last_requested_at"] is None
     [request] = requests(folder)
     shown = asked(folder, "automation", "show", "total", "--tick", str(request["tick"]))
     assert (shown["tree"]["true"], shown["tree"]["of"], shown["lacking"]) == (1, 1, [])
     newest = servo(folder, "automation", "show", "total").stdout
-    assert "it is asked for when newly_missing or any_deps_updated becomes true" in newest
+    assert "It will be requested when newly_missing or any_deps_updated becomes true." in newest
     assert "✘ eager of total  false" in newest
     assert "parts did not decide it; --all shows them" in newest
     assert "✘ newly_updated_without_root" not in newest
@@ -122,11 +123,11 @@ def _explained(folder: Path) -> None:
 
 def test_a_dry_run_where_there_is_nothing_yet_says_what_to_do_first(folder: Path) -> None:
     no_store = servo(folder, "automation", "evaluate")
-    assert (no_store.returncode, "there is no store in .servo" in no_store.stderr) == (3, True)
+    assert (no_store.returncode, "there is no store in" in no_store.stderr) == (3, True)
     (folder / ".servo").mkdir()
     no_workspace = servo(folder, "automation", "evaluate")
     assert no_workspace.returncode == 3
-    assert "make something first with `servo materialize`" in no_workspace.stderr
+    assert "materialize something first with `servo materialize`" in no_workspace.stderr
     assert files(folder) == {}
 
 
@@ -167,40 +168,38 @@ def test_a_condition_that_nobody_evaluates_yet(tmp_path: Path, story: StoredStor
     deploy(story, automation_condition="eager")
     story.publish()
     assert "none yet" in told(tmp_path, "automation", "list").out
-    assert "not yet: `servo dev` does that" in told(tmp_path, "automation", "show", "a").out
-    assert "not evaluated yet" in told(tmp_path, "automation", "history", "a").out
+    assert "not yet; `servo dev` evaluates it" in told(tmp_path, "automation", "show", "a").out
+    assert "Not evaluated yet." in told(tmp_path, "automation", "history", "a").out
 
 
 def test_a_workspace_without_conditions_says_so(tmp_path: Path, story: StoredStory) -> None:
     deploy(story)
     story.publish()
-    assert "no asset has an automation condition" in told(tmp_path, "automation", "list").out
+    assert "No asset has an automation condition" in told(tmp_path, "automation", "list").out
     shown = told(tmp_path, "automation", "show", "a")
     assert (shown.code, "ns/a has no automation condition" in shown.err) == (3, True)
     paused = told(tmp_path, "automation", "pause")
-    assert (paused.code, "no sensor evaluates any" in paused.err) == (3, True)
+    assert (paused.code, "no sensor evaluates conditions" in paused.err) == (3, True)
 
 
 def test_of_several_sensors_one_has_to_be_named(tmp_path: Path, story: StoredStory) -> None:
     watch(story, "early", "late")
     story.publish()
     which = told(tmp_path, "automation", "pause")
-    assert (which.code, "there is early, late" in which.err) == (4, True)
+    assert (which.code, "name one of: early, late" in which.err) == (4, True)
     unknown = told(tmp_path, "automation", "pause", "noon")
     assert (unknown.code, "no sensor noon evaluates conditions" in unknown.err) == (3, True)
     assert told(tmp_path, "automation", "resume", "early").code == 4
     assert told(tmp_path, "automation", "pause", "early").code == 0
 
 
+@pytest.mark.parametrize("names", [("early",), (SENSOR, "early")])
 def test_the_only_sensor_and_the_default_one_need_no_name(
-    tmp_path: Path, story: StoredStory
+    tmp_path: Path, story: StoredStory, names: tuple[str, ...]
 ) -> None:
-    watch(story, "early")
+    watch(story, *names)
     story.publish()
-    assert told(tmp_path, "automation", "pause").out.startswith("early will be paused")
-    watch(story, SENSOR)
-    story.publish()
-    assert told(tmp_path, "automation", "pause").out.startswith(f"{SENSOR} will be paused")
+    assert told(tmp_path, "automation", "pause").out == f"Paused {names[0]}.\n"
 
 
 def test_how_fresh_an_asset_is_and_was(tmp_path: Path, story: StoredStory) -> None:
@@ -208,7 +207,9 @@ def test_how_fresh_an_asset_is_and_was(tmp_path: Path, story: StoredStory) -> No
     deploy(story, freshness_policy=policy_text(MaxAge(fail_ms=hour)))
     story.publish()
     assert "UNKNOWN" in told(tmp_path, "asset", "show", "a").out
-    assert "was not judged yet" in told(tmp_path, "asset", "history", "a", "--freshness").out
+    assert (
+        "has not been evaluated yet" in told(tmp_path, "asset", "history", "a", "--freshness").out
+    )
     story.plan({"a": ()})
     story.execute("a")
     seq = story.state.assets.rows["ns/a"].last_materialization_seq
@@ -230,8 +231,8 @@ def test_how_fresh_an_asset_is_and_was(tmp_path: Path, story: StoredStory) -> No
         assert named == {"FAIL": [], "WARN": []} | ({state.value: ["ns/a"]} if version else {})
         story.wait(hours=1)
     assert "FAIL since 2026-01-01 02:00:00Z" in told(tmp_path, "asset", "show", "a").out
-    assert "too old: ns/a" in told(tmp_path, "status").out
-    rows = json.loads(told(tmp_path, "asset", "history", "a", "--freshness", "--json").out)
+    assert "freshness failed: ns/a" in told(tmp_path, "status").out
+    rows = json.loads(told(tmp_path, "asset", "history", "a", "--freshness", "--json").out)["items"]
     assert [row["state"] for row in rows] == ["FAIL", "WARN", "PASS"]
     assert "WARN" in told(tmp_path, "asset", "history", "a", "--freshness", "--limit", "1").out
 

@@ -102,8 +102,8 @@ def test_keys_of_any_character_are_made_and_told(folder: Path) -> None:
     assert "{'day': '2024-01-03', 'name': 'a,b'}" in servo(folder, "logs").stdout
     counts = asked(folder, "partitions", "status", "named")
     assert (counts["total"], counts["materialized"], counts["outside"]) == (10, len(chosen), 0)
-    listed = asked(folder, "partitions", "list", "both", "--status", "materialized")
-    assert [one["first"] for one in listed["partitions"]] == ["2024-01-02|a,b", "2024-01-03|a,b"]
+    found = asked(folder, "partitions", "list", "both", "--status", "materialized")
+    assert [one["first"] for one in found["items"]] == ["2024-01-02|a,b", "2024-01-03|a,b"]
 
 
 @pytest.mark.slow
@@ -121,5 +121,5 @@ def test_a_definition_of_another_kind_leaves_what_was_made_apart(folder: Path) -
     counts = asked(folder, "partitions", "status", "daily")
     assert (counts["materialized"], counts["outside"]) == (1, 2)
     listed = servo(folder, "partitions", "list", "daily").stdout
-    told = "2 partitions that the asset no longer has: 2024-01-01, 2024-01-02"
+    told = "2 partitions no longer in the definition: 2024-01-01, 2024-01-02"
     assert told in " ".join(listed.split())

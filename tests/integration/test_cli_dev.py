@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from servo.testing.command_line import asked, listed, servo
+from servo.testing.command_line import asked, listed, queried, servo
 from servo.testing.eventually import eventually
 
 LIMIT = 60
@@ -96,14 +96,14 @@ def test_edits_are_followed_and_broken_ones_change_nothing(tmp_path: Path) -> No
     with dev(tmp_path) as running:
         running.said("2 assets")
         assert asked(tmp_path, "materialize")["run"]["state"] == "SUCCEEDED"
-        assert asked(tmp_path, "sql", "from data.slow") == [{"value": 1}]
+        assert queried(tmp_path, "from data.slow") == [{"value": 1}]
         running.said("SUCCEEDED")
-        assert asked(tmp_path, "status")["at_work"] == running.process.pid
+        assert asked(tmp_path, "status")["leader"]["pid"] == running.process.pid
 
         # A module that the project imports; asked for at once, it is what is here that runs.
         (tmp_path / "tools.py").write_text("VALUE = 2\n")
         assert asked(tmp_path, "materialize")["run"]["state"] == "SUCCEEDED"
-        assert asked(tmp_path, "sql", "from data.slow") == [{"value": 2}]
+        assert queried(tmp_path, "from data.slow") == [{"value": 2}]
         running.said("loaded assets.py: 2 assets")
 
         (tmp_path / "tools.py").write_text("VALUE = (\n")
@@ -151,8 +151,8 @@ def test_what_runs_is_finished_with_the_code_it_began_with(tmp_path: Path) -> No
             out, _ = asking.communicate(timeout=LIMIT)
         assert json.loads(out)["run"]["state"] == "SUCCEEDED"
         assert [task["attempt"] for task in json.loads(out)["tasks"]] == [1, 1]
-        assert asked(tmp_path, "sql", "from data.slow") == [{"value": 1}]
-        assert asked(tmp_path, "sql", "from data.first") == [{"value": 2}]
+        assert queried(tmp_path, "from data.slow") == [{"value": 1}]
+        assert queried(tmp_path, "from data.first") == [{"value": 2}]
         assert running.stop(signal.SIGTERM) == 0
 
 
@@ -231,7 +231,7 @@ def looked(folder: Path, sensor: str) -> list[dict[str, str]]:
 
     def found() -> list[dict[str, str]]:
         done = servo(folder, "sensor", "history", sensor, "--json")
-        return json.loads(done.stdout) if done.returncode == 0 else []
+        return json.loads(done.stdout)["items"] if done.returncode == 0 else []
 
     return eventually(found, every=0.2)
 

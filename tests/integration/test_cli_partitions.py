@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from servo.testing.command_line import asked, servo
+from servo.testing.command_line import asked, listed, queried, servo
 from servo.testing.eventually import eventually
 
 CODE = """
@@ -62,7 +62,7 @@ def test_partitions_are_made_loaded_checked_and_told(tmp_path: Path) -> None:
     assert "together [('2024-03-30', 24), ('2024-03-31', 23)]\n" in logs
     counts = asked(folder, "partitions", "status", "table")
     assert (counts["materialized"], counts["stale_upstream_changed"]) == (2, 0)
-    rows = asked(folder, "sql", "select partition_key k, passed p from check_results order by k")
+    rows = queried(folder, "select partition_key k, passed p from check_results order by k")
     assert rows == [
         {"k": "partition=d:2024-03-30", "p": True},
         {"k": "partition=d:2024-03-31", "p": False},
@@ -77,8 +77,8 @@ def test_what_failed_is_retried_by_its_partition_and_what_is_stale_is_told(tmp_p
     failed = servo(folder, "materialize", "assets.py", "events", "report", *between)
     assert failed.returncode == 1
     assert "report[2024-03-31] ValueError: no" in failed.stdout
-    listed = asked(folder, "partitions", "list", "report")["partitions"]
-    assert [(one["first"], one["status"], one["stale"]) for one in listed[:3]] == [
+    found = listed(folder, "partitions", "list", "report")
+    assert [(one["first"], one["status"], one["stale"]) for one in found[:3]] == [
         ("2024-03-29", "MISSING", "NEVER_MATERIALIZED"),
         ("2024-03-30", "MATERIALIZED", None),
         ("2024-03-31", "FAILED", "NEVER_MATERIALIZED"),
@@ -90,7 +90,7 @@ def test_what_failed_is_retried_by_its_partition_and_what_is_stale_is_told(tmp_p
     assert "1 succeeded" in again.stdout
     hour = ("--partition", "2024-03-31-05:00")
     assert servo(folder, "materialize", "assets.py", "events", *hour).returncode == 0
-    stale = asked(folder, "partitions", "list", "report", "--status", "stale")["partitions"]
+    stale = listed(folder, "partitions", "list", "report", "--status", "stale")
     assert [one["first"] for one in stale if one["stale"] == "UPSTREAM_CHANGED"] == ["2024-03-31"]
     code = (folder / "assets.py").read_text().replace('code_version="1"', 'code_version="2"')
     (folder / "assets.py").write_text(code)
@@ -113,24 +113,23 @@ def test_dynamic_partitions_are_added_made_and_removed(tmp_path: Path) -> None:
     assert (nowhere.returncode, "there is no store" in nowhere.stderr) == (3, True)
     other = ("assets.py", "events", "--partition", "2024-03-31-05:00")
     assert servo(folder, "materialize", *other).returncode == 0
-    assert asked(folder, "partitions", "add", "customers", "acme & co", "b") == {
-        "set": "customers",
-        "added": ["acme & co", "b"],
-    }
+    added = asked(folder, "partitions", "add", "customers", "acme & co", "b")
+    assert (added["set_name"], added["added"]) == ("customers", ["acme & co", "b"])
+    assert added["receipt"]["status"] == "applied"
     assert servo(folder, *make).returncode == 0
-    listed = asked(folder, "partitions", "list", "letter")
-    assert [(one["first"], one["status"]) for one in listed["partitions"]] == [
+    found = asked(folder, "partitions", "list", "letter")
+    assert [(one["first"], one["status"]) for one in found["items"]] == [
         ("acme & co", "MATERIALIZED"),
         ("b", "MISSING"),
     ]
     assert servo(folder, "partitions", "add", "customers", "a|b").returncode == 2
     assert servo(folder, "partitions", "delete", "customers", "nobody").returncode == 3
     assert servo(folder, "partitions", "delete", "customers", "acme & co").returncode == 0
-    listed = asked(folder, "partitions", "list", "letter")
-    assert [one["first"] for one in listed["partitions"]] == ["b"]
-    assert listed["outside"] == ["partition=s:YWNtZSAmIGNv"]
+    found = asked(folder, "partitions", "list", "letter")
+    assert [one["first"] for one in found["items"]] == ["b"]
+    assert found["outside"] == ["partition=s:YWNtZSAmIGNv"]
     assert (
-        "1 partition that the asset no longer has: acme & co"
+        "1 partition no longer in the definition: acme & co"
         in servo(folder, "partitions", "list", "letter").stdout
     )
 
@@ -143,12 +142,12 @@ def test_a_definition_that_was_changed_leaves_what_was_made_apart(tmp_path: Path
     code = (folder / "assets.py").read_text()
     (folder / "assets.py").write_text(code.replace('"2024-03-29-00:00"', '"2024-03-31-00:00"'))
     assert servo(folder, *make, "2024-03-31-01:00").returncode == 0
-    listed = asked(folder, "partitions", "list", "events", "--limit", "2")
-    assert [one["first"] for one in listed["partitions"]] == [
+    found = asked(folder, "partitions", "list", "events", "--limit", "2")
+    assert [one["first"] for one in found["items"]] == [
         "2024-03-31-00:00",
         "2024-03-31-01:00",
     ]
-    assert listed["outside"] == ["partition=t:2024-03-29T00:00:00.000000Z"]
+    assert found["outside"] == ["partition=t:2024-03-29T00:00:00.000000Z"]
     gone = servo(folder, *make, "2024-03-29-01:00")
     assert (gone.returncode, "events has no partition" in gone.stderr) == (3, True)
 
@@ -215,14 +214,14 @@ def test_the_data_of_all_partitions_is_one_table(tmp_path: Path) -> None:
     for letter in "ab":
         done = servo(tmp_path, "materialize", "rows", "mixed", "own", "--partition", letter)
         assert done.returncode == 0, done.stderr
-    found = asked(tmp_path, "sql", "select _partition, n, extra from data.rows")
+    found = queried(tmp_path, "select _partition, n, extra from data.rows")
     assert [(row["_partition"], row["n"], row["extra"]) for row in found] == [
         ("b", 1, None),
         ("b", 2, None),
         ("a", 1, "x"),
         ("a", 2, "y"),
     ], "in the order of the definition, and with what is not there left out"
-    assert asked(tmp_path, "sql", "from data.own order by 1")[0] == {"_partition": "aa"}
+    assert queried(tmp_path, "from data.own order by 1")[0] == {"_partition": "aa"}
     refused = servo(tmp_path, "sql", "from data.mixed")
     assert refused.returncode == 2
     assert "the partitions of mixed do not make one table" in refused.stderr

@@ -69,7 +69,7 @@ def test_a_pass_makes_and_checks_what_a_tick_of_a_cron_asks_for_once(tmp_path: P
     tasks = asked(tmp_path, "run", "show", newest["run_id"])["tasks"]
     assert sorted(task["task_key"] for task in tasks) == ["orders:check", "report:materialize"]
     assert asked(tmp_path, "tick")["runs"] == []
-    conditions = {row["asset_key"]: row for row in asked(tmp_path, "automation", "list")}
+    conditions = {row["asset_key"]: row for row in listed(tmp_path, "automation", "list")}
     assert conditions["orders:orders_are_good"]["last_requested_at"] is not None
     shown = asked(tmp_path, "automation", "show", "orders:orders_are_good")
     assert shown["asset"]["condition"].startswith("cron_tick_passed")

@@ -11,13 +11,13 @@ from functools import cache
 
 import pytest
 
-from servo.cli.republish import republish
 from servo.core.events.runs import PlanSegmentExpanded
 from servo.core.events.tasks import TaskOutcome
 from servo.core.manifest import FileEntry, Tier
 from servo.core.state.rows.row import Row
 from servo.errors import Corrupt
 from servo.leader.ports import Ports
+from servo.leader.republish import republish
 from servo.leader.service import World
 from servo.leader.takeover import take_over
 from servo.ledger.archive import ArchiveDue, archive_range, delete_archived

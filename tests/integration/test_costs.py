@@ -62,7 +62,7 @@ def test_time_processor_and_memory_of_an_execution_are_recorded(tmp_path: Path) 
         ended = session.wait(run, 60)
         assert ended is not None
         assert ended.tasks_succeeded == 6
-    reader = Reader(store_from_url(setting.store, clock=SystemClock()), session.paths)
+    reader = Reader(store_from_url(setting.address.store, clock=SystemClock()), session.paths)
     rows = reader.snapshot().rows("task_costs")
     costs = [row for row in rows if isinstance(row, TaskCostRow)]
     found = {row.task_key.partition(":")[0]: row for row in costs}

@@ -108,7 +108,7 @@ def test_a_pool_has_no_more_at_work_than_its_limit(
         assert project.run(session, "one", "other", key="two").tasks_succeeded == 2
     capsys.readouterr()
     assert servo(["admin", "pool", "list", "--json", "--store", "store"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)
+    (row,) = json.loads(capsys.readouterr().out)["items"]
     assert (row["name"], row["max_concurrent_tasks"]) == ("warehouse", 1)
 
 

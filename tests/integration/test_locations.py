@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from servo.testing.command_line import LIMIT, asked, servo
+from servo.testing.command_line import LIMIT, Dev, asked, listed, servo
 from servo.workspace.system import SystemClock
 
 SLOW = """
@@ -61,7 +61,7 @@ def kill_midway(folder: Path, *arguments: str) -> None:
 
 def runs(folder: Path) -> dict[str, dict[str, Any]]:
     """The newest run of every location."""
-    return {row["location"]: row for row in reversed(asked(folder, "run", "list"))}
+    return {row["location"]: row for row in reversed(asked(folder, "run", "list")["items"])}
 
 
 def test_a_killed_run_waits_for_its_own_code_while_others_work(tmp_path: Path) -> None:
@@ -101,4 +101,123 @@ def test_materialize_finishes_what_its_own_code_left(tmp_path: Path) -> None:
     again = servo(tmp_path, "materialize", "a.py")
 
     assert again.returncode == 0, again.stderr
-    assert {row["state"] for row in asked(tmp_path, "run", "list")} == {"SUCCEEDED"}
+    assert {row["state"] for row in asked(tmp_path, "run", "list")["items"]} == {"SUCCEEDED"}
+
+
+# --- several under one leader ---------------------------------------------------------------------
+
+SCHEDULED = """
+from servo import AssetSelection, ScheduleDefinition, asset, define_asset_job
+from names import NAME
+
+@asset(name=NAME)
+def made():
+    return NAME
+
+ticking = ScheduleDefinition(
+    name=f"every_second_{NAME}",
+    job=define_asset_job(f"job_{NAME}", AssetSelection.assets(NAME)),
+    cron_schedule="* * * * * *",
+    default_status=DefaultScheduleStatus.RUNNING,
+)
+"""
+HEAD = "from servo import DefaultScheduleStatus\n"
+
+
+def two_locations(folder: Path) -> None:
+    """Two folders with files of the same names, each a location of the project file."""
+    for name in ("left", "right"):
+        (folder / name).mkdir()
+        (folder / name / "names.py").write_text(f'NAME = "{name}"\n')
+        (folder / name / "assets.py").write_text(HEAD + SCHEDULED)
+    (folder / "servo.toml").write_text(
+        "\n".join(
+            f'[[locations]]\nname = "{name}"\nfile = "{name}/assets.py"\nfolder = "{name}"\n'
+            for name in ("left", "right")
+        )
+    )
+
+
+def succeeded(folder: Path) -> set[str]:
+    """The locations that have a run which succeeded."""
+    if not (folder / ".servo").exists():
+        return set()
+    rows = listed(folder, "run", "list", "--limit", "100")
+    return {row["location"] for row in rows if row["state"] == "SUCCEEDED"}
+
+
+def states(folder: Path) -> dict[str, list[str]]:
+    """The states of the runs of every location, newest first."""
+    found: dict[str, list[str]] = {}
+    for row in listed(folder, "run", "list", "--limit", "100"):
+        found.setdefault(row["location"], []).append(row["state"])
+    return found
+
+
+def test_dev_works_for_all_locations_and_reloads_each_by_itself(tmp_path: Path) -> None:
+    two_locations(tmp_path)
+    with Dev(tmp_path) as dev:
+        dev.until(lambda: succeeded(tmp_path) == {"left", "right"})
+        assert servo(tmp_path, "materialize", "left").returncode == 0
+        assert servo(tmp_path / "right", "materialize", "assets.py").returncode == 0
+
+        # One that breaks stops no other, and is back when it is mended.
+        (tmp_path / "left" / "names.py").write_text("NAME = (\n")
+        (tmp_path / "right" / "names.py").write_text('NAME = "other"\n')
+        dev.until(lambda: asked(tmp_path, "sql", "from assets where asset_key = 'other'"))
+        assert servo(tmp_path, "materialize", "right").returncode == 0
+        (tmp_path / "left" / "names.py").write_text('NAME = "left"\n')
+        assert servo(tmp_path, "materialize", "left").returncode == 0
+        dev.stop()
+    assert "FAILED" not in {state for found in states(tmp_path).values() for state in found}
+
+
+def test_dev_starts_with_the_locations_that_can_be_imported(tmp_path: Path) -> None:
+    two_locations(tmp_path)
+    (tmp_path / "left" / "names.py").write_text("NAME = (\n")
+    with Dev(tmp_path) as dev:
+        dev.until(lambda: succeeded(tmp_path) == {"right"})
+        (tmp_path / "left" / "names.py").write_text('NAME = "left"\n')
+        dev.until(lambda: succeeded(tmp_path) == {"left", "right"})
+
+
+def test_one_pass_does_what_is_due_in_every_location(tmp_path: Path) -> None:
+    two_locations(tmp_path)
+    assert servo(tmp_path, "tick").returncode == 0
+    done = servo(tmp_path / "left", "tick", "--json")
+    assert done.returncode == 0, done.stderr
+    assert succeeded(tmp_path) == {"left", "right"}
+
+    # Of a location that is not named, or cannot be imported, nothing is touched.
+    before = states(tmp_path)
+    assert servo(tmp_path, "tick", "left").returncode == 0
+    assert (states(tmp_path)["right"], len(states(tmp_path)["left"]) > len(before["left"])) == (
+        before["right"],
+        True,
+    )
+    (tmp_path / "left" / "names.py").write_text("NAME = (\n")
+    broken = servo(tmp_path, "tick")
+    assert (broken.returncode, "left is left out" in broken.stderr) == (1, True), broken
+    assert {state for found in states(tmp_path).values() for state in found} == {"SUCCEEDED"}
+    assert len(states(tmp_path)["right"]) > len(before["right"])
+
+
+def test_resume_without_code_finishes_the_runs_of_all_locations(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(SLOW)
+    (tmp_path / "b.py").write_text(QUICK)
+    (tmp_path / "servo.toml").write_text(
+        '[[locations]]\nfile = "b.py"\n[[locations]]\nfile = "a.py"\n'
+    )
+    kill_midway(tmp_path, "materialize", "a.py")
+    (tmp_path / "go").touch()
+    done = servo(tmp_path, "resume")
+    assert done.returncode == 0, done.stderr
+    assert states(tmp_path) == {"a.py": ["SUCCEEDED"]}
+
+
+def test_an_asset_belongs_to_one_location(tmp_path: Path) -> None:
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text(QUICK)
+    wrong = servo(tmp_path, "dev", "a.py", "b.py")
+    assert wrong.returncode == 2
+    assert "other is defined by a.py and by b.py" in wrong.stderr

@@ -381,7 +381,7 @@ def test_a_report_that_was_refused_while_everything_ended_is_made_up_for_by_the_
     project = Project(
         tmp_path, "@asset\ndef a():\n    Path('began').touch()\n    time.sleep(600)\n"
     )
-    opened = open_world(project.setting.store)
+    opened = open_world(project.setting.address.store)
     store = Full(opened.store)
     with project.session(world=World(store, opened.clock, opened.entropy)) as session:
         run = project.request(session)
@@ -415,7 +415,7 @@ def test_a_grant_that_was_never_handed_over_is_given_back_and_its_name_not_used_
             globals()["a" * n] = make("a" * n)
         """,
     )
-    opened = open_world(project.setting.store)
+    opened = open_world(project.setting.address.store)
     store = Doubtful(opened.store)
     world = World(store, opened.clock, opened.entropy)
     with project.session(workers=2, world=world) as session:

@@ -1,5 +1,6 @@
 """What `servo logs` prints of several executions."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,19 +16,18 @@ from servo import (
 )
 from servo.cli.commands.logs import Printer
 from servo.cli.main import run
-from servo.cli.workspace import open_target
-from servo.operations.runs import run_detail
-from servo.projection.read.reader import Reader
+from servo.operations.logs import LogChunk
+from servo.operations.runs import get_run
+from servo.workspace.address import Address
+from servo.workspace.workspace import open_workspace
 
 
 def test_what_ends_within_a_line_is_told_apart_from_what_comes_next(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    target = open_target(str(tmp_path), "default", "default")
-    for task, said in (("a", b"no end"), ("b", b"one\n"), ("c", b"none either")):
-        _ = target.store.create(target.paths.log("run_1", task, 1, "x"), said)
-    printer = Printer(target, "run_1", None)
-    printer.look()
+    printer = Printer()
+    for task, said in (("a", "no end"), ("b", "one\n"), ("c", "none either")):
+        printer.print(LogChunk(run_id="run_1", task_key=task, attempt=1, exec_id=task, text=said))
     assert capsys.readouterr().out == "no end\none\nnone either"
     printer.end_line()
     printer.end_line()
@@ -48,11 +48,10 @@ def several() -> Iterator[MaterializeResult]:
 def printed(tmp_path: Path) -> str:
     """A run whose every task has printed its name; the options that name its workspace."""
     made = materialize([sales, several], partition_keys=["eu", "us"], store=str(tmp_path))
-    target = open_target(str(tmp_path), "default", "default")
-    tasks = run_detail(Reader(target.store, target.paths).snapshot(), made.run_id).tasks
-    for task in tasks:
-        place = target.paths.log(made.run_id, task.task_key, 1, "x")
-        _ = target.store.create(place, task.task_key.encode() + b"\n")
+    workspace = open_workspace(Address.of(str(tmp_path)))
+    for task in get_run(workspace, made.run_id).tasks:
+        place = workspace.paths.log(made.run_id, task.task_key, 1, "x")
+        _ = workspace.store.create(place, task.task_key.encode() + b"\n")
     return made.run_id
 
 
@@ -102,3 +101,23 @@ def test_what_is_not_there_is_told(
     named = [printed if one == "RUN" else one for one in arguments]
     assert run(["logs", *named, "--store", str(tmp_path)]) == 3
     assert capsys.readouterr().err == f"error: {told}\n"
+
+
+def test_json_is_one_value_or_one_a_line_while_following(
+    printed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = ["--json", "--store", str(tmp_path)]
+    assert run(["logs", "two", *place]) == 0
+    whole = json.loads(capsys.readouterr().out)
+    assert (whole["run_id"], [one["text"] for one in whole["items"]]) == (printed, [SEVERAL])
+    assert run(["logs", "--follow", *place]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["text"] for line in lines] == [EU, US, SEVERAL]
+
+
+def test_the_past_cannot_be_followed(
+    printed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del printed
+    assert run(["logs", "-f", "--as-of", "1", "--store", str(tmp_path)]) == 2
+    assert "leave out --follow or --as-of" in capsys.readouterr().err

@@ -1,6 +1,5 @@
 """What `servo admin` prints for people."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -9,13 +8,17 @@ from rich.text import Text
 
 from servo.cli.output import console, instant, number, plural, size
 from servo.cli.tables import facts, grid
-from servo.cli.workspace import Target
-from servo.core.manifest import Manifest
-from servo.ports.object_store import ObjectMeta
-from servo.projection.upkeep.gc import GcReport
-from servo.projection.upkeep.inspection import Inspection, NewestVersion
-from servo.projection.upkeep.row_diff import Comparison, RowDiff
-from servo.projection.upkeep.verify import Problem, VerifyReport
+from servo.operations.admin import (
+    Collected,
+    Comparison,
+    Inspection,
+    NewestVersion,
+    Problem,
+    Rebuilt,
+    RowDiff,
+    VerifyReport,
+)
+from servo.workspace.address import Address
 
 MOST_KEYS = 20
 MOST_VALUE = 60
@@ -24,9 +27,10 @@ MOST_VALUE = 60
 # --- inspect --------------------------------------------------------------------------------------
 
 
-def show_inspection(found: Inspection, target: Target) -> None:
+def show_inspection(found: Inspection, address: Address) -> None:
     out = console()
-    out.print(Text.assemble((f"{found.tenant}/{found.workspace}", "bold"), f" in {target.url}"))
+    name = f"{found.tenant}/{found.workspace}"
+    out.print(Text.assemble((name, "bold"), f" in {address.store}"))
     out.print(_facts(found))
     for table in (_tables(found), _stored(found)):
         if table.row_count:
@@ -94,7 +98,7 @@ def show_report(report: VerifyReport) -> None:
     table.add_row("projection", _compared(report))
     out.print(table)
     if report.sound:
-        out.print("everything is as it was written", style="green")
+        out.print("no problems found", style="green")
         return
     out.print(f"{plural(len(report.problems), 'problem')}:", style="bold red")
     for problem in report.problems:
@@ -103,7 +107,7 @@ def show_report(report: VerifyReport) -> None:
 
 def _compared(report: VerifyReport) -> str:
     if not report.compared:
-        return "not compared, because of the problems below"
+        return "not compared because of the problems below"
     return f"compared with the ledger up to entry {number(report.applied_seq)}"
 
 
@@ -118,16 +122,18 @@ def _show_problem(out: Console, problem: Problem) -> None:
 def show_comparison(found: Comparison) -> None:
     out = console()
     if found.unreadable:
-        out.print(Text.assemble(("what is published cannot be read: ", "red"), found.unreadable))
+        out.print(
+            Text.assemble(("the published projection cannot be read: ", "red"), found.unreadable)
+        )
     elif not found.differences:
         where = f"version {found.v}, entry {number(found.applied_seq)}"
-        out.print(f"the published projection is what the ledger says ({where})", style="green")
+        out.print(f"the published projection matches the ledger ({where})", style="green")
     else:
         _show_diffs(out, found)
 
 
-def show_published(made: Manifest) -> None:
-    where = f"version {made.v}, entry {number(made.applied_seq)}"
+def show_published(made: Rebuilt) -> None:
+    where = f"version {made.v}, entry {number(made.applied_seq or 0)}"
     console().print(f"published the rebuilt projection ({where})", style="green")
 
 
@@ -137,9 +143,10 @@ def _show_diffs(out: Console, found: Comparison) -> None:
         _add_diff(table, diff)
     out.print(table)
     count = f"{'more than ' if found.more else ''}{plural(len(found.differences), 'row')}"
-    out.print(f"{count} not as the ledger says", style="bold red")
+    verb = "differs" if len(found.differences) == 1 and not found.more else "differ"
+    out.print(f"{count} {verb} from the ledger", style="bold red")
     if any(diff.over for diff in found.differences):
-        out.print("rows marked * belong to runs that are over")
+        out.print("rows marked * belong to runs that have finished")
 
 
 def _add_diff(table: Table, diff: RowDiff) -> None:
@@ -160,29 +167,34 @@ def _shown(value: Any) -> str:
 # --- gc -------------------------------------------------------------------------------------------
 
 
-def show_collected(report: GcReport, plans: Sequence[ObjectMeta], *, dry_run: bool) -> None:
-    out = console()
-    keys = [*report.deleted, *(meta.key for meta in plans)]
+def show_collected(found: Collected) -> None:
+    out, report = console(), found.report
+    keys = [*report.deleted, *found.plans]
     for key in keys[:MOST_KEYS]:
         out.print(Text(f"  {key}", style="dim"))
     if len(keys) > MOST_KEYS:
         out.print(Text(f"  and {number(len(keys) - MOST_KEYS)} more", style="dim"))
-    freed = report.bytes + sum(meta.size for meta in plans)
     parts = [
         plural(report.manifests, "manifest"),
         plural(report.files, "file"),
         *([plural(report.outputs, "output")] if report.outputs else []),
-        *([plural(len(plans), "plan")] if plans else []),
+        *([plural(len(found.plans), "plan")] if found.plans else []),
     ]
-    verb = "would delete" if dry_run else "deleted"
-    out.print(f"{verb} {', '.join(parts)} ({size(freed)})", style="bold" if dry_run else "green")
+    verb, style = ("would delete", "bold") if found.dry_run else ("deleted", "green")
+    freed = size(report.bytes + found.plan_bytes)
+    out.print(f"{verb} {', '.join(parts)} ({freed})", style=style)
     if report.expired:
-        verb = "is" if len(report.expired) == 1 else "are"
-        kept = f"{verb} no longer kept; the data goes once the ledger says so"
-        count = plural(len(report.expired), "output")
-        out.print(f"{count} {'would expire' if dry_run else kept}")
+        out.print(f"{plural(len(report.expired), 'output')} {_expiry(found)}")
     if report.packed or report.entries:
         hot = plural(report.entries, "hot copy", "hot copies")
         out.print(f"archived {plural(report.packed, 'entry', 'entries')}, deleted {hot}")
     for problem in report.problems:
         out.print(Text.assemble(("problem: ", "red"), problem))
+
+
+def _expiry(found: Collected) -> str:
+    if found.dry_run:
+        return "would expire"
+    if any(receipt.queued for receipt in found.receipts):
+        return "will expire when the leader takes the request"
+    return "expired; a later collection deletes the data"

@@ -1,19 +1,19 @@
 """A backfill in the terminal: a bar while it goes on, a summary when it is over."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.text import Text
 
-from servo.cli.backfill_rows import shown_key
 from servo.cli.hosts import Host
 from servo.cli.output import console, instant, number, plural, progress
 from servo.cli.tables import facts, grid
-from servo.code.backfills.requests import Outline
 from servo.code.backfills.view import Backfill
 from servo.core.events.backfills import BackfillState
-from servo.core.state.rows.automation import BackfillRow
-from servo.core.state.states import RunState
+from servo.core.partitions import shown_partition
+from servo.core.state.rows.automation import BackfillChunkRow, BackfillRow
+from servo.operations.backfill_requests import BackfillPreview
+from servo.operations.backfills import BackfillDetail, errors_of
 
 LOOK_EVERY = 0.1
 MAX_FAILURES = 5
@@ -68,7 +68,7 @@ def exit_code_of(row: BackfillRow) -> int:
     return 0 if row.state in (BackfillState.SUCCEEDED, BackfillState.PAUSED) else FAILED
 
 
-def tell_outline(found: Outline) -> None:
+def tell_preview(found: BackfillPreview) -> None:
     """What a backfill will do."""
     table = facts()
     table.add_row("assets", ", ".join(found.assets))
@@ -77,11 +77,11 @@ def tell_outline(found: Outline) -> None:
         first, last = found.partitions[0], found.partitions[-1]
         table.add_row("from", first)
         table.add_row("to", last)
-    standing = f"{number(found.materialized)} made before, {number(found.missing)} not"
+    standing = f"{number(found.materialized)} materialized, {number(found.missing)} missing"
     failed = f", {number(found.failed)} failed last" if found.failed else ""
-    table.add_row("of them", f"{standing}{failed}")
+    table.add_row("state", f"{standing}{failed}")
     runs = f"{plural(found.chunks, 'run')} of {plural(found.chunk_size, 'partition')}"
-    linked = "one after the other: later partitions are made from earlier ones"
+    linked = "one after the other: later partitions depend on earlier ones"
     at_once = linked if found.linked else f"{number(found.concurrency)} at once"
     table.add_row("runs", f"{runs}, {at_once}")
     console().print(table)
@@ -89,19 +89,24 @@ def tell_outline(found: Outline) -> None:
 
 def tell_backfill(found: Backfill) -> None:
     """How a backfill stands: its numbers, what failed and why, and what to do next."""
-    row = found.row
+    tell_outcome(found.row, found.chunks, errors_of(found))
+
+
+def tell_outcome(
+    row: BackfillRow, chunks: Sequence[BackfillChunkRow], errors: Mapping[str, str]
+) -> None:
+    """The same, of rows and the errors of runs."""
     out = console()
     out.print(Text.assemble(coloured(row.state), f" {row.backfill_id}: {counted(row)}"))
-    for chunk in [chunk for chunk in found.chunks if chunk.failed_partition_keys][:MAX_FAILURES]:
-        run = found.runs.get(chunk.run_id or "")
-        keys = [shown_key(key) for key in chunk.failed_partition_keys]
+    failed = [chunk for chunk in chunks if chunk.failed_partition_keys]
+    for chunk in failed[:MAX_FAILURES]:
+        keys = [_shown(key) for key in chunk.failed_partition_keys]
         more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
-        why = f": {run.error}" if run is not None and run.error else ""
-        told = f" in {chunk.run_id}{why}"
+        error = errors.get(chunk.run_id or "", "")
+        told = f" in {chunk.run_id}{': ' if error else ''}{error}"
         out.print(Text.assemble("  ", (f"{', '.join(keys[:3])}{more}", "red"), told))
-    left = len([chunk for chunk in found.chunks if chunk.failed_partition_keys]) - MAX_FAILURES
-    if left > 0:
-        out.print(f"  and {plural(left, 'run')} more")
+    if len(failed) > MAX_FAILURES:
+        out.print(f"  and {plural(len(failed) - MAX_FAILURES, 'run')} more")
     _tell_next(row)
 
 
@@ -109,10 +114,10 @@ def _tell_next(row: BackfillRow) -> None:
     name = row.backfill_id
     stderr = console(stderr=True)
     if row.finished_at is not None and row.partitions_failed:
-        said = "next: `servo run show` the runs; mend it; "
-        stderr.print(Text(f"{said}`servo backfill retry-failed {name}` does what failed", "dim"))
+        said = "See the runs with `servo run show`, fix the cause, and retry what failed with "
+        stderr.print(Text(f"{said}`servo backfill retry-failed {name}`.", "dim"))
     elif row.state is BackfillState.PAUSED:
-        stderr.print(Text(f"paused: `servo backfill resume {name}` goes on", "dim"))
+        stderr.print(Text(f"Paused. Resume it with `servo backfill resume {name}`.", "dim"))
 
 
 def counted(row: BackfillRow) -> str:
@@ -123,7 +128,7 @@ def counted(row: BackfillRow) -> str:
         (row.partitions_skipped, "skipped"),
     )
     told = [f"{number(count)} {word}" for count, word in parts if count]
-    return f"{', '.join(told) or 'none over'} of {plural(row.total_partitions, 'partition')}"
+    return f"{', '.join(told) or 'none finished'} of {plural(row.total_partitions, 'partition')}"
 
 
 def coloured(state: BackfillState) -> Text:
@@ -133,41 +138,44 @@ def coloured(state: BackfillState) -> Text:
 
 def tell_list(rows: Sequence[BackfillRow]) -> None:
     """Backfills, one a line."""
-    table = grid("backfill", "state", "partitions", "runs", "assets", "made", whole=2)
+    table = grid("backfill", "state", "partitions", "runs", "assets", "created", whole=2)
     for row in rows:
         runs = f"{row.planned_chunks} of {row.total_chunks}"
         assets = ", ".join(row.asset_selection[:3]) + ("…" if len(row.asset_selection) > 3 else "")
-        made = instant(row.created_at)
-        table.add_row(row.backfill_id, coloured(row.state), counted(row), runs, assets, made)
-    console().print(table if rows else "no backfills yet: `servo backfill create` makes one")
+        at = instant(row.created_at)
+        table.add_row(row.backfill_id, coloured(row.state), counted(row), runs, assets, at)
+    console().print(table if rows else "No backfills yet. Create one with `servo backfill create`.")
 
 
-def tell_details(found: Backfill, states: dict[str, str], *, partitions: bool) -> None:
+def tell_details(found: BackfillDetail, *, partitions: bool) -> None:
     """Everything about a backfill."""
-    row = found.row
-    tell_backfill(found)
+    row = found.backfill
+    tell_outcome(row, found.chunks, found.errors)
     table = facts()
     table.add_row("assets", ", ".join(row.asset_selection))
     table.add_row("runs", f"{row.planned_chunks} of {row.total_chunks}, {row.active_chunks} active")
-    table.add_row("at once", str(row.max_concurrent_runs))
+    table.add_row("concurrency", str(row.max_concurrent_runs))
     if row.parent_backfill_id:
-        table.add_row("repeats", row.parent_backfill_id)
+        table.add_row("retries", row.parent_backfill_id)
     console().print(table)
     if partitions:
         each = grid("partition", "state", whole=2)
-        for key, state in states.items():
-            each.add_row(shown_key(key), Text(state, style=_STYLES.get(state.upper(), "")))
+        for key, state in found.partitions.items():
+            each.add_row(key, Text(state, style=_STYLES.get(state.upper(), "")))
         console().print(each)
         return
-    chunks = grid("chunk", "state", "partitions", "failed", "run", "why", whole=2)
+    chunks = grid("chunk", "state", "partitions", "failed", "run", "error", whole=2)
     for chunk in found.chunks:
-        run = found.runs.get(chunk.run_id or "")
         chunks.add_row(
             str(chunk.chunk_index),
             Text(chunk.state.value, style=_STYLES.get(chunk.state.value, "")),
-            f"{shown_key(chunk.partition_keys[0])} … {len(chunk.partition_keys)}",
+            f"{_shown(chunk.partition_keys[0])} … {len(chunk.partition_keys)}",
             str(len(chunk.failed_partition_keys)),
             chunk.run_id or "",
-            "" if run is None or run.state is RunState.SUCCEEDED else run.error,
+            found.errors.get(chunk.run_id or "", ""),
         )
     console().print(chunks)
+
+
+def _shown(key: str) -> str:
+    return shown_partition(key) or ""

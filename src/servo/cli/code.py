@@ -1,6 +1,5 @@
 """Which code a command is about."""
 
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,21 +17,15 @@ as_dagster_option = click.option(
 USUAL = ("assets.py", "definitions.py", "pipeline.py")
 
 
-def code_or_selection(
-    code: str | None, select: Sequence[str], folder: Path
-) -> tuple[str | None, tuple[str, ...]]:
-    """What was typed first is code if there is such, otherwise the first asset that is selected."""
-    if code is None or code.endswith(".py") or (folder / code).exists() or _is_module(code, folder):
-        return code, tuple(select)
-    return None, (code, *select)
-
-
-def _is_module(name: str, folder: Path) -> bool:
+def is_module(name: str, folder: Path) -> bool:
     """Whether a module of this name could be imported; of a dotted one only the first part."""
     first = name.partition(".")[0]
     if not first.isidentifier():
         return False
-    local = (folder / first).is_dir() or (folder / f"{first}.py").is_file()
+    local = any(
+        (place / first).is_dir() or (place / f"{first}.py").is_file()
+        for place in (folder, folder / "src")
+    )
     return local or find_spec(first) is not None
 
 

@@ -1,7 +1,7 @@
 """What the shell completes beyond commands and options: asset keys, ids of runs and backfills.
 
-Completion must never complain and hardly ever wait: where there is no workspace, or its store
-cannot be read, there is nothing to complete.
+Completion never complains and hardly ever waits: if there is no workspace, or its store cannot be
+read, there is nothing to complete.
 """
 
 from contextlib import suppress
@@ -11,22 +11,17 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-MOST = 100
-
 
 def asset_keys(context: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
     """Keys of assets that begin with what was typed."""
     del param
-    keys = sorted(row.asset_key for row in _rows(context, "assets"))
-    return [CompletionItem(key) for key in keys if key.startswith(typed)][:MOST]
+    return _completed(context, "complete_assets", typed)
 
 
 def run_ids(context: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
     """Ids of runs that begin with what was typed, newest first, with their states."""
     del param
-    rows = sorted(_rows(context, "runs"), key=lambda row: row.created_at, reverse=True)
-    found = [row for row in rows if row.run_id.startswith(typed)]
-    return [CompletionItem(row.run_id, help=row.state.value) for row in found[:MOST]]
+    return _completed(context, "complete_runs", typed)
 
 
 def backfill_ids(
@@ -34,18 +29,25 @@ def backfill_ids(
 ) -> list[CompletionItem]:
     """Ids of backfills that begin with what was typed, newest first, with their states."""
     del param
-    rows = sorted(_rows(context, "backfills"), key=lambda row: row.created_at, reverse=True)
-    found = [row for row in rows if row.backfill_id.startswith(typed)]
-    return [CompletionItem(row.backfill_id, help=row.state.value) for row in found[:MOST]]
+    return _completed(context, "complete_backfills", typed)
 
 
-def _rows(context: click.Context, table: str) -> list[Any]:
-    given = context.params
+def _completed(context: click.Context, operation: str, typed: str) -> list[CompletionItem]:
+    # Imported now: every command imports this module, and hardly any run of it completes.
     with suppress(Exception):
-        workspace = import_module("servo.cli.workspace")
-        store = given.get("store") or workspace.DEFAULT_STORE
-        names = (given.get(name) or "default" for name in ("tenant", "workspace"))
-        target = workspace.open_target(store, *names)
-        reader = import_module("servo.projection.read.reader").Reader(target.store, target.paths)
-        return list(reader.snapshot().rows(table))
+        workspace = _workspace(context)
+        found = getattr(import_module("servo.operations.completion"), operation)(workspace, typed)
+        return [CompletionItem(one.value, help=one.description or None) for one in found]
     return []
+
+
+def _workspace(context: click.Context) -> Any:
+    """The workspace that the options name so far."""
+    made, given = import_module("servo.cli.workspace"), context.params
+    usual = import_module("servo.cli.project")
+    where = made.Where(
+        store=given.get("store") or usual.default_store(),
+        tenant=given.get("tenant") or usual.default_tenant(),
+        workspace=given.get("workspace") or usual.default_workspace(),
+    )
+    return made.open_without_user_code(where)

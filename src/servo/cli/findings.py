@@ -9,8 +9,9 @@ from rich.text import Text
 from rich.tree import Tree
 
 from servo.cli.output import console
-from servo.cli.workspace import DEFAULT_STORE, Target
+from servo.cli.project import default_store, default_tenant, default_workspace
 from servo.core.explain.finding import Finding, Mood
+from servo.workspace.address import Address
 
 _STYLES = {Mood.DONE: "green", Mood.WAITS: "yellow", Mood.FAILED: "red", Mood.NOTE: "dim"}
 _MARKS = {Mood.DONE: "✔", Mood.WAITS: "◌", Mood.FAILED: "✘", Mood.NOTE: "·"}
@@ -66,12 +67,12 @@ class _Printer:
         return [head + first, *(Text(" " * len(head)) + line for line in rest)]
 
 
-def workspace_options(target: Target) -> str:
-    """What a command needs to be about the same workspace as this one."""
-    paths = target.paths
+def workspace_options(address: Address) -> str:
+    """The options that a command needs to be about the same workspace as this one."""
+    usual = Address.of(os.environ.get("SERVO_STORE") or default_store())
     given = (
-        ("--store", target.url, os.environ.get("SERVO_STORE") or DEFAULT_STORE),
-        ("--tenant", paths.tenant, "default"),
-        ("--workspace", paths.workspace, "default"),
+        ("--store", address.store, usual.store),
+        ("--tenant", address.tenant, default_tenant()),
+        ("--workspace", address.workspace, default_workspace()),
     )
     return "".join(f" {name} {quote(value)}" for name, value, default in given if value != default)

@@ -29,7 +29,7 @@ COMPLETE = "_SERVO_COMPLETE"
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "admin": ("servo.cli.commands.admin:admin", "Inspect, verify, rebuild, collect, limit."),
-        "asset": ("servo.cli.commands.assets:asset", "See what was made of an asset."),
+        "asset": ("servo.cli.commands.assets:asset", "Look at an asset and its outputs."),
         "automation": ("servo.cli.commands.automation:automation", "See and try conditions."),
         "backfill": ("servo.cli.commands.backfills:backfill", "Make many partitions."),
         "check": ("servo.cli.commands.project:check", "Say what is wrong with a project."),
@@ -38,9 +38,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "dev": ("servo.cli.commands.dev:dev", "Work on a project: run, watch, reload."),
         "init": ("servo.cli.commands.project:init", "Begin a project."),
         "list": ("servo.cli.commands.project:list_", "List the assets of a project."),
-        "logs": ("servo.cli.commands.logs:logs", "Show what a run printed."),
+        "logs": ("servo.cli.commands.logs:logs", "Print the output of a run."),
         "materialize": ("servo.cli.commands.materialize:materialize", "Make assets."),
-        "partitions": ("servo.cli.commands.partitions:partitions", "See and add partitions."),
+        "partitions": ("servo.cli.commands.partitions:partitions", "See and change partitions."),
         "quarantine": ("servo.cli.commands.quarantine:quarantine", "Decide about held outputs."),
         "resume": ("servo.cli.commands.resume:resume", "Finish runs that were begun."),
         "run": ("servo.cli.commands.runs:run", "See what ran, and stop it."),
@@ -48,7 +48,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "status": ("servo.cli.commands.status:status", "Say how a workspace stands."),
         "tick": ("servo.cli.commands.tick:tick", "Do what is due now, then end."),
         "schedule": ("servo.cli.commands.schedules:schedule", "See, pause and trigger schedules."),
-        "sql": ("servo.cli.commands.sql:sql", "Ask tables and asset data with SQL."),
+        "sql": ("servo.cli.commands.sql:sql", "Query tables and asset data with SQL."),
         "why": ("servo.cli.commands.why:why", "Explain an asset, a run or a task."),
         "why-not": ("servo.cli.commands.why:why_not", "Explain why an asset was not made."),
     }

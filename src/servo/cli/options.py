@@ -7,7 +7,7 @@ import click
 
 from servo.cli.output import console
 from servo.cli.workspace import Command
-from servo.projection.read.lookup import Page
+from servo.operations.listing import Page
 
 json_option = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
 

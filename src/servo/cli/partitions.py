@@ -1,4 +1,4 @@
-"""Partitions as they are named on the command line, and what is needed to find them."""
+"""Partitions as they are named on the command line."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,16 +8,12 @@ import click
 import msgspec
 
 from servo.cli.workspace import Command, Where
-from servo.core.keys import AssetKey
-from servo.core.state.rows.execution import TaskRow
 from servo.core.tags import PARTITION_LABEL
-from servo.errors import NotFound
+from servo.operations.dynamic_partitions import DynamicPartitions
 from servo.planning.partition_choice import Named
-from servo.sdk.definitions.project import Project
-from servo.sdk.partitions.definition import PartitionKeyRange, PartitionsDefinition
-from servo.sdk.partitions.mapping_resolution import WHOLE
-from servo.workspace.instance.instance import ServoInstance
+from servo.sdk.partitions.definition import PartitionKeyRange
 from servo.workspace.system import SystemClock
+from servo.workspace.workspace import open_workspace
 
 
 class NamedPartitions(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,23 +30,6 @@ class NamedPartitions(msgspec.Struct, frozen=True, kw_only=True):
         return {PARTITION_LABEL: str(one)} if isinstance(one, str) else {}
 
 
-class Dynamic:
-    """The dynamic partitions of a workspace, read when they are asked for."""
-
-    def __init__(self, where: Where) -> None:
-        self._where = where
-
-    def get_dynamic_partitions(self, partitions_def_name: str) -> Sequence[str]:
-        """The partitions of a set; none in a workspace that is not there yet."""
-        where = self._where
-        try:
-            _ = where.open()
-        except NotFound:
-            return []
-        instance = ServoInstance.of_store(where.url, tenant=where.tenant, workspace=where.workspace)
-        return instance.get_dynamic_partitions(partitions_def_name)
-
-
 def with_partitions(command: Command) -> Command:
     """Give a command the options that name partitions, as its arguments `partitions`, `ranges`."""
     one = click.option(
@@ -58,7 +37,7 @@ def with_partitions(command: Command) -> Command:
         "partitions",
         multiple=True,
         metavar="KEY",
-        help="A partition to make; may be repeated.",
+        help="A partition to materialize; repeat it for several.",
     )
     several = click.option(
         "--partition-range",
@@ -66,7 +45,7 @@ def with_partitions(command: Command) -> Command:
         multiple=True,
         nargs=2,
         metavar="FIRST LAST",
-        help="Partitions to make, from one to another.",
+        help="Partitions to materialize, from FIRST to LAST.",
     )
     return one(several(command))
 
@@ -76,26 +55,9 @@ def named(
 ) -> NamedPartitions:
     """The partitions that were named, at this moment."""
     keys = (*partitions, *(PartitionKeyRange(*pair) for pair in ranges))
-    return NamedPartitions(keys=keys, now=SystemClock().now(), store=Dynamic(where))
+    return NamedPartitions(keys=keys, now=SystemClock().now(), store=dynamic_in(where))
 
 
-def partitions_of(project: Project, tasks: Sequence[TaskRow]) -> dict[AssetKey, list[str]]:
-    """The partitions of assets that tasks make, as people write them."""
-    found: dict[AssetKey, list[str]] = {}
-    for task in tasks:
-        for text in (task.asset_key, *task.also_makes):
-            key = AssetKey.parse(text)
-            spec = project.specs.get(key)
-            if spec is None:
-                raise NotFound(
-                    f"the code defines no asset {key} any more", remedy="make the others by name"
-                )
-            held = found.setdefault(key, [])
-            held += [name for name in _names(spec.partitions_def, task) if name not in held]
-    return found
-
-
-def _names(definition: PartitionsDefinition | None, task: TaskRow) -> list[str]:
-    if definition is None or task.partition_key is None:
-        return [WHOLE]
-    return [definition.plain_key(one) for one in (task.partition_key, *task.also_partitions)]
+def dynamic_in(where: Where) -> DynamicPartitions:
+    """The dynamic partitions of a workspace, which need not exist yet."""
+    return DynamicPartitions(lambda: open_workspace(where.address))

@@ -5,10 +5,21 @@
 8    queued: a leader that cannot be reached has not taken it yet
 """
 
-from servo.cli.output import console
+from typing import Protocol
+
+from servo.cli.output import console, emit_json
 from servo.workspace.receipt import Receipt
 
 QUEUED = 8
+
+
+class HasReceipt(Protocol):
+    """What an operation that writes returns."""
+
+    @property
+    def receipt(self) -> Receipt:
+        """What became of the request."""
+        ...
 
 
 def tell_receipt(receipt: Receipt, done: str) -> int:
@@ -18,3 +29,11 @@ def tell_receipt(receipt: Receipt, done: str) -> int:
         return QUEUED
     console().print(f"{done} (already done before)" if receipt.repeated else done)
     return 0
+
+
+def tell_change(found: HasReceipt, done: str, *, json_: bool) -> int:
+    """Print the result of an operation that writes, as JSON or in words; the exit code."""
+    if not json_:
+        return tell_receipt(found.receipt, done)
+    emit_json(found)
+    return QUEUED if found.receipt.queued else 0

@@ -1,14 +1,11 @@
-"""Runs and their tasks, as published."""
+"""Assets, tasks and checks as people read them."""
 
 from shlex import quote
 
 from servo.core.keys import place_of
 from servo.core.partitions import shown_partition
 from servo.core.state.rows.assets import CheckResultRow
-from servo.core.state.rows.execution import RunRow, TaskRow
-from servo.projection.partitions.asset_names import find_asset
-from servo.projection.read.lookup import Lookup
-from servo.projection.read.reader import Snapshot
+from servo.core.state.rows.execution import RunRow
 
 
 def place_shown(asset_key: str, partition_key: str | None) -> str:
@@ -23,18 +20,10 @@ def task_shown(task_key: str) -> str:
     return f"{place_shown(asset, partition.removesuffix(']') or None)}:{operation}"
 
 
-def maker_in(snapshot: Snapshot, run_id: str, text: str) -> str:
-    """The asset whose tasks make what `text` names, in this run; `NotFound` if it makes none."""
-    tasks = Lookup(snapshot).all(TaskRow, run_id=run_id)
-    makers = {key: task.asset_key for task in tasks for key in (task.asset_key, *task.also_makes)}
-    return makers[find_asset(makers, text)]
-
-
 def waiting_words(row: RunRow) -> str:
-    """That a run waits for somebody who has its code, and how to go on with it."""
-    place = quote(row.location)
+    """That a run waits for a worker that has its code, and how to go on with it."""
     told = f"{row.run_id} waits for a worker of location {row.location}"
-    return f"{told}: `servo resume {place}` finishes it"
+    return f"{told}: `servo resume {quote(row.location)}` finishes it"
 
 
 def failure_shown(row: CheckResultRow) -> str:

@@ -1,7 +1,8 @@
 """Which workspace a command is about.
 
 Every command that reads or changes one has the same three options, and the same defaults: the
-store of `$SERVO_STORE` or the folder `.servo`, tenant `default`, workspace `default`.
+store of `$SERVO_STORE`, what the project file says, or the folder `.servo`, tenant `default`,
+workspace `default`.
 """
 
 from collections.abc import Callable
@@ -12,27 +13,15 @@ from typing import Any
 import click
 import msgspec
 
+from servo.cli.project import default_store, default_tenant, default_workspace
 from servo.code.setting import CodeLocation, Setting
 from servo.errors import NotFound
-from servo.ledger.paths import Paths
-from servo.ports.clock import Clock
-from servo.ports.object_store import ObjectStore
-from servo.projection.files.arrow import without_pandas
-from servo.storage.from_url import store_from_url
-from servo.workspace.address import DEFAULT_STORE, Address
-from servo.workspace.system import SystemClock
-from servo.workspace.workspace import open_workspace
+from servo.workspace.address import DEFAULT_NAME, DEFAULT_STORE, Address
+from servo.workspace.channels import AnyChannel
+from servo.workspace.composition import in_memory, without_user_libraries
+from servo.workspace.workspace import Workspace, open_workspace
 
 Command = Callable[..., Any]
-
-
-class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """One workspace in one store."""
-
-    url: str
-    store: ObjectStore
-    paths: Paths
-    clock: Clock
 
 
 class Where(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,19 +41,17 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
         """The workspace, in its one spelling."""
         return Address.of(self.store, self.tenant, self.workspace)
 
+    def workspace_or_empty(self) -> Workspace:
+        """The workspace, or an empty one in memory where there is none yet: for dry runs."""
+        try:
+            return open_workspace(self.address)
+        except NotFound:
+            nowhere, world = Address("memory://", self.tenant, self.workspace), in_memory()
+            return Workspace(nowhere, world, AnyChannel(nowhere, world))
+
     def setting(self, location: CodeLocation, *, stays: bool = False) -> Setting:
         """Where the workers of a location find everything."""
-        return Setting(
-            location=location,
-            store=self.address.store,
-            tenant=self.tenant,
-            workspace=self.workspace,
-            stays=stays,
-        )
-
-    def open(self) -> Target:
-        """The workspace; `NotFound` if its store is a folder that is not there."""
-        return open_target(self.store, self.tenant, self.workspace)
+        return Setting(location=location, address=self.address, stays=stays)
 
 
 def at_a_workspace(command: Command) -> Command:
@@ -73,32 +60,25 @@ def at_a_workspace(command: Command) -> Command:
     @click.option(
         "--store",
         envvar="SERVO_STORE",
-        default=DEFAULT_STORE,
-        show_default=True,
-        help="Folder or URL of the store; also $SERVO_STORE.",
+        default=default_store,
+        show_default=DEFAULT_STORE,
+        help="Folder or URL of the store; also $SERVO_STORE, or the project file.",
     )
-    @click.option("--tenant", default="default", show_default=True, help="Name of the tenant.")
     @click.option(
-        "--workspace", default="default", show_default=True, help="Name of the workspace."
+        "--tenant",
+        default=default_tenant,
+        show_default=DEFAULT_NAME,
+        help="Name of the tenant.",
+    )
+    @click.option(
+        "--workspace",
+        default=default_workspace,
+        show_default=DEFAULT_NAME,
+        help="Name of the workspace.",
     )
     @wraps(command)
     def wrapped(*, store: str, tenant: str, workspace: str, **rest: Any) -> Any:
         return command(where=Where(store=store, tenant=tenant, workspace=workspace), **rest)
-
-    return wrapped
-
-
-def of_a_workspace(command: Command) -> Command:
-    """Give a command the workspace that its options name, as its argument `target`.
-
-    Such a command runs no code of users, so it needs none of the libraries that only they may.
-    """
-
-    @at_a_workspace
-    @wraps(command)
-    def wrapped(*, where: Where, **rest: Any) -> Any:
-        without_pandas()
-        return command(target=where.open(), **rest)
 
     return wrapped
 
@@ -112,20 +92,12 @@ def with_workspace(command: Command) -> Command:
     @at_a_workspace
     @wraps(command)
     def wrapped(*, where: Where, **rest: Any) -> Any:
-        without_pandas()
-        return command(workspace=open_workspace(where.address), **rest)
+        return command(workspace=open_without_user_code(where), **rest)
 
     return wrapped
 
 
-def open_target(url: str, tenant: str, workspace: str) -> Target:
-    """The workspace that is named; `NotFound` if its store is a folder that is not there."""
-    paths = Paths(tenant, workspace)
-    folder = url.removeprefix("file://")
-    if "://" not in folder and not Path(folder).expanduser().is_dir():
-        raise NotFound(
-            f"there is no store in {folder}",
-            remedy="make one with `servo materialize`, or name it with --store or $SERVO_STORE",
-        )
-    clock = SystemClock()
-    return Target(url=url, store=store_from_url(url, clock=clock), paths=paths, clock=clock)
+def open_without_user_code(where: Where) -> Workspace:
+    """The workspace, for a process that runs no user code; pandas alone would take a while."""
+    without_user_libraries()
+    return open_workspace(where.address)

@@ -9,15 +9,18 @@ again: code that does not import, or that ends the process, changes nothing.
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 
 from servo.code.loader import load_project
+from servo.code.setting import CodeLocation
 from servo.core.declared import Declared
 from servo.errors import Invalid, ServoError
 from servo.processes.own_code import is_own
+from servo.sdk.definitions.executors import ExecutorDefinition
 from servo.sdk.resources.environment import set_environment
 from servo.sdk.triggers.resolution import declared
 
@@ -30,6 +33,7 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
 
     files: tuple[str, ...] = ()
     declared: Declared = Declared()
+    executor: ExecutorDefinition | None = None
     error: str = ""
 
     @property
@@ -65,13 +69,12 @@ def fingerprint(files: tuple[str, ...]) -> str:
     return sha256(msgspec.json.encode(stamps)).hexdigest()
 
 
-def start_examining(
-    code: str, folder: Path, *, as_dagster: bool = False
-) -> "subprocess.Popen[bytes]":
+def start_examining(location: CodeLocation) -> "subprocess.Popen[bytes]":
     """Begin to look; `finished` says what was found once the process has ended."""
-    more = [AS_DAGSTER] if as_dagster else []
+    code, folder = location.code, location.folder
+    more = [AS_DAGSTER] if location.as_dagster else []
     return subprocess.Popen(  # noqa: S603 - our own interpreter and module
-        [sys.executable, "-m", "servo.code.examine", code, str(folder), *more],
+        [sys.executable, "-m", "servo.code.examine", code, folder, *more],
         stdout=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
         cwd=folder,
@@ -79,8 +82,9 @@ def start_examining(
     )
 
 
-def finished(looking: "subprocess.Popen[bytes]", code: str) -> Examined:
+def finished(looking: "subprocess.Popen[bytes]", location: CodeLocation) -> Examined:
     """What a process that looks has found; waits for it."""
+    code = location.code
     data, _ = looking.communicate()
     try:
         return msgspec.json.decode(data, type=Examined)
@@ -89,11 +93,12 @@ def finished(looking: "subprocess.Popen[bytes]", code: str) -> Examined:
         return Examined(error=f"{code} cannot be imported: {how}; see what it printed above")
 
 
-def examine(code: str, folder: Path, *, as_dagster: bool = False) -> Examined:
-    """What a project is; `Invalid` with the place of what is wrong with it."""
-    found = finished(start_examining(code, folder, as_dagster=as_dagster), code)
-    if found.error:
-        what, _, remedy = found.error.rpartition("; ")
+def examine(locations: Sequence[CodeLocation]) -> list[Examined]:
+    """What each location is, or what is wrong with it; `Invalid` if something is with all."""
+    looking = [start_examining(one) for one in locations]
+    found = [finished(process, one) for process, one in zip(looking, locations, strict=True)]
+    if all(one.error for one in found):
+        what, _, remedy = "; ".join(one.error for one in found).rpartition("; ")
         raise Invalid(what, remedy=remedy)
     return found
 
@@ -106,7 +111,11 @@ def main() -> None:
     set_environment(os.environ)
     try:
         project = load_project(code, folder, as_dagster=as_dagster)
-        found = Examined(files=watched_files(code, folder), declared=declared(project))
+        found = Examined(
+            files=watched_files(code, folder),
+            declared=declared(project),
+            executor=project.executor,
+        )
     except ServoError as error:
         found = Examined(files=watched_files(code, folder, error), error=str(error))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - user code is imported here

@@ -2,7 +2,7 @@
 
 A target is a path (`pipeline.py`, `jobs/`) or a dotted name (`shop.assets`). A file is imported
 under its own name with its folder first on the path, as Python would run it; one in a package under
-its full name, so that what it imports from there is found.
+its full name, so that what it imports from there is found. A module may lie in `src`.
 """
 
 import importlib
@@ -48,8 +48,9 @@ def load_module(target: str, folder: Path) -> ModuleType:
     import_fresh(folder)
     if target.endswith(".py") or path.is_file():
         return _import_file(path, target)
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+    for place in roots_of(target, folder):
+        if str(place) not in sys.path:
+            sys.path.insert(0, str(place))
     try:
         with exits_raised():
             return importlib.import_module(target)
@@ -64,6 +65,13 @@ def load_module(target: str, folder: Path) -> ModuleType:
         if is_from_outside(error):
             raise
         raise _broken(target, error) from error
+
+
+def roots_of(target: str, folder: Path) -> list[Path]:
+    """Where the modules of a project are looked for, the first place last: here, and in `src`."""
+    inner, first = folder / "src", target.partition(".")[0]
+    has = (inner / first).is_dir() or (inner / f"{first}.py").is_file()
+    return [folder, inner] if has else [folder]
 
 
 def _import_file(path: Path, target: str) -> ModuleType:

@@ -35,16 +35,9 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """Where a worker finds its code and the workspace it works for."""
 
     location: CodeLocation
-    store: str
-    tenant: str
-    workspace: str
+    address: Address
     stays: bool = False
     """Whether whoever leads goes on when there is nothing to do, and takes requests of others."""
-
-    @property
-    def address(self) -> Address:
-        """The workspace, in its one spelling."""
-        return Address.of(self.store, self.tenant, self.workspace)
 
 
 def framed_setting(setting: Setting) -> bytes:
@@ -56,5 +49,5 @@ def framed_setting(setting: Setting) -> bytes:
 def open_instance(setting: Setting) -> Any:
     """What `context.instance` is; loaded when user code asks for it, which it seldom does."""
     made = import_module("servo.workspace.instance.instance").ServoInstance
-    tenant, workspace = setting.tenant, setting.workspace
-    return made.of_store(setting.store, tenant=tenant, workspace=workspace)
+    address = setting.address
+    return made.of_store(address.store, tenant=address.tenant, workspace=address.workspace)

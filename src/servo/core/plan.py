@@ -247,3 +247,12 @@ _REST: tuple[tuple[str, object], ...] = (
     ("config_digest", None),
     ("tags", {}),
 )
+
+
+CHECKS_TAG = "servo/checks"
+
+
+def chosen_checks(tags: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The checks that the tags of a task name; None if it runs all there are."""
+    told = tags.get(CHECKS_TAG)
+    return None if told is None else tuple(told.split(",")) if told else ()

@@ -56,7 +56,7 @@ def _start(target: str, folder: Path) -> Path | None:
     if path.is_file():
         return path
     top = target.partition(".")[0]
-    places = [folder]
+    places = [folder, folder / "src"]
     if not target.endswith(".py") and (spec := importlib.util.find_spec(top)) is not None:
         places += [Path(place).parent for place in spec.submodule_search_locations or ()]
     found = [file for place in places for file in _files_of(target, place)]

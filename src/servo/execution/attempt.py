@@ -13,9 +13,9 @@ from servo.errors import ServoError
 from servo.execution.checks.running import FOUND
 from servo.execution.hooks import Hooks
 from servo.execution.invoke import Calls
-from servo.execution.messages import Done, Work
 from servo.execution.metering import Meter
 from servo.execution.redact import redacted
+from servo.leader.assignments import Assignment, TaskResult
 from servo.ports.clock import Clock
 from servo.processes.frames import sendable
 from servo.processes.own_code import is_machinery
@@ -37,8 +37,8 @@ class Runner:
         *,
         on_error: Callable[[str, BaseException], None] | None = None,
         hooks: Hooks | None = None,
-        before: Callable[[Work], None] | None = None,
-        after: Callable[[Work], None] | None = None,
+        before: Callable[[Assignment], None] | None = None,
+        after: Callable[[Assignment], None] | None = None,
     ) -> None:
         self._calls = calls
         self._clock = clock
@@ -48,7 +48,7 @@ class Runner:
         self._after = after
         self._pid = os.getpid()
 
-    def run(self, work: Work) -> Done:
+    def run(self, work: Assignment) -> TaskResult:
         """Run user code; whatever it does comes back as how the execution ended."""
         meter = Meter(self._clock)
         key = self._calls.keys.get(work.asset_key)
@@ -73,12 +73,12 @@ class Runner:
         cost = meter.cost()
         return done if cost is None else msgspec.structs.replace(done, cost=cost)
 
-    def _keep(self, work: Work) -> None:
+    def _keep(self, work: Assignment) -> None:
         if self._after is not None:
             self._after(work)
 
 
-def failed(exec_id: str, error: BaseException) -> Done:
+def failed(exec_id: str, error: BaseException) -> TaskResult:
     """How an execution ended whose code raised."""
     retry_after: int | None = None
     retriable: bool | None = None
@@ -88,7 +88,7 @@ def failed(exec_id: str, error: BaseException) -> Done:
         retry_after = round((error.seconds_to_wait or 0) * 1000)
     elif isinstance(error, Failure) and not error.allow_retries:
         retriable = False
-    return Done(
+    return TaskResult(
         exec_id=exec_id,
         outcome=TaskOutcome.FAILED,
         error=TaskError(
@@ -135,10 +135,10 @@ def _trimmed(error: BaseException) -> str:
     return text if len(text) <= MAX_DETAIL else f"{text[:MAX_DETAIL]}\n…"
 
 
-def _unknown(work: Work) -> Done:
+def _unknown(work: Assignment) -> TaskResult:
     error = TaskError(
         code="AssetNotFound",
         message=f"the code this worker has imported defines no asset {work.asset_key}",
         retriable=False,
     )
-    return Done(exec_id=work.exec_id, outcome=TaskOutcome.FAILED, error=error)
+    return TaskResult(exec_id=work.exec_id, outcome=TaskOutcome.FAILED, error=error)

@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import cast
 
 from servo.errors import ServoError
-from servo.execution.messages import Work
+from servo.leader.assignments import Assignment
 from servo.ledger.paths import Paths
 from servo.ports.clock import Clock
 from servo.ports.object_store import ObjectStore
@@ -48,7 +48,7 @@ class Capture:
         self._paths = paths
         self._clock = clock
         self._fd = file
-        self._current: Work | None = None
+        self._current: Assignment | None = None
         self._stored = 0
         self._lock = threading.Lock()
         _flush()
@@ -59,11 +59,11 @@ class Capture:
         looking = threading.Thread(target=self._look_for_ever, args=(look_every,), daemon=True)
         looking.start()
 
-    def begin(self, work: Work) -> None:
+    def begin(self, work: Assignment) -> None:
         """What is printed from now on is of this execution."""
         self._current = work
 
-    def keep(self, work: Work) -> None:
+    def keep(self, work: Assignment) -> None:
         """Store what was printed since the last time, as the output of an execution."""
         self._current = None
         _flush()
@@ -113,7 +113,7 @@ class Capture:
             if self._current is work and os.fstat(self._fd).st_size > self._stored:
                 self._put(work, whole=False)
 
-    def _put(self, work: Work, *, whole: bool) -> None:
+    def _put(self, work: Assignment, *, whole: bool) -> None:
         size = os.fstat(self._fd).st_size
         most = MAX_BYTES + hidden().longest_spelling()
         printed = os.pread(self._fd, min(size, most), max(size - most, 0))

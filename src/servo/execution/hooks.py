@@ -19,7 +19,7 @@ from servo.core.keys import AssetKey
 from servo.core.retry import FailedAttempt, FailureKind, GiveUp, Spent, decide
 from servo.core.tags import JOB_LABEL
 from servo.errors import Invalid
-from servo.execution.messages import Done, Work
+from servo.leader.assignments import Assignment, TaskResult
 from servo.processes.stopping import is_from_outside
 from servo.sdk.assets.context import Logger
 from servo.sdk.assets.hooks import Happened, HookContext, HookDefinition, When
@@ -51,7 +51,7 @@ class Hooks:
         self._instance = instance
 
     def after(
-        self, work: Work, key: AssetKey, done: Done, error: BaseException | None = None
+        self, work: Assignment, key: AssetKey, done: TaskResult, error: BaseException | None = None
     ) -> None:
         """Call what waits for this end of an execution."""
         hooks = self._waiting(work, key)
@@ -62,21 +62,21 @@ class Hooks:
             if hook.when is when:
                 self._call(hook, work, key, done, error)
 
-    def _waiting(self, work: Work, key: AssetKey) -> Sequence[HookDefinition]:
+    def _waiting(self, work: Assignment, key: AssetKey) -> Sequence[HookDefinition]:
         """The hooks of the asset, then those of the job that are not the asset's."""
         maker = self._project.makers.get(key)
         own: tuple[HookDefinition, ...] = () if maker is None else maker.behaviour.hooks
-        job = self._project.jobs.get(work.tags.get(JOB_LABEL, ""))
+        job = self._project.jobs.get(work.run_tags.get(JOB_LABEL, ""))
         return own if job is None else tuple(dict.fromkeys((*own, *job.hooks)))
 
-    def _which(self, work: Work, key: AssetKey, done: Done) -> When | None:
+    def _which(self, work: Assignment, key: AssetKey, done: TaskResult) -> When | None:
         if done.outcome is TaskOutcome.SUCCEEDED:
             return When.SUCCESS
         if done.outcome is not TaskOutcome.FAILED:
             return None
         return When.FAILURE if self._is_final(work, key, done) else None
 
-    def _is_final(self, work: Work, key: AssetKey, done: Done) -> bool:
+    def _is_final(self, work: Assignment, key: AssetKey, done: TaskResult) -> bool:
         policy = stored_policy(self._project.makers[key].behaviour.retry_policy)
         error = done.error or TaskError(code="", message="")
         wait = done.retry_after_ms
@@ -93,9 +93,9 @@ class Hooks:
     def _call(
         self,
         hook: HookDefinition,
-        work: Work,
+        work: Assignment,
         key: AssetKey,
-        done: Done,
+        done: TaskResult,
         error: BaseException | None,
     ) -> None:
         name = self._project.makers[key].name
@@ -106,7 +106,7 @@ class Hooks:
             asset_key=key,
             run_id=work.run_id,
             step_key=work.task_key,
-            job_name=work.tags.get(JOB_LABEL),
+            job_name=work.run_tags.get(JOB_LABEL),
             exception=error or _told(done),
             output_values=lambda: self._values(key, done),
             instance=self._instance,
@@ -123,10 +123,10 @@ class Hooks:
             self._log.error("the hook %s failed, and %s stands: %s", hook.name, key, told)
 
     @staticmethod
-    def _config(work: Work) -> RunConfig:
+    def _config(work: Assignment) -> RunConfig:
         return RunConfig.of(msgspec.json.decode(work.run_config) if work.run_config else None)
 
-    def _resources(self, hook: HookDefinition, work: Work) -> Any:
+    def _resources(self, hook: HookDefinition, work: Assignment) -> Any:
         if not hook.required_resource_keys:
             return nullcontext(Resources())
         return open_resources(
@@ -137,7 +137,7 @@ class Hooks:
             context=InitResourceContext(run_id=work.run_id, log=self._log, instance=self._instance),
         )
 
-    def _values(self, key: AssetKey, done: Done) -> Mapping[str, Any]:
+    def _values(self, key: AssetKey, done: TaskResult) -> Mapping[str, Any]:
         """What the execution stored, by the names of its outputs."""
         if done.outputs:
             made = self._project.makers[key].keys_by_output_name
@@ -156,6 +156,6 @@ class Hooks:
         return None
 
 
-def _told(done: Done) -> Told | None:
+def _told(done: TaskResult) -> Told | None:
     """A failure that nobody raised, such as that of a check that blocks."""
     return None if done.error is None else Told(done.error.message)

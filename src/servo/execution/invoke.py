@@ -16,12 +16,12 @@ from servo.core.keys import AssetKey, TaskOperation
 from servo.execution.checks.running import Around, Checking, ProjectChecks
 from servo.execution.inputs.partitions import PartitionInputs
 from servo.execution.inputs.values import AssetValues
-from servo.execution.messages import Done, Reported, Work
 from servo.execution.outputs.store import OutputStore
 from servo.execution.outputs.storing import ALLOW_MISSING, Storing
 from servo.execution.outputs.tables import as_asked
 from servo.execution.results import Call, Making, keeping, plain, seen
 from servo.execution.returned import seen_by, told_by
+from servo.leader.assignments import Assignment, ReportedAsset, TaskResult
 from servo.sdk.assets.annotations import fits, name_of, told
 from servo.sdk.assets.assets_definition import AssetsDefinition
 from servo.sdk.assets.context import CURRENT, AssetExecutionContext, Execution, Logger
@@ -73,7 +73,7 @@ class Calls:
             named |= {*maker.signature.resources, *maker.behaviour.required_resource_keys}
         return frozenset(name for name in named if name)
 
-    def run(self, work: Work, key: AssetKey) -> Done:
+    def run(self, work: Assignment, key: AssetKey) -> TaskResult:
         """One execution, with its resources open."""
         config = RunConfig.of(msgspec.json.decode(work.run_config) if work.run_config else None)
         needed = self._needed[key]
@@ -83,7 +83,7 @@ class Calls:
             return self._identified(self._call(work, key, config, resources))
 
     def _opened(
-        self, work: Work, config: RunConfig, needed: frozenset[str]
+        self, work: Assignment, config: RunConfig, needed: frozenset[str]
     ) -> AbstractContextManager[Resources]:
         context = InitResourceContext(run_id=work.run_id, log=self._log, instance=self._instance)
         return open_resources(
@@ -94,14 +94,14 @@ class Calls:
             context=context,
         )
 
-    def _identified(self, done: Done) -> Done:
+    def _identified(self, done: TaskResult) -> TaskResult:
         """What the code said of partitions of other assets, by the keys they are stored under."""
         if not any(told.partition for told in done.reported):
             return done
         told = tuple(self._stored_under(one) for one in done.reported)
         return msgspec.structs.replace(done, reported=told)
 
-    def _stored_under(self, told: Reported) -> Reported:
+    def _stored_under(self, told: ReportedAsset) -> ReportedAsset:
         spec = self._project.specs.get(AssetKey.parse(told.asset_key))
         definition = None if spec is None else spec.partitions_def
         if definition is None or told.partition is None:
@@ -109,7 +109,9 @@ class Calls:
         typed = definition.typed_key(told.partition).canonical()
         return msgspec.structs.replace(told, partition=typed)
 
-    def _call(self, work: Work, key: AssetKey, config: RunConfig, resources: Resources) -> Done:
+    def _call(
+        self, work: Assignment, key: AssetKey, config: RunConfig, resources: Resources
+    ) -> TaskResult:
         chosen = [key, *(self.keys[name] for name in work.also_makes)]
         maker = self._project.makers.get(key)
         context = self._context(work, maker, chosen, resources)
@@ -120,8 +122,8 @@ class Calls:
             CURRENT.reset(token)
 
     def _called(
-        self, work: Work, key: AssetKey, config: RunConfig, context: AssetExecutionContext
-    ) -> Done:
+        self, work: Assignment, key: AssetKey, config: RunConfig, context: AssetExecutionContext
+    ) -> TaskResult:
         maker, resources = self._project.makers.get(key), context.resources
         chosen = [key, *(self.keys[name] for name in work.also_makes)]
         if work.operation is TaskOperation.CHECK or maker is None:
@@ -150,7 +152,7 @@ class Calls:
 
     def _around(
         self,
-        work: Work,
+        work: Assignment,
         key: AssetKey,
         context: AssetExecutionContext,
         config: RunConfig,
@@ -175,7 +177,7 @@ class Calls:
 
     def _context(
         self,
-        work: Work,
+        work: Assignment,
         maker: AssetsDefinition | None,
         chosen: list[AssetKey],
         resources: Resources,
@@ -186,7 +188,7 @@ class Calls:
             attempt=work.attempt,
             exec_id=work.exec_id,
             fencing_token=work.fencing_token,
-            run_tags=work.tags,
+            run_tags=work.run_tags,
             run_config=work.run_config,
             instance=self._instance,
             load=partial(self._load, work),
@@ -200,7 +202,7 @@ class Calls:
             context.__servo_partitions__(own, self._partitions.named(work, chosen[0]))
         return context
 
-    def _load(self, work: Work, key: AssetKey, hint: Any, partition: str | None) -> Any:
+    def _load(self, work: Assignment, key: AssetKey, hint: Any, partition: str | None) -> Any:
         """An asset that the code asks for by its key."""
         config = RunConfig.of(msgspec.json.decode(work.run_config) if work.run_config else None)
 
@@ -225,7 +227,7 @@ class Calls:
         made = build_config(signature.config_type, given, where=where, environ=self._environ)
         return {signature.config: made}
 
-    def _inputs(self, work: Work, key: AssetKey, resources: Resources) -> dict[str, Any]:
+    def _inputs(self, work: Assignment, key: AssetKey, resources: Resources) -> dict[str, Any]:
         types = self._project.makers[key].signature.types
         found: dict[str, Any] = {}
         for name, above in self._project.inputs[key].items():
@@ -247,7 +249,7 @@ class Calls:
 
 def _made(
     call: Call, making: Making, arguments: Mapping[str, Any], checks: Mapping[AssetKey, Checking]
-) -> Done:
+) -> TaskResult:
     """Call the function and take what it tells."""
     value = call.maker.fn(**arguments)
     if call.maker.observes:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from servo.errors import Corrupt
-from servo.execution.messages import Done
+from servo.leader.assignments import TaskResult
 from servo.sdk.metadata.entries import decode_metadata
 from servo.sdk.resources.redaction import STARS, Redaction
 
@@ -33,9 +33,9 @@ _KEPT = frozenset(
 )
 
 
-def redacted(done: Done, hidden: Redaction) -> Done:
+def redacted(done: TaskResult, hidden: Redaction) -> TaskResult:
     """How an execution ended, without what is to be hidden."""
-    return cast("Done", _clean(done, hidden)) if hidden else done
+    return cast("TaskResult", _clean(done, hidden)) if hidden else done
 
 
 def _clean(value: Any, hidden: Redaction) -> Any:

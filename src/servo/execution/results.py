@@ -16,9 +16,9 @@ import msgspec
 from servo.core.events.tasks import CommittedOutput, TaskError, TaskOutcome
 from servo.core.keys import AssetKey
 from servo.execution.checks.running import FOUND, Checking
-from servo.execution.messages import Checked, Done, Reported, Work
 from servo.execution.outputs.storing import Storing
 from servo.execution.returned import Made, Told
+from servo.leader.assignments import Assignment, CheckOutcome, ReportedAsset, TaskResult
 from servo.processes.frames import sendable
 from servo.processes.stopping import end_if_forked
 from servo.sdk.assets.assets_definition import AssetsDefinition
@@ -34,7 +34,7 @@ DATA_VERSION_TAG = "dagster/data_version"
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One execution of the code of assets: which of them were chosen, and what it was given."""
 
-    work: Work
+    work: Assignment
     maker: AssetsDefinition
     chosen: list[AssetKey]
     context: AssetExecutionContext
@@ -58,12 +58,12 @@ class Making:
         """What this execution made of an asset."""
         return self._made.get(key)
 
-    def end(self, told: Iterable[Told], checks: Mapping[AssetKey, Checking]) -> Done:
+    def end(self, told: Iterable[Told], checks: Mapping[AssetKey, Checking]) -> TaskResult:
         """Take everything that was told, store it, check it, and say how the execution ended."""
         skipped = self._take(told, checks)
         if skipped is not None or not self._made:
             return self._skipped(skipped, checks)
-        found: list[Checked] = []
+        found: list[CheckOutcome] = []
         outputs: list[CommittedOutput] = []
         for key, name in self._names().items():
             done = self._checked(key, name, checks.get(key))
@@ -72,7 +72,7 @@ class Making:
                 return msgspec.structs.replace(done, checks=tuple(found))
             outputs += self._of(key, done.output)
         several = len(self._maker.specs) > 1 or len(outputs) > 1
-        return Done(
+        return TaskResult(
             exec_id=self._work.exec_id,
             outcome=TaskOutcome.SUCCEEDED,
             output=None if several else outputs[0],
@@ -100,9 +100,9 @@ class Making:
                 self._context.log_event(item)
         return None
 
-    def _skipped(self, skip: Skip | None, checks: Mapping[AssetKey, Checking]) -> Done:
+    def _skipped(self, skip: Skip | None, checks: Mapping[AssetKey, Checking]) -> TaskResult:
         reason = skip.reason if skip is not None else f"{self._maker.name} made nothing"
-        return Done(
+        return TaskResult(
             exec_id=self._work.exec_id,
             outcome=TaskOutcome.SKIPPED,
             error=TaskError(code="Skipped", message=sendable(str(reason))),
@@ -124,13 +124,15 @@ class Making:
             self._outputs[made.key] = found
         return found[0]
 
-    def _checked(self, key: AssetKey, name: str, checking: Checking | None) -> Done:
+    def _checked(self, key: AssetKey, name: str, checking: Checking | None) -> TaskResult:
         """One output after its checks."""
         if checking is None:
             if self._told and self._told_of(key):
                 return self._undeclared()
             output = self._outputs[key][0]
-            return Done(exec_id=self._work.exec_id, outcome=TaskOutcome.SUCCEEDED, output=output)
+            return TaskResult(
+                exec_id=self._work.exec_id, outcome=TaskOutcome.SUCCEEDED, output=output
+            )
         made = self._made[key]
         value = None if made.value is msgspec.UNSET else made.value
         return checking.after(value, self._told_of(key), lambda: self._store(made, name))
@@ -148,13 +150,13 @@ class Making:
                 mine.append(result)
         return mine
 
-    def _undeclared(self) -> Done:
+    def _undeclared(self) -> TaskResult:
         message = (
             f"{self._maker.name} reported a check, which was not declared;"
             " name it in check_specs=[AssetCheckSpec(...)]"
         )
         error = TaskError(code="CheckNotDeclared", message=message, retriable=False)
-        return Done(exec_id=self._work.exec_id, outcome=TaskOutcome.FAILED, error=error)
+        return TaskResult(exec_id=self._work.exec_id, outcome=TaskOutcome.FAILED, error=error)
 
     def _of(self, key: AssetKey, output: CommittedOutput) -> list[CommittedOutput]:
         """The outputs of an asset, each as its checks decided about the first."""
@@ -165,7 +167,7 @@ class Making:
         return [msgspec.structs.replace(one, asset_key=key.canonical()) for one in found]
 
 
-def seen(call: Call, found: ObserveResult) -> Done:
+def seen(call: Call, found: ObserveResult) -> TaskResult:
     """How an execution ended that looked at an asset."""
     work, context = call.work, call.context
     told = {**context.output_metadata, **(found.metadata or {})}
@@ -175,7 +177,7 @@ def seen(call: Call, found: ObserveResult) -> Done:
         data_version="" if version is None else version.value,
         metadata=encode_metadata(told) if told else "",
     )
-    return Done(
+    return TaskResult(
         exec_id=work.exec_id,
         outcome=TaskOutcome.SUCCEEDED,
         output=output,
@@ -183,10 +185,10 @@ def seen(call: Call, found: ObserveResult) -> Done:
     )
 
 
-def reports_of(context: AssetExecutionContext) -> tuple[Reported, ...]:
+def reports_of(context: AssetExecutionContext) -> tuple[ReportedAsset, ...]:
     """What the code said of assets that it does not make."""
     return tuple(
-        Reported(
+        ReportedAsset(
             asset_key=event.asset_key.canonical(),
             seen=isinstance(event, AssetObservation),
             partition=event.partition,
@@ -209,7 +211,7 @@ def keeping(checks: Iterable[Checking]) -> Generator[None]:
         raise
 
 
-def _about(check: Checked, materialization: str) -> Checked:
+def _about(check: CheckOutcome, materialization: str) -> CheckOutcome:
     if check.materialization_id:
         return check
     return msgspec.structs.replace(check, materialization_id=materialization)

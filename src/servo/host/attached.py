@@ -19,6 +19,7 @@ from servo.code.backfills.view import Backfill, in_tables
 from servo.core.declared import Declared
 from servo.core.events.envelope import Event
 from servo.core.events.runs import RunRequested
+from servo.core.locations import one_of
 from servo.core.plan import Plan
 from servo.core.state.rows.automation import BackfillRow, ScheduleDefinitionRow
 from servo.core.state.rows.execution import RunRow, TaskRow
@@ -40,20 +41,22 @@ LOOK_FOR_LEADER_EVERY = 1.0
 class AttachedHost:
     """Has the leader of a workspace do the work, and takes over when it ends.
 
-    `lead` opens a host that leads, for when nobody else does; it knows the code by then.
+    It asks for work of these code locations, and for runs of the first of them. `lead` opens a host
+    that leads, for when nobody else does; it knows the code by then.
     """
 
     def __init__(
         self,
         workspace: Workspace,
-        location: str,
+        locations: tuple[str, ...],
         leader: LeaderAdvert,
         *,
         lead: Callable[[], LeadingHost],
     ) -> None:
         self.paths = workspace.paths
         self._workspace = workspace
-        self._location = location
+        self._locations = locations
+        self._location = locations[0]
         self._leader = leader
         self._lead = lead
         self._own: LeadingHost | None = None
@@ -72,6 +75,9 @@ class AttachedHost:
     @property
     def leads(self) -> bool:
         return self._own is not None
+
+    def _has(self, location: str) -> bool:
+        return one_of(self._locations)(location)
 
     @property
     def store(self) -> ObjectStore:
@@ -120,7 +126,7 @@ class AttachedHost:
     def begun_runs(self) -> list[str]:
         if self._own is not None:
             return self._own.begun_runs()
-        return [row.run_id for row in self.open_runs() if row.location in ("", self._location)]
+        return [row.run_id for row in self.open_runs() if self._has(row.location)]
 
     def open_runs(self) -> list[RunRow]:
         if self._own is not None:
@@ -180,7 +186,8 @@ class AttachedHost:
             return self._own.open_backfills()
         rows = self._workspace.read(lambda snapshot: snapshot.rows("backfills"))
         found = [row for row in rows if isinstance(row, BackfillRow) and row.finished_at is None]
-        return sorted(found, key=lambda row: row.created_at)
+        mine = [row for row in found if self._has(row.location)]
+        return sorted(mine, key=lambda row: row.created_at)
 
     def check(self) -> None:
         if self._own is not None:

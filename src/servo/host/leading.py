@@ -27,10 +27,10 @@ from servo.host.recovery import give_back
 from servo.host.waiting import Waiting
 from servo.leader.lease import LeaderAdvert
 from servo.leader.service import Service, World
-from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
 from servo.workers.local_pool.pool import Pool
 from servo.workers.located_pools import LocatedPools
+from servo.workspace.address import Address
 from servo.workspace.composition import open_world
 from servo.workspace.leader_lock import Leader
 from servo.workspace.leading import LedByAnother, try_to_lead, who_leads
@@ -63,8 +63,8 @@ class LeadingHost:
     ) -> None:
         setting = locations[0]  # they differ in their code alone
         self._limits = worker_settings(os.environ) if limits is None else limits
-        self._world = open_world(setting.store) if world is None else world
-        self.paths = Paths(setting.tenant, setting.workspace)
+        self._world = open_world(setting.address.store) if world is None else world
+        self.paths = setting.address.paths
         led = try_to_lead(
             setting.address,
             self._world,
@@ -304,4 +304,4 @@ def setting_for(  # noqa: PLR0913 - all that a worker is told
 ) -> Setting:
     """Where the workers of a location find everything; it is called like its code."""
     location = CodeLocation(name=code, code=code, folder=str(folder), as_dagster=as_dagster)
-    return Setting(location=location, store=store, tenant=tenant, workspace=workspace, stays=stays)
+    return Setting(location=location, address=Address.of(store, tenant, workspace), stays=stays)

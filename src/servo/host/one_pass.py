@@ -7,13 +7,11 @@ whatever the triggers find due. A workspace where nothing is due costs a few rea
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 import msgspec
 
-from servo.code.evaluator.conditions import ConditionEvaluator
-from servo.code.evaluator.loaded_location import LoadedLocation
 from servo.controllers import backfills, freshness, sensors, timers
 from servo.controllers.schedules import Timetable
 from servo.core.declared import AUTOMATION_LABEL, Declared
@@ -28,7 +26,7 @@ from servo.ledger.reader import LedgerReader
 from servo.planning.deployment import changes
 from servo.ports.object_store import ObjectStore
 from servo.projection.read.load import load_state
-from servo.projection.read.reader import Reader
+from servo.projection.read.reader import Reader, Snapshot
 
 LOOK_EVERY = 0.05
 MOST_ROUNDS = 10
@@ -63,20 +61,17 @@ def outlook(
     return _due(state, now, one_of(declared))
 
 
-def conditions_due(loaded: LoadedLocation, declared: Declared, now: datetime) -> str:
-    """Which sensor's conditions have something to say that is not on record; none if empty."""
+def conditions_due(snapshot: Snapshot, declared: Declared, has_news: Callable[[str], bool]) -> str:
+    """Which sensor's conditions have something to say that is not on record; none if empty.
+
+    `has_news` evaluates the conditions of one, here or in a process that has their code.
+    """
     names = [one.sensor_id for one in declared.sensors if AUTOMATION_LABEL in one.labels]
     if not names:
         return ""
-    rows = loaded.history.snapshot(0).rows("sensor_state")
-    states = [row for row in rows if isinstance(row, SensorStateRow)]
+    states = [row for row in snapshot.rows("sensor_state") if isinstance(row, SensorStateRow)]
     open_ = {row.sensor_id for row in states if row.status is SensorStatus.ACTIVE}
-    due = (
-        name
-        for name in names
-        if name in open_ and ConditionEvaluator(loaded, name).judge(now).ticked
-    )
-    return next(due, "")
+    return next((name for name in names if name in open_ and has_news(name)), "")
 
 
 def _has_tail(store: ObjectStore, paths: Paths, seq: int) -> bool:

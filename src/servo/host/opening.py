@@ -6,7 +6,7 @@ state that is here. One that stays (`servo dev`) is given a while to load an edi
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -36,7 +36,7 @@ class WantedCode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_leading_or_attached(
-    code: WantedCode,
+    codes: Sequence[WantedCode],
     workspace: Workspace,
     lead: Callable[[], LeadingHost],
     *,
@@ -51,8 +51,9 @@ def open_leading_or_attached(
                 return lead()
             except LedByAnother as other:
                 leader = other.leader
-        if _can_be_asked(code, workspace, leader):
-            return AttachedHost(workspace, code.location.name, leader, lead=lead)
+        if all(_can_be_asked(code, workspace, leader) for code in codes):
+            names = tuple(code.location.name for code in codes)
+            return AttachedHost(workspace, names, leader, lead=lead)
         if not told:
             told = True
             waiting(leader)

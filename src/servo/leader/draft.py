@@ -6,8 +6,8 @@ from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Answer, Batch, Status
 from servo.core.fold.apply import apply_batch
 from servo.core.state.state import State
+from servo.leader.assignments import Assignment
 from servo.leader.requests import Reply, Request
-from servo.leader.workers import Assignment
 
 
 class Draft:

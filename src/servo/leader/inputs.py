@@ -16,8 +16,9 @@ from servo.core.state.derived import partition_status
 from servo.core.state.rows.assets import PartitionStatusRow
 from servo.core.state.rows.execution import TaskRow
 from servo.core.state.state import State
+from servo.leader.assignments import PinnedInput
 
-Pins = dict[str, tuple[str, str]]
+Pins = dict[str, PinnedInput]
 """By asset, or by asset and partition, an output and where it is stored."""
 
 Published = Mapping[tuple[str, str], PartitionStatusRow]
@@ -33,7 +34,7 @@ def inputs_of(state: State, task: TaskRow, published: Published) -> Pins:
             continue
         row = state.assets.rows.get(key)
         if row is not None and row.last_materialization_id is not None:
-            pins[key] = (row.last_materialization_id, row.last_output_uri)
+            pins[key] = PinnedInput(row.last_materialization_id, row.last_output_uri)
     return pins
 
 
@@ -72,7 +73,7 @@ def _partitions(state: State, key: str, partitions: Iterable[str], published: Pu
     rows = ((name, held.get((key, name)) or published.get((key, name))) for name in partitions)
     counted = ((name, partition_status(state, row)) for name, row in rows if row is not None)
     return {
-        place_of(key, name): (row.last_materialization_id, row.last_output_uri)
+        place_of(key, name): PinnedInput(row.last_materialization_id, row.last_output_uri)
         for name, row in counted
         if row.last_materialization_id is not None
     }

@@ -17,16 +17,19 @@ from servo.core.events.codec import encode_batch
 from servo.core.events.dispatch import DispatchRequested, Handover
 from servo.core.events.envelope import Answer, Batch, Event, Status
 from servo.core.events.runs import PlanFailed, PlanSegmentExpanded
+from servo.core.fold.latest import partitions_of
+from servo.core.plan import chosen_checks, input_partitions
 from servo.core.state.rows.assets import PartitionStatusRow
 from servo.core.state.rows.execution import TaskRow
 from servo.core.tags import is_isolated
 from servo.errors import Corrupt, Invalid, NotFound, Unavailable
+from servo.leader.assignments import Assignment
 from servo.leader.draft import Draft
 from servo.leader.heartbeats import Heartbeats
 from servo.leader.inputs import Published, inputs_of, not_in_memory
 from servo.leader.ports import Ports
 from servo.leader.takeover import Leadership
-from servo.leader.workers import Assignment, Workers
+from servo.leader.workers import Workers
 from servo.projection.read.hydration import Hydrator
 
 CONTROLLER = actor(ActorKind.LEADER, "controller")
@@ -177,13 +180,13 @@ class Controllers:
                 failures=row.user_failures,
                 asset_key=row.asset_key,
                 also_makes=row.also_makes,
-                partition_key=row.partition_key,
-                also_partitions=row.also_partitions,
+                partitions=partitions_of(row),
+                input_partitions=input_partitions(row.tags) if row.tags else {},
                 inputs=inputs_of(self._state, row, published),
-                labels=labels,
+                run_tags=labels,
                 isolated=is_isolated(row.tags, labels),
                 operation=row.operation,
-                tags=row.tags,
+                checks=chosen_checks(row.tags) if row.tags else None,
             )
         )
 

@@ -1,16 +1,18 @@
 """Lists as operations answer them: one page, and where the next one begins."""
 
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
 
 from servo.core.state.rows.row import Row
+from servo.errors import NotFound
 from servo.projection.read.lookup import Page, Paged
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Row)
 
-__all__ = ["Listing", "Page", "listing_of"]
+__all__ = ["Listing", "Page", "listing_of", "page_of"]
 
 
 class Listing(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
@@ -23,3 +25,16 @@ class Listing(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 def listing_of(found: Paged[R]) -> Listing[R]:
     """A page of rows as it is answered."""
     return Listing(items=found.rows, next_cursor=found.older)
+
+
+def page_of(found: Sequence[T], page: Page, name: Callable[[T], str]) -> Listing[T]:
+    """A page of what was found, newest first; pages begin after the one that `before` names."""
+    names = [name(one) for one in found]
+    if page.before is not None and page.before not in names:
+        raise NotFound(
+            f"the list has no {page.before}", remedy="pass the cursor of the page before this one"
+        )
+    start = 0 if page.before is None else names.index(page.before) + 1
+    shown = list(found[start : start + page.limit])
+    more = start + page.limit < len(found)
+    return Listing(items=shown, next_cursor=name(shown[-1]) if more else None)

@@ -3,9 +3,16 @@
 from datetime import UTC, datetime
 
 from servo.errors import Invalid
-from servo.projection.read.replay import AsOf
+from servo.projection.read.reader import Snapshot
+from servo.projection.read.replay import AsOf, Progress, ignore
 
-__all__ = ["AsOf", "parse_moment"]
+__all__ = ["PRESENT", "AsOf", "Progress", "ignore", "instant_of", "parse_moment"]
+
+PRESENT: AsOf = datetime.max.replace(tzinfo=UTC)
+"""The end of the ledger: what was applied and is not published yet counts too.
+
+Whoever decides what to write reads here; the tables may be seconds behind.
+"""
 
 
 def parse_moment(text: str) -> AsOf:
@@ -20,3 +27,10 @@ def parse_moment(text: str) -> AsOf:
             remedy="write 1234, 2026-01-31 or 2026-01-31T12:00:00Z",
         ) from None
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def instant_of(snapshot: Snapshot, as_of: AsOf | None, now: datetime) -> datetime:
+    """What time it was at a moment, for whatever depends on the clock: freshness, partitions."""
+    if as_of is None:
+        return now
+    return snapshot.as_of if isinstance(as_of, int) else min(as_of, now)

@@ -60,6 +60,15 @@ def cancel_run(workspace: Workspace, run_id: str, *, reason: str = "") -> RunCan
     return RunCancelled(run_id=run.run_id, receipt=workspace.submit(event).checked())
 
 
+def run_outcome(
+    workspace: Workspace, run_id: str
+) -> tuple[list[MaterializationRow], list[CheckResultRow]]:
+    """What a run materialized, in order, and the checks that failed in it."""
+    return workspace.read(
+        lambda snapshot: (outputs_of(snapshot, run_id), failed_checks(snapshot, run_id))
+    )
+
+
 def runs_without_workers(
     workspace: Workspace, runs: Sequence[RunRow], *, as_of: AsOf | None = None
 ) -> list[RunRow]:

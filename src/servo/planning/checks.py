@@ -5,25 +5,17 @@ whose task they run get a task of their own, which looks at the latest output. T
 its checks need to be given, and which of them to run if not all.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from servo.core.keys import AssetKey, TaskOperation
-from servo.core.plan import INPUTS_TAG, TaskSpec
+from servo.core.plan import CHECKS_TAG, INPUTS_TAG, TaskSpec
 from servo.planning.planned_tasks import Inputs, Planned, Unit
 from servo.sdk.assets.retries import ONCE
 from servo.sdk.checks.definition import AssetCheckKey
 from servo.sdk.definitions.project import Project
 
-CHECKS_TAG = "servo/checks"
-
 Chosen = Collection[AssetCheckKey] | None
 """The checks to run; None for all."""
-
-
-def chosen_checks(tags: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The checks that the tags of a task name; None if it runs all there are."""
-    told = tags.get(CHECKS_TAG)
-    return None if told is None else tuple(told.split(",")) if told else ()
 
 
 def check_tags(project: Project, key: AssetKey, chosen: Chosen = None) -> dict[str, str]:

@@ -45,6 +45,14 @@ def listed(folder: Path, *arguments: str) -> list[Any]:
     return asked(folder, *arguments)["items"]
 
 
+def queried(folder: Path, statement: str, *arguments: str) -> list[dict[str, Any]]:
+    """The rows that a statement of `servo sql` finds, each by its columns."""
+    done = servo(folder, "sql", statement, *arguments, "--format", "json")
+    if not done.stdout:
+        raise AssertionError(done.stderr)
+    return json.loads(done.stdout)
+
+
 class Dev:
     """A `servo dev` in a folder, until it is stopped or killed."""
 

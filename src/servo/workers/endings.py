@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from servo.code.setting import Setting
 from servo.core.events.tasks import TaskError, TaskFinished, TaskOutcome
 from servo.core.state.rows.execution import TaskRow
-from servo.leader.workers import Assignment
+from servo.leader.assignments import Assignment
 from servo.processes.stopping import STOPPED
 from servo.workers.local_pool.crash_output import keep_last_words, place_of, without_our_own
 from servo.workers.local_pool.worker_process import WorkerProcess

@@ -15,13 +15,11 @@ from servo.core.definitions import IN_PROCESS
 from servo.core.events.envelope import Batch
 from servo.errors import ServoError
 from servo.execution.attempt import Runner
-from servo.execution.messages import Work
+from servo.leader.assignments import Assignment
 from servo.leader.requests import Beat
 from servo.leader.service import Service
-from servo.leader.workers import Assignment
 from servo.ports.entropy import Entropy
 from servo.workers.endings import interrupted
-from servo.workers.handing_over import as_work
 from servo.workers.reporting import report_of
 
 NAME = "inline"
@@ -62,7 +60,7 @@ class InlineWorkers:
             while not over():
                 with suppress(queue.Empty):
                     assignment = self._given.get(timeout=LOOK_EVERY)
-                    self._run(assignment, as_work(assignment), runner)
+                    self._run(assignment, runner)
         finally:
             done.set()
 
@@ -82,14 +80,14 @@ class InlineWorkers:
                         )
                     )
 
-    def _run(self, assignment: Assignment, work: Work, runner: Runner) -> None:
+    def _run(self, assignment: Assignment, runner: Runner) -> None:
         self._current = assignment
         try:
-            done = runner.run(work)
+            done = runner.run(assignment)
         except BaseException:  # Ctrl-C: whoever leads next does it again, and at once
             with suppress(ServoError):
                 told = Batch(
-                    id=f"done-{work.exec_id}", events=(interrupted(assignment),), actor=ACTOR
+                    id=f"done-{assignment.exec_id}", events=(interrupted(assignment),), actor=ACTOR
                 )
                 _ = self._service.commit(told)
             raise

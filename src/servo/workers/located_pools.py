@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from servo.controllers.dispatch import IdleWorker
 from servo.errors import Invalid
-from servo.leader.workers import Assignment
+from servo.leader.assignments import Assignment
 from servo.workers.local_pool.pool import GRACE, Pool
 
 

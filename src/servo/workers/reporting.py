@@ -3,11 +3,10 @@
 from servo.core.events.assets import AssetObserved, AssetReported, CheckEvaluated
 from servo.core.events.envelope import Batch
 from servo.core.events.tasks import TaskFinished
-from servo.execution.messages import Done
-from servo.leader.workers import Assignment
+from servo.leader.assignments import Assignment, TaskResult
 
 
-def report_of(assignment: Assignment, done: Done, *, actor: str) -> Batch:
+def report_of(assignment: Assignment, done: TaskResult, *, actor: str) -> Batch:
     """The batch that tells the ledger how an execution ended."""
     made = "" if done.output is None else done.output.materialization_id
     checks = [
@@ -18,7 +17,7 @@ def report_of(assignment: Assignment, done: Done, *, actor: str) -> Batch:
             exec_id=assignment.exec_id,
             asset_key=check.asset_key or assignment.asset_key,
             check_name=check.name,
-            partition_key=None if assignment.also_partitions else assignment.partition_key,
+            partition_key=assignment.only_partition,
             passed=check.passed,
             severity=check.severity,
             blocking=check.blocking,
@@ -46,7 +45,7 @@ def report_of(assignment: Assignment, done: Done, *, actor: str) -> Batch:
     return Batch(id=f"done-{assignment.exec_id}", events=events, actor=actor)
 
 
-def _report(assignment: Assignment, done: Done, number: int) -> AssetReported | AssetObserved:
+def _report(assignment: Assignment, done: TaskResult, number: int) -> AssetReported | AssetObserved:
     """What the code said of an asset that it does not make."""
     told = done.reported[number]
     if told.seen:

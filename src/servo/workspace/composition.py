@@ -6,6 +6,7 @@ from servo.config import Settings
 from servo.leader.service import Service, World
 from servo.leader.skew import check_clock
 from servo.ledger.paths import Paths
+from servo.projection.files.arrow import without_pandas
 from servo.storage.from_url import store_from_url
 from servo.storage.local import LocalStore
 from servo.storage.memory import MemoryStore
@@ -25,6 +26,11 @@ def open_world(url: str) -> World:
     if isinstance(store, LocalStore):
         store.sweep_temporaries(clock.now() - LEFTOVER_AGE)
     return World(store, clock, entropy, identity=this_process())
+
+
+def without_user_libraries() -> None:
+    """Keep this process from importing pandas, which pyarrow would: it runs no user code."""
+    without_pandas()
 
 
 def open_to_read(url: str) -> World:

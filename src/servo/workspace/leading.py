@@ -18,7 +18,7 @@ from functools import partial
 
 from servo.config import Settings
 from servo.core.events.envelope import Answer, Batch
-from servo.errors import Conflict
+from servo.errors import Conflict, Fenced
 from servo.leader.lease import LeaderAdvert, LeaderLease, read_lease
 from servo.leader.service import Service, World
 from servo.leader.workers import Workers
@@ -44,6 +44,8 @@ class LedByAnother(Conflict):
 
 def described(leader: LeaderAdvert) -> str:
     """A leader, as people are told of it."""
+    if not leader.pid:
+        return "another process"  # it has just begun to lead, or its lease does not name it
     what = f"`servo {leader.command}`" if leader.command else "a process"
     if leader.machine == machine_id():
         return f"{what} (process {leader.pid})"
@@ -56,12 +58,16 @@ class Led:
     def __init__(
         self,
         service: Service,
+        world: World,
         *,
         lock: LeaderLock | None = None,
+        lease: LeaderLease | None = None,
         server: LeaderServer | None = None,
     ) -> None:
         self.service = service
+        self.world = world
         self._lock = lock
+        self._lease = lease
         self._server = server
 
     def __enter__(self) -> "Led":
@@ -74,6 +80,14 @@ class Led:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    def keep_lease(self) -> None:
+        """Renew the lease where the service, which does it otherwise, was not started.
+
+        `Fenced` if somebody else has it.
+        """
+        if self._lease is not None and not self._lease.renew_if_due():
+            raise Fenced("another process holds the lease", remedy="let it lead, or try again")
 
     def stop(self) -> None:
         """Take no more requests, publish what is left, and let somebody else lead."""
@@ -94,7 +108,7 @@ def try_to_lead(
 ) -> Led | None:
     """Become the leader of a workspace, not yet started; None if somebody else leads it."""
     if address.is_in_memory:
-        return Led(Service(world, address.paths, settings, workers=workers))
+        return Led(Service(world, address.paths, settings, workers=workers), world)
     lock = LeaderLock(address)
     if not lock.acquire():
         return None
@@ -127,7 +141,7 @@ def _with_lock(
         server.close()
         raise
     lock.advertise(found)
-    return Led(waiting[0], lock=lock, server=server)
+    return Led(waiting[0], world, lock=lock, lease=lease, server=server)
 
 
 def _submit(led: list[Service], batch: Batch) -> "Future[Answer]":

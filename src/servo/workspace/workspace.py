@@ -10,6 +10,7 @@ leads: this process, another one of this machine, one elsewhere, or nobody.
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -29,7 +30,8 @@ from servo.workspace.address import Address
 from servo.workspace.channels import AnyChannel, Channel
 from servo.workspace.composition import open_to_read, open_world
 from servo.workspace.identity import this_process
-from servo.workspace.leading import who_leads
+from servo.workspace.leader_lock import Leader
+from servo.workspace.leading import Led, try_to_lead, who_leads
 from servo.workspace.origins import Cause, batch_from, origin_of
 from servo.workspace.receipt import Receipt
 
@@ -40,16 +42,23 @@ class Workspace:
     """One workspace: `read` it, `submit` to it.
 
     `channel` is how requests reach the ledger. `actor` is who they come from unless they say
-    otherwise.
+    otherwise. `to_lead` opens the store as a leader needs it, which is more work than reading it.
     """
 
     def __init__(
-        self, address: Address, world: World, channel: Channel, *, actor: str | None = None
+        self,
+        address: Address,
+        world: World,
+        channel: Channel,
+        *,
+        actor: str | None = None,
+        to_lead: Callable[[], World] | None = None,
     ) -> None:
         self.address = address
         self.actor = actor or this_process()
         self._world = world
         self._channel = channel
+        self._to_lead = to_lead or (lambda: world)
         self._reader = Reader(world.store, address.paths)
 
     # --- what is there ------------------------------------------------------------------------
@@ -80,6 +89,13 @@ class Workspace:
     def leader(self) -> LeaderAdvert | None:
         """Who leads, as far as this process can know; None if nobody does."""
         return who_leads(self.address, self._world)
+
+    def try_to_lead(self, *, command: str) -> Led | None:
+        """Become the leader, not yet started; None if somebody else leads.
+
+        For upkeep that only a leader may do. Requests go through `submit`.
+        """
+        return try_to_lead(self.address, self._to_lead(), leader=Leader(command=command))
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -136,5 +152,6 @@ def open_workspace(
     if must_exist:
         address.check_exists()
     world = open_to_read(address.store)
-    channel = AnyChannel(address, world, lambda: open_world(address.store))
-    return Workspace(address, world, channel, actor=actor)
+    to_lead = partial(open_world, address.store)
+    channel = AnyChannel(address, world, to_lead)
+    return Workspace(address, world, channel, actor=actor, to_lead=to_lead)

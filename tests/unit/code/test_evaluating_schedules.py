@@ -249,6 +249,31 @@ def test_a_deployment_tells_when_a_schedule_ticks_and_who_decides() -> None:
     assert second.cron_expressions == ("0 6 * * *", "0 18 * * *")
 
 
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("orders+", "orders+"),
+        (orders, "orders"),
+        ([orders, "total"], "orders, total"),
+        (AssetSelection.assets(orders).downstream(), "orders, total"),
+    ],
+)
+def test_a_target_is_told_as_people_write_it_and_never_as_a_repr(target: Any, told: str) -> None:
+    project = Definitions([orders, total], schedules=[plain(target=target)]).project()
+    [found] = declared(project).schedules
+    assert found.target == told
+
+
+def test_of_many_assets_a_target_names_the_first() -> None:
+    def numbered(number: int) -> Any:
+        return asset(name=f"a{number}")(lambda: None)
+
+    many = [numbered(number) for number in range(5)]
+    project = Definitions(many, schedules=[plain(target=many)]).project()
+    [found] = declared(project).schedules
+    assert found.target == "a0, a1, a2 and 2 more"
+
+
 def test_two_of_one_name_are_refused() -> None:
     with pytest.raises(Invalid, match="two schedules are called s"):
         _ = Definitions([orders], schedules=[plain(), plain()]).project()

@@ -35,7 +35,7 @@ from servo.core.tags import JOB_LABEL
 from servo.errors import Invalid
 from servo.execution.attempt import failed
 from servo.execution.hooks import Hooks
-from servo.execution.messages import Done, Work
+from servo.leader.assignments import Assignment, TaskResult
 from servo.sdk.definitions.project import Project
 
 SEEN: list[Any] = []
@@ -114,7 +114,7 @@ def test_attempts_that_were_lost_are_none_of_the_retries() -> None:
 
     hooks = Hooks(Project([made]), logging.getLogger("test"), {}, load=str)
     error = ValueError("no")
-    work = Work(
+    work = Assignment(
         exec_id="x", run_id="r", task_key="t", asset_key="made", attempt=2, attempt_id="a",
         fencing_token=1,
     )  # fmt: skip
@@ -190,12 +190,12 @@ def test_what_interrupts_an_execution_interrupts_its_hooks() -> None:
     @asset(hooks={interrupted})
     def made() -> None: ...
 
-    work = Work(
+    work = Assignment(
         exec_id="x", run_id="r", task_key="t", asset_key="made", attempt=1, attempt_id="a",
         fencing_token=1,
     )  # fmt: skip
     hooks = Hooks(Project([made]), logging.getLogger("test"), {}, load=str)
-    done = Done(exec_id="x", outcome=TaskOutcome.SUCCEEDED)
+    done = TaskResult(exec_id="x", outcome=TaskOutcome.SUCCEEDED)
     with pytest.raises(KeyboardInterrupt):
         hooks.after(work, AssetKey("made"), done)
 
@@ -246,13 +246,13 @@ def test_the_hooks_of_a_job_are_called_for_its_runs() -> None:
     project = Project([made])
     project.jobs = {"nightly": Job()}  # pyright: ignore[reportAttributeAccessIssue] - all that is used of it
     hooks = Hooks(project, logging.getLogger("test"), {}, load=str)
-    work = Work(
+    work = Assignment(
         exec_id="x", run_id="r", task_key="t", asset_key="made", attempt=1, attempt_id="a",
-        fencing_token=1, tags={JOB_LABEL: "nightly"},
+        fencing_token=1, run_tags={JOB_LABEL: "nightly"},
     )  # fmt: skip
     error = ValueError("no")
     hooks.after(work, AssetKey("made"), failed("x", error), error)
-    good = Done(
+    good = TaskResult(
         exec_id="x", outcome=TaskOutcome.SUCCEEDED, output=CommittedOutput(materialization_id="x")
     )
     hooks.after(work, AssetKey("made"), good)

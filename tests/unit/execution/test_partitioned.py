@@ -10,8 +10,8 @@ import servo
 from servo.core.state.rows.assets import PartitionStatusRow
 from servo.errors import Invalid, NotFound
 from servo.execution.inputs.partitions import PartitionInputs
-from servo.execution.messages import Input, Work
 from servo.host.materialize import MaterializationFailed
+from servo.leader.assignments import Assignment, PinnedInput
 from servo.projection.read.reader import Reader
 from servo.sdk.definitions.project import Project
 from servo.sdk.partitions.time_partitions import TimeWindow
@@ -287,7 +287,7 @@ def test_what_the_leader_does_not_hand_over_is_read_from_the_workspace() -> None
     instance = servo.ServoInstance.ephemeral()
     made = servo.materialize([sales], partition_key="eu", instance=instance)
     inputs = PartitionInputs(Project([sales, shouted]), instance.world.clock, instance)
-    work = Work(
+    work = Assignment(
         exec_id="x",
         run_id="r",
         task_key="shouted",
@@ -302,7 +302,7 @@ def test_what_the_leader_does_not_hand_over_is_read_from_the_workspace() -> None
     assert found.keys == ("eu", "us")
     pins = inputs.pins(work, servo.AssetKey("sales"), found)
     (row,) = made.materializations
-    assert pins == {"eu": Input(row.materialization_id, row.output_uri)}
+    assert pins == {"eu": PinnedInput(row.materialization_id, row.output_uri)}
 
 
 # --- several at once ------------------------------------------------------------------------------

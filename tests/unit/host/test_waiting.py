@@ -10,8 +10,8 @@ from servo.core.ids import TaskKeyStr
 from servo.core.plan import TaskSpec
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState
 from servo.host.waiting import Waiting
+from servo.leader.assignments import Assignment
 from servo.leader.service import Service, World
-from servo.leader.workers import Assignment
 from servo.ledger.paths import Paths
 from servo.storage.memory import MemoryStore
 from servo.testing.eventually import eventually

@@ -35,11 +35,11 @@ from servo.core.state.rows.execution import TaskHeartbeatRow
 from servo.core.state.rows.system import DeadLetterRow
 from servo.core.state.states import RunState, TaskState
 from servo.errors import Corrupt, Fenced, Invalid, Unavailable
+from servo.leader.assignments import Assignment, PinnedInput
 from servo.leader.engine import Engine
 from servo.leader.heartbeats import BeatReply
 from servo.leader.requests import Beat
 from servo.leader.takeover import take_over
-from servo.leader.workers import Assignment
 from servo.ledger.reader import LedgerReader
 from servo.ports.object_store import Blob, ObjectMeta
 from servo.projection.read.cold import ColdRows
@@ -660,7 +660,7 @@ def test_a_task_whose_inputs_cannot_be_read_is_granted_later_by_the_same_leader(
     store.unreadable = ""
     leader.engine.step()
     (given,) = worker.given
-    assert given.inputs == {place_of("ns/up", DAY): ("m", "")}
+    assert given.inputs == {place_of("ns/up", DAY): PinnedInput("m", "")}
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,13 @@ from servo.core.events.assets import (
     DefinitionsDeployed,
 )
 from servo.core.keys import place_of
+from servo.leader.assignments import PinnedInput
 from servo.leader.inputs import inputs_of, not_in_memory
 from servo.testing.builders import Story
 
 DAY = "day=d:2025-01-15"
 PLACE = ("ns/up", DAY)
-PINNED = {place_of(*PLACE): ("m", "")}
+PINNED = {place_of(*PLACE): PinnedInput("m", "")}
 
 
 def planned() -> Story:

@@ -22,11 +22,12 @@ from servo.core.positions import Position
 from servo.core.state.rows.execution import TaskRow
 from servo.errors import Corrupt, Fenced, Internal, Invalid, ServoError, Unavailable
 from servo.leader import requests
+from servo.leader.assignments import Assignment
 from servo.leader.heartbeats import BeatReply
 from servo.leader.lease import LeaderLease
 from servo.leader.requests import Beat
 from servo.leader.service import Service, World
-from servo.leader.workers import Assignment, Workers
+from servo.leader.workers import Workers
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
 from servo.ports.clock import Clock

@@ -7,7 +7,7 @@ import pytest
 from servo import asset
 from servo.core.events.assets import Severity
 from servo.errors import Invalid
-from servo.execution.messages import Checked
+from servo.leader.assignments import CheckOutcome
 from servo.sdk.checks.gating import CheckPolicy, GateVerdict, decide
 
 ALLOW, WARN, HOLD, BLOCK = (
@@ -38,8 +38,8 @@ MATRIX = {
 }
 
 
-def found(severity: Severity, *, passed: bool = False, blocking: bool = False) -> Checked:
-    return Checked(name="c", passed=passed, blocking=blocking, severity=severity)
+def found(severity: Severity, *, passed: bool = False, blocking: bool = False) -> CheckOutcome:
+    return CheckOutcome(name="c", passed=passed, blocking=blocking, severity=severity)
 
 
 def test_every_severity_and_policy_has_its_cell() -> None:

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from servo.code.setting import CodeLocation, Setting
-from servo.leader.workers import Assignment
+from servo.leader.assignments import Assignment
 from servo.ledger.paths import Paths
 from servo.storage.local import LocalStore
 from servo.workers.local_pool.crash_output import UNKNOWN, keep_last_words
+from servo.workspace.address import Address
 
 ASSIGNMENT = Assignment(
     worker_id="w",
@@ -36,9 +37,7 @@ def test_what_may_hold_secrets_is_not_kept_and_that_is_said(
 ) -> None:
     setting = Setting(
         location=CodeLocation(name="a", code="a.py", folder=""),
-        store=str(tmp_path),
-        tenant="t",
-        workspace="w",
+        address=Address.of(str(tmp_path), "t", "w"),
     )
     keep_last_words(setting, ASSIGNMENT, words, crash)
     store = LocalStore(tmp_path)

@@ -13,7 +13,7 @@ import pytest
 from servo.code.setting import Setting
 from servo.config import WorkerSettings
 from servo.host.leading import setting_for
-from servo.leader.workers import Assignment
+from servo.leader.assignments import Assignment
 from servo.testing.clock import ManualClock
 from servo.workers.local_pool.execution_queue import ExecutionQueue
 from servo.workers.local_pool.permits import Drawing

@@ -1,5 +1,7 @@
 """What a request for a run says: who wants it, of what, and in which words."""
 
+from typing import Any
+
 import pytest
 
 from servo.core.events.runs import ManualSource, RerunSource
@@ -36,8 +38,8 @@ def world() -> World:
     return World(MemoryStore(clock), clock, SystemEntropy(), identity=ADA)
 
 
-def wanted(*names: str, key: str = "k", text: str = "", request_id: str = "") -> Wanted:
-    return Wanted(plan=plan(*names), run_key=key, tags={}, text=text, request_id=request_id)
+def wanted(*names: str, key: str = "k", **fields: Any) -> Wanted:
+    return Wanted(plan=plan(*names), run_key=key, tags={}, **fields)
 
 
 def test_a_run_says_who_wants_what_and_in_which_words() -> None:

@@ -5,7 +5,7 @@ processes are killed from outside. What is told about the run is read from the s
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,11 @@ from servo.cli.output import console, plural, progress
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TaskState
 from servo.errors import NotFound, Unavailable
-from servo.ledger.paths import Paths
-from servo.projection.read.reader import Reader
-from servo.projection.read.sql import QueryResult, query
-from servo.projection.read.time_travel import snapshot_at
-from servo.storage.from_url import store_from_url
+from servo.operations.moments import PRESENT
+from servo.operations.sql import SqlResult, run_sql
+from servo.workspace.address import Address
 from servo.workspace.system import SystemClock
+from servo.workspace.workspace import open_workspace
 
 PACE = 0.5
 PACED = f'{{"resources": {{"duck": {{"config": {{"pace": {PACE}}}}}}}}}'
@@ -60,13 +59,11 @@ class _Play:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._paths = Paths("default", "default")
         self._clock = SystemClock()
         self._root = folder / ".servo"
         self._stored = self._root / "default" / "default"
         self._root.mkdir(exist_ok=True)
-        self._store = store_from_url(str(self._root), clock=self._clock)
-        self._reader = Reader(self._store, self._paths)
+        self._workspace = open_workspace(Address.of(str(self._root)))
         self._earlier = {run.run_id for run in self._runs()}
         self._out = _console()
         self._moment = threading.Event()
@@ -116,7 +113,7 @@ class _Play:
 
     def _tell_what_is_left(self) -> None:
         """What the ledger says of the run, whatever was published of it."""
-        tasks = snapshot_at(self._store, self._paths, self._clock.now()).rows("tasks")
+        tasks = self._workspace.read(lambda found: found.rows("tasks"), as_of=PRESENT)
         mine = [t for t in tasks if isinstance(t, TaskRow) and t.run_id == self._run_id]
         groups = {"finished": "green", "running then": "red", "not begun": "dim"}
         for (what, style), chosen in zip(
@@ -170,7 +167,7 @@ class _Play:
         self._out.print(Text(f"   …/{file.relative_to(self._stored)}", style="dim"), soft_wrap=True)
         with import_module("duckdb").connect() as db:
             relation = db.sql("select * from read_parquet($1)", params=[str(file)])
-            self._show(QueryResult(columns=tuple(relation.columns), rows=relation.fetchall()))
+            self._show(relation.columns, relation.fetchall())
         self._say("With the payment that was refused, Bob Ross would have spent -1.00.")
 
     def where_to_look(self) -> None:
@@ -244,7 +241,7 @@ class _Play:
 
     def _runs(self) -> list[RunRow]:
         try:
-            rows = self._reader.read(lambda snapshot: snapshot.rows("runs"))
+            rows = self._workspace.read(lambda snapshot: snapshot.rows("runs"))
         except NotFound:
             return []
         return [row for row in rows if isinstance(row, RunRow)]
@@ -252,20 +249,20 @@ class _Play:
     def _tasks(self) -> list[TaskRow]:
         """The tasks of the run that the demo asked for, as published; read when that is news."""
         try:
-            snapshot = self._reader.snapshot()
+            version = self._workspace.read(lambda found: found.manifest.v)
         except NotFound:
             return []
-        if snapshot.manifest.v != self._seen[0]:
+        if version != self._seen[0]:
             found = (run.run_id for run in self._runs() if run.run_id not in self._earlier)
             self._run_id = self._run_id or next(found, "")
-            rows = self._reader.read(lambda newest: newest.rows("tasks"))
+            rows = self._workspace.read(lambda newest: newest.rows("tasks"))
             tasks = [row for row in rows if isinstance(row, TaskRow)]
             mine = [task for task in tasks if task.run_id == self._run_id]
-            self._seen = (snapshot.manifest.v, mine)
+            self._seen = (version, mine)
         return self._seen[1]
 
-    def _query(self, sql: str) -> QueryResult:
-        return self._reader.read(lambda snapshot: query(snapshot, sql))
+    def _query(self, sql: str) -> SqlResult:
+        return run_sql(self._workspace, sql)
 
     # --- telling ------------------------------------------------------------------------------
 
@@ -285,13 +282,14 @@ class _Play:
         shown = sql.replace(f" run_id = '{self._run_id}' and", "")
         for line in shown.splitlines():
             self._out.print(Text(f"   {line}", style="dim"))
-        self._show(self._query(sql))
+        found = self._query(sql)
+        self._show(found.columns, found.rows)
 
-    def _show(self, answer: QueryResult) -> None:
+    def _show(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-        for name in answer.columns:
+        for name in columns:
             table.add_column(name)
-        for row in answer.rows:
+        for row in rows:
             table.add_row(*(_cell(value) for value in row))
         self._out.print(Padding(table, (0, 0, 0, 3), expand=False))
 

@@ -1,24 +1,24 @@
-"""`servo admin pool` and `servo admin quota`: how much may run at once in a workspace.
-
-A request is left in the store. Whoever leads carries it out within seconds, or at once when
-somebody leads again.
-"""
+"""`servo admin pool` and `servo admin quota`: how much may run at once in a workspace."""
 
 import click
-from rich import box
-from rich.table import Table
 
-from servo.cli.leaving import leave, tell_left
+from servo.cli.moment import at_a_moment
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json
-from servo.cli.workspace import Target, of_a_workspace
-from servo.core.events.quotas import PoolLimitSet, QuotaSet
+from servo.cli.receipts import QUEUED, tell_receipt
+from servo.cli.tables import grid
+from servo.cli.workspace import with_workspace
 from servo.core.state.rows.system import QuotaRow
 from servo.errors import Invalid
-from servo.projection.read.reader import Reader
-
-WORKSPACE = "workspace"
-POOL = "pool"
+from servo.operations.moments import AsOf
+from servo.operations.quotas import (
+    get_quota,
+    list_pools,
+    remove_pool_limit,
+    set_pool_limit,
+    set_quota,
+)
+from servo.workspace.workspace import Workspace
 
 
 @click.group("pool")
@@ -29,59 +29,77 @@ def pool() -> None:
 @pool.command("set", short_help="Limit a pool.")
 @click.argument("name")
 @click.argument("limit", type=click.IntRange(0))
-@of_a_workspace
-def set_(*, target: Target, name: str, limit: int) -> None:
-    """Let at most LIMIT tasks of the pool NAME run at once; 0 holds all of them back."""
-    leave(target, "pool", PoolLimitSet(pool=name, limit=limit))
-    tell_left(target, f"the pool {name}", f"limited to {limit}")
-
-
-@pool.command("remove", short_help="Lift the limit of a pool.")
-@click.argument("name")
-@of_a_workspace
-def remove(*, target: Target, name: str) -> None:
-    """Lift the limit of the pool NAME."""
-    leave(target, "pool", PoolLimitSet(pool=name, limit=None))
-    tell_left(target, f"the limit of the pool {name}", "lifted")
-
-
-@pool.command("list", short_help="The limits there are.")
 @json_option
-@of_a_workspace
-def list_(*, target: Target, json_: bool) -> None:
-    """List the pools that have a limit."""
-    rows = [row for row in _quotas(target) if row.scope == POOL]
-    limited = [row for row in rows if row.max_concurrent_tasks is not None]
+@with_workspace
+def set_(*, workspace: Workspace, name: str, limit: int, json_: bool) -> int:
+    """Let at most LIMIT tasks of the pool NAME run at once; 0 holds all of them back."""
+    found = set_pool_limit(workspace, name, limit)
     if json_:
-        emit_json(limited)
+        emit_json(found)
+        return QUEUED if found.receipt.queued else 0
+    return tell_receipt(found.receipt, f"Limited the pool {name} to {limit}.")
+
+
+@pool.command("remove", short_help="Remove the limit of a pool.")
+@click.argument("name")
+@json_option
+@with_workspace
+def remove(*, workspace: Workspace, name: str, json_: bool) -> int:
+    """Remove the limit of the pool NAME."""
+    found = remove_pool_limit(workspace, name)
+    if json_:
+        emit_json(found)
+        return QUEUED if found.receipt.queued else 0
+    return tell_receipt(found.receipt, f"Removed the limit of the pool {name}.")
+
+
+@pool.command("list", short_help="List the limits of pools.")
+@at_a_moment
+@json_option
+@with_workspace
+def list_(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> None:
+    """List the pools that have a limit."""
+    found = list_pools(workspace, as_of=as_of)
+    if json_:
+        emit_json(found)
         return
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    table.add_column("pool", no_wrap=True)
-    table.add_column("limit", justify="right")
-    for row in limited:
+    table = grid("pool", "limit", left=1, whole=1)
+    for row in found.items:
         table.add_row(row.name, str(row.max_concurrent_tasks))
-    console().print(table if limited else "no pool has a limit")
+    none = "No pool has a limit. Set one with `servo admin pool set`."
+    console().print(table if found.items else none)
 
 
 @click.command("quota", short_help="Limit a whole workspace.")
 @click.option("--max-parallel", type=click.IntRange(0), help="Tasks that run at once.")
-@click.option("--max-runs", type=click.IntRange(0), help="Runs that are at work at once.")
+@click.option("--max-runs", type=click.IntRange(0), help="Runs at once; others wait.")
+@at_a_moment
 @json_option
-@of_a_workspace
-def quota(*, target: Target, max_parallel: int | None, max_runs: int | None, json_: bool) -> None:
+@with_workspace
+def quota(
+    *,
+    workspace: Workspace,
+    max_parallel: int | None,
+    max_runs: int | None,
+    as_of: AsOf | None,
+    json_: bool,
+) -> int:
     """Limit what runs at once in a workspace; without an option, show the limits."""
-    if max_parallel is None and max_runs is None:
-        _show(target, json_=json_)
-        return
+    given = {"max_concurrent_tasks": max_parallel, "max_concurrent_runs": max_runs}
+    limits = {name: limit for name, limit in given.items() if limit is not None}
+    if not limits:
+        _show(get_quota(workspace, as_of=as_of), json_=json_)
+        return 0
+    if as_of is not None:
+        raise Invalid("limits of the past cannot be set", remedy="leave out --as-of")
+    found = set_quota(workspace, limits)
     if json_:
-        raise Invalid("--json shows limits and sets none", remedy="leave it out, or the others")
-    event = QuotaSet(max_concurrent_tasks=max_parallel, max_concurrent_runs=max_runs)
-    leave(target, "quota", event)
-    tell_left(target, "the limits", "set")
+        emit_json(found)
+        return QUEUED if found.receipt.queued else 0
+    return tell_receipt(found.receipt, "Set the limits of the workspace.")
 
 
-def _show(target: Target, *, json_: bool) -> None:
-    row = next((row for row in _quotas(target) if row.scope == WORKSPACE), None)
+def _show(row: QuotaRow | None, *, json_: bool) -> None:
     if json_:
         emit_json(row)
         return
@@ -92,10 +110,3 @@ def _show(target: Target, *, json_: bool) -> None:
 
 def _limit(value: int | None) -> str:
     return "no limit" if value is None else str(value)
-
-
-def _quotas(target: Target) -> list[QuotaRow]:
-    rows = Reader(target.store, target.paths).snapshot().rows("quotas")
-    return sorted(
-        (row for row in rows if isinstance(row, QuotaRow)), key=lambda row: (row.scope, row.name)
-    )

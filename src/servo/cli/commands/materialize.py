@@ -9,37 +9,39 @@ import click
 from msgspec.structs import replace
 from rich.text import Text
 
-from servo.cli.code import as_dagster_option, code_or_selection, tell_near_misses
+from servo.cli.code import as_dagster_option, tell_near_misses
 from servo.cli.completing import asset_keys, run_ids
 from servo.cli.hosts import Host, open_host, read_code
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, plural
-from servo.cli.partitions import NamedPartitions, named, partitions_of, with_partitions
+from servo.cli.partitions import NamedPartitions, named, with_partitions
+from servo.cli.project import DEFAULT_WORKERS, code_or_selection, default_tags, default_workers
 from servo.cli.run_display import Ended, summary, wait_for
 from servo.cli.run_rows import place_shown, waiting_words
-from servo.cli.selecting import selected
 from servo.cli.workspace import Command, Where, at_a_workspace
 from servo.core.keys import AssetKey, TaskOperation
-from servo.core.plan import Plan
+from servo.core.plan import Plan, chosen_checks
 from servo.core.state.rows.execution import TaskRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
 from servo.core.tags import ISOLATION, JOB_LABEL, OWN_PROCESS
 from servo.errors import Conflict, Invalid, NotFound
 from servo.host.leading import LeadingHost
 from servo.host.run_keys import requested_before, tasks_of_run, under_run_key
-from servo.operations.runs import failed_checks, outputs_of, run_detail
+from servo.operations.runs import get_run, run_outcome
 from servo.planning.assets import plan_assets, plan_partitions
-from servo.planning.checks import Chosen, chosen_checks
-from servo.projection.read.reader import Reader
+from servo.planning.checks import Chosen
+from servo.planning.retries import partitions_of
 from servo.sdk.checks.selection import checks_of_assets
 from servo.sdk.definitions.jobs import AssetJob
 from servo.sdk.definitions.needs import check_config
 from servo.sdk.definitions.project import Project
 from servo.sdk.resources.run_config import RunConfig
+from servo.sdk.selection.selecting import selected
 from servo.sdk.selection.selection import AssetSelection
 from servo.workers.parallelism import parallelism
 from servo.workspace.run_requests import Wanted, with_config
 from servo.workspace.system import SystemEntropy
+from servo.workspace.workspace import open_workspace
 
 FAILED = 1
 CODE_LABEL = "servo/code"
@@ -48,7 +50,11 @@ CODE_LABEL = "servo/code"
 def with_workers(command: Command) -> Command:
     """Give a command the option that says how many processes run user code."""
     return click.option(
-        "--workers", type=click.IntRange(1), default=2, show_default=True, help="Processes."
+        "--workers",
+        type=click.IntRange(1),
+        default=default_workers,
+        show_default=str(DEFAULT_WORKERS),
+        help="Processes for each code location.",
     )(command)
 
 
@@ -101,10 +107,11 @@ def materialize(  # noqa: PLR0913 - the options of the command
     Runs of CODE that were begun in this workspace and have not ended are finished first. While
     `servo dev` is at work there, it does the work.
     """
-    code, select = code_or_selection(code, select, Path.cwd())
+    code, select = code_or_selection(code, select)
     text = text_of(select, job, checks_only=checks_only)
     found, project = read_code(code, as_dagster=as_dagster)
-    given, labels = read_config(config), {**read_tags(tags), CODE_LABEL: found.name}
+    given, labels = read_config(config), {**default_tags(), **read_tags(tags)}
+    labels[CODE_LABEL] = found.name
     if isolate:
         labels[ISOLATION] = OWN_PROCESS
     chosen, checks = None, None
@@ -190,8 +197,7 @@ def retry(  # noqa: PLR0913 - the options of the command
     json_: bool,
 ) -> int:
     """Make again what a run failed, skipped or was stopped before, in a new run with its tags."""
-    target = where.open()
-    detail = run_detail(Reader(target.store, target.paths).snapshot(), run_id)
+    detail = get_run(open_workspace(where.address), run_id)
     run, tasks = detail.run, detail.tasks
     left = [t for t in tasks if all_ or select or t.state is not TaskState.SUCCEEDED]
     if not left:
@@ -225,13 +231,8 @@ def tell(ended: Ended, where: Where, *, json_: bool) -> int:
     if json_:
         emit_json({"run": ended.run, "tasks": ended.tasks})
         return exit_code_of(ended)
-    target = where.open()
-    reader = Reader(target.store, target.paths)
-    run_id = ended.run.run_id
-    made, failed = reader.read(
-        lambda snapshot: (outputs_of(snapshot, run_id), failed_checks(snapshot, run_id))
-    )
-    summary(ended, made, failed)
+    workspace = open_workspace(where.address)
+    summary(ended, *run_outcome(workspace, ended.run.run_id))
     return exit_code_of(ended)
 
 

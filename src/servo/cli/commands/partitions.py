@@ -1,178 +1,158 @@
-"""`servo partitions`: what there is of an asset's partitions, and sets of dynamic ones."""
+"""`servo partitions`: see how the partitions of an asset stand, and change dynamic ones."""
 
 from collections.abc import Sequence
 
 import click
-import msgspec
 
 from servo.cli.completing import asset_keys
+from servo.cli.moment import at_a_moment
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, number, plural
+from servo.cli.receipts import QUEUED, tell_receipt
 from servo.cli.tables import facts, grid
-from servo.cli.workspace import Target, Where, at_a_workspace, of_a_workspace
-from servo.core import bitmaps
+from servo.cli.workspace import with_workspace
 from servo.core.partitions import shown_partition
-from servo.errors import NotFound
-from servo.projection.partitions.report import PartitionReader, PartitionReport
-from servo.projection.read.reader import Reader
-from servo.sdk.partitions.status import DisplayStatus, StaleReason, counts
-from servo.workspace.instance.instance import ServoInstance
+from servo.operations.dynamic_partitions import (
+    PartitionSetChange,
+    add_partitions,
+    delete_partitions,
+)
+from servo.operations.moments import AsOf
+from servo.operations.partitions import (
+    PartitionFilter,
+    PartitionListing,
+    PartitionQuery,
+    count_partitions,
+    list_partitions,
+)
+from servo.workspace.workspace import Workspace
 
-SHOWN = 40
-STALE = "stale"
-
-_key = click.argument("asset", shell_complete=asset_keys)
-
-
-class Stretch(msgspec.Struct, frozen=True, kw_only=True):
-    """Partitions that follow each other and stand alike."""
-
-    first: str
-    last: str
-    count: int
-    status: DisplayStatus
-    stale: StaleReason | None
+_COUNTS = (
+    "total",
+    "materialized",
+    "failed",
+    "in_progress",
+    "missing",
+    "stale_never_materialized",
+    "stale_code_changed",
+    "stale_upstream_changed",
+    "stale_freshness_policy",
+    "outside",
+)
+_asset = click.argument("asset", shell_complete=asset_keys)
+_set = click.argument("set_name", metavar="SET")
+_keys = click.argument("keys", nargs=-1, required=True)
 
 
 @click.group("partitions")
 def partitions() -> None:
-    """See how the partitions of an asset stand, and change sets of dynamic ones."""
+    """See how the partitions of an asset stand, and change sets of dynamic partitions."""
 
 
-@partitions.command("status", short_help="Count the partitions of an asset.")
-@_key
+@partitions.command("status", short_help="Count the partitions of an asset by status.")
+@_asset
+@at_a_moment
 @json_option
-@of_a_workspace
-def status(*, target: Target, asset: str, json_: bool) -> None:
-    """Count the partitions of ASSET by how they stand, and say why some are stale."""
-    report = _report(target, asset)
-    found = counts(report.status, report.stale)
+@with_workspace
+def status(*, workspace: Workspace, asset: str, as_of: AsOf | None, json_: bool) -> None:
+    """Count the partitions of ASSET by status, and the stale ones by reason."""
+    found = count_partitions(workspace, asset, as_of=as_of)
     if json_:
-        emit_json({"asset_key": report.asset_key, **found, "unknown_mappings": report.unknown})
+        emit_json(found)
         return
     table = facts()
-    for name, count in found.items():
+    for name in _COUNTS:
+        count: int = getattr(found, name)
         if count or name == "total":
             table.add_row(name.replace("_", " "), number(count))
     out = console()
     out.print(table)
-    for name in report.unknown:
-        out.print(f"how it is made from {name} is only known to its code, and was not looked at")
+    for name in found.unknown_mappings:
+        out.print(f"Not examined for staleness: {name}, because only code knows its mapping.")
 
 
 @partitions.command("list", short_help="List the partitions of an asset.")
-@_key
+@_asset
 @click.option(
     "--status",
     "wanted",
-    type=click.Choice([*(one.value.lower() for one in DisplayStatus), STALE]),
-    help="Those that stand like this.",
+    type=click.Choice([one.value for one in PartitionFilter]),
+    help="Only partitions of this status, or stale ones.",
 )
-@click.option("--limit", type=click.IntRange(1), help=f"So many lines; {SHOWN} for people.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=40, show_default=True, help="How many lines."
+)
+@click.option("--after", metavar="KEY", help="Only partitions behind this one.")
+@at_a_moment
 @json_option
-@of_a_workspace
-def list_(
-    *, target: Target, asset: str, wanted: str | None, limit: int | None, json_: bool
+@with_workspace
+def list_(  # noqa: PLR0913 - its options
+    *,
+    workspace: Workspace,
+    asset: str,
+    wanted: str | None,
+    limit: int,
+    after: str | None,
+    as_of: AsOf | None,
+    json_: bool,
 ) -> None:
-    """List the partitions of ASSET in order, those that stand alike in one line."""
-    report = _report(target, asset)
-    found = _alike(report, wanted)
-    outside = [] if wanted else list(report.status.outside)
+    """List the partitions of ASSET in order; consecutive ones that stand alike share a line."""
+    chosen = None if wanted is None else PartitionFilter(wanted)
+    query = PartitionQuery(status=chosen, limit=limit, after=after)
+    found = list_partitions(workspace, asset, query, as_of=as_of)
     if json_:
-        shown = [_stretch(report, *one) for one in found[:limit]]
-        emit_json({"asset_key": report.asset_key, "partitions": shown, "outside": outside})
-        return
-    out = console()
-    table = grid("partitions", "number", "status", "stale", whole=1)
-    for one in (_stretch(report, *one) for one in found[: limit or SHOWN]):
-        name = one.first if one.count == 1 else f"{one.first} to {one.last}"
-        reason = one.stale.value.lower() if one.stale else ""
-        table.add_row(name, number(one.count), one.status.value.lower(), reason)
-    out.print(table if found else "there is no such partition")
-    left = len(found) - (limit or SHOWN)
-    if left > 0:
-        out.print(f"and {plural(left, 'line')} more: use --limit")
-    if outside:
-        some = ", ".join(str(shown_partition(key)) for key in outside[:3])
-        out.print(f"{plural(len(outside), 'partition')} that the asset no longer has: {some}")
+        emit_json(found)
+    else:
+        _show(found)
 
 
 @partitions.command("add", short_help="Add keys to a set of dynamic partitions.")
-@click.argument("set_name", metavar="SET")
-@click.argument("keys", nargs=-1, required=True)
+@_set
+@_keys
 @json_option
-@at_a_workspace
-def add(*, where: Where, set_name: str, keys: Sequence[str], json_: bool) -> None:
-    """Add KEYS to the set of dynamic partitions called SET; those that are in it stay."""
-    instance = _instance(where)
-    before = set(instance.get_dynamic_partitions(set_name))
-    instance.add_dynamic_partitions(set_name, list(keys))
-    _tell(set_name, "added", [key for key in dict.fromkeys(keys) if key not in before], json_)
+@with_workspace
+def add(*, workspace: Workspace, set_name: str, keys: Sequence[str], json_: bool) -> int:
+    """Add KEYS to the set of dynamic partitions SET. Keys that it has already are ignored."""
+    found = add_partitions(workspace, set_name, keys)
+    return _tell(found, f"Added {', '.join(found.added)} to {set_name}.", json_=json_)
 
 
-@partitions.command("delete", short_help="Remove keys from a set of dynamic partitions.")
-@click.argument("set_name", metavar="SET")
-@click.argument("keys", nargs=-1, required=True)
+@partitions.command("delete", short_help="Delete keys from a set of dynamic partitions.")
+@_set
+@_keys
 @json_option
-@at_a_workspace
-def delete(*, where: Where, set_name: str, keys: Sequence[str], json_: bool) -> None:
-    """Remove KEYS from the set of dynamic partitions called SET. What was made of them stays."""
-    instance = _instance(where)
-    known = instance.get_dynamic_partitions(set_name)
-    if strange := [key for key in keys if key not in known]:
-        raise NotFound(
-            f"{set_name} has no partition {strange[0]!r}",
-            remedy=f"there is {', '.join(known[:5]) or 'none'}",
-        )
-    for key in dict.fromkeys(keys):
-        instance.delete_dynamic_partition(set_name, key)
-    _tell(set_name, "removed", list(dict.fromkeys(keys)), json_)
+@with_workspace
+def delete(*, workspace: Workspace, set_name: str, keys: Sequence[str], json_: bool) -> int:
+    """Delete KEYS from the set of dynamic partitions SET. Their outputs are kept."""
+    found = delete_partitions(workspace, set_name, keys)
+    return _tell(found, f"Deleted {', '.join(found.removed)} from {set_name}.", json_=json_)
 
 
-def _tell(set_name: str, what: str, keys: Sequence[str], json_: bool) -> None:
+# --- words ----------------------------------------------------------------------------------------
+
+
+def _show(found: PartitionListing) -> None:
+    out = console()
+    table = grid("partitions", "number", "status", "stale", whole=1)
+    for one in found.items:
+        name = one.first if one.count == 1 else f"{one.first} to {one.last}"
+        reason = one.stale.value.lower() if one.stale else ""
+        table.add_row(name, number(one.count), one.status.value.lower(), reason)
+    out.print(table if found.items else "No such partitions.")
+    if found.next_cursor is not None:
+        out.print(f"There are more: --after {found.next_cursor}")
+    if found.outside:
+        count = plural(len(found.outside), "partition")
+        some = ", ".join(str(shown_partition(key)) for key in found.outside[:3])
+        out.print(f"{count} no longer in the definition: {some}")
+
+
+def _tell(found: PartitionSetChange, done: str, *, json_: bool) -> int:
+    queued = found.receipt is not None and found.receipt.queued
     if json_:
-        emit_json({"set": set_name, what: keys})
-    else:
-        console().print(f"{what} {', '.join(keys) or 'nothing'}")
-
-
-def _instance(where: Where) -> ServoInstance:
-    _ = where.open()  # says what is wrong if there is no such store
-    return ServoInstance.of_store(where.url, tenant=where.tenant, workspace=where.workspace)
-
-
-def _report(target: Target, asset: str) -> PartitionReport:
-    reader, now = Reader(target.store, target.paths), target.clock.now()
-    return reader.read(lambda snapshot: PartitionReader(snapshot, now).report(asset))
-
-
-Alike = tuple[int, int, DisplayStatus, StaleReason | None]
-"""The numbers of the first and the last of partitions that stand alike, and how."""
-
-
-def _alike(report: PartitionReport, wanted: str | None) -> list[Alike]:
-    """The partitions in order, those that follow each other and stand alike together."""
-    stale = bitmaps.EMPTY
-    for bits in report.stale.values():
-        stale |= bits
-    reasons = {**report.stale, None: report.space.everything & ~stale}
-    found = [
-        (low, high, shown, reason)
-        for shown in DisplayStatus
-        for reason, bits in reasons.items()
-        if wanted in (None, STALE if reason else None, shown.value.lower())
-        for low, high in bitmaps.ranges(report.status.shown(shown) & bits)
-    ]
-    return sorted(found, key=lambda one: one[0])
-
-
-def _stretch(
-    report: PartitionReport, low: int, high: int, shown: DisplayStatus, reason: StaleReason | None
-) -> Stretch:
-    return Stretch(
-        first=report.space.key(low),
-        last=report.space.key(high),
-        count=high - low + 1,
-        status=shown,
-        stale=reason,
-    )
+        emit_json(found)
+        return QUEUED if queued else 0
+    if found.receipt is None:
+        console().print(f"{found.set_name} has these partitions already.")
+        return 0
+    return tell_receipt(found.receipt, done)

@@ -1,5 +1,7 @@
 """`servo resume`: finish what was begun."""
 
+from collections.abc import Sequence
+
 import click
 
 from servo.cli.backfill_display import finish_backfills
@@ -11,29 +13,35 @@ from servo.cli.commands.materialize import (
     tell,
     with_workers,
 )
-from servo.cli.hosts import open_host, read_code
-from servo.cli.leaving import count_left
+from servo.cli.hosts import open_host, read_codes
 from servo.cli.output import console, emit_json, plural
 from servo.cli.workspace import Where, at_a_workspace
+from servo.operations.inbox import count_queued
+from servo.workspace.workspace import open_workspace
 
 
 @click.command("resume")
-@click.argument("code", required=False)
+@click.argument("code", nargs=-1)
 @with_workers
 @as_dagster_option
 @json_option
 @at_a_workspace
-def resume(*, code: str | None, where: Where, workers: int, as_dagster: bool, json_: bool) -> int:
-    """Finish the runs and the backfills that were begun and have not ended."""
-    found, _ = read_code(code, as_dagster=as_dagster)
-    left = count_left(where)
-    with open_host(found, where, workers, backfills=True) as host:
+def resume(
+    *, code: Sequence[str], where: Where, workers: int, as_dagster: bool, json_: bool
+) -> int:
+    """Finish the runs and the backfills of CODE that were begun and have not ended.
+
+    CODE is one or more files, modules or code locations; without it, all of the project file.
+    """
+    (first, *others), broken = read_codes(code, as_dagster=as_dagster)
+    left = count_queued(open_workspace(where.address, must_exist=False))
+    with open_host(first, where, workers, also=others, backfills=True) as host:
         worst = finish_backfills(host, json_=json_)
         ended = finish_begun(host, json_=json_)
     if json_:
         emit_json([{"run": one.run, "tasks": one.tasks} for one in ended])
-        return max([worst or 0, *(exit_code_of(one) for one in ended)])
+        return max([worst or 0, int(broken), *(exit_code_of(one) for one in ended)])
     if not ended and worst is None:
         also = f"; {plural(left, 'request')} carried out that had been left" if left else ""
         console().print(f"nothing to resume: every run has ended{also}")
-    return max([worst or 0, *(tell(one, where, json_=False) for one in ended)])
+    return max([worst or 0, int(broken), *(tell(one, where, json_=False) for one in ended)])

@@ -57,9 +57,8 @@ def list_(*, workspace: Workspace, page: Page, as_of: AsOf | None, json_: bool) 
         began = instant(row.created_at)
         table.add_row(row.run_id, coloured(row.state), _counts(row), began, _took(row))
     console().print(table if found.items else "No runs yet. Start one with `servo materialize`.")
-    if not json_:
-        for row in runs_without_workers(workspace, found.items, as_of=as_of):
-            console().print(waiting_words(row), soft_wrap=True)
+    for row in runs_without_workers(workspace, found.items, as_of=as_of):
+        console().print(waiting_words(row), soft_wrap=True)
     tell_older(found.next_cursor)
 
 

@@ -1,41 +1,52 @@
-"""`servo schedule`: what ticks when, what came of it, and pausing it."""
+"""`servo schedule`: see what ticks when, pause it, and trigger it by hand."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import click
-import msgspec
 from rich.text import Text
 
 from servo.cli.code import as_dagster_option
 from servo.cli.commands.materialize import exit_code_of, tell, with_workers
 from servo.cli.hosts import open_host, read_code
-from servo.cli.leaving import leave, refuse_active, refuse_paused, tell_left
-from servo.cli.loaded_here import loaded_here
+from servo.cli.loaded_here import evaluator_here
+from servo.cli.moment import at_a_moment
 from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, instant, plural
+from servo.cli.receipts import tell_change
 from servo.cli.run_display import wait_for
 from servo.cli.tables import facts, grid
-from servo.cli.workspace import Target, Where, at_a_workspace, of_a_workspace
-from servo.code.evaluator.messages import Evaluated, EvaluateTick
-from servo.code.evaluator.schedules import evaluate_tick, tick_id
-from servo.controllers.schedules import cron_of, missed_while_paused
-from servo.core.events.schedules import SchedulePaused, ScheduleResumed, TickStatus
+from servo.cli.workspace import Where, at_a_workspace, with_workspace
+from servo.core.events.schedules import TickStatus
 from servo.core.state.rows.automation import (
     ScheduleDefinitionRow,
     ScheduleStateRow,
     ScheduleTickRow,
 )
 from servo.core.state.states import ScheduleStatus
-from servo.errors import Invalid, NotFound
-from servo.projection.read.lookup import Lookup, Page, Paged
-from servo.projection.read.reader import Reader, Snapshot
+from servo.errors import Invalid
+from servo.operations.evaluating import NO_SALT, RequestPreview
+from servo.operations.listing import Page
+from servo.operations.moments import AsOf
+from servo.operations.schedules import (
+    get_schedule,
+    list_schedules,
+    list_ticks,
+    pause_schedule,
+    preview_schedule,
+    resume_schedule,
+)
+from servo.operations.ticks import (
+    TickFinished,
+    TickPreview,
+    evaluate_by_hand,
+    parse_tick,
+    preview_tick,
+)
 from servo.sdk.triggers.resolution import find_schedule
-from servo.storage.memory import MemoryStore
-from servo.triggers.schedules import DueTick, ticked
-from servo.workspace.identity import this_process
+from servo.workspace.composition import in_memory
 from servo.workspace.system import SystemClock, SystemEntropy
+from servo.workspace.workspace import Workspace
 
 _COLOURS = {
     TickStatus.TRIGGERED.value: "green",
@@ -45,142 +56,129 @@ _COLOURS = {
 }
 
 
-class ListedSchedule(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule, how it stands, and when it ticks next."""
-
-    definition: ScheduleDefinitionRow
-    state: ScheduleStateRow
-    next_tick: datetime | None
-
-
 @click.group("schedule")
 def schedule() -> None:
-    """See what ticks when and what came of it; pause, resume and trigger it."""
+    """List, pause, resume and trigger schedules."""
 
 
-@schedule.command("list", short_help="Every schedule, and its next tick.")
+@schedule.command("list", short_help="List the schedules and their next ticks.")
+@at_a_moment
 @json_option
-@of_a_workspace
-def list_(*, target: Target, json_: bool) -> None:
-    """List the schedules that were deployed, with their last and their next tick."""
-    rows = Reader(target.store, target.paths).read(lambda found: _all(found, target))
+@with_workspace
+def list_(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> None:
+    """List the deployed schedules with their last and next ticks."""
+    found = list_schedules(workspace, as_of=as_of)
     if json_:
-        emit_json(rows)
+        emit_json(found)
         return
-    table = grid("schedule", "status", "cron", "makes", "last tick", "next tick", whole=2)
-    for row in rows:
+    table = grid("schedule", "status", "cron", "target", "last tick", "next tick", whole=2)
+    for row in found.items:
         definition, state = row.definition, row.state
         table.add_row(
-            definition.schedule_id,
+            row.name,
             _coloured(state.status.value),
             _cron(definition),
             definition.target,
             _last(state),
             "" if row.next_tick is None else instant(row.next_tick),
         )
-    console().print(table if rows else "no schedules yet: deploy some with `servo dev`")
+    console().print(table if found.items else "No schedules yet. `servo dev` deploys them.")
 
 
-@schedule.command("show", short_help="One schedule and its newest ticks.")
+@schedule.command("show", short_help="Show one schedule and its newest ticks.")
 @click.argument("name")
+@at_a_moment
 @json_option
-@of_a_workspace
-def show(*, target: Target, name: str, json_: bool) -> None:
-    """Show how the schedule NAME is defined and what its newest ticks came to."""
-    reader = Reader(target.store, target.paths)
-    newest = Page(limit=10)
-    row, told = reader.read(lambda found: (_one(found, target, name), _ticks(found, name, newest)))
-    ticks = told.rows
+@with_workspace
+def show(*, workspace: Workspace, name: str, as_of: AsOf | None, json_: bool) -> None:
+    """Show the definition of schedule NAME and its newest ticks."""
+    found = get_schedule(workspace, name, as_of=as_of)
     if json_:
-        emit_json({"schedule": row, "ticks": ticks})
+        emit_json(found)
         return
+    row = found.schedule
     definition, state = row.definition, row.state
     table = facts()
     table.add_row("status", _coloured(state.status.value))
     table.add_row("cron", _cron(definition))
-    table.add_row("makes", definition.target or "what its function says")
+    table.add_row("target", definition.target or "decided by its function")
     table.add_row(
-        "catches up",
-        f"{plural(definition.max_catchup_ticks, 'tick')} of the last "
+        "catch-up",
+        f"up to {plural(definition.max_catchup_ticks, 'tick')} of the last "
         f"{plural(definition.catchup_window_minutes, 'minute')}",
     )
     table.add_row("skipped so far", str(state.ticks_skipped))
     table.add_row("next tick", "none" if row.next_tick is None else instant(row.next_tick))
     console().print(table)
-    _print_ticks(ticks)
+    _print_ticks(found.ticks)
 
 
-@schedule.command("ticks", short_help="What came of its ticks.")
+@schedule.command("ticks", short_help="List its newest ticks.")
 @click.argument("name")
 @paged
+@at_a_moment
 @json_option
-@of_a_workspace
-def ticks(*, target: Target, name: str, page: Page, json_: bool) -> None:
-    """List the newest ticks of the schedule NAME: runs, skips and failures, each with its why."""
-    reader = Reader(target.store, target.paths)
-    _, told = reader.read(lambda found: (_one(found, target, name), _ticks(found, name, page)))
+@with_workspace
+def ticks(*, workspace: Workspace, name: str, page: Page, as_of: AsOf | None, json_: bool) -> None:
+    """List the newest ticks of schedule NAME: runs, skips and failures, with the reasons."""
+    found = list_ticks(workspace, name, page, as_of=as_of)
     if json_:
-        emit_json(told.rows)
+        emit_json(found)
         return
-    _print_ticks(told.rows)
-    tell_older(told.older)
+    _print_ticks(found.items)
+    tell_older(found.next_cursor)
 
 
-@schedule.command("preview", short_help="When it will tick.")
+@schedule.command("preview", short_help="List its next ticks.")
 @click.argument("name")
 @click.option(
-    "--count", type=click.IntRange(1, 1000), default=10, show_default=True, help="How many."
+    "--count",
+    type=click.IntRange(1, 1000),
+    default=10,
+    show_default=True,
+    help="Number of ticks to list.",
 )
+@at_a_moment
 @json_option
-@of_a_workspace
-def preview(*, target: Target, name: str, count: int, json_: bool) -> None:
-    """Say when the schedule NAME ticks next, in its own time zone and in UTC."""
-    row = Reader(target.store, target.paths).read(lambda found: _one(found, target, name))
-    cron, at, coming = cron_of(row.definition), target.clock.now(), list[datetime]()
-    while len(coming) < count and (found := cron.next_after(at)) is not None:
-        coming.append(found)
-        at = found
+@with_workspace
+def preview(
+    *, workspace: Workspace, name: str, count: int, as_of: AsOf | None, json_: bool
+) -> None:
+    """List the next ticks of schedule NAME, in UTC and in the schedule's time zone."""
+    found = preview_schedule(workspace, name, count, as_of=as_of)
     if json_:
-        emit_json(coming)
+        emit_json(found)
         return
-    zone = ZoneInfo(row.definition.timezone)
-    for found in coming:
-        console().print(f"{instant(found)}  {found.astimezone(zone):%a %Y-%m-%d %H:%M:%S %Z}")
+    zone = ZoneInfo(found.timezone)
+    for at in found.ticks:
+        console().print(f"{instant(at)}  {at.astimezone(zone):%a %Y-%m-%d %H:%M:%S %Z}")
 
 
-@schedule.command("pause", short_help="Let it tick no more.")
+@schedule.command("pause", short_help="Stop it from ticking.")
 @click.argument("name")
-@of_a_workspace
-def pause(*, target: Target, name: str) -> None:
-    """Pause the schedule NAME. What it misses meanwhile is recorded, and not made up for."""
-    row = Reader(target.store, target.paths).read(lambda found: _one(found, target, name))
-    refuse_paused(f"schedule {name}", paused=row.state.status is ScheduleStatus.PAUSED)
-    leave(target, "schedule", SchedulePaused(schedule_id=name, changed_by=this_process()))
-    tell_left(target, name, "paused")
+@json_option
+@with_workspace
+def pause(*, workspace: Workspace, name: str, json_: bool) -> int:
+    """Pause schedule NAME. The ticks it misses are recorded as skipped when it resumes."""
+    return tell_change(pause_schedule(workspace, name), f"Paused {name}.", json_=json_)
 
 
 @schedule.command("resume", short_help="Let it tick again.")
 @click.argument("name")
-@click.option("--catchup", is_flag=True, help="Make up for what was missed, as after a downtime.")
-@of_a_workspace
-def resume(*, target: Target, name: str, catchup: bool) -> None:
-    """Resume the schedule NAME. What was missed while it was paused is recorded as skipped."""
-    row = Reader(target.store, target.paths).read(lambda found: _one(found, target, name))
-    refuse_active(f"schedule {name}", active=row.state.status is not ScheduleStatus.PAUSED)
-    missed = missed_while_paused(row.definition, row.state, target.clock.now())
-    event = ScheduleResumed(schedule_id=name, catchup=catchup, changed_by=this_process())
-    if missed is not None and not catchup:
-        # Apart: if somebody else has moved the schedule, this is refused and the rest is not.
-        leave(target, "schedule", missed)
-    leave(target, "schedule", event)
-    tell_left(target, name, "resumed")
+@click.option("--catchup", is_flag=True, help="Make up for missed ticks, as after a downtime.")
+@json_option
+@with_workspace
+def resume(*, workspace: Workspace, name: str, catchup: bool, json_: bool) -> int:
+    """Resume schedule NAME. Without --catchup, the ticks it missed are recorded as skipped."""
+    found = resume_schedule(workspace, name, catchup=catchup)
+    return tell_change(found, f"Resumed {name}.", json_=json_)
 
 
-@schedule.command("trigger", short_help="Have it tick now.")
+@schedule.command("trigger", short_help="Trigger it by hand.")
 @click.argument("name")
 @click.argument("code", required=False)
-@click.option("--at", "at_", help="The tick to make, such as 2025-01-15T06:00; now if not given.")
-@click.option("--dry-run", is_flag=True, help="Say what it would ask for, and do nothing.")
+@click.option("--at", "at_", help="Instant of the tick, such as 2025-01-15T06:00. Default: now.")
+@click.option("--dry-run", is_flag=True, help="Show the runs it would start, and start none.")
 @with_workers
 @as_dagster_option
 @json_option
@@ -196,111 +194,80 @@ def trigger(  # noqa: PLR0913 - the options of the command
     as_dagster: bool,
     json_: bool,
 ) -> int:
-    """Have the schedule NAME of CODE tick by hand, paused or not, and wait for its runs.
+    """Trigger schedule NAME of CODE by hand, paused or not, and wait for its runs.
 
-    The tick is recorded as one that somebody asked for, and its own ticks come as ever.
+    The tick is recorded as manual. The schedule's own ticks are not affected.
     """
     found, project = read_code(code, as_dagster=as_dagster)
     zone = find_schedule(project, name).cron().timezone
-    when = SystemClock().now() if at_ is None else _instant(at_, zone)
-    request = SystemEntropy().token_bytes(8).hex()
-    asked = EvaluateTick(schedule_id=name, tick_id=tick_id(name, when, request), scheduled_for=when)
+    when = SystemClock().now() if at_ is None else parse_tick(at_, zone)
     if dry_run:
-        return _told(
-            evaluate_tick(
-                loaded_here(project, MemoryStore(SystemClock()), where, salt=bytes(32)), asked
-            ),
+        nowhere = in_memory().store
+        return _tell_preview(
+            preview_tick(evaluator_here(project, nowhere, where, salt=NO_SALT), name, when),
             json_=json_,
         )
     with open_host(found, where, workers) as host:
-        row = host.schedule(name)
-        loaded = loaded_here(project, host.store, where, salt=host.salt, location=found.name)
-        answer = evaluate_tick(loaded, asked)
-        del project
-        due = DueTick(definition=row, scheduled_for=when)
-        runs = host.submit(ticked(due, answer, manual=request))
+        evaluator = evaluator_here(project, host.store, where, salt=host.salt, location=found.name)
+        request = SystemEntropy().token_bytes(8).hex()
+        tick = evaluate_by_hand(evaluator, name, when, request_id=request)
+        del project, evaluator
+        runs = host.submit(tick.events(host.schedule(name)))
         ended = [wait_for(host, run, shown=not json_) for run in runs]
+    answer = tick.answer
     if json_:
-        emit_json(
-            {"error": answer.error, "skipped": answer.skipped, "runs": [one.run for one in ended]}
+        finished = TickFinished(
+            schedule_id=name,
+            tick_id=tick.tick_id,
+            runs=[one.run for one in ended],
+            skipped=answer.skipped,
+            error=answer.error,
         )
+        emit_json(finished)
         return max((exit_code_of(one) for one in ended), default=1 if answer.error else 0)
-    if not runs:
-        return _told(answer, json_=json_)
-    return max(tell(one, where, json_=False) for one in ended)
-
-
-def _told(answer: Evaluated, *, json_: bool) -> int:
-    """Say what a tick came to; the exit code."""
-    if json_:
-        emit_json(answer)
-        return 1 if answer.error else 0
     if answer.error:
-        raise Invalid(f"it failed: {answer.error}", remedy="mend the schedule's function")
-    out = console()
-    if not answer.runs:
-        out.print(f"it asks for nothing: {answer.skipped}")
-    for run in answer.runs:
-        count = len(run.planned.tasks) + sum(part.count for part in run.planned.segments)
-        out.print(f"it asks for {plural(count, 'task')}, under the key {run.requested.run_key}")
+        raise _failed(answer.error)
+    if not runs:
+        console().print(f"No runs: {answer.skipped}")
+    return max((tell(one, where, json_=False) for one in ended), default=0)
+
+
+def _tell_preview(found: TickPreview, *, json_: bool) -> int:
+    """Say what a tick would start; the exit code."""
+    if json_:
+        emit_json(found)
+        return 1 if found.error else 0
+    if found.error:
+        raise _failed(found.error)
+    if not found.runs:
+        console().print(f"No runs: {found.skipped}")
+    print_requests(found.runs)
     return 0
 
 
-# --- reading --------------------------------------------------------------------------------------
-
-
-def _all(found: Snapshot, target: Target) -> list[ListedSchedule]:
-    now = target.clock.now()
-    rows = [row for row in found.rows("schedule_state") if isinstance(row, ScheduleStateRow)]
-    states = {row.schedule_id: row for row in rows}
-    definitions = found.rows("schedule_definitions")
-    listed = [
-        ListedSchedule(
-            definition=row, state=states[row.schedule_id], next_tick=_next(row, states, now)
-        )
-        for row in definitions
-        if isinstance(row, ScheduleDefinitionRow)
-    ]
-    there = [row for row in listed if row.state.status is not ScheduleStatus.REMOVED]
-    return sorted(there, key=lambda row: row.definition.schedule_id)
-
-
-def _next(
-    row: ScheduleDefinitionRow, states: dict[str, ScheduleStateRow], now: datetime
-) -> datetime | None:
-    state = states[row.schedule_id]
-    if state.status is not ScheduleStatus.ACTIVE:
-        return None
-    return cron_of(row).next_after(max(now, state.low_water))
-
-
-def _one(found: Snapshot, target: Target, name: str) -> ListedSchedule:
-    rows = {row.definition.schedule_id: row for row in _all(found, target)}
-    if name not in rows:
-        known = ", ".join(rows) or "none"
-        raise NotFound(f"there is no schedule {name} in this workspace", remedy=f"there is {known}")
-    return rows[name]
-
-
-def _ticks(found: Snapshot, name: str, page: Page) -> Paged[ScheduleTickRow]:
-    newest = ("scheduled_for",)
-    return Lookup(found).page(
-        ScheduleTickRow, page, name="tick_id", newest=newest, schedule_id=name
-    )
+def _failed(error: str) -> Invalid:
+    return Invalid(f"the schedule failed: {error}", remedy="fix the schedule's function")
 
 
 # --- words ----------------------------------------------------------------------------------------
 
 
+def print_requests(runs: Sequence[RequestPreview]) -> None:
+    """The runs that user code asks for, one a line."""
+    for run in runs:
+        tasks = plural(run.task_count, "task")
+        console().print(f"Would start a run of {tasks} with run key {run.run_key}")
+
+
 def _print_ticks(rows: Sequence[ScheduleTickRow]) -> None:
-    table = grid("tick", "status", "run", "why", whole=3)
+    table = grid("tick", "status", "run", "reason", whole=3)
     for row in rows:
         why = row.message
         if row.skipped_count and row.skipped_until is not None:
             why = f"{plural(row.skipped_count, 'tick')} until {instant(row.skipped_until)}: {why}"
         status = _coloured(row.status.value)
         table.add_row(instant(row.scheduled_for), status, row.run_id or "", why)
-    console().print(table if rows else "no ticks yet")
+    console().print(table if rows else "No ticks yet.")
 
 
 def _coloured(word: str) -> Text:
@@ -316,12 +283,3 @@ def _last(row: ScheduleStateRow) -> str:
     if row.last_scheduled_for is None or row.last_status is None:
         return ""
     return f"{instant(row.last_scheduled_for)} {row.last_status.value}"
-
-
-def _instant(text: str, timezone: str) -> datetime:
-    try:
-        given = datetime.fromisoformat(text)
-    except ValueError:
-        raise Invalid(f"{text!r} is no time", remedy="write it like 2025-01-15T06:00") from None
-    zoned = given if given.tzinfo is not None else given.replace(tzinfo=ZoneInfo(timezone))
-    return zoned.astimezone(UTC)

@@ -1,4 +1,4 @@
-"""`servo sql`: the tables of a workspace, now or at any moment of its past."""
+"""`servo sql`: query the tables of a workspace, now or at any moment of its past."""
 
 import csv
 import sys
@@ -14,62 +14,65 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from servo.cli.moment import as_of_option, look
+from servo.cli.moment import at_a_moment, replaying
 from servo.cli.output import console, emit_json, instant, number, plural
 from servo.cli.tables import grid
-from servo.cli.workspace import Target, of_a_workspace
-from servo.execution.outputs.data import AssetData
-from servo.execution.outputs.store import OutputStore
-from servo.projection.read.reader import Snapshot
-from servo.projection.read.sql import QueryResult, query
+from servo.cli.workspace import with_workspace
+from servo.operations.moments import AsOf
+from servo.operations.sql import SqlResult, run_sql
+from servo.workspace.workspace import Workspace
 
 _FORMATS = click.Choice(["table", "csv", "json"])
 
 
 @click.command("sql")
 @click.argument("statement")
-@click.option("--format", "format_", type=_FORMATS, default="table", show_default=True)
-@click.option("--json", "format_", flag_value="json", help="The same as --format json.")
-@as_of_option
-@of_a_workspace
-def sql(*, target: Target, statement: str, format_: str, as_of: str | None) -> None:
-    """Ask the tables of a workspace with SQL.
+@click.option(
+    "--format",
+    "format_",
+    type=_FORMATS,
+    default="table",
+    show_default=True,
+    help="How to print the rows; json prints a list with one object a row.",
+)
+@click.option("--json", "json_", is_flag=True, help="Print columns, rows and position as JSON.")
+@at_a_moment
+@with_workspace
+def sql(
+    *, workspace: Workspace, statement: str, format_: str, as_of: AsOf | None, json_: bool
+) -> None:
+    """Query the tables of a workspace and the data of its assets with SQL.
 
-    STATEMENT is one SELECT, or - to read it from standard input. "show tables" lists the tables,
-    "describe runs" the columns of one. Maps are asked as labels['team'], nested values as
+    STATEMENT is one SELECT, or - to read it from standard input. "show tables" lists the tables
+    and "describe runs" the columns of one. Read maps as labels['team'] and nested values as
     source->>'$.kind'.
 
-    What was stored of an asset is data."shop/orders", or data.orders if no other key ends alike.
+    The data of an asset is data."shop/orders", or data.orders if no other key ends with it.
     """
     text = sys.stdin.read() if statement == "-" else statement
-    answer, snapshot = look(target, as_of, lambda past: (_answer(target, past, text), past))
-    match format_:
+    with replaying(as_of) as progress:
+        answer = run_sql(workspace, text, as_of=as_of, progress=progress)
+    match "struct" if json_ else format_:
+        case "struct":
+            emit_json(answer)
         case "json":
             emit_json([dict(zip(answer.columns, row, strict=True)) for row in answer.rows])
         case "csv":
             _print_csv(answer)
         case _:
-            _print_table(answer, snapshot)
-
-
-def _answer(target: Target, snapshot: Snapshot, text: str) -> QueryResult:
-    return query(
-        snapshot,
-        text,
-        AssetData(snapshot, OutputStore(target.store, target.paths), target.clock.now()),
-    )
+            _print_table(answer)
 
 
 # --- formats --------------------------------------------------------------------------------------
 
 
-def _print_csv(answer: QueryResult) -> None:
+def _print_csv(answer: SqlResult) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(answer.columns)
     writer.writerows([_plain(value, null="") for value in row] for row in answer.rows)
 
 
-def _print_table(answer: QueryResult, snapshot: Snapshot) -> None:
+def _print_table(answer: SqlResult) -> None:
     out = console()
     table = _table(answer)
     if _fits(out, table):
@@ -77,11 +80,11 @@ def _print_table(answer: QueryResult, snapshot: Snapshot) -> None:
     else:
         _print_records(out, answer)
     rows = plural(len(answer.rows), "row")
-    where = f"entry {number(snapshot.applied_seq)}, {instant(snapshot.as_of)}"
+    where = f"entry {number(answer.applied_seq)}, {instant(answer.as_of)}"
     console(stderr=True).print(Text(f"{rows} · {where}", style="dim"))
 
 
-def _table(answer: QueryResult) -> Table:
+def _table(answer: SqlResult) -> Table:
     table = grid()
     for place, name in enumerate(answer.columns):
         numbers = any(_is_number(row[place]) for row in islice(answer.rows, 20))
@@ -99,7 +102,7 @@ def _fits(out: Console, table: Table) -> bool:
     return Measurement.get(out, out.options.update(width=100_000), table).maximum <= out.width
 
 
-def _print_records(out: Console, answer: QueryResult) -> None:
+def _print_records(out: Console, answer: SqlResult) -> None:
     """Row by row, one column a line: what is too wide for a table stays readable."""
     width = max(map(len, answer.columns))
     for count, row in enumerate(answer.rows, start=1):

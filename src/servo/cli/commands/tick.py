@@ -1,6 +1,9 @@
 """`servo tick`: one pass over everything that is due, and nothing if nothing is."""
 
+from collections.abc import Sequence
+from contextlib import closing
 from datetime import datetime
+from functools import partial
 
 import click
 from msgspec.structs import replace
@@ -12,81 +15,96 @@ from servo.cli.hosts import (
     AT_ONCE,
     Code,
     interrupt,
-    read_code,
+    read_codes,
     stopped_by_sigterm,
     telling_interrupted,
 )
-from servo.cli.loaded_here import loaded_here
 from servo.cli.narrator import Narrator
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, instant, plural
 from servo.cli.workspace import Where, at_a_workspace
-from servo.code.setting import Setting
+from servo.code.evaluator.messages import ConditionsEvaluated, EvaluateConditions
+from servo.code.evaluator.pool import EvaluatorPool
 from servo.config import Settings
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import RunState
 from servo.host.leading import LeadingHost
 from servo.host.one_pass import Outlook, conditions_due, make_pass, outlook
-from servo.ledger.paths import Paths
 from servo.projection.files.arrow import without_pandas
+from servo.projection.read.reader import Reader
 from servo.sdk.definitions.executors import at_most
 from servo.storage.from_url import store_from_url
+from servo.triggers.conditions import JUDGE_SECONDS
 from servo.workspace.leading import described
 from servo.workspace.system import SystemClock
 from servo.workspace.workspace import open_workspace
 
 
 @click.command("tick")
-@click.argument("code", required=False)
+@click.argument("code", nargs=-1)
 @with_workers
 @as_dagster_option
 @json_option
 @at_a_workspace
-def tick(*, code: str | None, where: Where, workers: int, as_dagster: bool, json_: bool) -> int:
-    """Do everything in CODE's workspace that is due now, then end.
+def tick(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool, json_: bool) -> int:
+    """Do everything of CODE that is due in its workspace now, then end.
+
+    CODE is one or more files, modules or code locations; without it, all of the project file.
 
     Schedules tick, sensors look, backfills and runs go on, until nothing can be done without
     waiting. If nothing is due, nothing is written. So any cron, timer or pipeline that calls this
     now and then is all it takes to run a workspace.
     """
-    found, project = read_code(code, as_dagster=as_dagster)
-    setting = where.setting(found.location)
-    leader = open_workspace(setting.address, must_exist=False).leader()
+    leader = open_workspace(where.address, must_exist=False).leader()
     if leader is not None:
         instead = f"{described(leader)} leads this workspace and does what is due"
         return _told(Outlook(), [], json_=json_, instead=instead)
+    codes, broken = read_codes(code, as_dagster=as_dagster)
     clock = SystemClock()
     without_pandas()
-    store = store_from_url(where.url, clock=clock)
-    paths = Paths(where.tenant, where.workspace)
-    ahead = outlook(store, paths, {found.name: found.declared}, clock.now())
-    if not ahead.why:
-        loaded = loaded_here(project, store, where, salt=bytes(32))
-        if judged := conditions_due(loaded, found.declared, clock.now()):
-            ahead = replace(ahead, why=f"conditions have changed: {judged}")
-    del project
-    if not ahead.why:
-        return _told(ahead, [], json_=json_)
-    return _told(ahead, _pass(found, setting, workers, clock.now()), json_=json_)
+    ahead = _outlook(codes, where, clock.now())
+    ended = _pass(codes, where, workers, clock.now()) if ahead.why else []
+    return max(_told(ahead, ended, json_=json_), FAILED if broken else 0)
 
 
-def _pass(code: Code, setting: Setting, workers: int, began: datetime) -> list[RunRow]:
+def _outlook(codes: Sequence[Code], where: Where, now: datetime) -> Outlook:
+    """Whether something of some code is due; its conditions are evaluated last, in processes."""
+    store, paths = store_from_url(where.url, clock=SystemClock()), where.address.paths
+    ahead = outlook(store, paths, {code.name: code.declared for code in codes}, now)
+    if ahead.why:
+        return ahead
+    snapshot = Reader(store, paths).snapshot()
+    for code in codes:
+        with closing(EvaluatorPool(where.setting(code.location), lambda: bytes(32))) as pool:
+            if name := conditions_due(snapshot, code.declared, partial(_has_news, pool)):
+                return replace(ahead, why=f"conditions have changed: {name}")
+    return ahead
+
+
+def _has_news(pool: EvaluatorPool, name: str) -> bool:
+    """Whether conditions ask for something, or cannot be evaluated, which the pass then says."""
+    found = pool.ask(EvaluateConditions(sensor_id=name), JUDGE_SECONDS)
+    return not isinstance(found, ConditionsEvaluated) or bool(found.ticked or found.error)
+
+
+def _pass(codes: Sequence[Code], where: Where, workers: int, began: datetime) -> list[RunRow]:
     """Lead the workspace for one pass; the runs that ended in it."""
     out = console(stderr=True)
-    size = at_most(workers, code.executor)
-    with (
-        telling_interrupted(AT_ONCE),
-        stopped_by_sigterm(),
-        LeadingHost(
-            setting, workers=size, settings=Settings(), triggers=True, command="tick"
-        ) as session,
-    ):
+    leading = LeadingHost(
+        *(where.setting(code.location) for code in codes),
+        workers={code.name: at_most(workers, code.executor) for code in codes},
+        settings=Settings(),
+        triggers=True,
+        command="tick",
+    )
+    with telling_interrupted(AT_ONCE), stopped_by_sigterm(), leading as session:
         narrator = Narrator(out.print)
         _ = narrator.begin(session.service.engine.state)
         if session.triggers is not None:
             session.triggers.tell(narrator.hear)
         try:
-            session.deploy(code.name, code.declared)
+            for code in codes:
+                session.deploy(code.name, code.declared)
             make_pass(session, SystemClock().now())
         except KeyboardInterrupt:
             raise KeyboardInterrupt(interrupt(session)) from None

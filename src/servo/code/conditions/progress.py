@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from servo.core.automation.evaluating import Evaluator
 from servo.core.events.backfills import BackfillState
 from servo.core.keys import TaskOperation
+from servo.core.plan import chosen_checks
 from servo.core.state.rows.execution import TaskRow
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_TASK_STATES
-from servo.planning.checks import chosen_checks
 from servo.sdk.automation.spaces import KeySpace
 
 _OVER = frozenset({BackfillState.SUCCEEDED, BackfillState.FAILED, BackfillState.CANCELLED})

@@ -7,6 +7,8 @@ from datetime import datetime
 
 import msgspec
 
+from servo.code.backfills.requests import Asked, Outline
+from servo.core.automation.trees import Tree
 from servo.core.events.assets import AssetObserved, AssetReported, DynamicPartitionsChanged
 from servo.core.events.automation import AutomationEvaluated, AutomationTicked
 from servo.core.events.runs import PlanCreated, RunRequested
@@ -71,11 +73,24 @@ class EvaluateConditions(msgspec.Struct, frozen=True, kw_only=True, tag="judge")
     forget: bool = False
 
 
+class PreviewConditions(msgspec.Struct, frozen=True, kw_only=True, tag="preview-conditions"):
+    """What would the conditions of the selected assets ask for now? Without a selection, all."""
+
+    select: tuple[str, ...] = ()
+
+
 class PlanChunks(msgspec.Struct, frozen=True, kw_only=True, tag="plan-chunks"):
     """What is to be made in these chunks of a backfill? One answer each."""
 
     backfill: BackfillRow
     chunks: tuple[int, ...]
+
+
+class PlanBackfill(msgspec.Struct, frozen=True, kw_only=True, tag="plan-backfill"):
+    """What would a backfill do? Without a selection, of every asset that has partitions."""
+
+    asked: Asked
+    select: tuple[str, ...] = ()
 
 
 class RequestedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,6 +145,38 @@ class ConditionsEvaluated(
     error: str = ""
 
 
+class ConditionForecast(msgspec.Struct, frozen=True, kw_only=True):
+    """What the condition of an asset or a check would ask for now, and why.
+
+    `requested` are partitions, `""` for an asset without any.
+    """
+
+    asset_key: str
+    sensor_id: str
+    requested: tuple[str, ...]
+    tree: Tree
+
+
+class ConditionsPreviewed(msgspec.Struct, frozen=True, kw_only=True, tag="conditions-previewed"):
+    """What conditions would ask for now, in the order of the graph."""
+
+    forecasts: tuple[ConditionForecast, ...]
+
+
+class BackfillPlanned(msgspec.Struct, frozen=True, kw_only=True, tag="backfill-planned"):
+    """What a backfill would do."""
+
+    outline: Outline
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused", omit_defaults=True):
+    """The question cannot be answered: an error, by its kind, to be raised by whoever asked."""
+
+    kind: str
+    message: str
+    remedy: str = ""
+
+
 class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
     """The process has imported the code and listens; or it has not, and why."""
 
@@ -143,8 +190,18 @@ Question = (
     | EvaluateMessages
     | EvaluateConditions
     | PlanChunks
+    | PreviewConditions
+    | PlanBackfill
 )
-Answer = Started | Evaluated | EvaluatedMany | ConditionsEvaluated
+Answer = (
+    Started
+    | Evaluated
+    | EvaluatedMany
+    | ConditionsEvaluated
+    | ConditionsPreviewed
+    | BackfillPlanned
+    | Refused
+)
 
 questions = msgspec.msgpack.Decoder(Question)
 answers = msgspec.msgpack.Decoder(Answer)

@@ -13,34 +13,18 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
 import msgspec
 
-from servo.code.evaluator.backfills import plan_chunks
-from servo.code.evaluator.conditions import judge
+from servo.code.evaluator.answering import answer_to
 from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation, told
-from servo.code.evaluator.messages import (
-    Answer,
-    EvaluateConditions,
-    Evaluated,
-    EvaluateMessages,
-    EvaluateSensor,
-    EvaluateTick,
-    EvaluateTicks,
-    PlanChunks,
-    Started,
-    questions,
-)
+from servo.code.evaluator.messages import Answer, Evaluated, Started, questions
 from servo.code.evaluator.plan_store import PlanStore
-from servo.code.evaluator.schedules import evaluate_tick, evaluate_ticks
-from servo.code.evaluator.sensors import evaluate_messages, evaluate_sensor
 from servo.code.loader import load_location
 from servo.code.setting import RECEIVE_BYTES, Setting, open_instance
 from servo.errors import Invalid
-from servo.ledger.paths import Paths
 from servo.processes.asset_log import LOG_FORMAT, asset_log
 from servo.processes.descendants import MARK
 from servo.processes.frames import Frames, framed
@@ -49,15 +33,6 @@ from servo.sdk.resources.environment import set_environment
 from servo.sdk.resources.secrets import set_secrets
 from servo.storage.from_url import store_from_url
 from servo.workspace.system import SystemClock
-
-HANDLERS: Mapping[type[Any], Callable[[LoadedLocation, Any], Answer]] = {
-    EvaluateTick: evaluate_tick,
-    EvaluateTicks: evaluate_ticks,
-    EvaluateConditions: judge,
-    EvaluateSensor: evaluate_sensor,
-    EvaluateMessages: evaluate_messages,
-    PlanChunks: plan_chunks,
-}
 
 
 class EvaluatorSetting(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +67,7 @@ def _serve(asker: socket.socket, place: EvaluatorSetting) -> int:
         return 1
     _send(asker, Started())
     for question in received(asker, questions):
-        _send(asker, HANDLERS[type(question)](loaded, question))
+        _send(asker, answer_to(loaded, question))
     return 0
 
 
@@ -104,8 +79,8 @@ def open_location(place: EvaluatorSetting) -> LoadedLocation:
     set_secrets(project.secrets)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
     records = PlanStore(
-        store=store_from_url(setting.store, clock=clock),
-        paths=Paths(setting.tenant, setting.workspace),
+        store=store_from_url(setting.address.store, clock=clock),
+        paths=setting.address.paths,
         salt=place.salt,
         location=setting.location.name,
     )

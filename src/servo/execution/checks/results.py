@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from servo.core.events.assets import Severity
 from servo.errors import Invalid
-from servo.execution.messages import Checked
+from servo.leader.assignments import CheckOutcome
 from servo.processes.frames import sendable
 from servo.sdk.checks.definition import (
     AssetCheckKey,
@@ -84,10 +84,10 @@ def _spec_of(
 
 def found_by(
     spec: AssetCheckSpec, result: AssetCheckResult, default: AssetCheckSeverity
-) -> Checked:
+) -> CheckOutcome:
     """A result as it is recorded. The severity that was declared stands for the usual one."""
     usual = result.severity is AssetCheckSeverity.ERROR
-    return Checked(
+    return CheckOutcome(
         name=spec.name,
         asset_key=spec.asset.canonical(),
         passed=bool(result.passed),
@@ -100,7 +100,7 @@ def found_by(
 
 def failed(
     spec: AssetCheckSpec, message: str, default: AssetCheckSeverity, **metadata: Any
-) -> Checked:
+) -> CheckOutcome:
     """A check that failed without a result of its own."""
     result = AssetCheckResult(
         passed=False, severity=default, description=message, metadata=metadata

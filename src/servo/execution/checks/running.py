@@ -22,9 +22,9 @@ from servo.errors import Invalid, ServoError
 from servo.execution.checks.limits import TookTooLong, limited
 from servo.execution.checks.results import failed, found_by, listed, matched, results_of
 from servo.execution.checks.rules import CheckSubject, names
-from servo.execution.messages import Checked, Done, Input, Work
 from servo.execution.outputs.store import OutputStore
 from servo.execution.outputs.tables import as_asked
+from servo.leader.assignments import Assignment, CheckOutcome, PinnedInput, TaskResult
 from servo.ports.clock import Clock
 from servo.processes.frames import sendable
 from servo.processes.stopping import is_from_outside
@@ -76,7 +76,7 @@ class ProjectChecks:
         book = self._project.checkbook
         return key in book.hosted or key in book.declared
 
-    def begin(self, work: Work, key: AssetKey, around: Around) -> "Checking":
+    def begin(self, work: Assignment, key: AssetKey, around: Around) -> "Checking":
         """The checks of an execution, even if there are none."""
         return Checking(
             self._project, work, key, around, GrantedOutputs(self._outputs, self._clock, work)
@@ -103,7 +103,7 @@ class ProjectChecks:
 class GrantedOutputs:
     """What is known of outputs as they were at the grant."""
 
-    def __init__(self, outputs: OutputStore, clock: Clock, work: Work) -> None:
+    def __init__(self, outputs: OutputStore, clock: Clock, work: Assignment) -> None:
         self._outputs = outputs
         self._clock = clock
         self._work = work
@@ -122,7 +122,7 @@ class GrantedOutputs:
         pinned = self._pinned(key)
         return pinned.materialization_id if pinned else ""
 
-    def _pinned(self, key: AssetKey) -> Input | None:
+    def _pinned(self, key: AssetKey) -> PinnedInput | None:
         """What was the latest of an asset, or of the partition of the same key."""
         inputs, name = self._work.inputs, key.canonical()
         if name in inputs or len(self._work.partitions) != 1:
@@ -134,7 +134,12 @@ class Checking:
     """The checks of one execution of one asset."""
 
     def __init__(
-        self, project: Project, work: Work, key: AssetKey, around: Around, stored: GrantedOutputs
+        self,
+        project: Project,
+        work: Assignment,
+        key: AssetKey,
+        around: Around,
+        stored: GrantedOutputs,
     ) -> None:
         self._work = work
         self._key = key
@@ -149,18 +154,20 @@ class Checking:
         self._inputs: Mapping[str, Any] = {}
         self._value: Callable[[], Any] = lambda: None
         self._made_at: Callable[[], datetime | None] = stored.now
-        self.found: list[Checked] = []
+        self.found: list[CheckOutcome] = []
 
     # --- when they run ------------------------------------------------------------------------
 
-    def before(self, inputs: Mapping[str, Any]) -> Done | None:
+    def before(self, inputs: Mapping[str, Any]) -> TaskResult | None:
         """Check what the function is about to take; how the task ended if it must not be called."""
         self._inputs = inputs
         self._value = self._previous
         self._run(bound for bound in self._bound if bound.definition.options.before)
         return self._refused() if self._verdict() >= GateVerdict.QUARANTINE else None
 
-    def after(self, made: Any, told: Sequence[Any], store: Callable[[], CommittedOutput]) -> Done:
+    def after(
+        self, made: Any, told: Sequence[Any], store: Callable[[], CommittedOutput]
+    ) -> TaskResult:
         """Check what the function made, and have it stored with what follows from that.
 
         `told` is what the function said of the checks it makes itself.
@@ -177,14 +184,14 @@ class Checking:
         ):
             return self._refused()
         output = store() if output is None else output
-        return Done(
+        return TaskResult(
             exec_id=self._work.exec_id,
             outcome=TaskOutcome.SUCCEEDED,
             output=msgspec.structs.replace(output, gate=GATES[verdict]),
             checks=tuple(self.found),
         )
 
-    def alone(self) -> Done:
+    def alone(self) -> TaskResult:
         """Check the latest output of the asset, without making another."""
         held: list[Any] = []
 
@@ -200,7 +207,7 @@ class Checking:
         self.found = [msgspec.structs.replace(one, materialization_id=of) for one in self.found]
         if self._verdict() >= GateVerdict.QUARANTINE:
             return self._refused()
-        return Done(
+        return TaskResult(
             exec_id=self._work.exec_id, outcome=TaskOutcome.SUCCEEDED, checks=tuple(self.found)
         )
 
@@ -212,22 +219,22 @@ class Checking:
             return decide(self.found, CheckPolicy.AS_DECLARED, quarantine=False)
         return decide(self.found, behaviour.check_policy, quarantine=behaviour.quarantine)
 
-    def _refused(self) -> Done:
+    def _refused(self) -> TaskResult:
         """How a task ended that a check ended: nothing is stored, and it is not tried again."""
         policy = self._behaviour.check_policy if self._behaviour else CheckPolicy.AS_DECLARED
         guilty = [c for c in self.found if decide([c], policy, quarantine=False) >= 2]
         told = "; ".join(f"{c.name} ({c.message})" if c.message else c.name for c in guilty)
         return self._ended("CheckFailed", f"a blocking check failed: {told}"[:8_000])
 
-    def _ended(self, code: str, message: str) -> Done:
-        return Done(
+    def _ended(self, code: str, message: str) -> TaskResult:
+        return TaskResult(
             exec_id=self._work.exec_id,
             outcome=TaskOutcome.FAILED,
             error=TaskError(code=code, message=message, retriable=False),
             checks=tuple(self.found),
         )
 
-    def _reported(self, told: Sequence[Any]) -> Done | None:
+    def _reported(self, told: Sequence[Any]) -> TaskResult | None:
         """Note what the function said of the checks it declared; how it ended if that is amiss."""
         where = f"the function of {self._key}"
         specs = self._declared
@@ -259,7 +266,7 @@ class Checking:
     def _chosen(self, spec: AssetCheckSpec) -> bool:
         return self._work.checks is None or check_id(spec) in self._work.checks
 
-    def _note(self, found: Checked) -> None:
+    def _note(self, found: CheckOutcome) -> None:
         self.found.append(found)
         if not found.passed:
             log = self._around.context.log
@@ -268,7 +275,7 @@ class Checking:
             said = f": {found.message}" if found.message else ""
             tell("check %s of %s failed%s", found.name, found.asset_key, said)
 
-    def _results(self, bound: BoundCheck, specs: Sequence[AssetCheckSpec]) -> list[Checked]:
+    def _results(self, bound: BoundCheck, specs: Sequence[AssetCheckSpec]) -> list[CheckOutcome]:
         definition = bound.definition
         severity = definition.options.severity
         seconds = definition.options.timeout.total_seconds()

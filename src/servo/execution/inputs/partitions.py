@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from servo.core.keys import AssetKey, place_of
-from servo.execution.messages import Input, Work
+from servo.leader.assignments import Assignment, PinnedInput
 from servo.planning.partition_choice import Relations
 from servo.ports.clock import Clock
 from servo.sdk.assets.results import Failure
@@ -31,7 +31,7 @@ class PartitionInputs:
         """How an asset is divided."""
         return self._project.specs[key].partitions_def
 
-    def own(self, work: Work, key: AssetKey) -> Partitions:
+    def own(self, work: Assignment, key: AssetKey) -> Partitions:
         """The partitions that an execution makes."""
         definition = self.definition(key)
         if definition is None or not work.partitions:
@@ -39,7 +39,7 @@ class PartitionInputs:
         keys = tuple(definition.plain_key(one) for one in work.partitions)
         return Partitions(definition=definition, keys=keys)
 
-    def of_input(self, work: Work, key: AssetKey, upstream: AssetKey) -> Partitions | None:
+    def of_input(self, work: Assignment, key: AssetKey, upstream: AssetKey) -> Partitions | None:
         """The partitions that an execution loads of another asset; None if that has none."""
         definition = self.definition(upstream)
         if definition is None:
@@ -50,7 +50,7 @@ class PartitionInputs:
         keys = tuple(definition.plain_key(one) for one in typed)
         return Partitions(definition=definition, keys=keys)
 
-    def _mapped(self, work: Work, key: AssetKey, upstream: AssetKey) -> tuple[str, ...]:
+    def _mapped(self, work: Assignment, key: AssetKey, upstream: AssetKey) -> tuple[str, ...]:
         relations = Relations(self._project, Moment(self._clock.now(), self._workspace()))
         edge = relations.edge(upstream, key)
         own = self.own(work, key).keys or (WHOLE,)
@@ -60,7 +60,7 @@ class PartitionInputs:
         held: Any = self._instance
         return held() if callable(held) else held
 
-    def named(self, work: Work, key: AssetKey) -> Callable[[str], Partitions]:
+    def named(self, work: Assignment, key: AssetKey) -> Callable[[str], Partitions]:
         """What tells which partitions the parameter of a name is loaded from."""
         inputs = self._project.inputs.get(key, {})
 
@@ -71,7 +71,9 @@ class PartitionInputs:
 
         return find
 
-    def pins(self, work: Work, upstream: AssetKey, found: Partitions) -> Mapping[str, Input]:
+    def pins(
+        self, work: Assignment, upstream: AssetKey, found: Partitions
+    ) -> Mapping[str, PinnedInput]:
         """What is stored of partitions, by the keys that people write; nothing of some, perhaps."""
         definition, key = found.definition, upstream.canonical()
         if definition is None:
@@ -86,5 +88,5 @@ class PartitionInputs:
                 upstream, list(absent.values())
             )
             rows = {name: stored.get(one) for name, one in absent.items()}
-            held |= {name: Input(*row) for name, row in rows.items() if row is not None}
+            held |= {name: PinnedInput(*row) for name, row in rows.items() if row is not None}
         return {name: held[name] for name in typed if name in held}

@@ -11,10 +11,10 @@ from typing import Any
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid, NotFound
-from servo.execution.messages import Work
 from servo.execution.outputs.store import OutputStore
 from servo.execution.outputs.storing import Storing
 from servo.execution.outputs.tables import as_asked
+from servo.leader.assignments import Assignment
 from servo.sdk.definitions.project import Project
 from servo.sdk.resources.io_context import StoredValue
 from servo.sdk.resources.resources import Resources
@@ -37,7 +37,7 @@ class AssetValues:
         self._instance = instance
 
     def load(
-        self, work: Work, key: AssetKey, hint: Any, partition: str | None, *, opened: Opened
+        self, work: Assignment, key: AssetKey, hint: Any, partition: str | None, *, opened: Opened
     ) -> Any:
         """The value of an asset, or of one of its partitions."""
         self._check(work, key, partition)
@@ -55,7 +55,7 @@ class AssetValues:
             )
             return self._storing.fetch(work, key, stored, resources)
 
-    def _check(self, work: Work, key: AssetKey, partition: str | None) -> None:
+    def _check(self, work: Assignment, key: AssetKey, partition: str | None) -> None:
         spec = self._project.specs.get(key)
         if spec is None:
             raise Invalid(f"there is no asset {key} here", remedy="load one of this project")
@@ -67,12 +67,12 @@ class AssetValues:
                 remedy="name one: partition_key=...",
             )
 
-    def _above(self, work: Work, key: AssetKey) -> bool:
+    def _above(self, work: Assignment, key: AssetKey) -> bool:
         """Whether what is made here is made from an asset."""
         made = (AssetKey.parse(name) for name in (work.asset_key, *work.also_makes))
         return any(key in self._project.upstream[one] for one in made)
 
-    def _own(self, work: Work, key: AssetKey, hint: Any, partition: str | None) -> Any:
+    def _own(self, work: Assignment, key: AssetKey, hint: Any, partition: str | None) -> Any:
         """A value that Servo has stored itself."""
         if partition is None and self._above(work, key):
             return self._storing.load(work, key, NAME, Resources(), hint)

@@ -8,10 +8,10 @@ import msgspec
 from servo.core.events.tasks import CommittedOutput
 from servo.core.keys import AssetKey
 from servo.execution.inputs.partitions import PartitionInputs
-from servo.execution.messages import Input, Work
 from servo.execution.outputs.store import OutputStore
 from servo.execution.outputs.tables import as_asked
 from servo.execution.returned import Made
+from servo.leader.assignments import Assignment, PinnedInput
 from servo.sdk.assets.context import AssetExecutionContext, Logger
 from servo.sdk.assets.results import Failure
 from servo.sdk.definitions.project import Project
@@ -40,7 +40,7 @@ class Storing:
     # --- loading ------------------------------------------------------------------------------
 
     def load(
-        self, work: Work, upstream: AssetKey, name: str, resources: Resources, hint: Any
+        self, work: Assignment, upstream: AssetKey, name: str, resources: Resources, hint: Any
     ) -> Any:
         """An asset as it was at the grant, or as its IO manager has it."""
         manager = self.io_key(upstream)
@@ -59,7 +59,7 @@ class Storing:
         return self._value(pinned, hint)
 
     def fetch(
-        self, work: Work, upstream: AssetKey, stored: StoredValue, resources: Resources
+        self, work: Assignment, upstream: AssetKey, stored: StoredValue, resources: Resources
     ) -> Any:
         """An asset as its IO manager has it."""
         manager = self.io_key(upstream)
@@ -67,10 +67,12 @@ class Storing:
         making = self._making(work)
         return loader.load_input(self._input_context(upstream, stored, making, resources))
 
-    def _value(self, pinned: Input, hint: Any) -> Any:
+    def _value(self, pinned: PinnedInput, hint: Any) -> Any:
         return as_asked(self._outputs.load(pinned.uri) if pinned.uri else None, hint)
 
-    def _partitions_of(self, work: Work, upstream: AssetKey, found: Partitions, hint: Any) -> Any:
+    def _partitions_of(
+        self, work: Assignment, upstream: AssetKey, found: Partitions, hint: Any
+    ) -> Any:
         """The value of one partition, or those of several by their keys; None if there are none."""
         pins = self._partitions.pins(work, upstream, found)
         missing = [key for key in found.keys if key not in pins]
@@ -86,7 +88,7 @@ class Storing:
         values = {key: self._value(pinned, None) for key, pinned in pins.items()}
         return values or None
 
-    def _making(self, work: Work) -> Partitions:
+    def _making(self, work: Assignment) -> Partitions:
         """The partitions that an execution makes."""
         return self._partitions.own(work, AssetKey.parse(work.asset_key))
 
@@ -105,7 +107,7 @@ class Storing:
 
     def store(
         self,
-        work: Work,
+        work: Assignment,
         name: str,
         made: Made,
         context: AssetExecutionContext,
@@ -135,7 +137,7 @@ class Storing:
             msgspec.structs.replace(one, metadata=told, data_version=given) for one in outputs
         )
 
-    def _save_each(self, work: Work, made: Made, name: str) -> tuple[CommittedOutput, ...]:
+    def _save_each(self, work: Assignment, made: Made, name: str) -> tuple[CommittedOutput, ...]:
         """Store the value of every partition that was made together."""
         keys = self._making(work).keys
         values = _values_of(made, keys)
@@ -150,7 +152,7 @@ class Storing:
 
     def _hand_over(
         self,
-        work: Work,
+        work: Assignment,
         made: Made,
         materialization: str,
         resources: Resources,

@@ -15,6 +15,7 @@ from servo.sdk.triggers.run_requests import DefaultSensorStatus
 from servo.sdk.triggers.sensors import AutomationConditionSensorDefinition
 
 INTERVAL_S = 1.0
+MOST_NAMED = 3
 
 
 def sensors_of_conditions(project: Project) -> dict[str, list[Subject]]:
@@ -50,8 +51,18 @@ def _declared(project: Project, name: str, of: list[Subject]) -> SensorUpserted:
         min_interval_ms=round((INTERVAL_S if seconds is None else seconds) * 1000),
         enabled=sensor.default_status is DefaultSensorStatus.RUNNING,
         labels={AUTOMATION_LABEL: "conditions"},
-        target="everything that has a condition" if name == DEFAULT_SENSOR else str(sensor.target),
+        target=_described(name, sensor.target, of),
     )
+
+
+def _described(name: str, target: Any, of: list[Subject]) -> str:
+    """The assets and checks of a sensor, as people write them."""
+    if name == DEFAULT_SENSOR:
+        return "everything that has a condition"
+    if isinstance(target, str):
+        return target
+    more = f" and {len(of) - MOST_NAMED} more" if len(of) > MOST_NAMED else ""
+    return ", ".join(text_of(one) for one in of[:MOST_NAMED]) + more
 
 
 def _definition(project: Project, name: str) -> AutomationConditionSensorDefinition:

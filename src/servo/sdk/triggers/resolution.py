@@ -30,6 +30,7 @@ from servo.sdk.triggers.sensors import (
 from servo.sdk.triggers.targets import Target
 
 MOST_LISTED = 100
+MOST_NAMED = 3
 """A schedule or a sensor names its assets one by one up to here, and otherwise its selection."""
 
 
@@ -170,7 +171,7 @@ def _declared_schedule(project: Project, schedule: ScheduleDefinition) -> Schedu
         max_catchup_ticks=schedule.max_catchup_ticks,
         enabled=schedule.default_status is DefaultScheduleStatus.RUNNING,
         labels={EVALUATED_LABEL: "function"} if decides else {},
-        target=_described(_of(schedule)),
+        target=_described(project, _of(schedule), f"schedule {schedule.name}"),
     )
 
 
@@ -185,7 +186,7 @@ def _declared_sensor(project: Project, sensor: SensorDefinition) -> SensorUpsert
         timeout_ms=max(round(sensor.timeout_seconds * 1000), 1),
         enabled=sensor.default_status is DefaultSensorStatus.RUNNING,
         labels={KIND_LABEL: kind_of(sensor)},
-        target=_described(sensor.targets()),
+        target=_described(project, sensor.targets(), f"sensor {sensor.name}"),
     )
 
 
@@ -204,8 +205,16 @@ def _listed(project: Project, targets: tuple[Target, ...], what: str) -> tuple[s
     return names if len(names) <= MOST_LISTED else ()
 
 
-def _described(targets: tuple[Target, ...]) -> str:
-    """What a target is, for people."""
-    return ", ".join(
-        f"job {target.name}" if target.name else str(target.selection) for target in targets
-    )
+def _described(project: Project, targets: tuple[Target, ...], what: str) -> str:
+    """What targets are, as people write them: a job, a selection as text, or the assets."""
+    return ", ".join(_one_described(project, target, what) for target in targets)
+
+
+def _one_described(project: Project, target: Target, what: str) -> str:
+    if target.name:
+        return f"job {target.name}"
+    if isinstance(target.selection, str):
+        return target.selection
+    names = [key.canonical() for key in resolve(project, target, what=what).keys]
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -11,8 +11,7 @@ from pathlib import PurePath
 
 from servo.code.setting import Setting
 from servo.errors import NotFound, ServoError
-from servo.leader.workers import Assignment
-from servo.ledger.paths import Paths
+from servo.leader.assignments import Assignment
 from servo.processes.own_code import is_machinery
 from servo.storage.from_url import store_from_url
 from servo.workspace.system import SystemClock
@@ -28,8 +27,8 @@ def keep_last_words(
     """Store what an execution printed, None if that may hold secrets, and where it crashed."""
     if words == b"" and not crash:
         return
-    store = store_from_url(setting.store, clock=SystemClock())
-    key = Paths(setting.tenant, setting.workspace).log(
+    store = store_from_url(setting.address.store, clock=SystemClock())
+    key = setting.address.paths.log(
         assignment.run_id, assignment.task_key, assignment.attempt, assignment.exec_id
     )
     # That it is lost is no reason to keep the pool from its work.

@@ -9,9 +9,8 @@ from collections import deque
 from collections.abc import Iterable
 
 from servo.execution.messages import frame
-from servo.leader.workers import Assignment
+from servo.leader.assignments import Assignment
 from servo.ports.clock import Clock
-from servo.workers.handing_over import as_work
 from servo.workers.local_pool.process_table import ProcessTable
 from servo.workers.local_pool.slots import LONG_SECONDS, Slots
 from servo.workers.local_pool.worker_process import WorkerProcess
@@ -44,7 +43,7 @@ class ExecutionQueue:
         """Give processes up to so many each; False if the next one is too large to lie ready."""
         while self.waiting and (found := self._processes.match(self.waiting, depth, now)):
             assignment, child = found
-            data = frame(as_work(assignment))
+            data = frame(assignment)
             if depth > 1 and len(data) > SMALL:
                 return False
             self.waiting.remove(assignment)

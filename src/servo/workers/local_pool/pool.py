@@ -42,10 +42,10 @@ from servo.core.events.tasks import TaskFinished, TaskOutcome
 from servo.core.state.state import State
 from servo.core.state.states import RUNNING
 from servo.errors import Invalid, ServoError
-from servo.execution.messages import Broken, Done, FromWorker, Ready
+from servo.execution.messages import Broken, FromWorker, Ready
+from servo.leader.assignments import Assignment, TaskResult
 from servo.leader.requests import Beat
 from servo.leader.service import Service
-from servo.leader.workers import Assignment
 from servo.ports.clock import Clock
 from servo.ports.entropy import Entropy
 from servo.workers.endings import died, ended_within, finished, given_back, how, hung, stopped
@@ -342,7 +342,7 @@ class Pool:
         else:
             reports += self._done(child, message)
 
-    def _done(self, child: WorkerProcess, done: Done) -> list[Batch]:
+    def _done(self, child: WorkerProcess, done: TaskResult) -> list[Batch]:
         """An execution ended by itself; what is to be reported of it."""
         with self._lock:
             assignment, took = child.finished(done.exec_id, self._clock.monotonic())

@@ -31,9 +31,9 @@ from servo.execution.checks.limits import tell_limits
 from servo.execution.cleanup import Tidying
 from servo.execution.hooks import Hooks
 from servo.execution.invoke import Calls
-from servo.execution.messages import Broken, Done, Ready, frame, to_worker
+from servo.execution.messages import Broken, Ready, frame, to_worker
 from servo.execution.outputs.store import OutputStore
-from servo.ledger.paths import Paths
+from servo.leader.assignments import TaskResult
 from servo.processes.asset_log import LOG_FORMAT, asset_log
 from servo.processes.descendants import MARK
 from servo.processes.frames import Frames, sendable
@@ -118,8 +118,8 @@ def _runner(setting: Setting, output: int) -> Runner:
     set_environment(os.environ)
     project = load_location(setting.location)
     set_secrets(project.secrets)
-    paths = Paths(setting.tenant, setting.workspace)
-    store = store_from_url(setting.store, clock=clock)
+    paths = setting.address.paths
+    store = store_from_url(setting.address.store, clock=clock)
     capture = Capture(store, paths, clock, output)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
     log = asset_log()
@@ -155,7 +155,7 @@ def serve(pool: socket.socket, runner: Runner, crash_record: CrashRecord, drawin
     return 0
 
 
-def _framed(done: Done) -> bytes:
+def _framed(done: TaskResult) -> bytes:
     """How an execution ended, as bytes; what user code put into it may not be sendable."""
     try:
         return frame(done)

@@ -12,7 +12,7 @@ holds the pool's lock.
 from collections.abc import Iterable, Sequence
 
 from servo.config import WorkerSettings
-from servo.leader.workers import Assignment
+from servo.leader.assignments import Assignment
 from servo.workers.local_pool.worker_process import WorkerProcess
 
 

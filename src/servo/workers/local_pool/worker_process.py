@@ -21,7 +21,7 @@ from servo.code.setting import Setting, framed_setting
 from servo.core.events.tasks import TaskFinished
 from servo.execution.capture import MAX_BYTES
 from servo.execution.messages import from_worker
-from servo.leader.workers import Assignment
+from servo.leader.assignments import Assignment
 from servo.processes.descendants import MARK, kill_marked
 from servo.processes.frames import Frames
 from servo.processes.lifetime import without_ctrl_c

@@ -1,8 +1,9 @@
 """Publishing a projection that was made again from the whole ledger.
 
-Only a leader publishes, so this takes the lead first, as any leader does: whoever led before is
-fenced and stops. Then everything is folded from the first entry and published as files of its
-own; nothing that was published before is named any more, or touched.
+Only a leader publishes, so this takes over first, as any leader does: whoever led before is fenced.
+That nobody healthy leads is for the caller to make sure (see `servo.workspace.leadership`). Then
+everything is folded from the first entry and published as files of its own; nothing that was
+published before is named any more, or touched.
 
 A newest manifest that cannot be read keeps everybody from leading, because nobody knows who leads
 or what is published. It is stepped over: the version after it continues the last one that can be
@@ -28,7 +29,7 @@ EVERYTHING = 2**62
 
 
 def republish(world: World, paths: Paths, *, progress: Progress) -> Manifest:
-    """Take the lead, fold the whole ledger, publish it; the manifest that names it."""
+    """Take over, fold the whole ledger, publish it; the manifest that names it."""
     background = ThreadBackground(lambda: None)
     ports = Ports(
         store=world.store, clock=world.clock, entropy=world.entropy, background=background

@@ -1,4 +1,4 @@
-"""Automation conditions as a workspace has them on record: who evaluates them, what was found."""
+"""Which conditions a workspace knows, which sensor evaluates each, and how that went last."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,16 +7,13 @@ import msgspec
 
 from servo.core.automation.assets import subject
 from servo.core.declared import AUTOMATION_LABEL
-from servo.core.events.runs import AutomationSource
 from servo.core.explain.conditions import evaluator_of
 from servo.core.state.rows.assets import AssetRow
 from servo.core.state.rows.automation import SensorDefinitionRow, SensorStateRow
-from servo.core.state.rows.conditions import AutomationEvaluationRow, AutomationStateRow
-from servo.core.state.rows.execution import RunRow
+from servo.core.state.rows.conditions import AutomationStateRow
 from servo.core.state.states import SensorStatus
 from servo.errors import Conflict, NotFound
 from servo.projection.partitions.asset_names import find_asset
-from servo.projection.read.lookup import Lookup, Page, Paged
 from servo.projection.read.reader import Snapshot
 from servo.sdk.automation.graph import DEFAULT_SENSOR
 
@@ -36,13 +33,6 @@ class ListedCondition(msgspec.Struct, frozen=True, kw_only=True):
     evaluated_at: datetime | None = None
     requested_count: int = 0
     last_requested_at: datetime | None = None
-
-
-class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """An evaluation that is on record, and the run that it asked for."""
-
-    evaluation: AutomationEvaluationRow
-    run_id: str | None
 
 
 def all_conditions(snapshot: Snapshot) -> list[ListedCondition]:
@@ -109,43 +99,6 @@ def condition_of(snapshot: Snapshot, name: str) -> ListedCondition:
     return found[key]
 
 
-def evaluations_of(
-    snapshot: Snapshot, listed: ListedCondition, page: Page
-) -> Paged[AutomationEvaluationRow]:
-    """What was told of the condition of an asset, newest first, whichever sensor evaluated it."""
-    return Lookup(snapshot).page(
-        AutomationEvaluationRow, page, name="tick", asset_key=listed.asset_key
-    )
-
-
-def evaluation_at(
-    snapshot: Snapshot, listed: ListedCondition, tick: int
-) -> AutomationEvaluationRow:
-    """The evaluation of this number."""
-    where = {"asset_key": listed.asset_key, "tick": str(tick)}
-    for row in Lookup(snapshot).rows("automation_evaluations", most=1, **where):
-        if isinstance(row, AutomationEvaluationRow):
-            return row
-    raise NotFound(
-        f"nothing is on record of {listed.asset_key} in evaluation {tick}",
-        remedy=f"see `servo automation history {listed.asset_key}` for those that are",
-    )
-
-
-def with_runs(snapshot: Snapshot, rows: Sequence[AutomationEvaluationRow]) -> list[Told]:
-    """Evaluations with the runs they asked for."""
-    runs = {
-        (run.source.sensor_id, run.source.tick): run.run_id
-        for run in (snapshot.rows("runs") if any(row.requested_count for row in rows) else ())
-        if isinstance(run, RunRow) and isinstance(run.source, AutomationSource)
-    }
-    return [Told(evaluation=row, run_id=_run_of(row, runs)) for row in rows]
-
-
-def _run_of(row: AutomationEvaluationRow, runs: dict[tuple[str, int], str]) -> str | None:
-    return runs.get((row.sensor_id, row.tick)) if row.requested_count else None
-
-
 # --- sensors --------------------------------------------------------------------------------------
 
 
@@ -156,20 +109,26 @@ def sensors_of_conditions(snapshot: Snapshot) -> list[SensorDefinitionRow]:
     return sorted(found, key=lambda row: row.sensor_id)
 
 
-def find_sensor(snapshot: Snapshot, name: str | None) -> tuple[str, SensorStatus]:
-    """The sensor of this name, or the one that is meant by none, and whether it is at work."""
+def find_condition_sensor(snapshot: Snapshot, name: str | None) -> tuple[str, SensorStatus]:
+    """The sensor of this name and its status; without a name the default one, or the only one."""
     names = [row.sensor_id for row in sensors_of_conditions(snapshot)]
-    known = ", ".join(names) or "none; `servo dev` deploys what the code defines"
     if name is None and DEFAULT_SENSOR in names:
         name = DEFAULT_SENSOR
     elif name is None and len(names) == 1:
         name = names[0]
+    if not names:
+        raise NotFound(
+            "no sensor evaluates conditions in this workspace",
+            remedy="give an asset an automation condition and start `servo dev`",
+        )
     if name is None:
-        problem = "several sensors evaluate conditions" if names else "no sensor evaluates any"
-        kind = Conflict if names else NotFound
-        raise kind(problem, remedy=f"name one: there is {known}")
+        raise Conflict(
+            "several sensors evaluate conditions", remedy=f"name one of: {', '.join(names)}"
+        )
     if name not in names:
-        raise NotFound(f"no sensor {name} evaluates conditions", remedy=f"there is {known}")
+        raise NotFound(
+            f"no sensor {name} evaluates conditions", remedy=f"name one of: {', '.join(names)}"
+        )
     return name, _statuses(snapshot)[name]
 
 

@@ -8,7 +8,6 @@ from servo.core.state.rows.assets import AssetRow
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.errors import Conflict, NotFound
-from servo.operations.runs import find_run
 from servo.projection.partitions.asset_names import find_asset
 from servo.projection.partitions.stored import StoredPartitions
 from servo.projection.read.lookup import Lookup
@@ -48,11 +47,6 @@ def _partitions(snapshot: Snapshot, asset_key: str) -> set[str]:
     for row in lookup.rows("backfills", asset_selection=asset_key):
         known.update(row.partition_keys if isinstance(row, BackfillRow) else ())
     return known
-
-
-def run_in(snapshot: Snapshot, run_id: str) -> RunRow:
-    """The run whose id begins like this."""
-    return find_run(Lookup(snapshot), run_id)
 
 
 def task_in(records: Records, run: RunRow, text: str) -> TaskRow:

@@ -1,0 +1,78 @@
+"""The options that say which partitions a backfill has, and how they are materialized."""
+
+from typing import Any
+
+import click
+
+from servo.cli.commands.materialize import CODE_LABEL, read_tags
+from servo.cli.hosts import Code
+from servo.cli.project import default_tags
+from servo.cli.workspace import Command
+from servo.code.backfills.requests import DEFAULT_CONCURRENCY
+from servo.operations.backfill_requests import Asked, Choice, Which
+from servo.workspace.system import SystemEntropy
+
+request_id_option = click.option(
+    "--request-id", help="Idempotency key: repeating a request creates nothing new."
+)
+
+
+def with_partition_choice(command: Command) -> Command:
+    """Give a command the options that choose partitions, and how they are materialized."""
+    options = (
+        click.option("--from", "start", metavar="KEY", help="First partition of a range."),
+        click.option("--to", "end", metavar="KEY", help="Last partition of a range."),
+        click.option(
+            "--partition", "keys", multiple=True, metavar="KEY", help="A partition; repeatable."
+        ),
+        click.option("--all", "which", flag_value="all", help="All partitions."),
+        click.option("--missing", "which", flag_value="missing", help="Partitions never made."),
+        click.option(
+            "--failed", "which", flag_value="failed", help="Partitions whose last run failed."
+        ),
+        click.option(
+            "--stale", "which", flag_value="stale", help="Partitions that are stale or missing."
+        ),
+        click.option("--chunk-size", type=int, help="Partitions per run. Default: 10."),
+        click.option(
+            "--concurrency",
+            type=int,
+            default=DEFAULT_CONCURRENCY,
+            show_default=True,
+            help="Runs at the same time.",
+        ),
+        click.option("--priority", type=int, default=0, help="Higher goes first."),
+        click.option("--stop-on-failure", is_flag=True, help="Start no runs after a failure."),
+        click.option(
+            "--max-failed", type=int, help="Start no runs after more than this many failures."
+        ),
+        click.option(
+            "--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag; repeatable."
+        ),
+        request_id_option,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def asked_for(code: Code, options: dict[str, Any]) -> Asked:
+    """The backfill that these options ask for."""
+    which: Which = options["which"] or ""
+    choice = Choice(
+        start=options["start"],
+        end=options["end"],
+        keys=tuple(options["keys"]),
+        which=which,
+    )
+    return Asked(
+        choice=choice,
+        request_id=options["request_id"] or SystemEntropy().token_bytes(12).hex(),
+        chunk_size=options["chunk_size"],
+        concurrency=options["concurrency"],
+        priority=options["priority"],
+        stop_on_failure=options["stop_on_failure"],
+        max_failed=options["max_failed"],
+        labels={**default_tags(), **read_tags(options["tags"]), CODE_LABEL: code.name},
+        location=code.name,
+    )

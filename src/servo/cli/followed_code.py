@@ -1,0 +1,144 @@
+"""The code of one location in `servo dev`, from one edit to the next.
+
+When a file of it changes, it is looked at in a process of its own, and only if that can import it
+are the definitions deployed anew and the workers replaced, each after what it is doing. Code that
+does not import changes nothing but a line that says what is wrong and where.
+"""
+
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+
+from rich.text import Text
+
+from servo.cli.hosts import refuse_shared
+from servo.cli.output import plural
+from servo.code.examine import Examined, fingerprint, finished, start_examining
+from servo.code.setting import Setting
+from servo.core.declared import Declared
+from servo.errors import ServoError
+from servo.host.leading import LeadingHost
+from servo.workspace.registry import tell_loaded
+
+Say = Callable[[Text | str], None]
+
+
+class FollowedCode:
+    """A code location of a session, watched and reloaded by itself."""
+
+    def __init__(self, session: LeadingHost, setting: Setting, found: Examined, say: Say) -> None:
+        self._session = session
+        self._setting = setting
+        self._location = setting.location
+        self._say = say
+        self._error = found.error
+        self._declared = found.declared
+        self._others: Sequence[FollowedCode] = ()
+        self._files = found.files
+        self._seen = found.fingerprint
+        self._looking: subprocess.Popen[bytes] | None = None
+        self._told_broken: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the location."""
+        return self._location.name
+
+    @property
+    def counted(self) -> str:
+        """What it declares, in numbers; or that it is not loaded."""
+        return "not loaded" if self._error else _counted(self._declared)
+
+    def begin(self, beside: Sequence["FollowedCode"]) -> None:
+        """Tell the workspace what it declares; of one that is broken, say so and wait for edits."""
+        self._others = [other for other in beside if other is not self]
+        if self._error:
+            self._refuse(self._error)
+            return
+        self._session.deploy(self.name, self._declared)
+        self._tell_loaded()
+
+    def look(self) -> None:
+        """Follow an edit if there is one, and say if no worker can start any more."""
+        self._look_at_workers()
+        if self._looking is None:
+            seen = fingerprint(self._files)
+            if seen == self._seen:
+                return
+            self._seen = seen
+            self._looking = start_examining(self._location)
+        elif self._looking.poll() is not None:
+            looked, self._looking = self._looking, None
+            self._reload(finished(looked, self._location))
+
+    def end(self) -> None:
+        """Stop looking."""
+        if self._looking is not None:
+            self._looking.kill()
+            _ = self._looking.communicate()
+
+    def _look_at_workers(self) -> None:
+        broken = self._session.pool.of(self.name).broken
+        if broken != self._told_broken:
+            self._told_broken = broken
+            if broken is not None and not self._error:
+                self._say(Text(f"no new worker can start: {broken}", "red"))
+
+    def _reload(self, found: Examined) -> None:
+        if fingerprint(self._files) != self._seen:
+            return  # changed again meanwhile, and looked at again next
+        # Of broken code only a part was imported: what was watched before may mend it.
+        files = found.files if not found.error else (*self._files, *found.files)
+        self._files = tuple(sorted(set(files)))
+        self._seen = fingerprint(self._files)
+        if found.error:
+            self._refuse(found.error)
+            return
+        triggers = self._session.triggers
+        try:
+            with nullcontext() if triggers is None else triggers.renewing(self.name):
+                beside = {other.name: other.declared for other in self._others}
+                refuse_shared({**beside, self.name: found.declared})
+                self._session.deploy(self.name, found.declared)
+        except ServoError as error:
+            self._refuse(str(error))
+            return
+        self._session.pool.of(self.name).renew()
+        self._error = ""
+        self._tell_loaded()
+        self._say(f"loaded {self.name}: {_difference(self._declared, found.declared)}")
+        self._declared = found.declared
+
+    def _refuse(self, why: str) -> None:
+        self._say(Text(f"not loaded: {why}", "red"))
+        if not self._error:
+            self._say("the code from before stays at work")
+
+    @property
+    def declared(self) -> Declared:
+        """What it declares now."""
+        return self._declared
+
+    def _tell_loaded(self) -> None:
+        tell_loaded(self._setting.address.digest, self.name, self._seen)
+
+
+def _difference(before: Declared, after: Declared) -> str:
+    """How many assets there are, and which are new or gone."""
+    old, new = ({made.asset_key for made in side.assets} for side in (before, after))
+    parts = [_counted(after)]
+    for word, keys in (("new", new - old), ("gone", old - new)):
+        if keys:
+            parts.append(f"{word}: {', '.join(sorted(keys))}")
+    return "; ".join(parts)
+
+
+def _counted(declared: Declared) -> str:
+    several = (
+        (declared.assets, "asset"),
+        (declared.schedules, "schedule"),
+        (declared.sensors, "sensor"),
+    )
+    return ", ".join(
+        plural(len(found), word) for found, word in several if found or word == "asset"
+    )

@@ -1,0 +1,133 @@
+"""The project file as commands use it: defaults of options, and which code is meant.
+
+What is typed wins over the environment, the environment over the project file, and that over what
+Servo does by itself.
+"""
+
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from pathlib import Path
+
+import click
+
+from servo.cli.code import find_code, is_module
+from servo.code.project_file import ProjectFile, find_project
+from servo.code.setting import CodeLocation
+from servo.errors import Invalid
+from servo.workspace.address import DEFAULT_NAME, DEFAULT_STORE
+
+DEFAULT_WORKERS = 2
+_KEY = "servo.project"
+
+
+def project_file() -> ProjectFile | None:
+    """The project file of the working folder, read once a command."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return find_project(Path.cwd())
+    if _KEY not in context.meta:
+        # While the shell completes, nobody wants to hear what is wrong with the file.
+        with suppress(Invalid) if context.resilient_parsing else nullcontext():
+            context.meta[_KEY] = find_project(Path.cwd())
+    return context.meta.get(_KEY)
+
+
+# --- defaults of options --------------------------------------------------------------------------
+
+
+def default_store() -> str:
+    """The store of the project: beside its file unless that says where."""
+    project = project_file()
+    if project is None:
+        return DEFAULT_STORE
+    return project.store or str(project.folder / DEFAULT_STORE)
+
+
+def default_tenant() -> str:
+    """The tenant of the project."""
+    project = project_file()
+    return DEFAULT_NAME if project is None else project.tenant or DEFAULT_NAME
+
+
+def default_workspace() -> str:
+    """The workspace of the project."""
+    project = project_file()
+    return DEFAULT_NAME if project is None else project.workspace or DEFAULT_NAME
+
+
+def default_workers() -> int:
+    """How many processes run the code of a location."""
+    project = project_file()
+    return DEFAULT_WORKERS if project is None else project.workers or DEFAULT_WORKERS
+
+
+def default_tags() -> dict[str, str]:
+    """Tags of every run and backfill that a person starts."""
+    project = project_file()
+    return {} if project is None else project.tags
+
+
+# --- which code -----------------------------------------------------------------------------------
+
+
+def is_location(text: str) -> bool:
+    """Whether the project file has a location that is called like this."""
+    project = project_file()
+    return project is not None and project.named(text, Path.cwd()) is not None
+
+
+def code_or_selection(
+    code: str | None, select: Sequence[str]
+) -> tuple[str | None, tuple[str, ...]]:
+    """What was typed first is code if there is such, otherwise the first asset that is selected."""
+    if code is None or code.endswith(".py") or _is_code(code):
+        return code, tuple(select)
+    return None, (code, *select)
+
+
+def _is_code(text: str) -> bool:
+    here = Path.cwd()
+    return is_location(text) or (here / text).exists() or is_module(text, here)
+
+
+def one_location(given: str | None, *, as_dagster: bool = False) -> CodeLocation:
+    """The code location that is meant, or the only one it can be."""
+    found = locations([] if given is None else [given], as_dagster=as_dagster)
+    if len(found) > 1:
+        names = ", ".join(one.name for one in found)
+        raise Invalid(f"the project has several code locations: {names}", remedy="name one of them")
+    return found[0]
+
+
+def locations(given: Sequence[str], *, as_dagster: bool = False) -> list[CodeLocation]:
+    """The code locations that are meant; without any, all of the project file."""
+    project, here = project_file(), Path.cwd()
+    if not given and project is not None and project.locations:
+        found = list(project.locations)
+    elif not given:
+        folder = here if project is None else project.folder
+        found = [_unnamed(find_code(None, folder), folder)]
+    else:
+        known = [None if project is None else project.named(text, here) for text in given]
+        found = [one or _unnamed(text, here) for text, one in zip(given, known, strict=True)]
+    _refuse_twice(found)
+    return [_with_dagster(one, as_dagster) for one in found]
+
+
+def _unnamed(code: str, folder: Path) -> CodeLocation:
+    """Code that no project file names is called as it is typed."""
+    return CodeLocation(name=code, code=code, folder=str(folder))
+
+
+def _with_dagster(location: CodeLocation, as_dagster: bool) -> CodeLocation:
+    if not as_dagster or location.as_dagster:
+        return location
+    return CodeLocation(
+        name=location.name, code=location.code, folder=location.folder, as_dagster=True
+    )
+
+
+def _refuse_twice(found: Sequence[CodeLocation]) -> None:
+    for number, one in enumerate(found):
+        if one.name in [other.name for other in found[:number]]:
+            raise Invalid(f"{one.name} is named twice", remedy="name each location once")

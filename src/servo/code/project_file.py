@@ -1,0 +1,216 @@
+"""The project file: what a project is made of, so that commands need not be told.
+
+`servo.toml`, or `[tool.servo]` in `pyproject.toml`, in the folder of the command or the nearest
+folder above it. Paths in it are relative to it, so commands mean the same from any subfolder. What
+it does not know it refuses, with the file, the key and what to write instead: a misspelt `store`
+would otherwise create a second workspace in silence.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import msgspec
+
+from servo.code.setting import CodeLocation
+from servo.errors import Invalid
+
+SERVO_TOML = "servo.toml"
+PYPROJECT = "pyproject.toml"
+TABLE = "tool.servo"
+
+Name = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class LocationEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A code location as it is written: a file or a module, and perhaps a name of its own."""
+
+    name: Name | None = None
+    file: Name | None = None
+    module: Name | None = None
+    folder: Name = "."
+    as_dagster: bool = False
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a project file may say."""
+
+    store: Name | None = None
+    tenant: Name | None = None
+    workspace: Name | None = None
+    workers: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    tags: dict[str, str] = {}
+    locations: list[LocationEntry] = []
+
+
+class ProjectFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A project file that was found, with its paths made absolute."""
+
+    path: str
+    store: str | None = None
+    tenant: str | None = None
+    workspace: str | None = None
+    workers: int | None = None
+    tags: dict[str, str] = {}
+    locations: tuple[CodeLocation, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """The folder that paths in it are relative to."""
+        return Path(self.path).parent
+
+    def named(self, text: str, here: Path) -> CodeLocation | None:
+        """The location that somebody in the folder `here` means: its name, file or module."""
+        path = (here / text).resolve()
+        for one in self.locations:
+            if text in (one.name, one.code) or path == Path(one.folder, one.code).resolve():
+                return one
+        return None
+
+
+def find_project(start: Path) -> ProjectFile | None:
+    """The project file of a folder or of the nearest folder above it; None if there is none."""
+    for folder in (start, *start.parents):
+        own = _servo_toml(folder / SERVO_TOML)
+        shared = _pyproject(folder / PYPROJECT)
+        if own is not None and shared is not None:
+            raise Invalid(
+                f"{folder} has a {SERVO_TOML} and a [{TABLE}] in {PYPROJECT}",
+                remedy="keep one of the two",
+            )
+        if own is not None:
+            return read_project(folder / SERVO_TOML, own, "")
+        if shared is not None:
+            return read_project(folder / PYPROJECT, shared, f"{TABLE}.")
+    return None
+
+
+def has_project(folder: Path) -> bool:
+    """Whether this very folder has a project file."""
+    own, shared = _servo_toml(folder / SERVO_TOML), _pyproject(folder / PYPROJECT)
+    return own is not None or shared is not None
+
+
+def read_project(path: Path, table: Mapping[str, Any], prefix: str) -> ProjectFile:
+    """The project that a table describes; `prefix` is where in the file its keys are."""
+    _refuse_unknown(path, prefix, table, Written)
+    entries: Any = table.get("locations", [])
+    for number, entry in enumerate(cast("list[Any]", entries) if isinstance(entries, list) else ()):
+        if isinstance(entry, dict):
+            where = f"{prefix}locations[{number}]."
+            _refuse_unknown(path, where, cast("dict[str, Any]", entry), LocationEntry)
+    try:
+        written = msgspec.convert(table, Written)
+    except msgspec.ValidationError as error:
+        raise _wrong_type(path, prefix, error) from None
+    locations = tuple(_location(path, prefix, n, one) for n, one in enumerate(written.locations))
+    _refuse_namesakes(path, locations)
+    return ProjectFile(
+        path=str(path),
+        store=None if written.store is None else _store(path.parent, written.store),
+        tenant=written.tenant,
+        workspace=written.workspace,
+        workers=written.workers,
+        tags=written.tags,
+        locations=locations,
+    )
+
+
+def _store(folder: Path, store: str) -> str:
+    return store if "://" in store else str(folder / Path(store).expanduser())
+
+
+def _location(path: Path, prefix: str, number: int, entry: LocationEntry) -> CodeLocation:
+    where = f"{path}: {prefix}locations[{number}]"
+    if (entry.file is None) == (entry.module is None):
+        which = "neither a file nor a module" if entry.file is None else "a file and a module"
+        raise Invalid(
+            f"{where} has {which}", remedy='write one: file = "assets.py" or module = "shop.assets"'
+        )
+    folder = Path(os.path.normpath(path.parent / entry.folder))
+    if not folder.is_dir():
+        raise Invalid(
+            f"{where}.folder: there is no folder {folder}",
+            remedy="name a folder relative to the project file",
+        )
+    code = entry.module or os.path.relpath(path.parent / (entry.file or ""), folder)
+    return CodeLocation(
+        name=entry.name or entry.module or entry.file or "",
+        code=code,
+        folder=str(folder),
+        as_dagster=entry.as_dagster,
+    )
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+def _refuse_unknown(
+    path: Path, prefix: str, table: Mapping[str, Any], kind: type[msgspec.Struct]
+) -> None:
+    known = list(kind.__struct_fields__)
+    for key in table:
+        if key not in known:
+            close = get_close_matches(key, known, n=1)
+            remedy = f"write {close[0]}" if close else f"use one of {', '.join(known)}"
+            raise Invalid(f"{path}: unknown key {prefix}{key}", remedy=remedy)
+
+
+def _wrong_type(path: Path, prefix: str, error: msgspec.ValidationError) -> Invalid:
+    """What msgspec says, with the key as it is written in the file."""
+    what, _, place = str(error).partition(" - at `$.")
+    key = place.removesuffix("`").replace("[...]", "")
+    return Invalid(
+        f"{path}: {prefix}{key}: {what[:1].lower()}{what[1:]}",
+        remedy="correct the value; see the project file in the documentation",
+    )
+
+
+def _refuse_namesakes(path: Path, locations: tuple[CodeLocation, ...]) -> None:
+    seen: set[str] = set()
+    for one in locations:
+        if one.name in seen:
+            raise Invalid(
+                f"{path}: two locations are called {one.name}",
+                remedy='give each a name of its own: name = "…"',
+            )
+        seen.add(one.name)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def _servo_toml(path: Path) -> dict[str, Any] | None:
+    try:
+        text = path.read_text()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return _parsed(path, text)
+
+
+def _pyproject(path: Path) -> dict[str, Any] | None:
+    """The section of a pyproject.toml that is ours; other people's mistakes are none of ours."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError):
+        return None
+    if TABLE not in text and "servo" not in text:
+        return None
+    try:
+        tools: Any = tomllib.loads(text).get("tool", {})
+    except tomllib.TOMLDecodeError:
+        if f"[{TABLE}" not in text:
+            return None
+        return _parsed(path, text)  # which says what is wrong
+    found: Any = cast("dict[str, Any]", tools).get("servo") if isinstance(tools, dict) else None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
+def _parsed(path: Path, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise Invalid(f"{path} is not valid TOML: {error}", remedy="correct it") from None

@@ -1,0 +1,164 @@
+"""Backfills: list them, look at one, pause, resume and cancel it."""
+
+import msgspec
+
+from servo.code.backfills.chunks import frozen_partitions
+from servo.code.backfills.view import Backfill, in_tables, partition_states
+from servo.core.events.backfills import BackfillState, BackfillStateChanged
+from servo.core.partitions import shown_partition
+from servo.core.state.rows.automation import BackfillChunkRow, BackfillRow
+from servo.core.state.states import RunState
+from servo.errors import Conflict, NotFound
+from servo.operations.listing import Listing, Page, listing_of
+from servo.operations.moments import PRESENT, AsOf
+from servo.projection.read.lookup import Lookup
+from servo.projection.read.reader import Snapshot
+from servo.workspace.receipt import Receipt
+from servo.workspace.workspace import Workspace
+
+
+class BackfillDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """A backfill, its chunks, the state of each partition, and the errors of its runs by run id."""
+
+    backfill: BackfillRow
+    chunks: list[BackfillChunkRow]
+    partitions: dict[str, str]
+    errors: dict[str, str]
+
+
+class BackfillFinished(msgspec.Struct, frozen=True, kw_only=True):
+    """A backfill that somebody waited for, and the partitions that failed."""
+
+    backfill: BackfillRow
+    failed: list[str]
+
+
+class BackfillChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """A backfill that was paused, resumed or cancelled, and what the workspace answered."""
+
+    backfill: BackfillRow
+    receipt: Receipt
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def list_backfills(
+    workspace: Workspace, page: Page, *, as_of: AsOf | None = None
+) -> Listing[BackfillRow]:
+    """The newest backfills."""
+    return workspace.read(lambda snapshot: newest_backfills(snapshot, page), as_of=as_of)
+
+
+def get_backfill(
+    workspace: Workspace, backfill_id: str, *, as_of: AsOf | None = None
+) -> BackfillDetail:
+    """One backfill with its chunks and partitions; the beginning of its id is enough."""
+
+    def detail(snapshot: Snapshot) -> BackfillDetail:
+        found = find_backfill(snapshot, backfill_id)
+        keys = frozen_partitions(workspace.store, workspace.paths, found.row)
+        states = partition_states(snapshot, found, keys)
+        return BackfillDetail(
+            backfill=found.row,
+            chunks=list(found.chunks),
+            partitions={shown_partition(key) or "": state for key, state in states.items()},
+            errors=errors_of(found),
+        )
+
+    return workspace.read(detail, as_of=as_of)
+
+
+def present_backfill(workspace: Workspace, backfill_id: str) -> Backfill:
+    """A backfill as it is at the end of the ledger."""
+    return workspace.read(lambda snapshot: find_backfill(snapshot, backfill_id), as_of=PRESENT)
+
+
+# --- changing -------------------------------------------------------------------------------------
+
+
+def pause_backfill(workspace: Workspace, backfill_id: str) -> BackfillChanged:
+    """Start no more runs of a backfill; those under way finish."""
+    return _change(workspace, backfill_id, BackfillState.PAUSED)
+
+
+def resume_backfill(workspace: Workspace, backfill_id: str) -> BackfillChanged:
+    """Go on with a backfill that was paused."""
+    return _change(workspace, backfill_id, BackfillState.RUNNING)
+
+
+def cancel_backfill(workspace: Workspace, backfill_id: str) -> BackfillChanged:
+    """Stop a backfill: nothing of it starts any more, and its runs are cancelled."""
+    return _change(workspace, backfill_id, BackfillState.CANCELLING)
+
+
+_FROM = {
+    BackfillState.PAUSED: (BackfillState.RUNNING,),
+    BackfillState.RUNNING: (BackfillState.PAUSED,),
+    BackfillState.CANCELLING: (BackfillState.RUNNING, BackfillState.PAUSED),
+}
+_DONE = {
+    BackfillState.PAUSED: "paused",
+    BackfillState.RUNNING: "resumed",
+    BackfillState.CANCELLING: "cancelled",
+}
+
+
+def _change(workspace: Workspace, backfill_id: str, to: BackfillState) -> BackfillChanged:
+    row = present_backfill(workspace, backfill_id).row
+    if row.state not in _FROM[to]:
+        allowed = " or ".join(state.value for state in _FROM[to])
+        raise Conflict(
+            f"{row.backfill_id} is {row.state.value}",
+            remedy=f"only a backfill that is {allowed} can be {_DONE[to]}",
+        )
+    event = BackfillStateChanged(
+        backfill_id=row.backfill_id,
+        to_state=to,
+        expected_state_version=row.state_version,
+        changed_by=workspace.actor,
+    )
+    receipt = workspace.submit(event).checked()
+    if receipt.queued:
+        return BackfillChanged(backfill=row, receipt=receipt)
+    changed = workspace.read(
+        lambda snapshot: find_backfill(snapshot, row.backfill_id), min_seq=receipt.seq
+    )
+    return BackfillChanged(backfill=changed.row, receipt=receipt)
+
+
+# --- what a snapshot knows ------------------------------------------------------------------------
+
+
+def newest_backfills(snapshot: Snapshot, page: Page) -> Listing[BackfillRow]:
+    """A page of backfills, newest first."""
+    found = Lookup(snapshot).page(BackfillRow, page, name="backfill_id", newest=("created_at",))
+    return listing_of(found)
+
+
+def find_backfill(snapshot: Snapshot, backfill_id: str) -> Backfill:
+    """The backfill whose id begins like this."""
+    found = Lookup(snapshot).beginning(BackfillRow, "backfill_id", backfill_id)
+    exact = [row for row in found if row.backfill_id == backfill_id]
+    if not found:
+        raise NotFound(f"there is no backfill {backfill_id}", remedy="see `servo backfill list`")
+    if len(found) > 1 and not exact:
+        raise Conflict(
+            f"{len(found)} backfills begin with {backfill_id}", remedy="give more of the id"
+        )
+    return in_tables(snapshot, (exact or found)[0])
+
+
+def finished(found: Backfill) -> BackfillFinished:
+    """How a backfill ended."""
+    failed = [shown_partition(key) or "" for key in found.failed()]
+    return BackfillFinished(backfill=found.row, failed=failed)
+
+
+def errors_of(found: Backfill) -> dict[str, str]:
+    """Why runs of a backfill failed, by run id."""
+    return {
+        name: run.error
+        for name, run in found.runs.items()
+        if run.error and run.state is not RunState.SUCCEEDED
+    }

@@ -1,0 +1,40 @@
+"""Completion: names in a workspace that begin with what somebody has typed."""
+
+import msgspec
+
+from servo.core.state.rows.assets import AssetRow
+from servo.core.state.rows.automation import BackfillRow
+from servo.core.state.rows.execution import RunRow
+from servo.projection.read.lookup import Lookup
+from servo.workspace.workspace import Workspace
+
+MOST = 100
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
+    """A name, and what to say about it."""
+
+    value: str
+    description: str = ""
+
+
+def complete_assets(workspace: Workspace, typed: str) -> list[Completion]:
+    """Asset keys that begin like this, in order."""
+    rows = workspace.read(lambda snapshot: Lookup(snapshot).beginning(AssetRow, "asset_key", typed))
+    return [Completion(value=key) for key in sorted(row.asset_key for row in rows)][:MOST]
+
+
+def complete_runs(workspace: Workspace, typed: str) -> list[Completion]:
+    """Ids of runs that begin like this, newest first, with their states."""
+    rows = workspace.read(lambda snapshot: Lookup(snapshot).beginning(RunRow, "run_id", typed))
+    rows.sort(key=lambda row: row.created_at, reverse=True)
+    return [Completion(value=row.run_id, description=row.state.value) for row in rows[:MOST]]
+
+
+def complete_backfills(workspace: Workspace, typed: str) -> list[Completion]:
+    """Ids of backfills that begin like this, newest first, with their states."""
+    rows = workspace.read(
+        lambda snapshot: Lookup(snapshot).beginning(BackfillRow, "backfill_id", typed)
+    )
+    rows.sort(key=lambda row: row.created_at, reverse=True)
+    return [Completion(value=row.backfill_id, description=row.state.value) for row in rows[:MOST]]

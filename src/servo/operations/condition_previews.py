@@ -1,0 +1,31 @@
+"""What automation conditions would ask for now."""
+
+from collections.abc import Sequence
+
+from servo.code.evaluator.messages import (
+    ConditionForecast,
+    ConditionsPreviewed,
+    PreviewConditions,
+)
+from servo.errors import NotFound
+from servo.operations.evaluating import Evaluates, answer_from
+from servo.operations.listing import Listing
+
+__all__ = ["ConditionForecast", "preview_automation"]
+
+
+def preview_automation(
+    evaluates: Evaluates, select: Sequence[str] = ()
+) -> Listing[ConditionForecast]:
+    """What the conditions of the selected assets would ask for now, and why.
+
+    Nothing is recorded or started. Sensors that are paused are evaluated all the same.
+    """
+    question = PreviewConditions(select=tuple(select))
+    found = answer_from(evaluates, question, ConditionsPreviewed).forecasts
+    if not found:
+        raise NotFound(
+            "no selected asset has an automation condition",
+            remedy="give one: @asset(automation_condition=AutomationCondition.eager())",
+        )
+    return Listing(items=list(found))

@@ -1,0 +1,176 @@
+"""Partitions of an asset: how many there are of each status, and which."""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from servo.core import bitmaps
+from servo.errors import NotFound
+from servo.operations.moments import AsOf, instant_of
+from servo.projection.partitions.report import PartitionReader, PartitionReport
+from servo.projection.read.reader import Snapshot
+from servo.sdk.partitions.status import DisplayStatus, StaleReason, counts
+from servo.workspace.workspace import Workspace
+
+
+class PartitionFilter(StrEnum):
+    """Which partitions to list."""
+
+    MATERIALIZED = "materialized"
+    FAILED = "failed"
+    IN_PROGRESS = "in_progress"
+    MISSING = "missing"
+    STALE = "stale"
+
+
+class PartitionCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many partitions of an asset have each status, and how many are stale for which reason.
+
+    `outside` counts recorded partitions that the definition no longer has.
+    `unknown_mappings` are upstream assets whose partition mapping only the code knows: whether
+    they make partitions stale was not examined.
+    """
+
+    asset_key: str
+    total: int
+    materialized: int
+    failed: int
+    in_progress: int
+    missing: int
+    stale_never_materialized: int
+    stale_code_changed: int
+    stale_upstream_changed: int
+    stale_freshness_policy: int
+    outside: int
+    unknown_mappings: list[str] = []
+
+
+class PartitionRange(msgspec.Struct, frozen=True, kw_only=True):
+    """Consecutive partitions of one status, stale for one reason or not at all."""
+
+    first: str
+    last: str
+    count: int
+    status: DisplayStatus
+    stale: StaleReason | None
+
+
+class PartitionQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which partitions to list: `limit` ranges of them, those behind the partition `after`."""
+
+    status: PartitionFilter | None = None
+    limit: int
+    after: str | None = None
+
+
+class PartitionListing(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of an asset's partitions, in order.
+
+    `outside` are the stored keys of those that the definition no longer has; they are told on the
+    first page of a list without filter.
+    """
+
+    asset_key: str
+    items: list[PartitionRange]
+    next_cursor: str | None = None
+    outside: list[str] = []
+
+
+def count_partitions(
+    workspace: Workspace, asset: str, *, as_of: AsOf | None = None
+) -> PartitionCounts:
+    """How many partitions of an asset have each status, and how many are stale and why."""
+    report = _report(workspace, asset, as_of=as_of)
+    return PartitionCounts(
+        asset_key=report.asset_key,
+        unknown_mappings=list(report.unknown),
+        **counts(report.status, report.stale),
+    )
+
+
+def list_partitions(
+    workspace: Workspace, asset: str, query: PartitionQuery, *, as_of: AsOf | None = None
+) -> PartitionListing:
+    """The partitions of an asset in order, consecutive ones that stand alike as one range."""
+    report = _report(workspace, asset, as_of=as_of)
+    found = sorted(_alike(report, query), key=lambda one: one.low)[: query.limit + 1]
+    items = [_range(report, one) for one in found[: query.limit]]
+    whole = query.status is None and query.after is None
+    return PartitionListing(
+        asset_key=report.asset_key,
+        items=items,
+        next_cursor=items[-1].last if len(found) > query.limit else None,
+        outside=list(report.status.outside) if whole else [],
+    )
+
+
+def _report(workspace: Workspace, asset: str, *, as_of: AsOf | None = None) -> PartitionReport:
+    """How the partitions of an asset stand, as sets; `NotFound` if it has none."""
+
+    def use(snapshot: Snapshot) -> PartitionReport:
+        return PartitionReader(snapshot, instant_of(snapshot, as_of, workspace.now())).report(asset)
+
+    return workspace.read(use, as_of=as_of)
+
+
+# --- ranges ---------------------------------------------------------------------------------------
+
+
+class _Alike(NamedTuple):
+    """The numbers of the first and the last of partitions that stand alike, and how."""
+
+    low: int
+    high: int
+    status: DisplayStatus
+    stale: StaleReason | None
+
+
+def _alike(report: PartitionReport, query: PartitionQuery) -> Iterator[_Alike]:
+    """The first ranges of every kind: enough of each to fill a page and know if there is more."""
+    behind = report.space.everything & ~bitmaps.span(0, _start(report, query.after))
+    for status in DisplayStatus:
+        for reason, bits in _by_reason(report).items():
+            if _is_wanted(query.status, status, reason):
+                chosen = report.status.shown(status) & bits & behind
+                pairs, _ = bitmaps.first_ranges(chosen, query.limit + 1)
+                yield from (_Alike(low, high, status, reason) for low, high in pairs)
+
+
+def _by_reason(report: PartitionReport) -> Mapping[StaleReason | None, int]:
+    stale = bitmaps.EMPTY
+    for bits in report.stale.values():
+        stale |= bits
+    return {**report.stale, None: report.space.everything & ~stale}
+
+
+def _is_wanted(
+    wanted: PartitionFilter | None, status: DisplayStatus, reason: StaleReason | None
+) -> bool:
+    if wanted is PartitionFilter.STALE:
+        return reason is not None
+    return wanted is None or wanted.value == status.value.lower()
+
+
+def _start(report: PartitionReport, after: str | None) -> int:
+    """The number of the first partition of a page."""
+    if after is None:
+        return 0
+    number = report.space.ordinal(after)
+    if number is None:
+        raise NotFound(
+            f"{report.asset_key} has no partition {after!r}",
+            remedy="pass the cursor of the page before this one",
+        )
+    return number + 1
+
+
+def _range(report: PartitionReport, found: _Alike) -> PartitionRange:
+    return PartitionRange(
+        first=report.space.key(found.low),
+        last=report.space.key(found.high),
+        count=found.high - found.low + 1,
+        status=found.status,
+        stale=found.stale,
+    )

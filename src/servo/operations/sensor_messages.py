@@ -1,0 +1,57 @@
+"""Messages for push sensors."""
+
+import msgspec
+
+from servo.core.ids import ulid
+from servo.errors import Invalid
+from servo.operations.sensors import ListedSensor, present_sensor
+from servo.workspace.push_messages import message
+from servo.workspace.receipt import Receipt
+from servo.workspace.workspace import Workspace
+
+NO_PAYLOAD = "null"
+
+
+class MessageSent(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that was sent to a push sensor, and what the workspace answered."""
+
+    sensor_id: str
+    message_id: str
+    receipt: Receipt
+
+
+def push_message(
+    workspace: Workspace, name: str, payload: str = NO_PAYLOAD, *, message_id: str | None = None
+) -> MessageSent:
+    """Send a message to a push sensor; `payload` is JSON.
+
+    Under a message id that was used before, nothing is sent twice.
+    """
+    _ = push_sensor_named(workspace, name)
+    check_payload(payload)
+    made = message_id or ulid(workspace.now(), bytes.fromhex(workspace.token(10)))
+    event = message(workspace.store, workspace.paths, name, made, payload)
+    receipt = workspace.submit(event).checked()
+    return MessageSent(sensor_id=name, message_id=made, receipt=receipt)
+
+
+def push_sensor_named(workspace: Workspace, name: str) -> ListedSensor:
+    """The push sensor of this name; `Invalid` if the sensor polls."""
+    row = present_sensor(workspace, name)
+    if not row.pushed:
+        raise Invalid(
+            f"sensor {name} polls and takes no messages",
+            remedy="define it with @push_sensor, or choose one from `servo sensor list`",
+        )
+    return row
+
+
+def check_payload(payload: str) -> None:
+    """`Invalid` if a payload is not JSON."""
+    try:
+        _ = msgspec.json.decode(payload)
+    except msgspec.DecodeError as error:
+        raise Invalid(
+            f"invalid JSON in the payload: {error}",
+            remedy="quote the payload for your shell: --payload '\"text\"'",
+        ) from None

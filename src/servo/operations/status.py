@@ -1,0 +1,92 @@
+"""How a workspace stands: its assets, its runs, and who leads it."""
+
+from collections import Counter
+from datetime import datetime
+
+import msgspec
+
+from servo.core.freshness import FreshnessState
+from servo.core.state.rows.assets import AssetRow
+from servo.core.state.rows.conditions import AssetFreshnessRow
+from servo.core.state.rows.execution import RunRow
+from servo.core.state.states import TERMINAL_RUN_STATES, RunState
+from servo.leader.lease import LeaderAdvert
+from servo.operations.listing import Page
+from servo.operations.runs import newest_runs, waiting_runs
+from servo.projection.read.lookup import Lookup
+from servo.projection.read.reader import Snapshot
+from servo.projection.read.replay import AsOf
+from servo.workspace.workspace import Workspace
+
+NEWEST = 5
+MOST_LOOKED_AT = 20
+"""Of so many open runs the tasks are looked at."""
+
+TOLD = (FreshnessState.FAIL, FreshnessState.WARN)
+
+
+class WorkspaceStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A workspace in a few numbers and names, after the entry `applied_seq`.
+
+    `failing` are assets whose last attempt failed, `missing` those that were never materialized.
+    `freshness` names the assets that miss their freshness policy, or are about to. `leader` is who
+    leads now; nobody knows who led in the past. `waiting` are open runs whose tasks wait for a
+    worker of their code location, which nobody has.
+    """
+
+    applied_seq: int
+    as_of: datetime
+    assets: int
+    failing: list[str]
+    missing: list[str]
+    freshness: dict[FreshnessState, list[str]]
+    runs: dict[RunState, int]
+    open_runs: list[str]
+    waiting: list[RunRow]
+    newest_runs: list[RunRow]
+    leader: LeaderAdvert | None = None
+
+
+def get_status(workspace: Workspace, *, as_of: AsOf | None = None) -> WorkspaceStatus:
+    """How the workspace stands, or stood."""
+    leader = workspace.leader() if as_of is None else None
+    return workspace.read(lambda snapshot: _status(snapshot, leader), as_of=as_of)
+
+
+def _status(snapshot: Snapshot, leader: LeaderAdvert | None) -> WorkspaceStatus:
+    lookup = Lookup(snapshot)
+    assets = sorted(
+        (row for row in lookup.all(AssetRow) if row.defined), key=lambda row: row.asset_key
+    )
+    states = _states(snapshot)
+    open_runs = [run for run, state in states.items() if state not in TERMINAL_RUN_STATES]
+    return WorkspaceStatus(
+        applied_seq=snapshot.applied_seq,
+        as_of=snapshot.as_of,
+        assets=len(assets),
+        failing=[row.asset_key for row in assets if row.consecutive_failures],
+        missing=[row.asset_key for row in assets if row.last_materialization_id is None],
+        freshness=_freshness(lookup, {row.asset_key for row in assets}),
+        runs=dict(Counter(states.values())),
+        open_runs=open_runs,
+        waiting=_waiting(snapshot, open_runs[:MOST_LOOKED_AT]),
+        newest_runs=newest_runs(snapshot, Page(limit=NEWEST)).items,
+        leader=leader,
+    )
+
+
+def _waiting(snapshot: Snapshot, open_runs: list[str]) -> list[RunRow]:
+    rows = Lookup(snapshot).any(RunRow, "run_id", open_runs) if open_runs else []
+    return waiting_runs(snapshot, rows)
+
+
+def _freshness(lookup: Lookup, defined: set[str]) -> dict[FreshnessState, list[str]]:
+    judged = [row for row in lookup.all(AssetFreshnessRow) if row.asset_key in defined]
+    return {state: sorted(row.asset_key for row in judged if row.state is state) for state in TOLD}
+
+
+def _states(snapshot: Snapshot) -> dict[str, RunState]:
+    """The state of every run, newest first, without making rows of them."""
+    columns = snapshot.table("runs", only=("run_id", "state", "created_at"))
+    rows: list[dict[str, str]] = columns.sort_by([("created_at", "descending")]).to_pylist()
+    return {row["run_id"]: RunState(row["state"]) for row in rows}

@@ -1,0 +1,123 @@
+"""Ticks that a person asks for: try one, or have it start its runs."""
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from servo.code.evaluator.messages import Evaluated, EvaluateTick
+from servo.code.evaluator.schedules import tick_id
+from servo.core.events.envelope import Event
+from servo.core.state.rows.automation import ScheduleDefinitionRow
+from servo.core.state.rows.execution import RunRow
+from servo.errors import Invalid, Unavailable
+from servo.operations.evaluating import Evaluates, RequestPreview, previews_of
+from servo.operations.moments import PRESENT
+from servo.operations.schedules import find_schedule
+from servo.triggers.schedules import EVALUATE_SECONDS, DueTick, ticked
+from servo.workspace.receipt import Receipt
+from servo.workspace.workspace import Workspace
+
+
+class ManualTick(msgspec.Struct, frozen=True, kw_only=True):
+    """A tick that a person asked for, evaluated and not committed yet."""
+
+    schedule_id: str
+    scheduled_for: datetime
+    request_id: str
+    answer: Evaluated
+
+    @property
+    def tick_id(self) -> str:
+        return tick_id(self.schedule_id, self.scheduled_for, self.request_id)
+
+    def events(self, definition: ScheduleDefinitionRow) -> list[Event]:
+        """The batch that records the tick and starts its runs."""
+        due = DueTick(definition=definition, scheduled_for=self.scheduled_for)
+        return ticked(due, self.answer, manual=self.request_id)
+
+
+class TickPreview(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs that a tick would start, why there are none, or what went wrong."""
+
+    schedule_id: str
+    scheduled_for: datetime
+    runs: list[RequestPreview]
+    skipped: str = ""
+    error: str = ""
+
+
+class ScheduleTriggered(msgspec.Struct, frozen=True, kw_only=True):
+    """A tick that was recorded, and the runs that it started."""
+
+    schedule_id: str
+    tick_id: str
+    run_ids: list[str]
+    receipt: Receipt
+    skipped: str = ""
+    error: str = ""
+
+
+class TickFinished(msgspec.Struct, frozen=True, kw_only=True):
+    """A tick that somebody waited for, with its runs as they ended."""
+
+    schedule_id: str
+    tick_id: str
+    runs: list[RunRow]
+    skipped: str = ""
+    error: str = ""
+
+
+def preview_tick(evaluates: Evaluates, name: str, at: datetime) -> TickPreview:
+    """What a tick of a schedule would start; nothing is recorded."""
+    answer = evaluate_by_hand(evaluates, name, at, request_id="preview").answer
+    return TickPreview(
+        schedule_id=name,
+        scheduled_for=at,
+        runs=previews_of(answer.runs),
+        skipped=answer.skipped,
+        error=answer.error,
+    )
+
+
+def trigger_schedule(
+    workspace: Workspace, evaluates: Evaluates, name: str, *, at: datetime | None = None
+) -> ScheduleTriggered:
+    """Have a schedule tick now, paused or not. Its own ticks are not affected."""
+    now = workspace.now()
+    row = workspace.read(lambda snapshot: find_schedule(snapshot, name, now), as_of=PRESENT)
+    tick = evaluate_by_hand(evaluates, name, at or now, request_id=workspace.token(8))
+    receipt = workspace.submit(*tick.events(row.definition)).checked()
+    return ScheduleTriggered(
+        schedule_id=name,
+        tick_id=tick.tick_id,
+        run_ids=[run.requested.run_id for run in tick.answer.runs],
+        receipt=receipt,
+        skipped=tick.answer.skipped,
+        error=tick.answer.error,
+    )
+
+
+def evaluate_by_hand(
+    evaluates: Evaluates, name: str, at: datetime, *, request_id: str
+) -> ManualTick:
+    """Evaluate a schedule for one instant, because a person asked for it."""
+    question = EvaluateTick(
+        schedule_id=name, tick_id=tick_id(name, at, request_id), scheduled_for=at
+    )
+    answer = evaluates.ask(question, EVALUATE_SECONDS)
+    if answer.unasked:
+        raise Unavailable(
+            answer.error, remedy="nothing was recorded; try again", may_have_applied=False
+        )
+    return ManualTick(schedule_id=name, scheduled_for=at, request_id=request_id, answer=answer)
+
+
+def parse_tick(text: str, timezone: str) -> datetime:
+    """The instant of a tick as people write it: without an offset, in the schedule's time zone."""
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        raise Invalid(f"{text!r} is not a time", remedy="write it like 2025-01-15T06:00") from None
+    zoned = given if given.tzinfo is not None else given.replace(tzinfo=ZoneInfo(timezone))
+    return zoned.astimezone(UTC)

@@ -1,0 +1,25 @@
+"""Record the JSON Schema of every operation: what the API takes and answers.
+
+    python tests/golden/record_operations.py
+
+Look at the difference before you commit it. A parameter or a field that is added with a default
+breaks nobody; one that is renamed, removed or gets another type breaks whoever uses it.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from servo.operations.catalog import schemas
+
+FILE = Path(__file__).with_name("operations.json")
+
+
+def recorded() -> bytes:
+    """The schemas as they are stored."""
+    data = msgspec.json.encode(schemas(), order="sorted")
+    return msgspec.json.format(data, indent=2) + b"\n"
+
+
+if __name__ == "__main__":
+    _ = FILE.write_bytes(recorded())

@@ -1,0 +1,107 @@
+"""A project file at work: commands from any subfolder, options that win, and `servo init`."""
+
+from pathlib import Path
+
+from servo.testing.command_line import asked, listed, servo
+
+ONE = "from servo import asset\n\n@asset\ndef one():\n    return 1\n"
+TWO = "from shop.names import NAME\nfrom servo import asset\n\n@asset(name=NAME)\ndef f(): ...\n"
+
+
+def package(folder: Path) -> None:
+    """A project with a package in `src`, and its assets in there."""
+    inner = folder / "src" / "shop"
+    inner.mkdir(parents=True)
+    (inner / "__init__.py").touch()
+    (inner / "names.py").write_text('NAME = "two"\n')
+    (inner / "assets.py").write_text(TWO)
+
+
+def test_a_new_project_has_a_project_file_and_is_not_overwritten(tmp_path: Path) -> None:
+    done = servo(tmp_path, "init")
+    assert "wrote assets.py, servo.toml, .gitignore" in done.stdout
+    assert (tmp_path / ".gitignore").read_text() == ".servo/\n"
+    (tmp_path / "deep").mkdir()
+    assert servo(tmp_path / "deep", "materialize").returncode == 0
+    assert (tmp_path / ".servo").is_dir()
+    assert not (tmp_path / "deep" / ".servo").exists()
+    (run,) = listed(tmp_path / "deep", "run", "list")
+    assert run["location"] == "assets.py"
+    before = {path.name: path.read_text() for path in tmp_path.iterdir() if path.is_file()}
+    assert servo(tmp_path, "init").returncode == 4
+    after = {path.name: path.read_text() for path in tmp_path.iterdir() if path.is_file()}
+    assert before == after
+
+
+def test_init_adds_to_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"')
+    (tmp_path / ".gitignore").write_text("*.pyc")
+    (tmp_path / "assets.py").write_text(ONE)
+    done = servo(tmp_path, "init")
+    assert "wrote pyproject.toml, .gitignore" in done.stdout, done.stderr
+    assert (tmp_path / "assets.py").read_text() == ONE
+    assert (tmp_path / ".gitignore").read_text() == "*.pyc\n.servo/\n"
+    told = (tmp_path / "pyproject.toml").read_text()
+    assert told.startswith('[project]\nname = "x"\n\n[tool.servo]\n')
+    assert not (tmp_path / "servo.toml").exists()
+    assert servo(tmp_path, "materialize").returncode == 0
+
+
+def test_a_module_in_src_is_imported_with_and_without_a_project_file(tmp_path: Path) -> None:
+    package(tmp_path)
+    assert servo(tmp_path, "materialize", "shop.assets").returncode == 0
+    (run,) = listed(tmp_path, "run", "list")
+    assert run["location"] == "shop.assets"
+    (tmp_path / "servo.toml").write_text('[[locations]]\nname = "shop"\nmodule = "shop.assets"\n')
+    below = tmp_path / "src" / "shop"
+    for code in ((), ("shop",), ("shop.assets",), ("two",)):
+        done = servo(below, "materialize", *code)
+        assert done.returncode == 0, done.stderr
+    assert [row["location"] for row in listed(tmp_path, "run", "list")] == ["shop"] * 4 + [
+        "shop.assets"
+    ]
+
+
+def test_what_is_typed_wins_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    (tmp_path / "assets.py").write_text(ONE)
+    (tmp_path / "servo.toml").write_text('store = "by_file"\nworkspace = "sales"\n')
+
+    def made(*options: str, **environ: str) -> None:
+        done = servo(tmp_path, "materialize", *options, **environ)
+        assert done.returncode == 0, done.stderr
+
+    made()
+    assert (tmp_path / "by_file" / "default" / "sales").is_dir()
+    made(SERVO_STORE="by_environment")
+    assert (tmp_path / "by_environment" / "default" / "sales").is_dir()
+    made("--store", "typed", "--workspace", "other", SERVO_STORE="by_environment")
+    assert (tmp_path / "typed" / "default" / "other").is_dir()
+
+
+def test_tags_of_the_project_are_those_of_every_run_unless_typed(tmp_path: Path) -> None:
+    (tmp_path / "assets.py").write_text(ONE)
+    (tmp_path / "servo.toml").write_text('tags = { team = "data", tier = "1" }\n')
+    assert servo(tmp_path, "materialize", "--tag", "tier=2").returncode == 0
+    (run,) = listed(tmp_path, "run", "list")
+    assert (run["labels"]["team"], run["labels"]["tier"]) == ("data", "2")
+
+
+def test_of_several_locations_one_has_to_be_named(tmp_path: Path) -> None:
+    package(tmp_path)
+    (tmp_path / "one.py").write_text(ONE)
+    locations = '[[locations]]\nfile = "one.py"\n[[locations]]\nmodule = "shop.assets"\n'
+    (tmp_path / "servo.toml").write_text(locations)
+    wrong = servo(tmp_path, "materialize")
+    assert wrong.returncode == 2
+    assert "several code locations: one.py, shop.assets; name one of them" in wrong.stderr
+    assert [made["asset"] for made in asked(tmp_path, "materialize", "one.py", "--dry-run")] == [
+        "one"
+    ]
+
+
+def test_a_mistake_in_the_file_stops_every_command(tmp_path: Path) -> None:
+    (tmp_path / "servo.toml").write_text('stoer = "x"\n')
+    for command in (("status",), ("materialize",), ("list",)):
+        wrong = servo(tmp_path, *command)
+        assert wrong.returncode == 2
+        assert "servo.toml: unknown key stoer; write store" in wrong.stderr

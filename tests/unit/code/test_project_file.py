@@ -1,0 +1,145 @@
+"""The project file: found from any subfolder, read strictly, and with paths that are its own."""
+
+from pathlib import Path
+
+import pytest
+
+from servo.code.project_file import find_project
+from servo.code.setting import CodeLocation
+from servo.errors import Invalid
+
+WHOLE = """
+store = "data/servo"
+tenant = "acme"
+workspace = "sales"
+workers = 3
+tags = { team = "data" }
+
+[[locations]]
+file = "shop/assets.py"
+
+[[locations]]
+name = "reports"
+module = "reports.assets"
+folder = "other"
+as_dagster = true
+"""
+
+
+def written(folder: Path, text: str, name: str = "servo.toml") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "other").mkdir(exist_ok=True)
+    (folder / name).write_text(text)
+    return folder
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(Invalid) as refused:
+        find_project(folder)
+    return str(refused.value)
+
+
+def test_everything_it_says_is_found_from_any_subfolder(tmp_path: Path) -> None:
+    root = written(tmp_path / "project", WHOLE)
+    below = root / "shop" / "deep"
+    below.mkdir(parents=True)
+    found = find_project(below)
+    assert found is not None
+    assert found == find_project(root)
+    assert (found.tenant, found.workspace, found.workers) == ("acme", "sales", 3)
+    assert (found.store, found.tags) == (str(root / "data/servo"), {"team": "data"})
+    assert found.locations == (
+        CodeLocation(name="shop/assets.py", code="shop/assets.py", folder=str(root)),
+        CodeLocation(
+            name="reports", code="reports.assets", folder=str(root / "other"), as_dagster=True
+        ),
+    )
+
+
+def test_a_section_of_pyproject_says_the_same(tmp_path: Path) -> None:
+    text = WHOLE.replace("[[locations]]", "[[tool.servo.locations]]")
+    one = written(tmp_path / "a", WHOLE)
+    other = written(tmp_path / "b", f"[tool.servo]{text}", "pyproject.toml")
+    by_file, by_section = find_project(one), find_project(other)
+    assert by_file is not None
+    assert by_section is not None
+    assert by_file.tags == by_section.tags
+    assert [found.name for found in by_file.locations] == [
+        found.name for found in by_section.locations
+    ]
+
+
+def test_a_pyproject_of_somebody_else_is_passed_over(tmp_path: Path) -> None:
+    root = written(tmp_path, 'workspace = "above"')
+    for name, text in {"plain": "[project]\nname='x'", "broken": "[[", "tools": "tool = 3"}.items():
+        below = written(root / name, text, "pyproject.toml")
+        found = find_project(below)
+        assert found is not None
+        assert found.workspace == "above"
+
+
+def test_without_one_there_is_none(tmp_path: Path) -> None:
+    assert find_project(tmp_path) is None
+
+
+def test_a_location_is_meant_by_its_name_its_file_or_its_module(tmp_path: Path) -> None:
+    root = written(tmp_path, WHOLE)
+    (root / "shop").mkdir()
+    found = find_project(root)
+    assert found is not None
+    shop, reports = found.locations
+    assert found.named("shop/assets.py", root) == shop
+    assert found.named("assets.py", root / "shop") == shop
+    assert found.named(str(root / "shop/assets.py"), tmp_path) == shop
+    assert found.named("reports", root) == reports
+    assert found.named("reports.assets", root / "shop") == reports
+    assert found.named("assets.py", root) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('stoer = "x"', "unknown key stoer; write store"),
+        ("colour = 1", "unknown key colour; use one of store, tenant"),
+        ("workers = 0", "workers: expected `int` >= 1"),
+        ('workers = "2"', "workers: expected `int | null`, got `str`"),
+        ("tags = { a = 1 }", "tags: expected `str`, got `int`"),
+        ('tenant = ""', "tenant: expected `str` of length >= 1"),
+        ("locations = 3", "locations: expected `array`, got `int`"),
+        ('[[locations]]\nfiel = "a.py"', "unknown key locations[0].fiel; write file"),
+        ("[[locations]]\nfile = 3", "locations[0].file: expected `str | null`, got `int`"),
+        ('[[locations]]\nname = "a"', "locations[0] has neither a file nor a module"),
+        ('[[locations]]\nfile = "a.py"\nmodule = "a"', "locations[0] has a file and a module"),
+        ('[[locations]]\nfile = "a.py"\nfolder = "no"', "locations[0].folder: there is no folder"),
+        (
+            '[[locations]]\nfile = "a.py"\n[[locations]]\nfile = "a.py"',
+            "two locations are called a.py",
+        ),
+        ("store = ", "is not valid TOML"),
+    ],
+)
+def test_what_it_does_not_know_is_refused_with_the_file_and_the_key(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    root = written(tmp_path, text)
+    assert told in refusal(root)
+    assert str(root / "servo.toml") in refusal(root)
+
+
+def test_in_pyproject_the_key_is_named_with_its_section(tmp_path: Path) -> None:
+    root = written(tmp_path, "[tool.servo]\nworkers = 0", "pyproject.toml")
+    assert f"{root / 'pyproject.toml'}: tool.servo.workers: expected" in refusal(root)
+    written(tmp_path, "[tool.servo\n", "pyproject.toml")
+    assert "is not valid TOML" in refusal(root)
+
+
+def test_two_of_them_in_one_folder_are_refused(tmp_path: Path) -> None:
+    root = written(tmp_path, "[tool.servo]\n", "pyproject.toml")
+    written(tmp_path, "")
+    assert "keep one of the two" in refusal(root)
+
+
+def test_a_store_elsewhere_is_left_as_it_is(tmp_path: Path) -> None:
+    found = find_project(written(tmp_path, 'store = "s3://bucket/prefix"'))
+    assert found is not None
+    assert found.store == "s3://bucket/prefix"

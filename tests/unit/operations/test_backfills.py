@@ -1,0 +1,187 @@
+"""Backfills as operations on a workspace in memory; planned by asking an evaluator."""
+
+import logging
+
+import msgspec
+import pytest
+
+from servo import Definitions, StaticPartitionsDefinition, asset
+from servo.code.evaluator.answering import EvaluatorHere
+from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
+from servo.code.evaluator.messages import Answer, Evaluated, EvaluatedMany, Question
+from servo.code.evaluator.messages import answers as answers_decoder
+from servo.code.evaluator.messages import questions as questions_decoder
+from servo.code.evaluator.plan_store import PlanStore
+from servo.core.events.backfills import BackfillState
+from servo.errors import Conflict, Internal, Invalid, NotFound, Unavailable
+from servo.operations.backfill_requests import (
+    Asked,
+    Choice,
+    create_backfill,
+    preview_backfill,
+    retry_backfill,
+)
+from servo.operations.backfills import (
+    cancel_backfill,
+    get_backfill,
+    list_backfills,
+    pause_backfill,
+    resume_backfill,
+)
+from servo.operations.deploying import deploy_unless_led
+from servo.operations.evaluating import NO_SALT, Evaluates
+from servo.operations.listing import Page
+from servo.sdk.triggers.resolution import declared
+from servo.workspace.address import Address
+from servo.workspace.channels import AnyChannel
+from servo.workspace.composition import in_memory
+from servo.workspace.workspace import Workspace
+
+ADDRESS = Address("memory://backfills")
+ALL = Asked(choice=Choice(which="all"), request_id="one", chunk_size=2)
+
+
+@asset(partitions_def=StaticPartitionsDefinition(["a", "b", "c"]))
+def letter() -> int:
+    return 1
+
+
+@asset
+def whole() -> int:
+    return 1
+
+
+PROJECT = Definitions([letter, whole]).project()
+
+
+@pytest.fixture
+def workspace() -> Workspace:
+    world = in_memory()
+    return Workspace(ADDRESS, world, AnyChannel(ADDRESS, world))
+
+
+class OverASocket:
+    """An evaluator whose questions and answers are sent as bytes, as to a process of its own."""
+
+    def __init__(self, evaluator: EvaluatorHere) -> None:
+        self._evaluator = evaluator
+
+    def ask(self, question: Question, seconds: float) -> Answer:
+        arrived = questions_decoder.decode(msgspec.msgpack.encode(question))
+        return answers_decoder.decode(msgspec.msgpack.encode(self._evaluator.ask(arrived, seconds)))
+
+
+@pytest.fixture
+def evaluator(workspace: Workspace) -> Evaluates:
+    around = EvaluatorEnvironment(
+        clock=workspace.clock, log=logging.getLogger("test"), environ={}, instance=lambda: None
+    )
+    records = PlanStore(store=workspace.store, paths=workspace.paths, salt=NO_SALT)
+    return OverASocket(EvaluatorHere(LoadedLocation(PROJECT, records, around)))
+
+
+def test_a_preview_says_what_there_would_be_and_creates_nothing(
+    workspace: Workspace, evaluator: Evaluates
+) -> None:
+    found = preview_backfill(evaluator, ALL)
+    assert (found.assets, found.partitions, found.chunks) == (("letter",), ("a", "b", "c"), 2)
+    assert (found.materialized, found.missing, found.failed) == (0, 3, 0)
+    with pytest.raises(NotFound):
+        _ = list_backfills(workspace, Page(limit=5))
+
+
+def test_the_evaluator_refuses_with_the_kind_and_the_remedy(evaluator: Evaluates) -> None:
+    with pytest.raises(NotFound, match="no asset is selected by tag:none; see `servo list`"):
+        _ = preview_backfill(evaluator, ALL, ["tag:none"])
+    with pytest.raises(NotFound, match="has no partition 'z'"):
+        _ = preview_backfill(evaluator, Asked(choice=Choice(keys=("z",)), request_id="x"))
+    with pytest.raises(Invalid, match="no partitions were named; name some with --partition"):
+        _ = preview_backfill(evaluator, Asked(choice=Choice(), request_id="x"))
+
+
+class Answering:
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+
+    def ask(self, question: Question, seconds: float) -> Answer:
+        del question, seconds
+        return self._answer
+
+
+def test_an_evaluator_that_cannot_answer_is_told_from_one_that_refuses() -> None:
+    with pytest.raises(Unavailable, match="ended with 7"):
+        _ = preview_backfill(Answering(Evaluated(error="the process ended with 7")), ALL)
+    with pytest.raises(Internal, match="PlanBackfill was answered with EvaluatedMany"):
+        _ = preview_backfill(Answering(EvaluatedMany(answers=())), ALL)
+
+
+def test_a_request_creates_one_backfill_however_often_it_is_sent(
+    workspace: Workspace, evaluator: Evaluates
+) -> None:
+    first = create_backfill(workspace, evaluator, ALL)
+    assert first is not None
+    assert (first.partitions, first.runs, first.receipt.applied) == (3, 2, True)
+    again = create_backfill(workspace, evaluator, ALL)
+    assert again is not None
+    assert (again.backfill_id, again.receipt.repeated) == (first.backfill_id, True)
+    [row] = list_backfills(workspace, Page(limit=5)).items
+    assert (row.backfill_id, row.state) == (first.backfill_id, BackfillState.RUNNING)
+    other = msgspec.structs.replace(ALL, choice=Choice(keys=("a",)))
+    with pytest.raises(Conflict, match=r"'one' was used for .*; use another --request-id"):
+        _ = create_backfill(workspace, evaluator, other)
+
+
+def test_nothing_to_do_creates_nothing(workspace: Workspace, evaluator: Evaluates) -> None:
+    deploy_unless_led(workspace, "code.py", declared(PROJECT))
+    failed = msgspec.structs.replace(ALL, choice=Choice(which="failed"))
+    assert create_backfill(workspace, evaluator, failed) is None
+    assert list_backfills(workspace, Page(limit=5)).items == []
+
+
+def test_a_backfill_is_paused_resumed_and_cancelled_at_once(
+    workspace: Workspace, evaluator: Evaluates
+) -> None:
+    begun = create_backfill(workspace, evaluator, ALL)
+    assert begun is not None
+    name = begun.backfill_id
+    running = workspace.read(lambda snapshot: snapshot.applied_seq)
+    assert pause_backfill(workspace, name[:8]).backfill.state is BackfillState.PAUSED
+    with pytest.raises(Conflict, match="is PAUSED; only a backfill that is RUNNING can be paused"):
+        _ = pause_backfill(workspace, name)
+    assert resume_backfill(workspace, name).backfill.state is BackfillState.RUNNING
+    cancelled = cancel_backfill(workspace, name)
+    assert cancelled.receipt.applied
+    assert cancelled.backfill.state is BackfillState.CANCELLED
+    with pytest.raises(Conflict, match="is CANCELLED"):
+        _ = resume_backfill(workspace, name)
+    then = get_backfill(workspace, name, as_of=running)
+    assert then.backfill.state is BackfillState.RUNNING
+    assert then.partitions == {"a": "waiting", "b": "waiting", "c": "waiting"}
+
+
+def test_only_a_finished_backfill_with_failures_is_retried(
+    workspace: Workspace, evaluator: Evaluates
+) -> None:
+    begun = create_backfill(workspace, evaluator, ALL)
+    assert begun is not None
+    with pytest.raises(Conflict, match="has not finished; wait for it with `servo backfill wait"):
+        _ = retry_backfill(workspace, begun.backfill_id)
+    _ = cancel_backfill(workspace, begun.backfill_id)
+    with pytest.raises(NotFound, match="has failed"):
+        _ = retry_backfill(workspace, begun.backfill_id)
+    with pytest.raises(NotFound, match="there is no backfill bf_none"):
+        _ = retry_backfill(workspace, "bf_none")
+
+
+def test_what_the_code_declares_is_deployed_once(workspace: Workspace) -> None:
+    deploy_unless_led(workspace, "code.py", declared(PROJECT))
+    first = workspace.read(lambda snapshot: snapshot.applied_seq)
+    assert workspace.read(lambda snapshot: len(snapshot.rows("assets"))) == 2
+    deploy_unless_led(workspace, "code.py", declared(PROJECT))
+    assert workspace.read(lambda snapshot: snapshot.applied_seq) == first
+
+
+def test_a_plan_is_the_same_in_this_process_and_over_a_socket(evaluator: Evaluates) -> None:
+    assert isinstance(evaluator, OverASocket)
+    here = evaluator._evaluator  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    assert preview_backfill(here, ALL) == preview_backfill(evaluator, ALL)

@@ -1,0 +1,58 @@
+"""Limits of pools and of a workspace: what is set is seen, and what makes no sense is refused."""
+
+import pytest
+
+from servo.errors import Invalid, NotFound
+from servo.operations.quotas import (
+    get_quota,
+    list_pools,
+    remove_pool_limit,
+    set_pool_limit,
+    set_quota,
+)
+from servo.workspace.address import Address
+from servo.workspace.channels import AnyChannel
+from servo.workspace.composition import in_memory
+from servo.workspace.workspace import Workspace
+
+
+@pytest.fixture
+def workspace() -> Workspace:
+    address, world = Address("memory://quotas"), in_memory()
+    return Workspace(address, world, AnyChannel(address, world))
+
+
+def limits(workspace: Workspace, as_of: int | None = None) -> dict[str, int | None]:
+    rows = list_pools(workspace, as_of=as_of).items
+    return {row.name: row.max_concurrent_tasks for row in rows}
+
+
+def test_pools_are_listed_while_they_have_a_limit(workspace: Workspace) -> None:
+    first = set_pool_limit(workspace, "warehouse", 2)
+    _ = set_pool_limit(workspace, "api", 0)
+    assert limits(workspace) == {"api": 0, "warehouse": 2}
+    assert remove_pool_limit(workspace, "warehouse").limit is None
+    assert limits(workspace) == {"api": 0}
+    assert limits(workspace, as_of=first.receipt.seq) == {"warehouse": 2}
+
+
+def test_a_pool_without_a_limit_has_none_to_remove(workspace: Workspace) -> None:
+    _ = set_pool_limit(workspace, "warehouse", 2)
+    with pytest.raises(NotFound, match="the pool werehouse has no limit"):
+        _ = remove_pool_limit(workspace, "werehouse")
+
+
+def test_a_quota_keeps_the_limits_that_are_not_named(workspace: Workspace) -> None:
+    _ = set_quota(workspace, {"max_concurrent_runs": 3})
+    assert set_quota(workspace, {"max_concurrent_tasks": 7}).receipt.applied
+    row = get_quota(workspace)
+    assert row is not None
+    assert (row.max_concurrent_runs, row.max_concurrent_tasks) == (3, 7)
+
+
+@pytest.mark.parametrize("given", [{}, {"max_concurrent_dreams": 1}, {"v": 1}])
+def test_a_limit_that_does_not_exist_is_refused(
+    given: dict[str, int], workspace: Workspace
+) -> None:
+    with pytest.raises(Invalid, match="use some of max_concurrent_tasks, max_concurrent_runs"):
+        _ = set_quota(workspace, given)
