@@ -59,7 +59,6 @@ from servo.testing.clock import ManualClock
 from servo.triggers.sensors import status_of
 
 NOW = datetime(2025, 1, 15, 6, tzinfo=UTC)
-total_job = define_asset_job("total_job", selection="total")
 
 
 @asset
