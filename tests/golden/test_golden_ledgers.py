@@ -23,6 +23,7 @@ def _recorder() -> Any:
 
 # Added columns that entries of old say something about all the same.
 TOLD_LATER = {
+    ("assets", "code_changed_at"),
     ("assets", "wiped_seq"),
     ("assets", "data_changed_seq"),
     ("partition_status", "data_changed_seq"),

@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from servo.code.loader import load_project
 from servo.core.events.tasks import TaskCost
 from servo.core.state.rows.execution import TaskCostRow
+from servo.execution import metering
 from servo.execution.metering import Meter
 from servo.host.leading import LeadingHost, setting_for
 from servo.planning.assets import plan_assets
@@ -27,6 +29,10 @@ def nothing(): ...
 @asset
 def sleeps():
     time.sleep(0.3)
+    with open("written", "wb") as file:
+        file.write(b"x" * 5_000_000)
+    with open("written", "rb") as file:
+        file.read()
 
 @asset
 def computes():
@@ -68,6 +74,8 @@ def test_time_processor_and_memory_of_an_execution_are_recorded(tmp_path: Path) 
     found = {row.task_key.partition(":")[0]: row for row in costs}
     assert found["sleeps"].wall_ms >= 300
     assert found["sleeps"].cpu_ms < 200
+    assert 5_000_000 <= (found["sleeps"].bytes_written or 0) < 6_000_000
+    assert 5_000_000 <= (found["sleeps"].bytes_read or 0) < 6_000_000
     assert found["computes"].cpu_ms >= 290
     assert found["has_others_compute"].cpu_ms >= 290
     assert found["holds_much"].peak_memory_bytes > 400_000_000
@@ -82,3 +90,26 @@ def test_what_cannot_be_measured_is_not_told() -> None:
     costs = [Meter(Still()).cost() for _ in range(20)]
     assert None in costs
     assert all(cost is None or isinstance(cost, TaskCost) for cost in costs)
+
+
+def test_bytes_that_the_system_does_not_count_are_none_and_not_zero(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unreadable() -> int:
+        raise PermissionError
+
+    class Passing(SystemClock):
+        now_at = 0.0
+
+        def monotonic(self) -> float:
+            self.now_at += 1.0
+            return self.now_at
+
+    counted = Meter(Passing()).cost()
+    assert counted is not None
+    assert counted.bytes_read is not None
+    monkeypatch.setattr(metering, "_own_io", unreadable)
+    unknown = Meter(Passing()).cost()
+    assert unknown is not None
+    assert (unknown.bytes_read, unknown.bytes_written) == (None, None)
+    assert b'"bytes_read":null' in msgspec.json.encode(unknown)

@@ -374,7 +374,7 @@ def test_what_is_stale_is_what_a_slow_look_finds(
     made = _drawn(data, edge)
     found = rows.table(space, definition).stale(
         Policy(code_version="2", fresh_since=EPOCH + timedelta(seconds=2)),
-        [UpstreamTable(edge=edge, made=pa.array(made, pa.int64()))],
+        [UpstreamTable(edge=edge, made=pa.array(made, pa.int64()), made_at=list)],
     )
     by_key = {key: n for n, key in enumerate(rows.keys)}
     for number in range(min(space.count, 80)):

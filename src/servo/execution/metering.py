@@ -1,8 +1,11 @@
-"""What an execution used: time, the processor, and memory.
+"""What an execution used: time, the processor, memory, and what it read and wrote.
 
 The processor time is that of this process and of those it has started and waited for. The memory is
 the most that the process ever held if this execution drove it there, and otherwise what it holds at
 the end: a warm process has a past, and the system remembers only its peak.
+
+Bytes are those that the process read and wrote by system calls: files, pipes and the network, not
+files that it maps into memory. Where the system does not count them they are None, and never 0.
 """
 
 import os
@@ -25,6 +28,7 @@ class Meter:
         self._clock = clock
         self._began = clock.monotonic()
         self._used = _processor()
+        self._moved = _moved()
 
     def cost(self) -> TaskCost | None:
         """What was used since; None for what took less than can be measured."""
@@ -32,7 +36,14 @@ class Meter:
         cpu = round((_processor() - self._used) * 1000)
         if not wall and not cpu:
             return None
-        return TaskCost(wall_ms=wall, cpu_ms=cpu, peak_memory_bytes=_held())
+        read, written = _since(self._moved, _moved())
+        return TaskCost(
+            wall_ms=wall,
+            cpu_ms=cpu,
+            peak_memory_bytes=_held(),
+            bytes_read=read,
+            bytes_written=written,
+        )
 
 
 def _held() -> int:
@@ -69,6 +80,29 @@ def _resident() -> int:
     with suppress(OSError, IndexError, ValueError):
         return int(os.pread(_own_memory(), 64, 0).split()[1]) * _PAGE
     return 0
+
+
+Moved = tuple[int, int] | None
+"""How many bytes were read and written; None if the system does not tell."""
+
+
+def _moved() -> Moved:
+    with suppress(OSError, IndexError, ValueError):
+        told = os.pread(_own_io(), 256, 0).split()
+        return int(told[1]), int(told[3])
+    return None
+
+
+def _since(before: Moved, now: Moved) -> tuple[int | None, int | None]:
+    if before is None or now is None:
+        return None, None
+    return now[0] - before[0], now[1] - before[1]
+
+
+@cache
+def _own_io() -> int:
+    """Opened once, for its speed."""
+    return os.open("/proc/self/io", os.O_RDONLY)
 
 
 @cache

@@ -1,6 +1,7 @@
 """Partitions of an asset: how many there are of each status, and which."""
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -48,13 +49,17 @@ class PartitionCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionRange(msgspec.Struct, frozen=True, kw_only=True):
-    """Consecutive partitions of one status, stale for one reason or not at all."""
+    """Consecutive partitions of one status, stale for one reason or not at all.
+
+    `stale_since` is when the first of them became stale at the latest; None if that is not known.
+    """
 
     first: str
     last: str
     count: int
     status: DisplayStatus
     stale: StaleReason | None
+    stale_since: datetime | None = None
 
 
 class PartitionQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,8 +100,8 @@ def list_partitions(
 ) -> PartitionListing:
     """The partitions of an asset in order, consecutive ones that stand alike as one range."""
     report = _report(workspace, asset, as_of=as_of)
-    found = sorted(_alike(report, query), key=lambda one: one.low)[: query.limit + 1]
-    items = [_range(report, one) for one in found[: query.limit]]
+    found = ranges_of(report, query)
+    items = found[: query.limit]
     whole = query.status is None and query.after is None
     return PartitionListing(
         asset_key=report.asset_key,
@@ -113,6 +118,12 @@ def _report(workspace: Workspace, asset: str, *, as_of: AsOf | None = None) -> P
         return PartitionReader(snapshot, instant_of(snapshot, as_of, workspace.now())).report(asset)
 
     return workspace.read(use, as_of=as_of)
+
+
+def ranges_of(report: PartitionReport, query: PartitionQuery) -> list[PartitionRange]:
+    """A page of ranges, and one more if there are more."""
+    found = sorted(_alike(report, query), key=lambda one: one.low)[: query.limit + 1]
+    return [_range(report, one) for one in found]
 
 
 # --- ranges ---------------------------------------------------------------------------------------
@@ -173,4 +184,5 @@ def _range(report: PartitionReport, found: _Alike) -> PartitionRange:
         count=found.high - found.low + 1,
         status=found.status,
         stale=found.stale,
+        stale_since=report.since(found.stale, found.low, found.high) if found.stale else None,
     )

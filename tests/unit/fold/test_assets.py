@@ -1,6 +1,6 @@
 """Rules of assets: which output is the latest, and what a failure or a decision changes."""
 
-from datetime import timedelta, timezone
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from msgspec.structs import replace
@@ -530,6 +530,7 @@ def test_a_deployment_defines_its_assets() -> None:
         group="g",
         upstream=("ns/b",),
         code_version="v1",
+        code_changed_at=START,
         partitions="daily",
         description="text",
         tags={"tier": "1"},
@@ -539,6 +540,22 @@ def test_a_deployment_defines_its_assets() -> None:
         automation_condition="c",
         row_version=1,
     )
+
+
+def test_when_the_code_of_an_asset_changed_is_kept_until_it_changes_again() -> None:
+    story = Story()
+
+    def changed_at(version: str, group: str = "") -> datetime | None:
+        story.wait(hours=1)
+        definition = AssetDefinition(asset_key="ns/a", code_version=version, group=group)
+        story.tell(deploy(assets=(definition,)))
+        return asset(story).code_changed_at
+
+    assert changed_at("") is None
+    first = changed_at("v1")
+    assert first == story.now
+    assert changed_at("v1", group="g") == first
+    assert changed_at("v2", group="g") == story.now
 
 
 def test_a_deployment_keeps_what_is_known_of_the_data() -> None:

@@ -36,6 +36,7 @@ from servo.operations import (
     sensor_trials,
     sensors,
     sql,
+    stale,
     status,
     ticks,
 )
@@ -181,6 +182,7 @@ CALLS: dict[str, Call] = {
         at,
     ),
     "sql.run_sql": lambda at: sql.run_sql(at, "select run_id, state from runs"),
+    "stale.list_stale": lambda at: stale.list_stale(at, stale.StaleQuery(limit=10)),
     "status.get_status": status.get_status,
     "ticks.preview_tick": lambda at: ticks.preview_tick(at, evaluator_of(at), "hourly"),
     "ticks.trigger_schedule": lambda at: ticks.trigger_schedule(at, evaluator_of(at), "hourly"),

@@ -7,7 +7,7 @@ import click
 from servo.cli.completing import asset_keys
 from servo.cli.moment import at_a_moment
 from servo.cli.options import json_option
-from servo.cli.output import console, emit_json, number, plural
+from servo.cli.output import console, emit_json, instant, number, plural
 from servo.cli.receipts import QUEUED, tell_receipt
 from servo.cli.tables import facts, grid
 from servo.cli.workspace import with_workspace
@@ -25,6 +25,7 @@ from servo.operations.partitions import (
     count_partitions,
     list_partitions,
 )
+from servo.operations.stale import StaleQuery, list_stale
 from servo.workspace.workspace import Workspace
 
 _COUNTS = (
@@ -106,6 +107,41 @@ def list_(  # noqa: PLR0913 - its options
         _show(found)
 
 
+@partitions.command("stale", short_help="List what is stale, over all assets.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=40, show_default=True, help="How many lines."
+)
+@click.option("--asset", metavar="ASSET", help="Begin with this asset.")
+@click.option("--after", metavar="KEY", help="Only partitions of that asset behind this one.")
+@at_a_moment
+@json_option
+@with_workspace
+def stale(
+    *,
+    workspace: Workspace,
+    limit: int,
+    asset: str | None,
+    after: str | None,
+    as_of: AsOf | None,
+    json_: bool,
+) -> None:
+    """List the stale assets and partitions of the workspace, with the reason and since when."""
+    found = list_stale(workspace, StaleQuery(limit=limit, asset=asset, after=after), as_of=as_of)
+    if json_:
+        emit_json(found)
+        return
+    table = grid("asset", "partitions", "number", "reason", "since", whole=2)
+    for one in found.items:
+        name = one.first if one.count == 1 else f"{one.first} to {one.last}"
+        since = "" if one.since is None else instant(one.since)
+        table.add_row(one.asset_key, name, number(one.count), one.reason.value.lower(), since)
+    out = console()
+    out.print(table if found.items else "Nothing is stale.")
+    if found.next_asset is not None:
+        more = "" if found.next_after is None else f" --after {found.next_after}"
+        out.print(f"There is more: --asset {found.next_asset}{more}")
+
+
 @partitions.command("add", short_help="Add keys to a set of dynamic partitions.")
 @_set
 @_keys
@@ -133,11 +169,12 @@ def delete(*, workspace: Workspace, set_name: str, keys: Sequence[str], json_: b
 
 def _show(found: PartitionListing) -> None:
     out = console()
-    table = grid("partitions", "number", "status", "stale", whole=1)
+    table = grid("partitions", "number", "status", "stale", "since", whole=1)
     for one in found.items:
         name = one.first if one.count == 1 else f"{one.first} to {one.last}"
         reason = one.stale.value.lower() if one.stale else ""
-        table.add_row(name, number(one.count), one.status.value.lower(), reason)
+        since = "" if one.stale_since is None else instant(one.stale_since)
+        table.add_row(name, number(one.count), one.status.value.lower(), reason, since)
     out.print(table if found.items else "No such partitions.")
     if found.next_cursor is not None:
         out.print(f"There are more: --after {found.next_cursor}")

@@ -65,13 +65,16 @@ class TaskError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TaskCost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an attempt used."""
+    """What an attempt used; null is what was not measured.
+
+    A number of bytes that is absent is 0, as in ledgers that were written before null was.
+    """
 
     cpu_ms: Int64 = 0
     wall_ms: Int64 = 0
     peak_memory_bytes: Int64 = 0
-    bytes_read: Int64 = 0
-    bytes_written: Int64 = 0
+    bytes_read: Int64 | None = 0
+    bytes_written: Int64 | None = 0
 
 
 class TaskStarted(Event, frozen=True, kw_only=True, tag="TaskStarted"):

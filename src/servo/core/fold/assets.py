@@ -89,7 +89,13 @@ def _define(state: State, event: DefinitionsDeployed, definition: AssetDefinitio
         partition_mappings=definition.partition_mappings,
     )
     if new != old:
-        new = replace(new, deployment_id=event.deployment_id, row_version=state.seq)
+        changed = old.code_changed_at if new.code_version == old.code_version else state.ts
+        new = replace(
+            new,
+            deployment_id=event.deployment_id,
+            code_changed_at=changed,
+            row_version=state.seq,
+        )
         state.assets.put(definition.asset_key, new)
 
 

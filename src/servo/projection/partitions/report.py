@@ -18,9 +18,16 @@ from servo.errors import Invalid, NotFound
 from servo.projection.files.arrow import ArrowColumn, pa, pc
 from servo.projection.partitions.asset_names import find_asset
 from servo.projection.partitions.places import RowPlaces
+from servo.projection.partitions.since import (
+    Since,
+    StaleTimes,
+    microseconds,
+    never_known,
+)
 from servo.projection.partitions.table import (
     KEY,
     MADE,
+    MADE_AT,
     OUTCOME,
     PartitionTable,
     Policy,
@@ -45,6 +52,7 @@ class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
     status: PartitionStatus
     stale: Mapping[StaleReason, int]
     unknown: tuple[str, ...] = ()
+    since: Since = never_known
 
 
 class PartitionReader:
@@ -86,6 +94,7 @@ class PartitionReader:
             status=table.status(self._in_progress(row.asset_key)),
             stale=table.stale(policy, upstream),
             unknown=tuple(unknown),
+            since=StaleTimes(row, table, upstream, self._now).since,
         )
 
     def _policy(self, row: AssetRow) -> Policy:
@@ -115,8 +124,13 @@ class PartitionReader:
         edge = edge_between(own, below, mapping, self.moment)
         if own is None:
             made = pa.array([above.last_materialization_seq or 0], pa.int64())
-            return UpstreamTable(edge=edge, made=made)
-        return UpstreamTable(edge=edge, made=self._table(above.asset_key, own).made)
+            at = pa.array([microseconds(above.last_materialization_at)], pa.int64())
+            return UpstreamTable(edge=edge, made=made, made_at=lambda: at)
+        return UpstreamTable(
+            edge=edge,
+            made=self._table(above.asset_key, own).made,
+            made_at=lambda: self._table(above.asset_key, own, [MADE_AT]).made_at,
+        )
 
     # --- columns --------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """What is recorded of the partitions of one asset, in columns, and what that makes of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -40,6 +40,8 @@ class UpstreamTable(msgspec.Struct, frozen=True, kw_only=True):
 
     edge: Edge
     made: ArrowColumn
+    made_at: Callable[[], ArrowColumn]
+    """The same as instants, in microseconds; read when it is asked for."""
 
 
 class PartitionTable:
@@ -55,6 +57,11 @@ class PartitionTable:
         self.made: ArrowColumn = places.spread(rows[MADE], 0)
         """The entry of the ledger that made the latest output of each partition, 0 for none."""
         self._there = bits_of(pc.greater(self.made, 0))
+
+    @property
+    def made_at(self) -> ArrowColumn:
+        """When the latest output of each partition was made, in microseconds; 0 for none."""
+        return self.places.spread(pc.cast(self._rows[MADE_AT], pa.int64()), 0)
 
     def status(self, in_progress: Iterable[str] = ()) -> PartitionStatus:
         """How the partitions stand; `in_progress` are those that are being made, by stored key."""

@@ -27,6 +27,7 @@ class AssetRow(Row, frozen=True, kw_only=True):
     group: str = ""
     upstream: tuple[str, ...] = ()
     code_version: str = ""
+    code_changed_at: datetime | None = None
     partitions: str = ""
     description: str = ""
     tags: dict[str, str] = {}

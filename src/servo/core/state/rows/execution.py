@@ -161,8 +161,8 @@ class TaskCostRow(Row, frozen=True, kw_only=True):
     cpu_ms: int = 0
     wall_ms: int = 0
     peak_memory_bytes: int = 0
-    bytes_read: int = 0
-    bytes_written: int = 0
+    bytes_read: int | None = None
+    bytes_written: int | None = None
     recorded_at: datetime
 
 
