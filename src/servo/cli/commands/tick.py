@@ -130,7 +130,7 @@ def _told(ahead: Outlook, ended: list[RunRow], *, json_: bool, instead: str = ""
     if instead:
         out.print(instead)
     elif ahead.why:
-        out.print(f"{ahead.why}; {plural(len(ended), 'run')} ended, {len(failed)} not well")
+        out.print(f"{ahead.why}; {plural(len(ended), 'run')} finished, {len(failed)} failed")
     else:
         later = "" if ahead.next_due is None else f"; next at {instant(ahead.next_due)}"
         out.print(f"nothing is due{later}")
