@@ -115,7 +115,8 @@ def _operation(module: ModuleType, function: FunctionType) -> Operation:
 
 
 def _name(function: FunctionType) -> str:
-    return f"{function.__module__.removeprefix(f'{PACKAGE}.')}.{function.__name__}"
+    noun = function.__module__.rpartition(".")[2]
+    return f"{noun}.{function.__name__}"
 
 
 def _field(hint: Any, parameter: Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:

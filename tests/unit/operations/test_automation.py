@@ -12,17 +12,17 @@ from servo.core.declared import AUTOMATION_LABEL
 from servo.core.events.sensors import SensorUpserted
 from servo.core.state.states import SensorStatus
 from servo.errors import Conflict, NotFound
-from servo.operations.automation import (
+from servo.operations.deploying import deploy_unless_led
+from servo.operations.evaluating import NO_SALT
+from servo.operations.listing import Page
+from servo.operations.triggers.automation import (
     get_condition,
     list_condition_evaluations,
     list_conditions,
     pause_automation,
     resume_automation,
 )
-from servo.operations.condition_previews import preview_automation
-from servo.operations.deploying import deploy_unless_led
-from servo.operations.evaluating import NO_SALT
-from servo.operations.listing import Page
+from servo.operations.triggers.condition_previews import preview_automation
 from servo.sdk.automation.graph import DEFAULT_SENSOR
 from servo.sdk.triggers.resolution import declared
 from servo.workspace.address import Address

@@ -18,11 +18,9 @@ from servo.leader.service import World
 from servo.operations import (
     admin,
     assets,
-    automation,
     backfill_requests,
     backfills,
     completion,
-    condition_previews,
     dynamic_partitions,
     explain,
     inbox,
@@ -31,17 +29,21 @@ from servo.operations import (
     quarantine,
     quotas,
     runs,
+    sql,
+    stale,
+    status,
+)
+from servo.operations.catalog import STEPS, Operation, operations
+from servo.operations.listing import Page
+from servo.operations.triggers import (
+    automation,
+    condition_previews,
     schedules,
     sensor_messages,
     sensor_trials,
     sensors,
-    sql,
-    stale,
-    status,
     ticks,
 )
-from servo.operations.catalog import STEPS, Operation, operations
-from servo.operations.listing import Page
 from servo.storage.memory import MemoryStore
 from servo.testing.shop import RUN, evaluator_of, shop
 from servo.workspace.channels import AnyChannel

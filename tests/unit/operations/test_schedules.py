@@ -11,7 +11,7 @@ from servo.core.state.states import ScheduleStatus
 from servo.errors import Conflict, Invalid, NotFound, Unavailable
 from servo.leader.service import World
 from servo.operations.listing import Page
-from servo.operations.schedules import (
+from servo.operations.triggers.schedules import (
     get_schedule,
     list_schedules,
     list_ticks,
@@ -19,7 +19,7 @@ from servo.operations.schedules import (
     preview_schedule,
     resume_schedule,
 )
-from servo.operations.ticks import parse_tick, preview_tick, trigger_schedule
+from servo.operations.triggers.ticks import parse_tick, preview_tick, trigger_schedule
 from servo.storage.memory import MemoryStore
 from servo.testing.clock import ManualClock, SeededEntropy
 from servo.workspace.address import Address

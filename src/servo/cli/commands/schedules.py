@@ -28,7 +28,7 @@ from servo.errors import Invalid
 from servo.operations.evaluating import NO_SALT, RequestPreview
 from servo.operations.listing import Page
 from servo.operations.moments import AsOf
-from servo.operations.schedules import (
+from servo.operations.triggers.schedules import (
     get_schedule,
     list_schedules,
     list_ticks,
@@ -36,7 +36,7 @@ from servo.operations.schedules import (
     preview_schedule,
     resume_schedule,
 )
-from servo.operations.ticks import (
+from servo.operations.triggers.ticks import (
     TickFinished,
     TickPreview,
     evaluate_by_hand,

@@ -4,7 +4,7 @@ import msgspec
 
 from servo.core.ids import ulid
 from servo.errors import Invalid
-from servo.operations.sensors import ListedSensor, present_sensor
+from servo.operations.triggers.sensors import ListedSensor, present_sensor
 from servo.workspace.push_messages import message
 from servo.workspace.receipt import Receipt
 from servo.workspace.workspace import Workspace

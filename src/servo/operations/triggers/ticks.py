@@ -13,7 +13,7 @@ from servo.core.state.rows.execution import RunRow
 from servo.errors import Invalid, Unavailable
 from servo.operations.evaluating import Evaluates, RequestPreview, previews_of
 from servo.operations.moments import PRESENT
-from servo.operations.schedules import find_schedule
+from servo.operations.triggers.schedules import find_schedule
 from servo.triggers.schedules import EVALUATE_SECONDS, DueTick, ticked
 from servo.workspace.receipt import Receipt
 from servo.workspace.workspace import Workspace
