@@ -197,7 +197,7 @@ def test_a_command_that_goes_around_the_operations_is_caught(copy: Path, hidden:
     assert f"servo.cli.planted -> servo.{hidden}" in done.stdout
 
 
-def test_no_command_is_excepted_from_that() -> None:
+def test_no_command_is_an_exception_to_it() -> None:
     assert "ignore_imports" not in contract("faces")
 
 

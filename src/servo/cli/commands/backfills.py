@@ -16,14 +16,14 @@ from servo.cli.backfill_steps import (
     watch,
 )
 from servo.cli.code import as_dagster_option
-from servo.cli.commands.materialize import CODE_LABEL, with_workers
+from servo.cli.commands.materialize import with_workers
 from servo.cli.completing import backfill_ids
 from servo.cli.hosts import Code, open_host, read_code
 from servo.cli.loaded_here import evaluator_here
 from servo.cli.moment import at_a_moment
 from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, plural
-from servo.cli.project import code_or_selection
+from servo.cli.project import code_behind, code_or_selection
 from servo.cli.receipts import tell_change
 from servo.cli.workspace import Where, at_a_workspace, with_workspace
 from servo.operations.backfill_requests import (
@@ -231,7 +231,7 @@ def retry_failed(  # noqa: PLR0913 - the options of the command
     event = new_retry(workspace, backfill_id, request_id=request_id)
     if not wait_:
         return tell_begun(workspace, begin_backfill(workspace, event), json_=json_)
-    found, _ = read_code(code or event.labels.get(CODE_LABEL), as_dagster=as_dagster)
+    found, _ = read_code(code or code_behind(event.location, event.labels), as_dagster=as_dagster)
     return begin_and_wait(workspace, event, found, where, workers, json_=json_)
 
 
@@ -255,7 +255,7 @@ def wait(
     workspace = open_workspace(where.address)
     row = present_backfill(workspace, backfill_id).row
     if row.finished_at is None and workspace.leader() is None:
-        found, _ = read_code(code or row.labels.get(CODE_LABEL), as_dagster=as_dagster)
+        found, _ = read_code(code or code_behind(row.location, row.labels), as_dagster=as_dagster)
         with open_host(found, where, workers, backfills=True) as host:
             return tell_end(follow_here(host, row.backfill_id, json_=json_), json_=json_)
     return tell_end(watch(workspace, row.backfill_id, json_=json_), json_=json_)
