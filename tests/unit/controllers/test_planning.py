@@ -61,6 +61,15 @@ def test_as_many_runs_are_admitted_as_slots_are_free_the_urgent_ones_first() -> 
     assert reconcile(story.state) == []
 
 
+def test_all_runs_are_admitted_if_more_slots_are_free_than_runs_wait() -> None:
+    story = waiting(0, 1)
+    story.tell(QuotaSet(max_concurrent_runs=9))
+    assert [action.events for action in reconcile(story.state)] == [
+        (RunAdmitted(run_id="run_1"),),
+        (RunAdmitted(run_id="run_0"),),
+    ]
+
+
 def test_slots_for_runs_go_to_the_lane_that_has_the_fewest_for_its_weight() -> None:
     story = Story()
     story.tell(QuotaSet(max_concurrent_runs=0), LaneWeightSet(lane="a", weight=200))
