@@ -197,18 +197,8 @@ def test_a_command_that_goes_around_the_operations_is_caught(copy: Path, hidden:
     assert f"servo.cli.planted -> servo.{hidden}" in done.stdout
 
 
-def test_an_exception_for_a_command_that_needs_none_is_caught(copy: Path) -> None:
-    (excepted, *_) = contract("faces")["ignore_imports"]
-    importer = excepted.partition(" -> ")[0]
-    plant(copy, f"{importer.removeprefix('servo.').replace('.', '/')}.py", "")
-    done = lint_imports(copy)
-    assert done.returncode == 1
-    assert f"No matches for ignored import {excepted}" in done.stdout + done.stderr
-
-
-def test_exceptions_name_one_module_each() -> None:
-    importers = [line.partition(" -> ")[0] for line in contract("faces")["ignore_imports"]]
-    assert [name for name in importers if "*" in name] == []
+def test_no_command_is_an_exception_to_it() -> None:
+    assert "ignore_imports" not in contract("faces")
 
 
 def test_every_pure_package_that_exists_is_under_the_purity_contract() -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 import click
 
-from servo.cli.commands.materialize import CODE_LABEL, read_tags
+from servo.cli.commands.materialize import read_tags
 from servo.cli.hosts import Code
-from servo.cli.project import default_tags
+from servo.cli.project import CODE_LABEL, default_tags
 from servo.cli.workspace import Command
 from servo.errors import Invalid
 from servo.operations.backfill_requests import (

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from rich.text import Text
 
 from servo.cli.run_display import outcome
+from servo.cli.run_rows import waiting_words
 from servo.cli.trigger_narrator import TriggerNarrator
 from servo.core.explain.failures import failure_of
+from servo.core.locations import HasLocation, any_location
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES, TaskState
@@ -22,8 +24,9 @@ class Narrator:
     Runs and backfills that begin and end, and tasks, schedules and sensors that fail.
     """
 
-    def __init__(self, say: Say) -> None:
+    def __init__(self, say: Say, has: HasLocation = any_location) -> None:
         self._say = say
+        self._has = has
         self._seq = -1
         self._open: set[str] = set()
         self._over: set[str] = set()
@@ -39,9 +42,14 @@ class Narrator:
                 self._over.add(run.run_id)
             else:
                 self._open.add(run.run_id)
-                left = run.task_count - run.tasks_succeeded
-                self._say(Text(f"resuming {run.run_id}: {left} of {_tasks(run.task_count)} left"))
+                self._say(Text(self._begun(run)))
         return len(self._open)
+
+    def _begun(self, run: RunRow) -> str:
+        if not self._has(run.location):
+            return waiting_words(run)
+        left = run.task_count - run.tasks_succeeded
+        return f"resuming {run.run_id}: {left} of {_tasks(run.task_count)} left"
 
     def look(self, state: State) -> None:
         """Tell what is new. The state may change meanwhile: what is missed now is seen next."""

@@ -4,7 +4,7 @@ What is typed wins over the environment, the environment over the project file, 
 Servo does by itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
@@ -13,10 +13,12 @@ import click
 from servo.cli.code import find_code, is_module
 from servo.code.project_file import ProjectFile, find_project
 from servo.code.setting import CodeLocation
+from servo.core.definitions import IN_PROCESS
 from servo.errors import Invalid
 from servo.workspace.address import DEFAULT_NAME, DEFAULT_STORE
 
 DEFAULT_WORKERS = 2
+CODE_LABEL = "servo/code"
 _KEY = "servo.project"
 
 
@@ -88,6 +90,11 @@ def code_or_selection(
 def _is_code(text: str) -> bool:
     here = Path.cwd()
     return is_location(text) or (here / text).exists() or is_module(text, here)
+
+
+def code_behind(location: str, labels: Mapping[str, str]) -> str | None:
+    """The code of a run or a backfill that is on record, to be named again; None if unknown."""
+    return location if location not in ("", IN_PROCESS) else labels.get(CODE_LABEL)
 
 
 def one_location(given: str | None, *, as_dagster: bool = False) -> CodeLocation:

@@ -7,7 +7,7 @@ whatever the triggers find due. A workspace where nothing is due costs a few rea
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
@@ -61,17 +61,14 @@ def outlook(
     return _due(state, now, one_of(declared))
 
 
-def conditions_due(snapshot: Snapshot, declared: Declared, has_news: Callable[[str], bool]) -> str:
-    """Which sensor's conditions have something to say that is not on record; none if empty.
-
-    `has_news` evaluates the conditions of one, here or in a process that has their code.
-    """
+def active_conditions(snapshot: Snapshot, declared: Declared) -> list[str]:
+    """The sensors of some code that evaluate conditions and are not paused."""
     names = [one.sensor_id for one in declared.sensors if AUTOMATION_LABEL in one.labels]
     if not names:
-        return ""
+        return []
     states = [row for row in snapshot.rows("sensor_state") if isinstance(row, SensorStateRow)]
-    open_ = {row.sensor_id for row in states if row.status is SensorStatus.ACTIVE}
-    return next((name for name in names if name in open_ and has_news(name)), "")
+    active = {row.sensor_id for row in states if row.status is SensorStatus.ACTIVE}
+    return [name for name in names if name in active]
 
 
 def _has_tail(store: ObjectStore, paths: Paths, seq: int) -> bool:

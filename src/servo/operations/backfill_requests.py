@@ -63,9 +63,10 @@ class BackfillBegun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def preview_backfill(
-    evaluates: Evaluates, asked: Asked, select: Sequence[str] = ()
+    workspace: Workspace, evaluates: Evaluates, asked: Asked, select: Sequence[str] = ()
 ) -> BackfillPreview:
     """What a backfill would do. Without a selection: of every asset that has partitions."""
+    del workspace  # the evaluator reads it
     found = _outline(evaluates, asked, select)
     return BackfillPreview(chunks=found.chunks, **msgspec.structs.asdict(found))
 
@@ -74,22 +75,23 @@ def create_backfill(
     workspace: Workspace, evaluates: Evaluates, asked: Asked, select: Sequence[str] = ()
 ) -> BackfillBegun | None:
     """Create a backfill; None if there is nothing to do. Whoever leads starts its runs."""
-    event = new_backfill(workspace, preview_backfill(evaluates, asked, select), asked)
-    return None if event is None else begin_backfill(workspace, event)
+    preview = preview_backfill(workspace, evaluates, asked, select)
+    event = new_backfill(preview, asked, workspace)
+    return None if event is None else begin_backfill(event, workspace)
 
 
 def retry_backfill(
     workspace: Workspace, backfill_id: str, *, request_id: str | None = None
 ) -> BackfillBegun:
     """Create a backfill of the partitions of another that failed."""
-    return begin_backfill(workspace, new_retry(workspace, backfill_id, request_id=request_id))
+    return begin_backfill(new_retry(backfill_id, workspace, request_id=request_id), workspace)
 
 
 # --- in steps, for whoever also waits -------------------------------------------------------------
 
 
 def new_backfill(
-    workspace: Workspace, preview: BackfillPreview, asked: Asked
+    preview: BackfillPreview, asked: Asked, workspace: Workspace
 ) -> BackfillCreated | None:
     """What a backfill begins with, None if nothing is to be done; a long list is stored first."""
     if not preview.typed:
@@ -100,10 +102,10 @@ def new_backfill(
 
 
 def new_retry(
-    workspace: Workspace, backfill_id: str, *, request_id: str | None = None
+    backfill_id: str, workspace: Workspace, *, request_id: str | None = None
 ) -> BackfillCreated:
     """What a backfill begins with that retries what failed in another."""
-    found = present_backfill(workspace, backfill_id)
+    found = present_backfill(backfill_id, workspace)
     if found.row.finished_at is None:
         raise Conflict(
             f"{found.row.backfill_id} has not finished",
@@ -114,11 +116,11 @@ def new_retry(
     return again(workspace.store, workspace.paths, found.row, found.failed(), name)
 
 
-def begin_backfill(workspace: Workspace, event: BackfillCreated) -> BackfillBegun:
+def begin_backfill(event: BackfillCreated, workspace: Workspace) -> BackfillBegun:
     """Have a backfill begin."""
-    check_request(workspace, event)
+    check_request(event, workspace)
     parent = event.parent_backfill_id
-    cause = None if parent is None else present_backfill(workspace, parent).row
+    cause = None if parent is None else present_backfill(parent, workspace).row
     receipt = workspace.submit(event, cause=cause).checked()
     return BackfillBegun(
         backfill_id=event.backfill_id,
@@ -128,7 +130,7 @@ def begin_backfill(workspace: Workspace, event: BackfillCreated) -> BackfillBegu
     )
 
 
-def check_request(workspace: Workspace, event: BackfillCreated) -> None:
+def check_request(event: BackfillCreated, workspace: Workspace) -> None:
     """`Conflict` if the idempotency key was used for something else."""
 
     def known(snapshot: Snapshot) -> list[BackfillRow]:

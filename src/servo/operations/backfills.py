@@ -75,7 +75,7 @@ def get_backfill(
     return workspace.read(detail, as_of=as_of)
 
 
-def present_backfill(workspace: Workspace, backfill_id: str) -> Backfill:
+def present_backfill(backfill_id: str, workspace: Workspace) -> Backfill:
     """A backfill as it is at the end of the ledger."""
     return workspace.read(lambda snapshot: find_backfill(snapshot, backfill_id), as_of=PRESENT)
 
@@ -111,7 +111,7 @@ _DONE = {
 
 
 def _change(workspace: Workspace, backfill_id: str, to: BackfillState) -> BackfillChanged:
-    row = present_backfill(workspace, backfill_id).row
+    row = present_backfill(backfill_id, workspace).row
     if row.state not in _FROM[to]:
         allowed = " or ".join(state.value for state in _FROM[to])
         raise Conflict(

@@ -23,18 +23,7 @@ from servo.workspace.workspace import Workspace
 PACKAGE = __name__.rpartition(".")[0]
 WORKSPACE = "workspace"
 
-STEPS = frozenset(
-    {
-        "backfill_requests.begin_backfill",
-        "backfill_requests.check_request",
-        "backfill_requests.new_backfill",
-        "backfill_requests.new_retry",
-        "backfills.present_backfill",
-        "evaluating.run_id_salt",
-        "sensor_messages.push_sensor_named",
-        "sensors.present_sensor",
-    }
-)
+STEPS = frozenset({"evaluating.run_id_salt"})
 """Parts of operations that several share. They are not offered to anybody outside this process."""
 
 
@@ -126,7 +115,8 @@ def _operation(module: ModuleType, function: FunctionType) -> Operation:
 
 
 def _name(function: FunctionType) -> str:
-    return f"{function.__module__.removeprefix(f'{PACKAGE}.')}.{function.__name__}"
+    noun = function.__module__.rpartition(".")[2]
+    return f"{noun}.{function.__name__}"
 
 
 def _field(hint: Any, parameter: Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:

@@ -10,7 +10,7 @@ from servo.workspace.run_requests import EVENTS_PER_BATCH
 from servo.workspace.workspace import Workspace
 
 
-def deploy_unless_led(workspace: Workspace, location: str, declared: Declared) -> None:
+def deploy_unless_led(location: str, declared: Declared, workspace: Workspace) -> None:
     """Deploy what code declares, unless a leader is there, which deploys its own code."""
     if workspace.leader() is not None:
         return

@@ -65,9 +65,9 @@ def previews_of(runs: Sequence[RequestedRun]) -> list[RequestPreview]:
     ]
 
 
-def run_id_salt(workspace: Workspace) -> bytes:
+def run_id_salt(of: Workspace) -> bytes:
     """What the ids of a workspace's runs are made with; zeros where nothing was ever written."""
     try:
-        return workspace.read(lambda snapshot: bytes.fromhex(snapshot.manifest.identity))
+        return of.read(lambda snapshot: bytes.fromhex(snapshot.manifest.identity))
     except NotFound:
         return NO_SALT

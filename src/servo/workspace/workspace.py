@@ -118,10 +118,6 @@ class Workspace:
             return use(snapshot_at(self.store, self.paths, min_seq, progress=progress))
         return self._reader.read(use)
 
-    def snapshot(self) -> Snapshot:
-        """The newest published version, to be looked at more than once."""
-        return self._reader.snapshot()
-
     def _published_seq(self) -> int:
         try:
             return self._reader.snapshot().applied_seq

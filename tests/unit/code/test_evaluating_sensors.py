@@ -54,13 +54,11 @@ from servo.core.events.assets import AssetObserved, AssetReported, DynamicPartit
 from servo.core.events.runs import SensorSource
 from servo.core.events.sensors import SensorEvalStatus, SensorMode
 from servo.errors import Invalid, ServoError
-from servo.projection.read.reader import Reader
 from servo.sdk.triggers.resolution import declared
 from servo.testing.clock import ManualClock
 from servo.triggers.sensors import status_of
 
 NOW = datetime(2025, 1, 15, 6, tzinfo=UTC)
-total_job = define_asset_job("total_job", selection="total")
 
 
 @asset
@@ -749,75 +747,3 @@ def test_a_deployment_tells_what_a_sensor_is() -> None:
     )
     with pytest.raises(Invalid, match="timeout_seconds is 0"):
         sensor(name="a", target="*", timeout_seconds=0)(lambda: None)
-
-
-# --- what led to it -------------------------------------------------------------------------------
-
-
-def origins(instance: ServoInstance) -> tuple[Any, Any]:
-    """The newest run, and the newest output."""
-    snapshot = Reader(instance.world.store, instance.paths).snapshot()
-    runs: Any = snapshot.rows("runs")
-    made: Any = snapshot.rows("materializations")
-    return max(runs, key=lambda row: row.row_version), max(made, key=lambda row: row.created_seq)
-
-
-def test_what_a_sensor_of_an_asset_asks_for_is_because_of_the_output(
-    instance: ServoInstance,
-) -> None:
-    @asset_sensor("orders", name="s", target="total")
-    def copied(context: Any, event: Any) -> Any:
-        del context, event
-        return RunRequest()
-
-    make(instance, "orders")
-    answer = Asks(instance, copied).look()
-    run, made = origins(instance)
-    assert answer.cause == f"{made.created_seq}.{made.created_index}"
-    assert answer.correlation == run.correlation == run.request_position
-
-
-def test_what_a_sensor_of_several_assets_asks_for_is_because_of_the_newest_output_it_saw(
-    instance: ServoInstance,
-) -> None:
-    @multi_asset_sensor(name="s", monitored_assets=["orders", "total"], target="total")
-    def both(context: Any) -> Any:
-        _ = context.latest_materialization_records_by_key()
-        context.advance_all_cursors()
-        return RunRequest()
-
-    make(instance, "total")
-    make(instance, "orders")
-    answer = Asks(instance, both).look()
-    run, made = origins(instance)
-    assert (made.asset_key, answer.error) == ("orders", "")
-    assert answer.cause == f"{made.created_seq}.{made.created_index}"
-    assert answer.correlation == run.correlation
-
-
-def test_what_a_sensor_of_runs_asks_for_is_because_of_the_run(instance: ServoInstance) -> None:
-    @run_status_sensor(RunStatus.SUCCESS, name="s", request_job=total_job)
-    def done(context: Any) -> Any:
-        del context
-        return RunRequest()
-
-    make(instance, "orders")
-    answer = Asks(instance, done, jobs=[total_job]).look()
-    run, _ = origins(instance)
-    assert (len(answer.runs), answer.error) == (1, "")
-    assert (answer.cause, answer.correlation) == (run.request_position, run.correlation)
-
-
-def test_a_sensor_that_asks_for_nothing_names_no_cause(instance: ServoInstance) -> None:
-    seen = asset_sensor("orders", name="s")(lambda: SkipReason("seen"))
-    make(instance, "orders")
-    answer = Asks(instance, seen).look()
-    assert (answer.skipped, answer.cause, answer.correlation) == ("seen", "", "")
-
-
-def test_an_output_that_was_reported_has_no_run_to_correlate_with(instance: ServoInstance) -> None:
-    found = asset_sensor("orders", name="s", target="total")(lambda: RunRequest(tags={}))
-    instance.report_runless_asset_event(AssetMaterialization("orders"))
-    answer = Asks(instance, found).look()
-    assert (len(answer.runs), answer.correlation) == (1, "")
-    assert answer.cause

@@ -124,3 +124,14 @@ def test_a_run_that_may_start_and_waits_for_whoever_leads() -> None:
     ]
     del story.state.quotas.rows["workspace", ""]
     assert why_run(story, "run_1")[0] == "? run_1 waits for a free run slot; one is free"
+
+
+def test_a_task_of_a_location_waits_for_a_worker_that_has_its_code() -> None:
+    story = Story()
+    for run, location in (("run_1", "a.py"), ("run_2", "b.py")):
+        _ = story.request(run, location=location)
+        _ = story.tell(PlanCreated(run_id=run, fingerprint="p", tasks=specs({run[-1]: ()})))
+    told = why(story, "1")
+    assert told[0] == f"? ns/1 waits since {AT} for a worker of location a.py that is free"
+    assert "it starts when a worker of location a.py is free" in told[1]
+    assert "servo resume a.py" in "\n".join(why(story, "1", led=False))

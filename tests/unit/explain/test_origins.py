@@ -272,4 +272,11 @@ def test_why_shows_each_step_below_the_one_it_led_to() -> None:
 def test_where_nobody_recorded_who_it_was_the_source_says_it_all() -> None:
     story = Story()
     story.tell(request("a"))
+    story.tell(request("b"), cause="1.0")
+    assert len(asked(records_of(story), story.run("run_b"))) == 1
+
+
+def test_a_request_that_nothing_led_to_is_told_by_its_source_alone() -> None:
+    story = Story()
+    by_ada(story, request("a"))
     assert len(asked(records_of(story), story.run("run_a"))) == 1

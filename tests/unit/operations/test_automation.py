@@ -12,17 +12,17 @@ from servo.core.declared import AUTOMATION_LABEL
 from servo.core.events.sensors import SensorUpserted
 from servo.core.state.states import SensorStatus
 from servo.errors import Conflict, NotFound
-from servo.operations.automation import (
+from servo.operations.deploying import deploy_unless_led
+from servo.operations.evaluating import NO_SALT
+from servo.operations.listing import Page
+from servo.operations.triggers.automation import (
     get_condition,
     list_condition_evaluations,
     list_conditions,
     pause_automation,
     resume_automation,
 )
-from servo.operations.condition_previews import preview_automation
-from servo.operations.deploying import deploy_unless_led
-from servo.operations.evaluating import NO_SALT
-from servo.operations.listing import Page
+from servo.operations.triggers.condition_previews import preview_automation
 from servo.sdk.automation.graph import DEFAULT_SENSOR
 from servo.sdk.triggers.resolution import declared
 from servo.workspace.address import Address
@@ -53,7 +53,7 @@ def workspace() -> Workspace:
 
 
 def deploy(workspace: Workspace) -> None:
-    deploy_unless_led(workspace, "code.py", declared(PROJECT))
+    deploy_unless_led("code.py", declared(PROJECT), workspace)
 
 
 def evaluator(workspace: Workspace) -> EvaluatorHere:
@@ -112,15 +112,15 @@ def test_a_preview_says_what_conditions_would_request_and_records_nothing(
 ) -> None:
     deploy(workspace)
     before = workspace.read(lambda snapshot: snapshot.applied_seq)
-    [found] = preview_automation(evaluator(workspace)).items
+    [found] = preview_automation(workspace, evaluator(workspace)).items
     assert (found.asset_key, found.sensor_id, found.requested) == ("total", DEFAULT_SENSOR, ("",))
     assert (found.tree.true, found.tree.of) == (1, 1)
-    assert preview_automation(evaluator(workspace), ["total"]).items == [found]
+    assert preview_automation(workspace, evaluator(workspace), ["total"]).items == [found]
     with pytest.raises(NotFound, match="no selected asset has an automation condition"):
-        _ = preview_automation(evaluator(workspace), ["raw"])
+        _ = preview_automation(workspace, evaluator(workspace), ["raw"])
     assert workspace.read(lambda snapshot: snapshot.applied_seq) == before
 
 
 def test_a_preview_where_nothing_was_recorded_says_what_to_do_first(workspace: Workspace) -> None:
     with pytest.raises(NotFound, match="materialize something first"):
-        _ = preview_automation(evaluator(workspace))
+        _ = preview_automation(workspace, evaluator(workspace))

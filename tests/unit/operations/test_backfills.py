@@ -83,20 +83,24 @@ def evaluator(workspace: Workspace) -> Evaluates:
 def test_a_preview_says_what_there_would_be_and_creates_nothing(
     workspace: Workspace, evaluator: Evaluates
 ) -> None:
-    found = preview_backfill(evaluator, ALL)
+    found = preview_backfill(workspace, evaluator, ALL)
     assert (found.assets, found.partitions, found.chunks) == (("letter",), ("a", "b", "c"), 2)
     assert (found.materialized, found.missing, found.failed) == (0, 3, 0)
     with pytest.raises(NotFound):
         _ = list_backfills(workspace, Page(limit=5))
 
 
-def test_the_evaluator_refuses_with_the_kind_and_the_remedy(evaluator: Evaluates) -> None:
+def test_the_evaluator_refuses_with_the_kind_and_the_remedy(
+    workspace: Workspace, evaluator: Evaluates
+) -> None:
     with pytest.raises(NotFound, match="no asset is selected by tag:none; see `servo list`"):
-        _ = preview_backfill(evaluator, ALL, ["tag:none"])
+        _ = preview_backfill(workspace, evaluator, ALL, ["tag:none"])
     with pytest.raises(NotFound, match="has no partition 'z'"):
-        _ = preview_backfill(evaluator, Asked(choice=Choice(keys=("z",)), request_id="x"))
+        _ = preview_backfill(
+            workspace, evaluator, Asked(choice=Choice(keys=("z",)), request_id="x")
+        )
     with pytest.raises(Invalid, match="no partitions were named; name some with --partition"):
-        _ = preview_backfill(evaluator, Asked(choice=Choice(), request_id="x"))
+        _ = preview_backfill(workspace, evaluator, Asked(choice=Choice(), request_id="x"))
 
 
 class Answering:
@@ -108,11 +112,13 @@ class Answering:
         return self._answer
 
 
-def test_an_evaluator_that_cannot_answer_is_told_from_one_that_refuses() -> None:
+def test_an_evaluator_that_cannot_answer_is_told_from_one_that_refuses(
+    workspace: Workspace,
+) -> None:
     with pytest.raises(Unavailable, match="ended with 7"):
-        _ = preview_backfill(Answering(Evaluated(error="the process ended with 7")), ALL)
+        _ = preview_backfill(workspace, Answering(Evaluated(error="the process ended with 7")), ALL)
     with pytest.raises(Internal, match="PlanBackfill was answered with EvaluatedMany"):
-        _ = preview_backfill(Answering(EvaluatedMany(answers=())), ALL)
+        _ = preview_backfill(workspace, Answering(EvaluatedMany(answers=())), ALL)
 
 
 def test_a_request_creates_one_backfill_however_often_it_is_sent(
@@ -132,7 +138,7 @@ def test_a_request_creates_one_backfill_however_often_it_is_sent(
 
 
 def test_nothing_to_do_creates_nothing(workspace: Workspace, evaluator: Evaluates) -> None:
-    deploy_unless_led(workspace, "code.py", declared(PROJECT))
+    deploy_unless_led("code.py", declared(PROJECT), workspace)
     failed = msgspec.structs.replace(ALL, choice=Choice(which="failed"))
     assert create_backfill(workspace, evaluator, failed) is None
     assert list_backfills(workspace, Page(limit=5)).items == []
@@ -174,14 +180,16 @@ def test_only_a_finished_backfill_with_failures_is_retried(
 
 
 def test_what_the_code_declares_is_deployed_once(workspace: Workspace) -> None:
-    deploy_unless_led(workspace, "code.py", declared(PROJECT))
+    deploy_unless_led("code.py", declared(PROJECT), workspace)
     first = workspace.read(lambda snapshot: snapshot.applied_seq)
     assert workspace.read(lambda snapshot: len(snapshot.rows("assets"))) == 2
-    deploy_unless_led(workspace, "code.py", declared(PROJECT))
+    deploy_unless_led("code.py", declared(PROJECT), workspace)
     assert workspace.read(lambda snapshot: snapshot.applied_seq) == first
 
 
-def test_a_plan_is_the_same_in_this_process_and_over_a_socket(evaluator: Evaluates) -> None:
+def test_a_plan_is_the_same_in_this_process_and_over_a_socket(
+    workspace: Workspace, evaluator: Evaluates
+) -> None:
     assert isinstance(evaluator, OverASocket)
     here = evaluator._evaluator  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-    assert preview_backfill(here, ALL) == preview_backfill(evaluator, ALL)
+    assert preview_backfill(workspace, here, ALL) == preview_backfill(workspace, evaluator, ALL)

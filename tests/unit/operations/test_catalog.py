@@ -13,17 +13,14 @@ import msgspec
 import pytest
 
 from servo.code.backfills.requests import Asked, Choice
-from servo.core.declared import Declared
 from servo.errors import NotFound
 from servo.leader.service import World
 from servo.operations import (
     admin,
     assets,
-    automation,
     backfill_requests,
     backfills,
     completion,
-    deploying,
     dynamic_partitions,
     explain,
     inbox,
@@ -32,17 +29,21 @@ from servo.operations import (
     quarantine,
     quotas,
     runs,
+    sql,
+    stale,
+    status,
+)
+from servo.operations.catalog import STEPS, Operation, operations
+from servo.operations.listing import Page
+from servo.operations.triggers import (
+    automation,
+    condition_previews,
     schedules,
     sensor_messages,
     sensor_trials,
     sensors,
-    sql,
-    stale,
-    status,
     ticks,
 )
-from servo.operations.catalog import STEPS, Operation, operations
-from servo.operations.listing import Page
 from servo.storage.memory import MemoryStore
 from servo.testing.shop import RUN, evaluator_of, shop
 from servo.workspace.channels import AnyChannel
@@ -100,6 +101,9 @@ CALLS: dict[str, Call] = {
     "backfill_requests.create_backfill": (
         lambda at: backfill_requests.create_backfill(at, evaluator_of(at), LETTERS, ["letter"])
     ),
+    "backfill_requests.preview_backfill": (
+        lambda at: backfill_requests.preview_backfill(at, evaluator_of(at), LETTERS, ["letter"])
+    ),
     "backfill_requests.retry_backfill": (
         lambda at: backfill_requests.retry_backfill(at, backfill(at, "FAILED"))
     ),
@@ -115,8 +119,8 @@ CALLS: dict[str, Call] = {
     "completion.complete_assets": lambda at: completion.complete_assets(at, "n"),
     "completion.complete_backfills": lambda at: completion.complete_backfills(at, "bf"),
     "completion.complete_runs": lambda at: completion.complete_runs(at, "run"),
-    "deploying.deploy_unless_led": (
-        lambda at: deploying.deploy_unless_led(at, "other.py", Declared(assets=()))
+    "condition_previews.preview_automation": (
+        lambda at: condition_previews.preview_automation(at, evaluator_of(at))
     ),
     "dynamic_partitions.add_partitions": (
         lambda at: dynamic_partitions.add_partitions(at, "customers", ["bob"])
@@ -182,6 +186,7 @@ CALLS: dict[str, Call] = {
     "sql.run_sql": lambda at: sql.run_sql(at, "select run_id, state from runs"),
     "stale.list_stale": lambda at: stale.list_stale(at, stale.StaleQuery(limit=10)),
     "status.get_status": status.get_status,
+    "ticks.preview_tick": lambda at: ticks.preview_tick(at, evaluator_of(at), "hourly"),
     "ticks.trigger_schedule": lambda at: ticks.trigger_schedule(at, evaluator_of(at), "hourly"),
 }
 

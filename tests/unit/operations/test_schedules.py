@@ -11,7 +11,7 @@ from servo.core.state.states import ScheduleStatus
 from servo.errors import Conflict, Invalid, NotFound, Unavailable
 from servo.leader.service import World
 from servo.operations.listing import Page
-from servo.operations.schedules import (
+from servo.operations.triggers.schedules import (
     get_schedule,
     list_schedules,
     list_ticks,
@@ -19,7 +19,7 @@ from servo.operations.schedules import (
     preview_schedule,
     resume_schedule,
 )
-from servo.operations.ticks import parse_tick, preview_tick, trigger_schedule
+from servo.operations.triggers.ticks import parse_tick, preview_tick, trigger_schedule
 from servo.storage.memory import MemoryStore
 from servo.testing.clock import ManualClock, SeededEntropy
 from servo.workspace.address import Address
@@ -172,7 +172,7 @@ def test_a_tick_by_hand_is_recorded_and_moves_nothing_on(workspace: Workspace) -
 
 
 def test_a_preview_of_a_tick_records_nothing(workspace: Workspace) -> None:
-    found = preview_tick(Answering(Evaluated(error="boom")), "daily", NOON)
+    found = preview_tick(workspace, Answering(Evaluated(error="boom")), "daily", at=NOON)
     assert (found.runs, found.error) == ([], "boom")
     assert list_ticks(workspace, "daily", Page(limit=5)).items == []
 

@@ -12,9 +12,9 @@ from servo.core.state.states import SensorStatus
 from servo.errors import Conflict, Invalid, NotFound
 from servo.operations.evaluating import NO_SALT, run_id_salt
 from servo.operations.listing import Page
-from servo.operations.sensor_messages import push_message
-from servo.operations.sensor_trials import evaluate_sensor
-from servo.operations.sensors import (
+from servo.operations.triggers.sensor_messages import push_message
+from servo.operations.triggers.sensor_trials import evaluate_sensor
+from servo.operations.triggers.sensors import (
     get_cursor,
     get_sensor,
     list_evaluations,

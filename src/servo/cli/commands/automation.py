@@ -19,7 +19,10 @@ from servo.cli.receipts import tell_change
 from servo.cli.tables import facts, grid
 from servo.cli.workspace import Where, at_a_workspace, with_workspace
 from servo.core.state.states import SensorStatus
-from servo.operations.automation import (
+from servo.operations.evaluating import NO_SALT
+from servo.operations.listing import Page
+from servo.operations.moments import AsOf
+from servo.operations.triggers.automation import (
     ConditionDetail,
     get_condition,
     list_condition_evaluations,
@@ -27,11 +30,8 @@ from servo.operations.automation import (
     pause_automation,
     resume_automation,
 )
-from servo.operations.condition_previews import ConditionForecast, preview_automation
-from servo.operations.conditions import ListedCondition
-from servo.operations.evaluating import NO_SALT
-from servo.operations.listing import Page
-from servo.operations.moments import AsOf
+from servo.operations.triggers.condition_previews import ConditionForecast, preview_automation
+from servo.operations.triggers.conditions import ListedCondition
 from servo.workspace.workspace import Workspace, open_workspace
 
 MOST_NAMED = 10
@@ -176,7 +176,7 @@ def evaluate(
     given, chosen = code_or_selection(code, select)
     _, project = read_code(given, as_dagster=as_dagster)
     evaluator = evaluator_here(project, workspace.store, where, salt=NO_SALT)
-    found = preview_automation(evaluator, chosen)
+    found = preview_automation(workspace, evaluator, chosen)
     if json_:
         emit_json(found)
         return

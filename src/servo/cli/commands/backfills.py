@@ -16,14 +16,14 @@ from servo.cli.backfill_steps import (
     watch,
 )
 from servo.cli.code import as_dagster_option
-from servo.cli.commands.materialize import CODE_LABEL, with_workers
+from servo.cli.commands.materialize import with_workers
 from servo.cli.completing import backfill_ids
 from servo.cli.hosts import Code, open_host, read_code
 from servo.cli.loaded_here import evaluator_here
 from servo.cli.moment import at_a_moment
 from servo.cli.options import json_option, paged, tell_older
 from servo.cli.output import console, emit_json, plural
-from servo.cli.project import code_or_selection
+from servo.cli.project import code_behind, code_or_selection
 from servo.cli.receipts import tell_change
 from servo.cli.workspace import Where, at_a_workspace, with_workspace
 from servo.operations.backfill_requests import (
@@ -94,17 +94,17 @@ def create(  # noqa: PLR0913 - the options of the command
     workspace = open_workspace(where.address, must_exist=False)
     if asked.choice.which == "stale":
         # What is stale depends on the code as it is, not as it was deployed.
-        deploy_unless_led(workspace, found.name, found.declared)
+        deploy_unless_led(found.name, found.declared, workspace)
         preview = _preview(project, found, select, asked, where)
     del project
-    event = new_backfill(workspace, preview, asked)
+    event = new_backfill(preview, asked, workspace)
     if event is None:
         nothing = f"Nothing to do: no partition is {asked.choice.which}."
         emit_json(None) if json_ else console().print(nothing)
         return 0
     if wait_:
         return begin_and_wait(workspace, event, found, where, workers, json_=json_)
-    return tell_begun(workspace, begin_backfill(workspace, event), json_=json_)
+    return tell_begun(workspace, begin_backfill(event, workspace), json_=json_)
 
 
 @backfill.command("preview", short_help="Show what a backfill would do.")
@@ -228,10 +228,10 @@ def retry_failed(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Create a backfill of the partitions of another that failed."""
     workspace = open_workspace(where.address)
-    event = new_retry(workspace, backfill_id, request_id=request_id)
+    event = new_retry(backfill_id, workspace, request_id=request_id)
     if not wait_:
-        return tell_begun(workspace, begin_backfill(workspace, event), json_=json_)
-    found, _ = read_code(code or event.labels.get(CODE_LABEL), as_dagster=as_dagster)
+        return tell_begun(workspace, begin_backfill(event, workspace), json_=json_)
+    found, _ = read_code(code or code_behind(event.location, event.labels), as_dagster=as_dagster)
     return begin_and_wait(workspace, event, found, where, workers, json_=json_)
 
 
@@ -253,9 +253,9 @@ def wait(
 ) -> int:
     """Wait until a backfill has finished. If no leader is running, this process does the work."""
     workspace = open_workspace(where.address)
-    row = present_backfill(workspace, backfill_id).row
+    row = present_backfill(backfill_id, workspace).row
     if row.finished_at is None and workspace.leader() is None:
-        found, _ = read_code(code or row.labels.get(CODE_LABEL), as_dagster=as_dagster)
+        found, _ = read_code(code or code_behind(row.location, row.labels), as_dagster=as_dagster)
         with open_host(found, where, workers, backfills=True) as host:
             return tell_end(follow_here(host, row.backfill_id, json_=json_), json_=json_)
     return tell_end(watch(workspace, row.backfill_id, json_=json_), json_=json_)
@@ -267,9 +267,9 @@ def wait(
 def _preview(
     project: Project, code: Code, select: Sequence[str], asked: Asked, where: Where
 ) -> BackfillPreview:
-    store = where.workspace_or_empty().store
-    evaluator = evaluator_here(project, store, where, salt=NO_SALT, location=code.name)
-    return preview_backfill(evaluator, asked, select)
+    workspace = where.workspace_or_empty()
+    evaluator = evaluator_here(project, workspace.store, where, salt=NO_SALT, location=code.name)
+    return preview_backfill(workspace, evaluator, asked, select)
 
 
 def _paused(found: BackfillChanged) -> str:

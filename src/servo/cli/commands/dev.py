@@ -85,7 +85,7 @@ class Development:
         self._session = session
         self._clock = SystemClock()
         self._out = console()
-        self._narrator = Narrator(self.say)
+        self._narrator = Narrator(self.say, session.has)
         self._codes = [
             FollowedCode(session, setting, one, self.say)
             for setting, one in zip(settings, found, strict=True)

@@ -15,7 +15,14 @@ from servo.cli.hosts import Host, open_host, read_code
 from servo.cli.options import json_option
 from servo.cli.output import console, emit_json, plural
 from servo.cli.partitions import NamedPartitions, named, with_partitions
-from servo.cli.project import DEFAULT_WORKERS, code_or_selection, default_tags, default_workers
+from servo.cli.project import (
+    CODE_LABEL,
+    DEFAULT_WORKERS,
+    code_behind,
+    code_or_selection,
+    default_tags,
+    default_workers,
+)
 from servo.cli.run_display import Ended, summary, wait_for
 from servo.cli.run_rows import place_shown, waiting_words
 from servo.cli.workspace import Command, Where, at_a_workspace
@@ -44,7 +51,6 @@ from servo.workspace.system import SystemEntropy
 from servo.workspace.workspace import open_workspace
 
 FAILED = 1
-CODE_LABEL = "servo/code"
 
 
 def with_workers(command: Command) -> Command:
@@ -202,7 +208,7 @@ def retry(  # noqa: PLR0913 - the options of the command
     left = [t for t in tasks if all_ or select or t.state is not TaskState.SUCCEEDED]
     if not left:
         raise Conflict(f"every task of {run.run_id} succeeded", remedy="use --all to repeat them")
-    found, project = read_code(code or run.labels.get(CODE_LABEL), as_dagster=as_dagster)
+    found, project = read_code(code or code_behind(run.location, run.labels), as_dagster=as_dagster)
     if select:
         left = _selected(project, left, select, run.run_id)
     plan = _again(project, left, named(where))

@@ -38,10 +38,12 @@ def resume(
     with open_host(first, where, workers, also=others, backfills=True) as host:
         worst = finish_backfills(host, json_=json_)
         ended = finish_begun(host, json_=json_)
+        waiting = len(host.open_runs())
     if json_:
         emit_json([{"run": one.run, "tasks": one.tasks} for one in ended])
         return max([worst or 0, int(broken), *(exit_code_of(one) for one in ended)])
     if not ended and worst is None:
         also = f"; {plural(left, 'request')} carried out that had been left" if left else ""
-        console().print(f"nothing to resume: every run has ended{also}")
+        whose = "" if not waiting else f" of {', '.join(one.name for one in (first, *others))}"
+        console().print(f"nothing to resume: every run{whose} has ended{also}")
     return max([worst or 0, int(broken), *(tell(one, where, json_=False) for one in ended)])

@@ -28,7 +28,7 @@ from servo.errors import Invalid
 from servo.operations.evaluating import NO_SALT, RequestPreview
 from servo.operations.listing import Page
 from servo.operations.moments import AsOf
-from servo.operations.schedules import (
+from servo.operations.triggers.schedules import (
     get_schedule,
     list_schedules,
     list_ticks,
@@ -36,7 +36,7 @@ from servo.operations.schedules import (
     preview_schedule,
     resume_schedule,
 )
-from servo.operations.ticks import (
+from servo.operations.triggers.ticks import (
     TickFinished,
     TickPreview,
     evaluate_by_hand,
@@ -202,9 +202,10 @@ def trigger(  # noqa: PLR0913 - the options of the command
     zone = find_schedule(project, name).cron().timezone
     when = SystemClock().now() if at_ is None else parse_tick(at_, zone)
     if dry_run:
-        nowhere = in_memory().store
+        # A large plan is stored while it is made: nowhere that anybody looks.
+        evaluator = evaluator_here(project, in_memory().store, where, salt=NO_SALT)
         return _tell_preview(
-            preview_tick(evaluator_here(project, nowhere, where, salt=NO_SALT), name, when),
+            preview_tick(where.workspace_or_empty(), evaluator, name, at=when),
             json_=json_,
         )
     with open_host(found, where, workers) as host:

@@ -27,9 +27,9 @@ from servo.errors import Invalid, NotFound
 from servo.operations.evaluating import run_id_salt
 from servo.operations.listing import Page
 from servo.operations.moments import AsOf
-from servo.operations.sensor_messages import push_message
-from servo.operations.sensor_trials import SensorEvaluation, evaluate_sensor
-from servo.operations.sensors import (
+from servo.operations.triggers.sensor_messages import push_message
+from servo.operations.triggers.sensor_trials import SensorEvaluation, evaluate_sensor
+from servo.operations.triggers.sensors import (
     ListedSensor,
     get_cursor,
     get_sensor,

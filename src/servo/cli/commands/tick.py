@@ -29,13 +29,13 @@ from servo.config import Settings
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import RunState
 from servo.host.leading import LeadingHost
-from servo.host.one_pass import Outlook, conditions_due, make_pass, outlook
+from servo.host.one_pass import Outlook, active_conditions, make_pass, outlook
 from servo.sdk.definitions.executors import at_most
 from servo.triggers.conditions import JUDGE_SECONDS
 from servo.workspace.composition import without_user_libraries
 from servo.workspace.leading import described
 from servo.workspace.system import SystemClock
-from servo.workspace.workspace import open_workspace
+from servo.workspace.workspace import Workspace, open_workspace
 
 
 @click.command("tick")
@@ -53,31 +53,32 @@ def tick(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool, j
     waiting. If nothing is due, nothing is written. So any cron, timer or pipeline that calls this
     now and then is all it takes to run a workspace.
     """
-    leader = open_workspace(where.address, must_exist=False).leader()
+    workspace = open_workspace(where.address, must_exist=False)
+    leader = workspace.leader()
     if leader is not None:
         instead = f"{described(leader)} leads this workspace and does what is due"
         return _told(Outlook(), [], json_=json_, instead=instead)
     codes, broken = read_codes(code, as_dagster=as_dagster)
-    clock = SystemClock()
     without_user_libraries()
-    ahead = _outlook(codes, where, clock.now())
-    ended = _pass(codes, where, workers, clock.now()) if ahead.why else []
+    declared = {one.name: one.declared for one in codes}
+    ahead = outlook(workspace.store, workspace.paths, declared, workspace.now())
+    if not ahead.why and (changed := _changed_conditions(codes, where, workspace)):
+        ahead = replace(ahead, why=f"conditions have changed: {changed}")
+    ended = _pass(codes, where, workers, workspace.now()) if ahead.why else []
     return max(_told(ahead, ended, json_=json_), FAILED if broken else 0)
 
 
-def _outlook(codes: Sequence[Code], where: Where, now: datetime) -> Outlook:
-    """Whether something of some code is due; its conditions are evaluated last, in processes."""
-    workspace = open_workspace(where.address, must_exist=False)
-    declared = {code.name: code.declared for code in codes}
-    ahead = outlook(workspace.store, workspace.paths, declared, now)
-    if ahead.why:
-        return ahead
-    snapshot = workspace.snapshot()
+def _changed_conditions(codes: Sequence[Code], where: Where, workspace: Workspace) -> str:
+    """The first sensor whose conditions have something to say that is not on record, or none.
+
+    They are evaluated in processes that have their code.
+    """
     for code in codes:
+        names = workspace.read(partial(active_conditions, declared=code.declared))
         with closing(EvaluatorPool(where.setting(code.location), lambda: bytes(32))) as pool:
-            if name := conditions_due(snapshot, code.declared, partial(_has_news, pool)):
-                return replace(ahead, why=f"conditions have changed: {name}")
-    return ahead
+            if found := next((name for name in names if _has_news(pool, name)), ""):
+                return found
+    return ""
 
 
 def _has_news(pool: EvaluatorPool, name: str) -> bool:
@@ -97,7 +98,7 @@ def _pass(codes: Sequence[Code], where: Where, workers: int, began: datetime) ->
         command="tick",
     )
     with telling_interrupted(AT_ONCE), stopped_by_sigterm(), leading as session:
-        narrator = Narrator(out.print)
+        narrator = Narrator(out.print, session.has)
         _ = narrator.begin(session.service.engine.state)
         if session.triggers is not None:
             session.triggers.tell(narrator.hear)
@@ -129,7 +130,7 @@ def _told(ahead: Outlook, ended: list[RunRow], *, json_: bool, instead: str = ""
     if instead:
         out.print(instead)
     elif ahead.why:
-        out.print(f"{ahead.why}; {plural(len(ended), 'run')} ended, {len(failed)} not well")
+        out.print(f"{ahead.why}; {plural(len(ended), 'run')} finished, {len(failed)} failed")
     else:
         later = "" if ahead.next_due is None else f"; next at {instant(ahead.next_due)}"
         out.print(f"nothing is due{later}")

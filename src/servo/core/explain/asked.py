@@ -36,8 +36,8 @@ def asked(records: Records, run: RunRow) -> tuple[Finding, ...]:
 def _caused(records: Records, run: RunRow) -> list[Finding]:
     """Who asked for a run, what led to that, and so on: each step below the one it led to."""
     steps = what_caused(records, run)
-    if not any(step.actor for step in steps):
-        return []  # from before batches said who: nothing that the source does not say
+    if len(steps) < 2 or not any(step.actor for step in steps):
+        return []  # nothing that the source of the run does not say
     below: tuple[Finding, ...] = ()
     for step in reversed(steps):
         below = (_cause(run, step, below),)

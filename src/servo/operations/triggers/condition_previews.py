@@ -10,17 +10,19 @@ from servo.code.evaluator.messages import (
 from servo.errors import NotFound
 from servo.operations.evaluating import Evaluates, answer_from
 from servo.operations.listing import Listing
+from servo.workspace.workspace import Workspace
 
 __all__ = ["ConditionForecast", "preview_automation"]
 
 
 def preview_automation(
-    evaluates: Evaluates, select: Sequence[str] = ()
+    workspace: Workspace, evaluates: Evaluates, select: Sequence[str] = ()
 ) -> Listing[ConditionForecast]:
     """What the conditions of the selected assets would ask for now, and why.
 
     Nothing is recorded or started. Sensors that are paused are evaluated all the same.
     """
+    del workspace  # the evaluator reads it
     question = PreviewConditions(select=tuple(select))
     found = answer_from(evaluates, question, ConditionsPreviewed).forecasts
     if not found:

@@ -7,8 +7,8 @@ from servo.core.events.assets import AssetObserved, AssetReported, DynamicPartit
 from servo.core.events.sensors import PollTrigger, SensorEvalStatus
 from servo.errors import NotFound
 from servo.operations.evaluating import Evaluates, RequestPreview, previews_of
-from servo.operations.sensor_messages import NO_PAYLOAD, check_payload, push_message
-from servo.operations.sensors import ListedSensor, all_sensors
+from servo.operations.triggers.sensor_messages import NO_PAYLOAD, check_payload, push_message
+from servo.operations.triggers.sensors import ListedSensor, all_sensors
 from servo.projection.read.reader import Snapshot
 from servo.sdk.triggers.sensors import TIMEOUT_S
 from servo.triggers.sensors import Seen, epoch_of, evaluated, status_of

@@ -4,7 +4,7 @@ import msgspec
 
 from servo.core.ids import ulid
 from servo.errors import Invalid
-from servo.operations.sensors import ListedSensor, present_sensor
+from servo.operations.triggers.sensors import ListedSensor, present_sensor
 from servo.workspace.push_messages import message
 from servo.workspace.receipt import Receipt
 from servo.workspace.workspace import Workspace
@@ -27,7 +27,7 @@ def push_message(
 
     Under a message id that was used before, nothing is sent twice.
     """
-    _ = push_sensor_named(workspace, name)
+    _check_takes_messages(present_sensor(name, workspace))
     check_payload(payload)
     made = message_id or ulid(workspace.now(), bytes.fromhex(workspace.token(10)))
     event = message(workspace.store, workspace.paths, name, made, payload)
@@ -35,15 +35,12 @@ def push_message(
     return MessageSent(sensor_id=name, message_id=made, receipt=receipt)
 
 
-def push_sensor_named(workspace: Workspace, name: str) -> ListedSensor:
-    """The push sensor of this name; `Invalid` if the sensor polls."""
-    row = present_sensor(workspace, name)
+def _check_takes_messages(row: ListedSensor) -> None:
     if not row.pushed:
         raise Invalid(
-            f"sensor {name} polls and takes no messages",
+            f"sensor {row.name} polls and takes no messages",
             remedy="define it with @push_sensor, or choose one from `servo sensor list`",
         )
-    return row
 
 
 def check_payload(payload: str) -> None:

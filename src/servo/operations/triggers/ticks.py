@@ -13,7 +13,7 @@ from servo.core.state.rows.execution import RunRow
 from servo.errors import Invalid, Unavailable
 from servo.operations.evaluating import Evaluates, RequestPreview, previews_of
 from servo.operations.moments import PRESENT
-from servo.operations.schedules import find_schedule
+from servo.operations.triggers.schedules import find_schedule
 from servo.triggers.schedules import EVALUATE_SECONDS, DueTick, ticked
 from servo.workspace.receipt import Receipt
 from servo.workspace.workspace import Workspace
@@ -68,12 +68,15 @@ class TickFinished(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-def preview_tick(evaluates: Evaluates, name: str, at: datetime) -> TickPreview:
-    """What a tick of a schedule would start; nothing is recorded."""
-    answer = evaluate_by_hand(evaluates, name, at, request_id="preview").answer
+def preview_tick(
+    workspace: Workspace, evaluates: Evaluates, name: str, *, at: datetime | None = None
+) -> TickPreview:
+    """What a tick of a schedule would start now; nothing is recorded."""
+    when = at or workspace.now()
+    answer = evaluate_by_hand(evaluates, name, when, request_id="preview").answer
     return TickPreview(
         schedule_id=name,
-        scheduled_for=at,
+        scheduled_for=when,
         runs=previews_of(answer.runs),
         skipped=answer.skipped,
         error=answer.error,

@@ -118,21 +118,21 @@ def get_cursor(workspace: Workspace, name: str, *, as_of: AsOf | None = None) ->
 
 def pause_sensor(workspace: Workspace, name: str) -> SensorChanged:
     """Stop a sensor from being evaluated. Messages for it wait until it is resumed."""
-    check_not_paused(name, present_sensor(workspace, name).state.status)
+    check_not_paused(name, present_sensor(name, workspace).state.status)
     event = SensorPaused(sensor_id=name, changed_by=workspace.actor)
     return SensorChanged(sensor_id=name, receipt=workspace.submit(event).checked())
 
 
 def resume_sensor(workspace: Workspace, name: str) -> SensorChanged:
     """Let a sensor be evaluated again, from its cursor and with no failures counted."""
-    check_stopped(name, present_sensor(workspace, name).state.status)
+    check_stopped(name, present_sensor(name, workspace).state.status)
     event = SensorResumed(sensor_id=name, changed_by=workspace.actor)
     return SensorChanged(sensor_id=name, receipt=workspace.submit(event).checked())
 
 
 def move_cursor(workspace: Workspace, name: str, cursor: str | None) -> CursorMoved:
     """Move the cursor of a sensor, or remove it. The result of an evaluation under way is lost."""
-    row = present_sensor(workspace, name)
+    row = present_sensor(name, workspace)
     if row.pushed:
         raise Invalid(
             f"sensor {name} is a push sensor and has no cursor",
@@ -165,7 +165,7 @@ def check_stopped(name: str, status: SensorStatus) -> None:
         )
 
 
-def present_sensor(workspace: Workspace, name: str) -> ListedSensor:
+def present_sensor(name: str, workspace: Workspace) -> ListedSensor:
     """A sensor as it is at the end of the ledger."""
     return workspace.read(lambda snapshot: find_sensor(snapshot, name), as_of=PRESENT)
 

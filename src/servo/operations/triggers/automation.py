@@ -14,15 +14,15 @@ from servo.core.state.rows.conditions import AutomationEvaluationRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import SensorStatus
 from servo.errors import NotFound
-from servo.operations.conditions import (
+from servo.operations.listing import Listing, Page
+from servo.operations.moments import PRESENT, AsOf
+from servo.operations.triggers.conditions import (
     ListedCondition,
     all_conditions,
     condition_of,
     find_condition_sensor,
 )
-from servo.operations.listing import Listing, Page
-from servo.operations.moments import PRESENT, AsOf
-from servo.operations.sensors import SensorChanged, check_not_paused, check_stopped
+from servo.operations.triggers.sensors import SensorChanged, check_not_paused, check_stopped
 from servo.projection.read.lookup import Lookup, Paged
 from servo.projection.read.reader import Snapshot
 from servo.workspace.workspace import Workspace
