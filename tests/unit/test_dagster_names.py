@@ -256,7 +256,7 @@ def test_the_guide_lists_the_names_there_are_besides_those_of_servo() -> None:
         line.split(" = ") for line in blocks()["Under another name in Servo:"].splitlines()
     )
     assert listed == dict(RENAMED)
-    local = blocks()["For Dagster's sake only:"].split()
+    local = blocks()["Only for compatibility with Dagster:"].split()
     assert local == sorted({*LOCAL, *ELSEWHERE})
 
 
@@ -268,7 +268,8 @@ def test_the_guide_lists_the_names_there_are_not(reason: str) -> None:
 
 def missing_members() -> list[tuple[str, str]]:
     """Classes, each with a member that it does not have, as the guide says."""
-    after = GUIDE.read_text().partition("these methods and attributes are not")[2]
+    title = "These methods and attributes of supported classes are missing"
+    after = GUIDE.read_text().partition(title)[2]
     found: list[tuple[str, str]] = []
     for block in re.findall(r"```text\n(.*?)```", after, flags=re.DOTALL):
         owner = ""

@@ -182,7 +182,7 @@ NOT_SUPPORTED = MappingProxyType(
             "reconstructable run_step_from_ref step_context_to_step_run_ref "
             "step_run_ref_to_step_context"
         ),
-        "not yet": (
+        "not yet supported": (
             "DataVersionsByPartition LegacyFreshnessPolicy PipesBlobStoreMessageReader "
             "apply_freshness_policy build_column_schema_change_checks "
             "build_metadata_bounds_checks "
@@ -192,7 +192,7 @@ NOT_SUPPORTED = MappingProxyType(
             "FileHandle InputManagerDefinition LocalFileHandle UPathIOManager "
             "custom_path_fs_io_manager input_manager local_file_manager"
         ),
-        "it is a part of Dagster's own machinery": (
+        "part of Dagster's own machinery": (
             "AnchorBasedFilePathMapping CodeLocationSelector FilePathMapping "
             "AssetAttributesModel AssetCheckEvaluation CacheableAssetsDefinition ConfigSchema "
             "ConfigurableLegacyIOManagerAdapter ConfigurableLegacyResourceAdapter "
@@ -246,5 +246,5 @@ def place_of(name: str) -> str | None:
 def reason_against(name: str) -> str:
     """Why a name cannot be used, if Dagster has it."""
     if name in RENAMED:
-        return "not yet"
+        return "not yet supported"
     return _REASONS.get(name, "")
