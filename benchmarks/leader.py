@@ -11,10 +11,11 @@ from servo.leader.background import ThreadBackground
 from servo.leader.engine import Engine
 from servo.leader.ports import Ports
 from servo.leader.requests import request
-from servo.leader.service import Service, World
+from servo.leader.service import Service
 from servo.leader.takeover import take_over
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
+from servo.ports.world import World
 from servo.storage.local import LocalStore
 from servo.workspace.system import SystemClock, SystemEntropy
 

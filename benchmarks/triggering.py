@@ -13,7 +13,7 @@ from benchmarks.processes import cpu_seconds
 from benchmarks.scratch import Scratch
 from servo.code.loader import load_project
 from servo.host.leading import LeadingHost, setting_for
-from servo.leader.service import World
+from servo.ports.world import World
 from servo.sdk.triggers.resolution import declared
 from servo.storage.local import LocalStore
 from servo.workspace.system import SystemClock, SystemEntropy

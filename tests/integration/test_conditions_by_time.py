@@ -11,8 +11,9 @@ from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLoc
 from servo.code.evaluator.plan_store import PlanStore
 from servo.code.loader import load_project
 from servo.core.events.envelope import Batch
-from servo.leader.service import Service, World
+from servo.leader.service import Service
 from servo.ledger.paths import Paths
+from servo.ports.world import World
 from servo.sdk.automation.graph import DEFAULT_SENSOR
 from servo.storage.local import LocalStore
 from servo.testing.command_line import asked, listed, servo

@@ -18,10 +18,10 @@ from servo.core.state.rows.row import Row
 from servo.errors import Corrupt
 from servo.leader.ports import Ports
 from servo.leader.republish import republish
-from servo.leader.service import World
 from servo.leader.takeover import take_over
 from servo.ledger.archive import ArchiveDue, archive_range, delete_archived
 from servo.ports.object_store import ObjectStore
+from servo.ports.world import World
 from servo.projection.files.manifest_store import ManifestStore
 from servo.projection.read.cold import ColdRows
 from servo.projection.read.reader import Reader

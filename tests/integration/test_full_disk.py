@@ -10,9 +10,10 @@ import pytest
 from servo.core.events.envelope import Answer, Batch
 from servo.core.events.runs import PlanCreated, RunRequested
 from servo.errors import NotFound, Unavailable
-from servo.leader.service import Service, World
+from servo.leader.service import Service
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
+from servo.ports.world import World
 from servo.projection.read.reader import Reader, Snapshot
 from servo.projection.upkeep.verify import verify
 from servo.storage.local import LocalStore

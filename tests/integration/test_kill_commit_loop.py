@@ -34,9 +34,10 @@ from servo.core.events.runs import PlanCreated, RunRequested
 from servo.core.events.tasks import CommittedOutput, TaskFinished, TaskOutcome
 from servo.core.ids import RunId, attempt_id
 from servo.errors import Unavailable
-from servo.leader.service import Service, World
+from servo.leader.service import Service
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
+from servo.ports.world import World
 from servo.projection.read.time_travel import Overlaid
 from servo.projection.upkeep.compare import differences, dump, dump_snapshot
 from servo.projection.upkeep.rebuild import rebuild

@@ -21,9 +21,9 @@ from servo.core.keys import AssetKey
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.errors import Unavailable
 from servo.host.leading import LeadingHost, setting_for
-from servo.leader.service import World
 from servo.planning.assets import plan_assets
 from servo.ports.object_store import Blob, ObjectMeta, ObjectStore
+from servo.ports.world import World
 from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
 from servo.workspace.composition import open_world

@@ -19,9 +19,10 @@ from servo.core.events.envelope import Batch
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import PlanCreated, RunRequested
 from servo.errors import Fenced, Unavailable
-from servo.leader.service import Service, World
+from servo.leader.service import Service
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
+from servo.ports.world import World
 from servo.projection.upkeep.verify import verify
 from servo.storage.local import LocalStore
 from servo.workspace.system import SystemClock, SystemEntropy

@@ -26,8 +26,9 @@ from servo.errors import ServoError
 from servo.host.recovery import give_back
 from servo.host.waiting import Waiting
 from servo.leader.lease import LeaderAdvert
-from servo.leader.service import Service, World
+from servo.leader.service import Service
 from servo.ports.object_store import ObjectStore
+from servo.ports.world import World
 from servo.workers.local_pool.pool import Pool
 from servo.workers.located_pools import LocatedPools
 from servo.workspace.address import Address

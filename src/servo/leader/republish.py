@@ -17,9 +17,9 @@ from servo.core.manifest import Manifest, encode, next_claim
 from servo.errors import Corrupt, Fenced
 from servo.leader.background import ThreadBackground
 from servo.leader.ports import Ports
-from servo.leader.service import World
 from servo.leader.takeover import Leadership, take_over
 from servo.ledger.paths import Paths
+from servo.ports.world import World
 from servo.projection.files.manifest_store import ManifestStore
 from servo.projection.publish.publisher import Publisher
 from servo.projection.read.replay import Progress

@@ -28,36 +28,10 @@ from servo.leader.requests import Beat, BeatRequest, Reply, request
 from servo.leader.takeover import take_over
 from servo.leader.workers import Workers
 from servo.ledger.paths import Paths
-from servo.ports.clock import Clock
-from servo.ports.entropy import Entropy
-from servo.ports.object_store import ObjectStore
-from servo.ports.task_queue import TaskQueue
+from servo.ports.world import World
 
-UNNAMED = "leader:unnamed"
 LONGEST_WAIT = timedelta(seconds=1)
 RETAKE_AFTER = timedelta(milliseconds=200)
-
-
-class World:
-    """Where a service runs: its store, its clock, its queue, and as whom.
-
-    `identity` is the actor of this process: of whatever it sends and nobody else has signed.
-    """
-
-    def __init__(
-        self,
-        store: ObjectStore,
-        clock: Clock,
-        entropy: Entropy,
-        queue: TaskQueue | None = None,
-        *,
-        identity: str = UNNAMED,
-    ) -> None:
-        self.store = store
-        self.clock = clock
-        self.entropy = entropy
-        self.queue = queue
-        self.identity = identity
 
 
 class Service:

@@ -1,6 +1,6 @@
 """Workspaces in memory for tests of operations: filled by running assets here, or by a story."""
 
-from servo.leader.service import World
+from servo.ports.world import World
 from servo.testing.clock import SeededEntropy
 from servo.testing.workspaces import StoredStory
 from servo.workspace.address import Address

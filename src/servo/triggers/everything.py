@@ -12,7 +12,8 @@ from servo.code.evaluator.plan_store import PlanStore
 from servo.code.evaluator.pool import SIZE, EvaluatorPool
 from servo.code.setting import Setting
 from servo.core.locations import just, one_of
-from servo.leader.service import Service, World
+from servo.leader.service import Service
+from servo.ports.world import World
 from servo.triggers.backfills import Backfills
 from servo.triggers.conditions import Conditions
 from servo.triggers.host import Means, TriggerKind, Triggers

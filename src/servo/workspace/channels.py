@@ -25,7 +25,8 @@ from servo.core.ids import ulid
 from servo.core.state.rows.system import DeadLetterRow, IdempotencyKeyRow, ParkedBatchRow
 from servo.errors import Fenced, NotFound, ServoError, Unavailable
 from servo.leader.lease import LeaderAdvert
-from servo.leader.service import Service, World
+from servo.leader.service import Service
+from servo.ports.world import World
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Reader, Snapshot
 from servo.workspace.address import Address

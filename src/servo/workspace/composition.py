@@ -3,9 +3,10 @@
 from datetime import timedelta
 
 from servo.config import Settings
-from servo.leader.service import Service, World
+from servo.leader.service import Service
 from servo.leader.skew import check_clock
 from servo.ledger.paths import Paths
+from servo.ports.world import World
 from servo.projection.files.arrow import without_pandas
 from servo.storage.from_url import store_from_url
 from servo.storage.local import LocalStore

@@ -20,8 +20,9 @@ from servo.config import Settings
 from servo.core.events.envelope import Answer, Batch
 from servo.errors import Conflict, Fenced
 from servo.leader.lease import LeaderAdvert, LeaderLease, read_lease
-from servo.leader.service import Service, World
+from servo.leader.service import Service
 from servo.leader.workers import Workers
+from servo.ports.world import World
 from servo.workspace.address import Address
 from servo.workspace.leader_lock import Leader, LeaderLock, advert, has_ended, leader_here
 from servo.workspace.leader_socket.messages import LeaderNotReady

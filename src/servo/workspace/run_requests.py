@@ -27,10 +27,11 @@ from servo.core.plan import Plan, chunk_bytes, chunk_digest, fingerprint, split
 from servo.core.state.rows.execution import RunRow
 from servo.core.tags import CONFIG_LABEL, priority_of
 from servo.errors import Conflict
-from servo.leader.service import Service, World
+from servo.leader.service import Service
 from servo.ledger.paths import Paths
 from servo.planning.deployment import changes
 from servo.ports.object_store import ObjectStore
+from servo.ports.world import World
 from servo.workspace.origins import Cause, batch_from, origin_of
 
 INLINE_TASKS = 200

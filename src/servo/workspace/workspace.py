@@ -19,10 +19,10 @@ from servo.core.events.envelope import Event
 from servo.core.ids import ulid
 from servo.errors import NotFound
 from servo.leader.lease import LeaderAdvert
-from servo.leader.service import World
 from servo.ledger.paths import Paths
 from servo.ports.clock import Clock
 from servo.ports.object_store import ObjectStore
+from servo.ports.world import World
 from servo.projection.read.reader import Reader, Snapshot
 from servo.projection.read.replay import AsOf, Progress, ignore
 from servo.projection.read.time_travel import snapshot_at

@@ -11,8 +11,9 @@ from servo.core.plan import TaskSpec
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState
 from servo.host.waiting import Waiting
 from servo.leader.assignments import Assignment
-from servo.leader.service import Service, World
+from servo.leader.service import Service
 from servo.ledger.paths import Paths
+from servo.ports.world import World
 from servo.storage.memory import MemoryStore
 from servo.testing.eventually import eventually
 from servo.workspace.system import SystemClock, SystemEntropy

@@ -26,12 +26,13 @@ from servo.leader.assignments import Assignment
 from servo.leader.heartbeats import BeatReply
 from servo.leader.lease import LeaderLease
 from servo.leader.requests import Beat
-from servo.leader.service import Service, World
+from servo.leader.service import Service
 from servo.leader.workers import Workers
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
 from servo.ports.clock import Clock
 from servo.ports.object_store import Blob, ObjectMeta, ObjectStore
+from servo.ports.world import World
 from servo.projection.read.reader import Reader
 from servo.projection.upkeep.verify import verify
 from servo.storage.local import LocalStore

@@ -9,7 +9,6 @@ from servo.config import Settings
 from servo.core.events.quotas import PoolLimitSet
 from servo.errors import Fenced, NotFound
 from servo.leader.lease import read_lease
-from servo.leader.service import World
 from servo.operations.admin import (
     collect_garbage,
     compare_projection,
@@ -17,6 +16,7 @@ from servo.operations.admin import (
     rebuild_projection,
     verify_workspace,
 )
+from servo.ports.world import World
 from servo.storage.memory import MemoryStore
 from servo.testing.clock import ManualClock
 from servo.workspace.address import Address

@@ -8,7 +8,6 @@ from servo import FreshnessPolicy, MaterializeResult, asset, asset_check, materi
 from servo.core.freshness import FreshnessState
 from servo.core.state.rows.system import LedgerIndexRow
 from servo.errors import Conflict, NotFound
-from servo.leader.service import World
 from servo.operations.assets import (
     OutputVerdict,
     get_asset,
@@ -18,6 +17,7 @@ from servo.operations.assets import (
     wipe_asset,
 )
 from servo.operations.listing import Page
+from servo.ports.world import World
 from servo.testing.clock import ManualClock, SeededEntropy
 from servo.testing.operating import workspace_of
 from servo.workspace.channels import AnyChannel

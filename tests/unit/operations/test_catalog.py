@@ -14,7 +14,6 @@ import pytest
 
 from servo.code.backfills.requests import Asked, Choice
 from servo.errors import NotFound
-from servo.leader.service import World
 from servo.operations import (
     admin,
     assets,
@@ -44,6 +43,7 @@ from servo.operations.triggers import (
     sensors,
     ticks,
 )
+from servo.ports.world import World
 from servo.storage.memory import MemoryStore
 from servo.testing.shop import RUN, evaluator_of, shop
 from servo.workspace.channels import AnyChannel

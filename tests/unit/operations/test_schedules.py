@@ -9,7 +9,6 @@ from servo.core.events.envelope import Batch, Event
 from servo.core.events.schedules import ScheduleRemoved, ScheduleUpserted, TickStatus
 from servo.core.state.states import ScheduleStatus
 from servo.errors import Conflict, Invalid, NotFound, Unavailable
-from servo.leader.service import World
 from servo.operations.listing import Page
 from servo.operations.triggers.schedules import (
     get_schedule,
@@ -20,6 +19,7 @@ from servo.operations.triggers.schedules import (
     resume_schedule,
 )
 from servo.operations.triggers.ticks import parse_tick, preview_tick, trigger_schedule
+from servo.ports.world import World
 from servo.storage.memory import MemoryStore
 from servo.testing.clock import ManualClock, SeededEntropy
 from servo.workspace.address import Address

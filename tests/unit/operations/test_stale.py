@@ -8,9 +8,9 @@ import pytest
 import servo
 from servo.core.events.assets import AssetDefinition, AssetReported, DefinitionsDeployed
 from servo.core.freshness import MaxAge, policy_text
-from servo.leader.service import World as LeaderWorld
 from servo.operations.partitions import PartitionFilter, PartitionQuery, list_partitions
 from servo.operations.stale import StaleItem, StaleQuery, list_stale
+from servo.ports.world import World as LeaderWorld
 from servo.sdk.partitions.status import StaleReason
 from servo.sdk.partitions.text import partitions_text
 from servo.storage.memory import MemoryStore

@@ -23,8 +23,9 @@ from servo.core.ids import TaskKeyStr
 from servo.core.plan import TaskSpec, normalize
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.states import ChunkState, RunState
-from servo.leader.service import Service, World
+from servo.leader.service import Service
 from servo.ledger.paths import Paths
+from servo.ports.world import World
 from servo.storage.memory import MemoryStore
 from servo.testing.eventually import eventually
 from servo.triggers.backfills import Backfills

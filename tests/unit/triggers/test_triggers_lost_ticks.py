@@ -21,8 +21,9 @@ from servo.core.events.runs import PlanCreated, RunRequested
 from servo.core.events.schedules import ScheduleTicked, ScheduleUpserted, TicksSkipped, TickStatus
 from servo.core.state.rows.automation import ScheduleTickRow
 from servo.errors import Unavailable
-from servo.leader.service import Service, World
+from servo.leader.service import Service
 from servo.ledger.paths import Paths
+from servo.ports.world import World
 from servo.projection.read.time_travel import snapshot_at
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import START

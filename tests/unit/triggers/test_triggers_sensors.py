@@ -31,8 +31,9 @@ from servo.core.fold.limits import MAX_MESSAGE_ATTEMPTS
 from servo.core.state.rows.automation import SensorEvalRow, SensorStateRow
 from servo.core.state.states import SensorStatus
 from servo.errors import Conflict
-from servo.leader.service import Service, World
+from servo.leader.service import Service
 from servo.ledger.paths import Paths
+from servo.ports.world import World
 from servo.projection.read.time_travel import snapshot_at
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import START

@@ -23,7 +23,8 @@ from servo.core.events.tasks import TaskOutcome
 from servo.core.keys import AssetKey
 from servo.core.partitions import PartitionKey, shown_partition
 from servo.errors import Invalid, NotFound
-from servo.leader.service import Service, World
+from servo.leader.service import Service
+from servo.ports.world import World
 from servo.sdk.assets.results import AssetMaterialization, AssetObservation
 from servo.testing.workspaces import StoredStory
 from servo.workspace.address import Address

@@ -9,8 +9,9 @@ from servo.core.ids import TaskKeyStr
 from servo.core.plan import Plan, TaskSpec
 from servo.errors import Conflict, Invalid
 from servo.host.run_keys import under_run_key
-from servo.leader.service import Service, World
+from servo.leader.service import Service
 from servo.ledger.paths import Paths
+from servo.ports.world import World
 from servo.storage.memory import MemoryStore
 from servo.workspace.run_requests import (
     MOST_ASSETS,

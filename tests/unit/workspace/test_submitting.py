@@ -15,7 +15,7 @@ from servo.core.state.rows.execution import RunRow
 from servo.core.state.rows.system import QuotaRow
 from servo.errors import Conflict, Unavailable
 from servo.leader.lease import read_lease
-from servo.leader.service import World
+from servo.ports.world import World
 from servo.projection.read.lookup import Lookup
 from servo.storage.memory import MemoryStore
 from servo.workspace import channels

@@ -8,7 +8,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from servo.core.events.envelope import Event
-from servo.leader.service import Service, World
+from servo.leader.service import Service
+from servo.ports.world import World
 from servo.workspace.address import Address
 from servo.workspace.channels import AnyChannel, LeaderInThisProcess
 from servo.workspace.workspace import Workspace

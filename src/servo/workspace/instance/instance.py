@@ -34,7 +34,8 @@ from servo.core.state.rows.automation import SensorDefinitionRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.rows.row import Row
 from servo.errors import Invalid, NotFound
-from servo.leader.service import Service, World
+from servo.leader.service import Service
+from servo.ports.world import World
 from servo.projection.files.arrow import ArrowTable, pa, pc
 from servo.projection.read.time_travel import snapshot_at
 from servo.sdk.assets.results import AssetMaterialization, AssetObservation
