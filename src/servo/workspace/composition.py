@@ -1,11 +1,14 @@
-"""The one place that builds adapters."""
+"""The composition root: the one place that builds adapters.
+
+Whoever works with a workspace opens it here, once, and hands what it got down as arguments. Every
+worker and evaluator process imports this, so nothing that takes long to import belongs here.
+"""
 
 from datetime import timedelta
 
-from servo.config import Settings
-from servo.leader.service import Service
 from servo.leader.skew import check_clock
-from servo.ledger.paths import Paths
+from servo.ports.clock import Clock
+from servo.ports.entropy import Entropy
 from servo.ports.world import World
 from servo.projection.files.arrow import without_pandas
 from servo.storage.from_url import store_from_url
@@ -20,18 +23,13 @@ LEFTOVER_AGE = timedelta(hours=1)
 
 def open_world(url: str) -> World:
     """The store at `url` with this machine's clock; refused if either cannot be trusted."""
-    clock, entropy = SystemClock(), SystemEntropy()
-    store = store_from_url(url, clock=clock)
+    world = open_to_read(url)
+    store, clock, entropy = world.store, world.clock, world.entropy
     probe(store, "probe", entropy)
     _ = check_clock(store, clock, entropy)
     if isinstance(store, LocalStore):
         store.sweep_temporaries(clock.now() - LEFTOVER_AGE)
-    return World(store, clock, entropy, identity=this_process())
-
-
-def without_user_libraries() -> None:
-    """Keep this process from importing pandas, which pyarrow would: it runs no user code."""
-    without_pandas()
+    return world
 
 
 def open_to_read(url: str) -> World:
@@ -46,12 +44,16 @@ def in_memory() -> World:
     return World(MemoryStore(clock), clock, SystemEntropy(), identity=this_process())
 
 
-def open_service(
-    url: str,
-    *,
-    tenant: str = "default",
-    workspace: str = "default",
-    settings: Settings | None = None,
-) -> Service:
-    """A leader for a workspace in the store at `url`, not yet started."""
-    return Service(open_world(url), Paths(tenant, workspace), settings)
+def system_clock() -> Clock:
+    """This machine's clock, for whoever works with no store and is called by nobody who has one."""
+    return SystemClock()
+
+
+def system_entropy() -> Entropy:
+    """This machine's randomness, for the same callers as `system_clock`."""
+    return SystemEntropy()
+
+
+def without_user_libraries() -> None:
+    """Keep this process from importing pandas, which pyarrow would: it runs no user code."""
+    without_pandas()

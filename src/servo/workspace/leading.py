@@ -22,14 +22,30 @@ from servo.errors import Conflict, Fenced
 from servo.leader.lease import LeaderAdvert, LeaderLease, read_lease
 from servo.leader.service import Service
 from servo.leader.workers import Workers
+from servo.ledger.paths import Paths
 from servo.ports.world import World
-from servo.workspace.address import Address
+from servo.workspace.address import DEFAULT_NAME, Address
+from servo.workspace.composition import open_world
 from servo.workspace.leader_lock import Leader, LeaderLock, advert, has_ended, leader_here
 from servo.workspace.leader_socket.messages import LeaderNotReady
 from servo.workspace.leader_socket.server import LeaderServer
 from servo.workspace.registry import machine_id
 
 NOBODY = Leader()
+
+
+def open_service(
+    url: str,
+    *,
+    tenant: str = DEFAULT_NAME,
+    workspace: str = DEFAULT_NAME,
+    settings: Settings | None = None,
+) -> Service:
+    """A leader for a workspace in the store at `url`, not yet started; it takes no lock or lease.
+
+    For programs that know that nobody else leads; others use `try_to_lead`.
+    """
+    return Service(open_world(url), Paths(tenant, workspace), settings)
 
 
 class LedByAnother(Conflict):
