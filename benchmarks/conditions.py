@@ -34,7 +34,7 @@ from servo.sdk.definitions.project import Project
 from servo.sdk.partitions.time_partitions import HOUR, TimeWindowPartitionsDefinition
 from servo.storage.local import LocalStore
 from servo.testing.builders import START
-from servo.workspace.system import SystemClock
+from servo.workspace.system import SystemClock, SystemEntropy
 
 TICK = timedelta(seconds=30)
 MINUTE = timedelta(minutes=1)
@@ -110,7 +110,11 @@ def _start(folder: Path, count: int) -> Callable[[], object]:
     mart = asset(name="mart", partitions_def=minutes, deps=["raw"], automation_condition=eager)
     project = Project([raw, mart(_nothing)])
     around = EvaluatorEnvironment(
-        clock=SystemClock(), log=logging.getLogger("bench"), environ={}, instance=lambda: None
+        clock=SystemClock(),
+        entropy=SystemEntropy(),
+        log=logging.getLogger("bench"),
+        environ={},
+        instance=lambda: None,
     )
     held = PlanStore(store=LocalStore(folder), paths=PATHS, salt=bytes(32))
     now = FIRST + count * MINUTE

@@ -147,16 +147,13 @@ class SimDesk(LoadedLocation):
         records = PlanStore(store=store or world.store_of(process), paths=world.paths, salt=SALT)
         around = EvaluatorEnvironment(
             clock=SimClock(process),
+            entropy=SimEntropy(process.kernel),
             log=logging.getLogger("servo.simulation"),
             environ={},
             instance=_NoDynamicPartitions,
         )
         super().__init__(project, records, around)
         self._process = process
-
-    def token(self) -> str:
-        """A text that nobody else has."""
-        return SimEntropy(self._process.kernel).token_bytes(6).hex()
 
     @cached_property
     def history(self) -> History:

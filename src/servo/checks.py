@@ -44,7 +44,7 @@ from servo.sdk.checks.definition import (
 )
 from servo.sdk.partitions.time_partitions import TimeWindowPartitionsDefinition
 from servo.sdk.triggers.freshness_sensors import DEADLINES, MAX_AGE, TIMEZONE
-from servo.workspace.system import SystemClock
+from servo.workspace.composition import system_clock
 
 __all__ = [
     "build_last_update_freshness_checks",
@@ -264,7 +264,7 @@ def _define(
     def check(subject: Any) -> AssetCheckResult:
         """Look at a subject, or at a bare value as a test has it."""
         if not isinstance(subject, CheckSubject):
-            now = SystemClock().now()
+            now = system_clock().now()
             subject = CheckSubject(value=subject, key=spec.asset, now=now, made_at=now)
         return rule(subject)
 

@@ -183,6 +183,7 @@ class Workspace:
         records = PlanStore(store=world.store, paths=self.instance.paths, salt=bytes(32))
         around = EvaluatorEnvironment(
             clock=world.clock,
+            entropy=world.entropy,
             log=logging.getLogger("test"),
             environ={},
             instance=lambda: self.instance,

@@ -45,6 +45,7 @@ def evaluate_at(folder: Path, at: datetime) -> None:
     project = load_project("assets.py", folder)
     around = EvaluatorEnvironment(
         clock=SystemClock(),
+        entropy=SystemEntropy(),
         log=logging.getLogger("test"),
         environ={},
         instance=ServoInstance.ephemeral,

@@ -12,6 +12,7 @@ from servo.code.evaluator.messages import Evaluated, EvaluateSensor
 from servo.code.evaluator.pool import EvaluatorPool, was_lost
 from servo.host.leading import setting_for
 from servo.testing.eventually import eventually
+from servo.workspace.composition import system_clock, system_entropy
 
 LIMIT = 30.0
 
@@ -69,7 +70,10 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def evaluators(folder: Path) -> Generator[EvaluatorPool]:
     made = EvaluatorPool(
-        setting_for("assets.py", folder, str(folder / ".servo")), lambda: bytes(32)
+        setting_for("assets.py", folder, str(folder / ".servo")),
+        lambda: bytes(32),
+        clock=system_clock(),
+        entropy=system_entropy(),
     )
     yield made
     made.close()

@@ -15,18 +15,18 @@ from servo.code.setting import CodeLocation, open_instance
 from servo.ports.object_store import ObjectStore
 from servo.processes.asset_log import asset_log
 from servo.sdk.definitions.project import Project
-from servo.workspace.system import SystemClock
+from servo.workspace.composition import system_clock, system_entropy
 
 
 def loaded_here(
     project: Project, store: ObjectStore, where: Where, *, salt: bytes, location: str = ""
 ) -> LoadedLocation:
     """Where what a person asks for is evaluated: here, as the plan of `servo materialize` is."""
-    clock = SystemClock()
     records = PlanStore(store=store, paths=where.address.paths, salt=salt, location=location)
     setting = where.setting(CodeLocation(name=location, code="", folder=str(Path.cwd())))
     around = EvaluatorEnvironment(
-        clock=clock,
+        clock=system_clock(),
+        entropy=system_entropy(),
         log=asset_log(),
         environ=os.environ,
         instance=cache(lambda: open_instance(setting)),
@@ -46,7 +46,13 @@ def evaluator_process(
     location: CodeLocation, where: Where, *, salt: bytes
 ) -> Generator[EvaluatorPool]:
     """A process with the code, which is killed when an answer takes too long."""
-    evaluators = EvaluatorPool(where.setting(location), lambda: salt, size=1)
+    evaluators = EvaluatorPool(
+        where.setting(location),
+        lambda: salt,
+        clock=system_clock(),
+        entropy=system_entropy(),
+        size=1,
+    )
     try:
         yield evaluators
     finally:

@@ -21,7 +21,7 @@ from importlib.machinery import (
 )
 from pathlib import Path
 
-from servo.workspace.system import SystemClock
+from servo.workspace.composition import system_clock
 
 # One second is what a compiled file cannot tell apart; file systems round the time by less.
 UNSETTLED_SECONDS = 2
@@ -35,7 +35,7 @@ class FreshSource(SourceFileLoader):
     def path_stats(self, path: str) -> Mapping[str, int]:
         """Size and time of the source; `OSError`, so nothing is compared, while it is new."""
         stats = super().path_stats(path)
-        if SystemClock().now().timestamp() - stats["mtime"] < UNSETTLED_SECONDS:
+        if system_clock().now().timestamp() - stats["mtime"] < UNSETTLED_SECONDS:
             raise OSError(f"{path} has just changed")
         return stats
 

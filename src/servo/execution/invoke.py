@@ -22,6 +22,7 @@ from servo.execution.outputs.tables import as_asked
 from servo.execution.results import Call, Making, keeping, plain, seen
 from servo.execution.returned import seen_by, told_by
 from servo.leader.assignments import Assignment, ReportedAsset, TaskResult
+from servo.ports.clock import Clock
 from servo.sdk.assets.annotations import fits, name_of, told
 from servo.sdk.assets.assets_definition import AssetsDefinition
 from servo.sdk.assets.context import CURRENT, AssetExecutionContext, Execution, Logger
@@ -30,7 +31,6 @@ from servo.sdk.definitions.project import Project
 from servo.sdk.resources.deferred_config import build_config, schema_model
 from servo.sdk.resources.resources import InitResourceContext, Resources, open_resources
 from servo.sdk.resources.run_config import RunConfig
-from servo.workspace.system import SystemClock
 
 NO_RESOURCES = Resources({})
 
@@ -45,13 +45,13 @@ class Calls:
         log: Logger,
         environ: Mapping[str, str],
         *,
+        clock: Clock,
         instance: Any = None,
     ) -> None:
         self._project = project
         self._log = log
         self._environ = environ
         self._instance = instance
-        clock = SystemClock()
         self._partitions = PartitionInputs(project, clock, instance)
         self._storing = Storing(project, outputs, log, self._partitions)
         self._values = AssetValues(project, outputs, self._storing, instance)

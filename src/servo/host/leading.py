@@ -89,12 +89,11 @@ class LeadingHost:
     def _pools_for(
         self, service: Service, locations: Sequence[Setting], workers: int | Mapping[str, int]
     ) -> LocatedPools:
-        clock, entropy = self._world.clock, self._world.entropy
         pools: dict[str, Pool] = {}
         for setting in locations:
             name = setting.location.name
             size = workers if isinstance(workers, int) else workers[name]
-            pools[name] = Pool(service, setting, clock, entropy, size, self._limits)
+            pools[name] = Pool(service, setting, self._world, size, self._limits)
         self.pool = LocatedPools(pools)
         return self.pool
 

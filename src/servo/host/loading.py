@@ -13,8 +13,7 @@ from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Reader, Snapshot
 from servo.projection.read.replay import AsOf
 from servo.sdk.assets.specs import to_key
-from servo.storage.from_url import store_from_url
-from servo.workspace.system import SystemClock
+from servo.workspace.composition import open_to_read
 
 DEFAULT_STORE = ".servo"
 
@@ -35,13 +34,12 @@ def load_asset(
     has none. What a blocking check held back is never loaded; what an IO manager stored is the
     manager's; and what the asset's retention no longer keeps is `NotFound`, with when it expired.
     """
-    clock, paths = SystemClock(), Paths(tenant, workspace)
-    opened = store_from_url(store, clock=clock)
-    reader = Reader(opened, paths)
-    asked = _Asked(reader.snapshot(as_of=as_of), to_key(key).canonical(), clock.now(), as_of)
+    world, paths = open_to_read(store), Paths(tenant, workspace)
+    reader = Reader(world.store, paths)
+    asked = _Asked(reader.snapshot(as_of=as_of), to_key(key).canonical(), world.clock.now(), as_of)
     made = asked.made(partition)
     _check_kept(reader if as_of is not None else None, list(made.values()))
-    outputs = OutputStore(opened, paths)
+    outputs = OutputStore(world.store, paths)
     values = {
         name: outputs.load(row.output_uri) if row.output_uri else None for name, row in made.items()
     }

@@ -298,7 +298,7 @@ def _materialize(  # noqa: PLR0913 - the options people know
     outputs = OutputStore(world.store, paths)
     errors: dict[str, BaseException] = {}
     log = asset_log()
-    calls = Calls(project, outputs, log, os.environ, instance=instance)
+    calls = Calls(project, outputs, log, os.environ, clock=world.clock, instance=instance)
     hooks = Hooks(project, log, os.environ, load=outputs.load, instance=instance)
     runner = Runner(calls, world.clock, on_error=errors.__setitem__, hooks=hooks)
     inline: list[InlineWorkers] = []

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from servo.workspace.system import SystemClock
+from servo.workspace.composition import system_clock
 
 LIMIT = 60
 LOOK_EVERY = 0.2
@@ -76,7 +76,7 @@ class Dev:
 
     def until(self, met: Callable[[], object]) -> None:
         """Wait until something is so."""
-        pause, clock = Event(), SystemClock()
+        pause, clock = Event(), system_clock()
         end = clock.monotonic() + LIMIT
         while not met():
             if clock.monotonic() > end:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from threading import Event
 from typing import TypeVar
 
-from servo.workspace.system import SystemClock
+from servo.workspace.composition import system_clock
 
 T = TypeVar("T")
 
@@ -14,7 +14,7 @@ def eventually(holds: Callable[[], T], seconds: float = 60, *, every: float = 0.
 
     `every` is how long to wait before asking again: longer where the question starts a process.
     """
-    pause, clock = Event(), SystemClock()
+    pause, clock = Event(), system_clock()
     until = clock.monotonic() + seconds
     while clock.monotonic() < until:
         if found := holds():

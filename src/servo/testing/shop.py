@@ -107,7 +107,11 @@ def shop() -> Workspace:
 def evaluator_of(workspace: Workspace) -> Evaluates:
     """Answers questions that need the code of the shop, in this process."""
     around = EvaluatorEnvironment(
-        clock=workspace.clock, log=logging.getLogger("shop"), environ={}, instance=lambda: None
+        clock=workspace.clock,
+        entropy=workspace.entropy,
+        log=logging.getLogger("shop"),
+        environ={},
+        instance=lambda: None,
     )
     records = PlanStore(store=workspace.store, paths=workspace.paths, salt=NO_SALT)
     return EvaluatorHere(LoadedLocation(PROJECT, records, around))

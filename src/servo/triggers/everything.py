@@ -7,6 +7,7 @@ Imported where triggers are wanted, and not by whoever only makes assets.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from servo.code.evaluator.plan_store import PlanStore
 from servo.code.evaluator.pool import SIZE, EvaluatorPool
@@ -35,20 +36,26 @@ def open_triggers(
         name = setting.location.name
         # What names no location is evaluated once, and so by the first of them.
         has = just(name) if number else one_of((name,))
-        pool = EvaluatorPool(setting, lambda: records().salt, size=SIZE)
-        means = Means(service, pool, world.clock, world.entropy, has)
+        open_pool = partial(
+            EvaluatorPool,
+            setting,
+            lambda: records().salt,
+            clock=world.clock,
+            entropy=world.entropy,
+        )
+        means = Means(service, open_pool(size=SIZE), world.clock, world.entropy, has)
         kinds: list[TriggerKind] = [Backfills(means, records)]
         if not only_backfills:
-            kinds += _evaluated(means, setting, lambda: records().salt)
+            kinds += _evaluated(means, open_pool)
         triggers.add(name, means, kinds)
     return triggers
 
 
-def _evaluated(means: Means, setting: Setting, salt: Callable[[], bytes]) -> list[TriggerKind]:
+def _evaluated(means: Means, open_pool: Callable[..., EvaluatorPool]) -> list[TriggerKind]:
     """What user code decides about, each kind with evaluators of its own."""
 
     def beside(size: int) -> Means:
-        return means.beside(EvaluatorPool(setting, salt, size=size))
+        return means.beside(open_pool(size=size))
 
     # A function may hang: what only clocks and plans decide about does not wait for it.
     schedules = Schedules(means, deciding=beside(SIZE))

@@ -8,20 +8,29 @@ from servo.code.setting import Setting
 from servo.core.events.tasks import TaskError, TaskFinished, TaskOutcome
 from servo.core.state.rows.execution import TaskRow
 from servo.leader.assignments import Assignment
+from servo.ports.object_store import ObjectStore
 from servo.processes.stopping import STOPPED
 from servo.workers.local_pool.crash_output import keep_last_words, place_of, without_our_own
 from servo.workers.local_pool.worker_process import WorkerProcess
 
 
 def ended_within(
-    setting: Setting, child: WorkerProcess, assignment: Assignment, code: int
+    child: WorkerProcess,
+    assignment: Assignment,
+    code: int,
+    *,
+    setting: Setting,
+    store: ObjectStore,
 ) -> TaskFinished | None:
     """How an execution ended whose process ended while it ran; None if nobody wants to know.
 
     What it printed until then is kept.
     """
     printed, crash = child.last_words()
-    keep_last_words(setting, assignment, printed, without_our_own(crash))
+    key = setting.address.paths.log(
+        assignment.run_id, assignment.task_key, assignment.attempt, assignment.exec_id
+    )
+    keep_last_words(store, key, printed, without_our_own(crash))
     if child.interrupted or code == STOPPED:
         return stopped(child, assignment)
     return died(assignment, code, place_of(crash, setting.location.folder))

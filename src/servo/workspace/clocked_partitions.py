@@ -8,7 +8,7 @@ from servo.sdk.partitions.time_partitions import (
     TimeWindowPartitionsDefinition,
     WeeklyPartitionsDefinition,
 )
-from servo.workspace.system import SystemClock
+from servo.workspace.composition import system_clock
 
 __all__ = [
     "DailyPartitionsDefinition",
@@ -18,4 +18,4 @@ __all__ = [
     "WeeklyPartitionsDefinition",
 ]
 
-set_now(SystemClock().now)
+set_now(system_clock().now)

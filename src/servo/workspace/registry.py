@@ -19,7 +19,7 @@ from typing import IO
 
 import msgspec
 
-from servo.workspace.system import SystemEntropy
+from servo.workspace.composition import system_entropy
 
 _SUFFIX = ".pool"
 _LOADED = ".loaded"
@@ -47,7 +47,7 @@ def machine_id() -> str:
         return path.read_text()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = folder / f"machine.{os.getpid()}"
-    _ = draft.write_text(SystemEntropy().token_bytes(12).hex())
+    _ = draft.write_text(system_entropy().token_bytes(12).hex())
     with suppress(FileExistsError):
         path.hardlink_to(draft)  # whoever was first is the one everybody reads
     draft.unlink()

@@ -21,6 +21,7 @@ from servo.errors import NotFound
 from servo.leader.lease import LeaderAdvert
 from servo.ledger.paths import Paths
 from servo.ports.clock import Clock
+from servo.ports.entropy import Entropy
 from servo.ports.object_store import ObjectStore
 from servo.ports.world import World
 from servo.projection.read.reader import Reader, Snapshot
@@ -77,6 +78,11 @@ class Workspace:
     def clock(self) -> Clock:
         """What time it is for whoever reads."""
         return self._world.clock
+
+    @property
+    def entropy(self) -> Entropy:
+        """Where tokens come from that nobody else has."""
+        return self._world.entropy
 
     def now(self) -> datetime:
         """The present."""

@@ -35,7 +35,7 @@ from servo.ledger.paths import Paths
 from servo.sdk.definitions.project import Project
 from servo.sdk.triggers.resolution import declared
 from servo.storage.memory import MemoryStore
-from servo.testing.clock import ManualClock
+from servo.testing.clock import ManualClock, SeededEntropy
 
 SIX = datetime(2025, 1, 15, 6, tzinfo=UTC)
 
@@ -58,7 +58,11 @@ def desk_of_project(project: Project) -> LoadedLocation:
     clock = ManualClock(SIX)
     records = PlanStore(store=MemoryStore(clock), paths=Paths("t", "w"), salt=bytes(32))
     around = EvaluatorEnvironment(
-        clock=clock, log=logging.getLogger("test"), environ={}, instance=lambda: None
+        clock=clock,
+        entropy=SeededEntropy(),
+        log=logging.getLogger("test"),
+        environ={},
+        instance=lambda: None,
     )
     return LoadedLocation(project, records, around)
 

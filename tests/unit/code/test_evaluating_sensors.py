@@ -90,6 +90,7 @@ class Asks:
         store, paths = instance.world.store, instance.paths
         around = EvaluatorEnvironment(
             clock=instance.world.clock,
+            entropy=instance.world.entropy,
             log=logging.getLogger("test"),
             environ={},
             instance=lambda: instance,

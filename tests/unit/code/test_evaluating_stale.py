@@ -37,6 +37,7 @@ def desk_of(instance: ServoInstance, assets: list[Any], **fields: Any) -> Loaded
     store, paths = instance.world.store, instance.paths
     around = EvaluatorEnvironment(
         clock=instance.world.clock,
+        entropy=instance.world.entropy,
         log=logging.getLogger("test"),
         environ={},
         instance=lambda: instance,

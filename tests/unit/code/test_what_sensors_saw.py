@@ -51,6 +51,7 @@ class Asks:
         project = Definitions([orders, total], sensors=[sensor], **fields).project()
         around = EvaluatorEnvironment(
             clock=instance.world.clock,
+            entropy=instance.world.entropy,
             log=logging.getLogger("test"),
             environ={},
             instance=lambda: instance,

@@ -58,7 +58,11 @@ def deploy(workspace: Workspace) -> None:
 
 def evaluator(workspace: Workspace) -> EvaluatorHere:
     around = EvaluatorEnvironment(
-        clock=workspace.clock, log=logging.getLogger("test"), environ={}, instance=lambda: None
+        clock=workspace.clock,
+        entropy=workspace.entropy,
+        log=logging.getLogger("test"),
+        environ={},
+        instance=lambda: None,
     )
     records = PlanStore(store=workspace.store, paths=workspace.paths, salt=NO_SALT)
     return EvaluatorHere(LoadedLocation(PROJECT, records, around))

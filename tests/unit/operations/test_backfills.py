@@ -74,7 +74,11 @@ class OverASocket:
 @pytest.fixture
 def evaluator(workspace: Workspace) -> Evaluates:
     around = EvaluatorEnvironment(
-        clock=workspace.clock, log=logging.getLogger("test"), environ={}, instance=lambda: None
+        clock=workspace.clock,
+        entropy=workspace.entropy,
+        log=logging.getLogger("test"),
+        environ={},
+        instance=lambda: None,
     )
     records = PlanStore(store=workspace.store, paths=workspace.paths, salt=NO_SALT)
     return OverASocket(EvaluatorHere(LoadedLocation(PROJECT, records, around)))

@@ -26,7 +26,7 @@ from servo.errors import NotFound, Unavailable
 from servo.operations.moments import PRESENT
 from servo.operations.sql import SqlResult, run_sql
 from servo.workspace.address import Address
-from servo.workspace.system import SystemClock
+from servo.workspace.composition import system_clock
 from servo.workspace.workspace import open_workspace
 
 PACE = 0.5
@@ -59,7 +59,7 @@ class _Play:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._clock = SystemClock()
+        self._clock = system_clock()
         self._root = folder / ".servo"
         self._stored = self._root / "default" / "default"
         self._root.mkdir(exist_ok=True)

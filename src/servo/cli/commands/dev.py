@@ -32,7 +32,7 @@ from servo.code.setting import Setting
 from servo.config import Settings
 from servo.errors import ServoError
 from servo.host.leading import LeadingHost
-from servo.workspace.system import SystemClock
+from servo.workspace.composition import system_clock
 
 LOOK_EVERY = 0.2
 INBOX_OF_A_FOLDER = timedelta(milliseconds=200)
@@ -83,7 +83,7 @@ class Development:
         self, session: LeadingHost, settings: Sequence[Setting], found: Sequence[Examined]
     ) -> None:
         self._session = session
-        self._clock = SystemClock()
+        self._clock = system_clock()
         self._out = console()
         self._narrator = Narrator(self.say, session.has)
         self._codes = [

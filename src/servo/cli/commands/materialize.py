@@ -46,8 +46,8 @@ from servo.sdk.resources.run_config import RunConfig
 from servo.sdk.selection.selecting import selected
 from servo.sdk.selection.selection import AssetSelection
 from servo.workers.parallelism import parallelism
+from servo.workspace.composition import system_entropy
 from servo.workspace.run_requests import Wanted, with_config
-from servo.workspace.system import SystemEntropy
 from servo.workspace.workspace import open_workspace
 
 FAILED = 1
@@ -146,7 +146,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
                 _ = tell(ended, where, json_=False) if not json_ else None
         wanted = Wanted(
             plan=plan,
-            run_key=f"materialize:{SystemEntropy().token_bytes(12).hex()}",
+            run_key=f"materialize:{system_entropy().token_bytes(12).hex()}",
             tags=with_config(labels, given),
             text=text,
         )
@@ -214,7 +214,7 @@ def retry(  # noqa: PLR0913 - the options of the command
     plan = _again(project, left, named(where))
     del project
     with open_host(found, where, workers) as host:
-        key = f"retry:{run.run_id}:{SystemEntropy().token_bytes(8).hex()}"
+        key = f"retry:{run.run_id}:{system_entropy().token_bytes(8).hex()}"
         ended = wait_for(host, host.repeat(run, plan, key), shown=not json_)
     return tell(ended, where, json_=json_)
 

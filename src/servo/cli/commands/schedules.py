@@ -44,8 +44,7 @@ from servo.operations.triggers.ticks import (
     preview_tick,
 )
 from servo.sdk.triggers.resolution import find_schedule
-from servo.workspace.composition import in_memory
-from servo.workspace.system import SystemClock, SystemEntropy
+from servo.workspace.composition import in_memory, system_clock, system_entropy
 from servo.workspace.workspace import Workspace
 
 _COLOURS = {
@@ -200,7 +199,7 @@ def trigger(  # noqa: PLR0913 - the options of the command
     """
     found, project = read_code(code, as_dagster=as_dagster)
     zone = find_schedule(project, name).cron().timezone
-    when = SystemClock().now() if at_ is None else parse_tick(at_, zone)
+    when = system_clock().now() if at_ is None else parse_tick(at_, zone)
     if dry_run:
         # A large plan is stored while it is made: nowhere that anybody looks.
         evaluator = evaluator_here(project, in_memory().store, where, salt=NO_SALT)
@@ -210,7 +209,7 @@ def trigger(  # noqa: PLR0913 - the options of the command
         )
     with open_host(found, where, workers) as host:
         evaluator = evaluator_here(project, host.store, where, salt=host.salt, location=found.name)
-        request = SystemEntropy().token_bytes(8).hex()
+        request = system_entropy().token_bytes(8).hex()
         tick = evaluate_by_hand(evaluator, name, when, request_id=request)
         del project, evaluator
         runs = host.submit(tick.events(host.schedule(name)))

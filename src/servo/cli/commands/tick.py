@@ -1,7 +1,6 @@
 """`servo tick`: one pass over everything that is due, and nothing if nothing is."""
 
 from collections.abc import Sequence
-from contextlib import closing
 from datetime import datetime
 from functools import partial
 
@@ -18,6 +17,7 @@ from servo.cli.hosts import (
     stopped_by_sigterm,
     telling_interrupted,
 )
+from servo.cli.loaded_here import evaluator_process
 from servo.cli.options.code import as_dagster_option
 from servo.cli.options.shared import json_option
 from servo.cli.options.workspace import Where, at_a_workspace
@@ -32,9 +32,8 @@ from servo.host.leading import LeadingHost
 from servo.host.one_pass import Outlook, active_conditions, make_pass, outlook
 from servo.sdk.definitions.executors import at_most
 from servo.triggers.conditions import JUDGE_SECONDS
-from servo.workspace.composition import without_user_libraries
+from servo.workspace.composition import system_clock, without_user_libraries
 from servo.workspace.leading import described
-from servo.workspace.system import SystemClock
 from servo.workspace.workspace import Workspace, open_workspace
 
 
@@ -75,7 +74,7 @@ def _changed_conditions(codes: Sequence[Code], where: Where, workspace: Workspac
     """
     for code in codes:
         names = workspace.read(partial(active_conditions, declared=code.declared))
-        with closing(EvaluatorPool(where.setting(code.location), lambda: bytes(32))) as pool:
+        with evaluator_process(code.location, where, salt=bytes(32)) as pool:
             if found := next((name for name in names if _has_news(pool, name)), ""):
                 return found
     return ""
@@ -105,7 +104,7 @@ def _pass(codes: Sequence[Code], where: Where, workers: int, began: datetime) ->
         try:
             for code in codes:
                 session.deploy(code.name, code.declared)
-            make_pass(session, SystemClock().now())
+            make_pass(session, system_clock().now())
         except KeyboardInterrupt:
             raise KeyboardInterrupt(interrupt(session)) from None
         state = session.service.engine.state

@@ -15,7 +15,7 @@ from servo.operations.backfill_requests import (
     Choice,
     Which,
 )
-from servo.workspace.system import SystemEntropy
+from servo.workspace.composition import system_entropy
 
 MOST_DIGITS = 18
 
@@ -77,7 +77,7 @@ def asked_for(code: Code, options: dict[str, Any]) -> Asked:
     most, percent = max_failed(options["max_failed"])
     return Asked(
         choice=choice,
-        request_id=options["request_id"] or SystemEntropy().token_bytes(12).hex(),
+        request_id=options["request_id"] or system_entropy().token_bytes(12).hex(),
         chunk_size=options["chunk_size"],
         concurrency=options["concurrency"],
         priority=options["priority"],

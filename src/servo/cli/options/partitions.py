@@ -12,7 +12,7 @@ from servo.core.tags import PARTITION_LABEL
 from servo.operations.dynamic_partitions import DynamicPartitions
 from servo.planning.partition_choice import Named
 from servo.sdk.partitions.definition import PartitionKeyRange
-from servo.workspace.system import SystemClock
+from servo.workspace.composition import system_clock
 from servo.workspace.workspace import open_workspace
 
 
@@ -55,7 +55,7 @@ def named(
 ) -> NamedPartitions:
     """The partitions that were named, at this moment."""
     keys = (*partitions, *(PartitionKeyRange(*pair) for pair in ranges))
-    return NamedPartitions(keys=keys, now=SystemClock().now(), store=dynamic_in(where))
+    return NamedPartitions(keys=keys, now=system_clock().now(), store=dynamic_in(where))
 
 
 def dynamic_in(where: Where) -> DynamicPartitions:

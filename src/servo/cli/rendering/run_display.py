@@ -18,7 +18,7 @@ from servo.core.explain.failures import failure_of
 from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import RunState, TaskState
-from servo.workspace.system import SystemClock
+from servo.workspace.composition import system_clock
 
 _WORDS = (
     ("succeeded", "tasks_succeeded", "green"),
@@ -49,7 +49,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
 def wait_for(host: Host, run_id: str, *, shown: bool) -> Ended:
     """Wait for the end of a run, with a live table where somebody is looking."""
-    clock = SystemClock()
+    clock = system_clock()
     began = clock.monotonic()
     stderr = console(stderr=True)
     seen = shown and stderr.is_terminal
@@ -83,7 +83,7 @@ def _watch(host: Host, run_id: str, stderr: Any) -> RunRow:
 def _now(host: Host, run: RunRow) -> Table:
     """What is being done, what waits, to be done again or at all, and what failed."""
     table = facts()
-    now = SystemClock().now()
+    now = system_clock().now()
     tasks = host.tasks(run.run_id) if run.task_count <= MAX_TASKS else host.running()
     mine = [task for task in tasks if task.run_id == run.run_id]
     by_state = {state: [t for t in mine if t.state is state] for state in TaskState}

@@ -30,6 +30,7 @@ from servo.core.tags import JOB_LABEL, PARTITION_LABEL
 from servo.errors import Invalid, NotFound, ServoError
 from servo.planning.assets import plan_assets, plan_partitions
 from servo.ports.clock import Clock
+from servo.ports.entropy import Entropy
 from servo.processes.own_code import is_own
 from servo.projection.read.cold import ColdRows
 from servo.projection.read.reader import Reader
@@ -45,7 +46,6 @@ from servo.sdk.triggers.resolution import Resolved, resolve
 from servo.sdk.triggers.run_requests import RunRequest
 from servo.sdk.triggers.targets import Target
 from servo.workspace.run_requests import Wanted, run_events, with_config
-from servo.workspace.system import SystemEntropy
 
 SCHEDULE_LABEL = "servo/schedule"
 SENSOR_LABEL = "servo/sensor"
@@ -67,6 +67,7 @@ class EvaluatorEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     """What user code finds around it."""
 
     clock: Clock
+    entropy: Entropy
     log: Logger
     environ: Mapping[str, str]
     instance: Callable[[], Any]
@@ -91,7 +92,7 @@ class LoadedLocation:
         self.rooms: dict[str, Any] = {}
         self.backfills: dict[str, Any] = {}
         self._environ = around.environ
-        self._entropy = SystemEntropy()
+        self._entropy = around.entropy
         self._plans: dict[tuple[tuple[AssetKey, ...], frozenset[AssetCheckKey] | None], Plan] = {}
 
     @cached_property

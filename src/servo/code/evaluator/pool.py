@@ -28,10 +28,11 @@ from servo.code.evaluator.messages import (
 )
 from servo.code.evaluator.process import EvaluatorSetting
 from servo.code.setting import RECEIVE_BYTES, Setting
+from servo.ports.clock import Clock
+from servo.ports.entropy import Entropy
 from servo.processes.descendants import MARK, kill_marked
 from servo.processes.frames import Frames, framed
 from servo.processes.lifetime import without_ctrl_c
-from servo.workspace.system import SystemClock, SystemEntropy
 
 IMPORT_SECONDS = 120.0
 SIZE = 2
@@ -46,9 +47,19 @@ class Silent(Exception):
 class EvaluatorPool:
     """Asks evaluators, of which there are a few. Any thread may ask."""
 
-    def __init__(self, setting: Setting, salt: Callable[[], bytes], *, size: int = SIZE) -> None:
+    def __init__(
+        self,
+        setting: Setting,
+        salt: Callable[[], bytes],
+        *,
+        clock: Clock,
+        entropy: Entropy,
+        size: int = SIZE,
+    ) -> None:
         self._setting = setting
         self._salt = salt
+        self._clock = clock
+        self._entropy = entropy
         self._free = threading.Semaphore(size)
         self._lock = threading.Lock()
         self._idle: list[_EvaluatorProcess] = []
@@ -102,7 +113,10 @@ class EvaluatorPool:
             if self._idle:
                 return self._idle.pop()
             evaluator = _EvaluatorProcess(
-                EvaluatorSetting(setting=self._setting, salt=self._salt()), self._generation
+                EvaluatorSetting(setting=self._setting, salt=self._salt()),
+                self._generation,
+                self._clock,
+                mark=self._entropy.token_bytes(16).hex(),
             )
             self._all.add(evaluator)
         try:
@@ -128,13 +142,15 @@ class EvaluatorPool:
 class _EvaluatorProcess:
     """One process and the socket to it."""
 
-    def __init__(self, place: EvaluatorSetting, generation: int) -> None:
+    def __init__(
+        self, place: EvaluatorSetting, generation: int, clock: Clock, *, mark: str
+    ) -> None:
         self.generation = generation
-        self._clock = SystemClock()
+        self._clock = clock
         self._ending = threading.Lock()
         self._socket, theirs = socket.socketpair()
         self._frames = Frames(answers)
-        self._mark = SystemEntropy().token_bytes(16).hex()
+        self._mark = mark
         command = [sys.executable, "-m", "servo.code.evaluator.process"]
         with theirs, without_ctrl_c():
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module

@@ -31,8 +31,7 @@ from servo.processes.frames import Frames, framed
 from servo.processes.lifetime import die_with
 from servo.sdk.resources.environment import set_environment
 from servo.sdk.resources.secrets import set_secrets
-from servo.storage.from_url import store_from_url
-from servo.workspace.system import SystemClock
+from servo.workspace.composition import open_to_read
 
 
 class EvaluatorSetting(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,19 +72,21 @@ def _serve(asker: socket.socket, place: EvaluatorSetting) -> int:
 
 def open_location(place: EvaluatorSetting) -> LoadedLocation:
     """Import the code, and put everything that an evaluation needs at hand."""
-    setting, clock = place.setting, SystemClock()
+    setting = place.setting
     set_environment(os.environ)
     project = load_location(setting.location)
     set_secrets(project.secrets)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
+    world = open_to_read(setting.address.store)
     records = PlanStore(
-        store=store_from_url(setting.address.store, clock=clock),
+        store=world.store,
         paths=setting.address.paths,
         salt=place.salt,
         location=setting.location.name,
     )
     around = EvaluatorEnvironment(
-        clock=clock,
+        clock=world.clock,
+        entropy=world.entropy,
         log=asset_log(),
         environ=os.environ,
         instance=cache(lambda: open_instance(setting)),

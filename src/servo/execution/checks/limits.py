@@ -18,29 +18,25 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from servo.workspace.system import SystemClock
-
 T = TypeVar("T")
 
 AGAIN = 1.0
 MOMENT = 2.0
-
-_clock = SystemClock()
 
 
 class TookTooLong(BaseException):
     """A check ran out of time; no `Exception`, so that user code does not catch it by chance."""
 
 
-def _nobody(until: float, what: str) -> None:
-    del until, what
+def _nobody(seconds: float, what: str) -> None:
+    del seconds, what
 
 
 _tell: Callable[[float, str], None] = _nobody
 
 
 def tell_limits(tell: Callable[[float, str], None]) -> None:
-    """Have somebody outside of this process know what runs and until when it may; 0 for nothing."""
+    """Have somebody outside of this process know what runs and how long it may; 0 for nothing."""
     global _tell  # noqa: PLW0603 - one process, one pool
     _tell = tell
 
@@ -53,7 +49,7 @@ def limited(
     What stops by itself is given a moment to do so before its thread is left behind.
     """
     here = threading.current_thread() is threading.main_thread()
-    _tell(_clock.monotonic() + seconds, what)
+    _tell(seconds, what)
     try:
         if here:
             return _with_alarm(seconds, call)

@@ -9,28 +9,19 @@ import re
 from contextlib import suppress
 from pathlib import PurePath
 
-from servo.code.setting import Setting
 from servo.errors import NotFound, ServoError
-from servo.leader.assignments import Assignment
+from servo.ports.object_store import ObjectStore
 from servo.processes.own_code import is_machinery
-from servo.storage.from_url import store_from_url
-from servo.workspace.system import SystemClock
 
 UNKNOWN = "(what it printed at the end is not kept: it may hold secrets)\n"
 
 _FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<name>.+)$', re.MULTILINE)
 
 
-def keep_last_words(
-    setting: Setting, assignment: Assignment, words: bytes | None, crash: str
-) -> None:
-    """Store what an execution printed, None if that may hold secrets, and where it crashed."""
+def keep_last_words(store: ObjectStore, key: str, words: bytes | None, crash: str) -> None:
+    """Store under `key` what an execution printed, None if that may hold secrets, and its crash."""
     if words == b"" and not crash:
         return
-    store = store_from_url(setting.address.store, clock=SystemClock())
-    key = setting.address.paths.log(
-        assignment.run_id, assignment.task_key, assignment.attempt, assignment.exec_id
-    )
     # That it is lost is no reason to keep the pool from its work.
     with suppress(ServoError):
         if words is None:

@@ -47,8 +47,7 @@ from servo.execution.messages import Broken, FromWorker, Ready
 from servo.leader.assignments import Assignment, TaskResult
 from servo.leader.requests import Beat
 from servo.leader.service import Service
-from servo.ports.clock import Clock
-from servo.ports.entropy import Entropy
+from servo.ports.world import World
 from servo.workers.endings import died, ended_within, finished, given_back, how, hung, stopped
 from servo.workers.local_pool.execution_queue import ExecutionQueue
 from servo.workers.local_pool.process_table import ProcessTable
@@ -75,14 +74,14 @@ class Pool:
         self,
         service: Service,
         setting: Setting,
-        clock: Clock,
-        entropy: Entropy,
+        world: World,
         size: int,
         limits: WorkerSettings | None = None,
     ) -> None:
         self._service = service
         self._setting = setting
-        self._clock = clock
+        self._store = world.store
+        self._clock = clock = world.clock
         self._lock = threading.RLock()
         self._selector = selectors.DefaultSelector()
         self._waker, self._woken = socket.socketpair()
@@ -92,7 +91,7 @@ class Pool:
         self._rebalance = False
         self._held: dict[str, Assignment] = {}
         self._passed_on: Counter[str] = Counter()
-        self._places = Slots(size, entropy)
+        self._places = Slots(size, world.entropy)
         self._queue = ExecutionQueue(self._processes, self._places, clock)
         self._state: State | None = None
         self._next_beat = 0.0
@@ -100,7 +99,7 @@ class Pool:
         self._stillborn = 0
         self._up = threading.Event()
         self._broken: str | None = None
-        self.name = f"{socket.gethostname()}-{os.getpid()}-{entropy.token_bytes(6).hex()}"
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{world.entropy.token_bytes(6).hex()}"
         self.actor = actor(ActorKind.WORKER, self.name)
         self._reports = Reports(service, self.actor)
         self._registered = Registered(
@@ -404,7 +403,7 @@ class Pool:
 
     def _ended_within(self, child: WorkerProcess, assignment: Assignment, code: int) -> None:
         """A process ended while it ran this."""
-        told = ended_within(self._setting, child, assignment, code)
+        told = ended_within(child, assignment, code, setting=self._setting, store=self._store)
         if told is None:
             self._forget(assignment)
         else:

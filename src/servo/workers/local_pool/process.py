@@ -17,7 +17,7 @@ import socket
 import sys
 import threading
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 
 import msgspec
 
@@ -34,6 +34,7 @@ from servo.execution.invoke import Calls
 from servo.execution.messages import Broken, Ready, frame, to_worker
 from servo.execution.outputs.store import OutputStore
 from servo.leader.assignments import TaskResult
+from servo.ports.clock import Clock
 from servo.processes.asset_log import LOG_FORMAT, asset_log
 from servo.processes.descendants import MARK
 from servo.processes.frames import Frames, sendable
@@ -42,10 +43,9 @@ from servo.processes.stopping import STOPPED, Interrupted, is_from_outside
 from servo.sdk.resources.environment import set_environment
 from servo.sdk.resources.redaction import hidden
 from servo.sdk.resources.secrets import set_secrets
-from servo.storage.from_url import store_from_url
 from servo.workers.local_pool.crash_record import CrashRecord
 from servo.workers.local_pool.permits import Drawing
-from servo.workspace.system import SystemClock
+from servo.workspace.composition import open_to_read
 
 
 def main() -> int:
@@ -90,9 +90,8 @@ def _work_for(
     pool: socket.socket, setting: Setting, output: int, crash_record: CrashRecord, drawing: Drawing
 ) -> int:
     hidden().before_first(crash_record.has_secrets)
-    tell_limits(crash_record.limit)
     try:
-        runner = _runner(setting, output)
+        runner = _runner(setting, output, crash_record)
     except ServoError as error:
         pool.sendall(frame(Broken(message=sendable(hidden().text(str(error))))))
         return 1
@@ -113,19 +112,24 @@ def _interrupt(*_: object) -> None:
     raise Interrupted
 
 
-def _runner(setting: Setting, output: int) -> Runner:
-    clock = SystemClock()
+def _note_limit(crash_record: CrashRecord, clock: Clock, seconds: float, what: str) -> None:
+    crash_record.limit(clock.monotonic() + seconds if seconds else 0.0, what)
+
+
+def _runner(setting: Setting, output: int, crash_record: CrashRecord) -> Runner:
     set_environment(os.environ)
     project = load_location(setting.location)
     set_secrets(project.secrets)
-    paths = setting.address.paths
-    store = store_from_url(setting.address.store, clock=clock)
+    # After the import: user code may set what the store's credentials are found by.
+    world, paths = open_to_read(setting.address.store), setting.address.paths
+    clock, store = world.clock, world.store
+    tell_limits(partial(_note_limit, crash_record, clock))
     capture = Capture(store, paths, clock, output)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
     log = asset_log()
     outputs = OutputStore(store, paths)
     instance = cache(lambda: open_instance(setting))
-    calls = Calls(project, outputs, log, os.environ, instance=instance)
+    calls = Calls(project, outputs, log, os.environ, clock=clock, instance=instance)
     hooks = Hooks(project, log, os.environ, load=outputs.load, instance=instance)
     return Runner(
         calls,
