@@ -117,7 +117,7 @@ def contract(name: str) -> dict[str, Any]:
 def test_the_sources_keep_every_import_contract() -> None:
     done = lint_imports(ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "4 kept, 0 broken" in done.stdout
+    assert "5 kept, 0 broken" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -199,6 +199,25 @@ def test_a_command_that_goes_around_the_operations_is_caught(copy: Path, hidden:
 
 def test_no_command_is_an_exception_to_it() -> None:
     assert "ignore_imports" not in contract("faces")
+
+
+@pytest.mark.parametrize(
+    "adapter", ["storage.from_url", "storage.local", "queues", "workspace.system"]
+)
+@pytest.mark.parametrize("builder", ["workers", "host", "workspace"])
+def test_an_adapter_that_is_built_outside_the_composition_root_is_caught(
+    copy: Path, adapter: str, builder: str
+) -> None:
+    plant(copy, f"{builder}/planted.py", f"import servo.{adapter}\n")
+    done = lint_imports(copy)
+    assert done.returncode == 1
+    assert "Only the composition root builds adapters BROKEN" in done.stdout
+    assert f"servo.{builder}.planted -> servo.{adapter}" in done.stdout
+
+
+def test_only_tests_build_adapters_besides_the_composition_root() -> None:
+    allowed = contract("composition")["allowed_importers"]
+    assert allowed == ["servo.workspace.composition", "servo.testing"]
 
 
 def test_every_pure_package_that_exists_is_under_the_purity_contract() -> None:

@@ -1,7 +1,7 @@
 """The real clock and the real source of randomness.
 
-This is the only file that reads either: the linter refuses both everywhere else. The deployment
-builds one of each and passes them down, so a simulation that passes others controls all there is.
+This is the only file that reads either: the linter refuses both everywhere else. Only the
+composition root imports it, and hands both down: a simulation that hands down others controls all.
 """
 
 import secrets
