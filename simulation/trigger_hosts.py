@@ -126,7 +126,7 @@ class SimMeans(Means):
 
     def __init__(self, service: TriggerService, evaluators: "Evaluators", process: Process) -> None:
         clock, entropy = SimClock(process), SimEntropy(process.kernel)
-        super().__init__(cast("Any", service), cast("Any", evaluators), clock, entropy)
+        super().__init__(service, cast("Any", evaluators), clock, entropy)
         self._threads = cast("ThreadPoolExecutor", Threads(process))
         self.say = lambda words: process.kernel.note("said", process.name, words)
 

@@ -117,7 +117,7 @@ def contract(name: str) -> dict[str, Any]:
 def test_the_sources_keep_every_import_contract() -> None:
     done = lint_imports(ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "5 kept, 0 broken" in done.stdout
+    assert "6 kept, 0 broken" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -218,6 +218,17 @@ def test_an_adapter_that_is_built_outside_the_composition_root_is_caught(
 def test_only_tests_build_adapters_besides_the_composition_root() -> None:
     allowed = contract("composition")["allowed_importers"]
     assert allowed == ["servo.workspace.composition", "servo.testing"]
+
+
+@pytest.mark.parametrize("package", ["workers", "triggers"])
+@pytest.mark.parametrize("hidden", ["service", "engine"])
+def test_a_worker_or_trigger_that_asks_for_one_kind_of_leader_is_caught(
+    copy: Path, package: str, hidden: str
+) -> None:
+    plant(copy, f"{package}/planted.py", f"import servo.leader.{hidden}\n")
+    done = lint_imports(copy)
+    assert done.returncode == 1
+    assert f"servo.{package} is not allowed to import servo.leader.{hidden}" in done.stdout
 
 
 def test_every_pure_package_that_exists_is_under_the_purity_contract() -> None:

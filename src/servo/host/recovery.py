@@ -1,19 +1,19 @@
 """What pools of this machine were running when they died, given back so that it runs again."""
 
 from servo.core.events.envelope import Batch
-from servo.leader.service import Service
+from servo.leader.protocols import LeaderWithState
 from servo.workers.endings import interrupted
 from servo.workspace.registry import forget, is_dead, registry_folder
 
 LIMIT_SECONDS = 30.0
 
 
-def give_back(service: Service, actor: str) -> None:
+def give_back(service: LeaderWithState, actor: str) -> None:
     """Report what dead pools left. Called before anything is handed out.
 
     A pool elsewhere is left to its lease.
     """
-    state, folder = service.engine.state, registry_folder()
+    state, folder = service.state, registry_folder()
     rows = [state.tasks.rows[key] for key in list(state.index.running)]
     dead = {name for name in {row.worker_id for row in rows} if name and is_dead(folder, name)}
     told = [interrupted(row) for row in rows if row.worker_id in dead]

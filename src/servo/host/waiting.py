@@ -5,13 +5,13 @@ import threading
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES
-from servo.leader.service import Service
+from servo.leader.protocols import LeaderOfRuns
 
 
 class Waiting:
     """Runs that somebody waits for; looked at after every entry, on the leader's thread."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: LeaderOfRuns) -> None:
         self._service = service
         self._changed = threading.Condition()
         self._ended: dict[str, RunRow] = {}

@@ -151,6 +151,11 @@ class Service:
         return self._current()
 
     @property
+    def state(self) -> State:
+        """What is true now; only to be read, and by other threads only with care."""
+        return self._current().state
+
+    @property
     def leads(self) -> bool:
         """Whether this process leads now: it has taken over and was not replaced."""
         return self._engine is not None

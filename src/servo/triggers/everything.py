@@ -13,7 +13,7 @@ from servo.code.evaluator.plan_store import PlanStore
 from servo.code.evaluator.pool import SIZE, EvaluatorPool
 from servo.code.setting import Setting
 from servo.core.locations import just, one_of
-from servo.leader.service import Service
+from servo.leader.protocols import LeaderWithState
 from servo.ports.world import World
 from servo.triggers.backfills import Backfills
 from servo.triggers.conditions import Conditions
@@ -23,7 +23,7 @@ from servo.triggers.sensors import SENSORS_AT_ONCE, Sensors
 
 
 def open_triggers(
-    service: Service,
+    leader: LeaderWithState,
     world: World,
     locations: Sequence[Setting],
     records: Callable[[], PlanStore],
@@ -31,7 +31,7 @@ def open_triggers(
     only_backfills: bool = False,
 ) -> Triggers:
     """What starts runs without a person in this workspace, or only what backfills go on with."""
-    triggers = Triggers(service, world.clock)
+    triggers = Triggers(leader, world.clock)
     for number, setting in enumerate(locations):
         name = setting.location.name
         # What names no location is evaluated once, and so by the first of them.
@@ -43,7 +43,7 @@ def open_triggers(
             clock=world.clock,
             entropy=world.entropy,
         )
-        means = Means(service, open_pool(size=SIZE), world.clock, world.entropy, has)
+        means = Means(leader, open_pool(size=SIZE), world.clock, world.entropy, has)
         kinds: list[TriggerKind] = [Backfills(means, records)]
         if not only_backfills:
             kinds += _evaluated(means, open_pool)

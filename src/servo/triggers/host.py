@@ -22,7 +22,7 @@ from servo.core.events.envelope import Answer, Event
 from servo.core.locations import HasLocation, any_location
 from servo.core.state.state import State
 from servo.errors import Invalid, ServoError, Unavailable
-from servo.leader.service import Service
+from servo.leader.protocols import LeaderWithState, SubmitsBatches
 from servo.ports.clock import Clock
 from servo.ports.entropy import Entropy
 from servo.workspace.origins import batch_from
@@ -89,7 +89,7 @@ class Means:
 
     def __init__(
         self,
-        service: Service,
+        leader: SubmitsBatches,
         evaluators: EvaluatorPool,
         clock: Clock,
         entropy: Entropy,
@@ -97,7 +97,7 @@ class Means:
     ) -> None:
         self.evaluators = evaluators
         self.has = has
-        self._service = service
+        self._leader = leader
         self._entropy = entropy
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="servo-trigger")
         self._clock = clock
@@ -111,7 +111,7 @@ class Means:
 
     def beside(self, evaluators: EvaluatorPool) -> "Means":
         """The same with threads and evaluators of its own, which end and are renewed with these."""
-        made = Means(self._service, evaluators, self._clock, self._entropy, self.has)
+        made = Means(self._leader, evaluators, self._clock, self._entropy, self.has)
         made.on_change = lambda: self.on_change()  # noqa: PLW0108 - whoever is set later
         made.say = lambda words: self.say(words)  # noqa: PLW0108 - whoever is set later
         self._beside.append(made)
@@ -178,7 +178,7 @@ class Means:
         if self._closed:
             raise Unavailable("the triggers are being stopped", remedy="it is due again later")
         made = f"{name}-{self.token()}"
-        return self._service.submit(batch_from(made, events, origin))
+        return self._leader.submit(batch_from(made, events, origin))
 
     def close(self) -> None:
         """Let go of what is being done, and end what evaluates."""
@@ -198,8 +198,8 @@ class Means:
 class Triggers:
     """All kinds of triggers of a workspace, looked after on a thread."""
 
-    def __init__(self, service: Service, clock: Clock) -> None:
-        self._service = service
+    def __init__(self, leader: LeaderWithState, clock: Clock) -> None:
+        self._leader = leader
         self._clock = clock
         self._means: dict[str, Means] = {}
         self._kinds: dict[TriggerKind, Means] = {}
@@ -208,7 +208,7 @@ class Triggers:
         self._wake = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._main, name="servo-triggers", daemon=True)
-        service.watch(self._changed)
+        leader.watch(self._changed)
 
     def add(self, location: str, means: Means, kinds: Sequence[TriggerKind]) -> None:
         """Look after the triggers of a code location too; before they are started."""
@@ -252,7 +252,7 @@ class Triggers:
         """Look once at everything that is due by `now`; whether anything was or is being done."""
         with self._looking:
             try:
-                state = self._service.engine.state
+                state = self._leader.state
             except ServoError:
                 return not self._idle
             by = self._clock.now() if now is None else now

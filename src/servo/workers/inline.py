@@ -16,8 +16,8 @@ from servo.core.events.envelope import Batch
 from servo.errors import ServoError
 from servo.execution.attempt import Runner
 from servo.leader.assignments import Assignment
+from servo.leader.protocols import LeaderForWorkers
 from servo.leader.requests import Beat
-from servo.leader.service import Service
 from servo.ports.entropy import Entropy
 from servo.workers.endings import interrupted
 from servo.workers.reporting import report_of
@@ -31,8 +31,8 @@ BEAT_EVERY = 1.0
 class InlineWorkers:
     """One worker: whoever calls `work_until`."""
 
-    def __init__(self, service: Service, entropy: Entropy) -> None:
-        self._service = service
+    def __init__(self, leader: LeaderForWorkers, entropy: Entropy) -> None:
+        self._leader = leader
         self._entropy = entropy
         self._given: queue.SimpleQueue[Assignment] = queue.SimpleQueue()
         self._busy = False
@@ -70,7 +70,7 @@ class InlineWorkers:
             current = self._current
             if current is not None:
                 with suppress(ServoError):
-                    _ = self._service.beat(
+                    _ = self._leader.beat(
                         Beat(
                             run_id=current.run_id,
                             task_key=current.task_key,
@@ -89,8 +89,8 @@ class InlineWorkers:
                 told = Batch(
                     id=f"done-{assignment.exec_id}", events=(interrupted(assignment),), actor=ACTOR
                 )
-                _ = self._service.commit(told)
+                _ = self._leader.commit(told)
             raise
         self._current = None
         self._busy = False
-        _ = self._service.commit(report_of(assignment, done, actor=ACTOR))
+        _ = self._leader.commit(report_of(assignment, done, actor=ACTOR))

@@ -76,9 +76,8 @@ class Host:
     def __init__(self, service: Service, clock: ManualClock, store: MemoryStore) -> None:
         self.service, self.clock, self._store = service, clock, store
         self.evaluators, self.road = Office(), Road(service)
-        road: Any = self.road
         evaluators: Any = self.evaluators
-        means = Means(road, evaluators, clock, SystemEntropy())
+        means = Means(self.road, evaluators, clock, SystemEntropy())
         self.triggers = Triggers(service, clock)
         self.triggers.add("", means, (Schedules(means),))
         self._sent = 0

@@ -45,8 +45,8 @@ from servo.core.state.states import RUNNING
 from servo.errors import Invalid, ServoError
 from servo.execution.messages import Broken, FromWorker, Ready
 from servo.leader.assignments import Assignment, TaskResult
+from servo.leader.protocols import LeaderForWorkers
 from servo.leader.requests import Beat
-from servo.leader.service import Service
 from servo.ports.world import World
 from servo.workers.endings import died, ended_within, finished, given_back, how, hung, stopped
 from servo.workers.local_pool.execution_queue import ExecutionQueue
@@ -72,13 +72,13 @@ class Pool:
 
     def __init__(
         self,
-        service: Service,
+        leader: LeaderForWorkers,
         setting: Setting,
         world: World,
         size: int,
         limits: WorkerSettings | None = None,
     ) -> None:
-        self._service = service
+        self._leader = leader
         self._setting = setting
         self._store = world.store
         self._clock = clock = world.clock
@@ -101,7 +101,7 @@ class Pool:
         self._broken: str | None = None
         self.name = f"{socket.gethostname()}-{os.getpid()}-{world.entropy.token_bytes(6).hex()}"
         self.actor = actor(ActorKind.WORKER, self.name)
-        self._reports = Reports(service, self.actor)
+        self._reports = Reports(leader, self.actor)
         self._registered = Registered(
             registry_folder(),
             self.name,
@@ -113,7 +113,7 @@ class Pool:
         """Start every process; they import the user's code while the leader takes over."""
         for _ in range(self._processes.size):
             self._add_child()
-        self._service.watch(self.look)
+        self._leader.watch(self.look)
         self._thread.start()
 
     def wait_until_up(self) -> None:
@@ -341,7 +341,7 @@ class Pool:
             self._rebalance = True
             self._stillborn = 0
             self._up.set()
-            self._service.wake()
+            self._leader.wake()
         elif isinstance(message, Broken):
             self._fail(message.message)
         else:
@@ -431,7 +431,7 @@ class Pool:
         self._reports.again()
         with suppress(ServoError):
             for assignment in held:
-                self._service.beat(
+                self._leader.beat(
                     Beat(
                         run_id=assignment.run_id,
                         task_key=assignment.task_key,

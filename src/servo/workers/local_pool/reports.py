@@ -9,7 +9,7 @@ from collections import deque
 from servo.core.events.envelope import Answer, Batch
 from servo.core.events.tasks import TaskError, TaskFinished, TaskOutcome
 from servo.errors import Invalid, ServoError, Unavailable
-from servo.leader.service import Service
+from servo.leader.protocols import LeaderForWorkers
 
 REFUSED = "refused-"
 
@@ -17,8 +17,8 @@ REFUSED = "refused-"
 class Reports:
     """Reports on their way to the leader."""
 
-    def __init__(self, service: Service, actor: str) -> None:
-        self._service = service
+    def __init__(self, leader: LeaderForWorkers, actor: str) -> None:
+        self._leader = leader
         self._actor = actor
         self._open: dict[str, None] = {}
         self._unsent: deque[Batch] = deque()
@@ -51,7 +51,7 @@ class Reports:
                 self._open.pop(exec_id, None)
 
         try:
-            self._service.send(batch, answered)
+            self._leader.send(batch, answered)
         except Invalid as error:
             if not batch.id.startswith(REFUSED):
                 self.send(_refused(batch, error))

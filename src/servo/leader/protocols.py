@@ -1,0 +1,81 @@
+"""What those who work beside a leader ask of it.
+
+`servo.leader.service.Service`, a leader on a thread of this process, is all of these. Workers and
+triggers name only what they need, so a leader elsewhere, in a simulation or in a test fits as well.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Protocol
+
+from servo.core.events.envelope import Answer, Batch
+from servo.core.state.state import State
+from servo.errors import ServoError
+from servo.leader.heartbeats import BeatReply
+from servo.leader.requests import Beat, Reply
+
+
+class WatchedLeader(Protocol):
+    """A leader that shows what has become true."""
+
+    def watch(self, look: Callable[[State], None]) -> None:
+        """Have `look` called after every entry and every takeover; it must be quick."""
+        ...
+
+
+class LeaderForWorkers(WatchedLeader, Protocol):
+    """Takes reports and beats of executions, and hands out what is ready to run.
+
+    Everything but `watch` raises `Unavailable` while nobody leads, and `Fenced` once somebody else
+    does.
+    """
+
+    def send(self, batch: Batch, reply: Reply) -> None:
+        """Report; `reply` is called with the answer, from another thread.
+
+        `Invalid` at once if the ledger cannot take it.
+        """
+        ...
+
+    def commit(self, batch: Batch) -> Answer:
+        """Report and wait for the answer."""
+        ...
+
+    def beat(self, beat: Beat) -> "Future[BeatReply]":
+        """Say that an execution lives."""
+        ...
+
+    def wake(self) -> None:
+        """Say that a worker has become idle."""
+        ...
+
+
+class SubmitsBatches(Protocol):
+    """Somebody who takes batches to the ledger."""
+
+    def submit(self, batch: Batch) -> "Future[Answer]":
+        """Send a batch; `Invalid` at once if it cannot go there."""
+        ...
+
+
+class LeaderWithState(WatchedLeader, SubmitsBatches, Protocol):
+    """Shows what is true now, and takes what somebody concludes from it: triggers, recovery."""
+
+    @property
+    def state(self) -> State:
+        """What is true now; `Unavailable` while nobody leads."""
+        ...
+
+
+class LeaderOfRuns(WatchedLeader, Protocol):
+    """Carries out runs that somebody waits for, as long as it leads."""
+
+    @property
+    def over(self) -> bool:
+        """Whether it will not lead again."""
+        ...
+
+    @property
+    def failure(self) -> ServoError | None:
+        """Why it no longer leads."""
+        ...
