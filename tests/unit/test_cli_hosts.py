@@ -10,8 +10,8 @@ import pytest
 from servo.cli import hosts
 from servo.cli.hosts import AT_ONCE, EARLY, Code, open_host
 from servo.cli.options.workspace import Where
-from servo.code.setting import CodeLocation
 from servo.core.declared import Declared
+from servo.workspace.code_location import CodeLocation
 
 WORKS = "interrupted; it goes on elsewhere"
 

@@ -14,7 +14,6 @@ from servo.cli.options.workspace import Where
 from servo.cli.rendering.output import console, plural
 from servo.code.examine import examine, fingerprint, watched_files
 from servo.code.loader import load_location
-from servo.code.setting import CodeLocation
 from servo.core.declared import Declared
 from servo.errors import Invalid
 from servo.host.attached import AttachedHost
@@ -26,6 +25,7 @@ from servo.sdk.definitions.executors import ExecutorDefinition, at_most
 from servo.sdk.definitions.project import Project
 from servo.sdk.triggers.resolution import declared
 from servo.workers.local_pool.pool import GRACE
+from servo.workspace.code_location import CodeLocation
 from servo.workspace.composition import without_user_libraries
 from servo.workspace.leading import described
 from servo.workspace.workspace import open_workspace

@@ -11,10 +11,11 @@ from servo.code.evaluator.answering import EvaluatorHere
 from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
 from servo.code.evaluator.plan_store import PlanStore
 from servo.code.evaluator.pool import EvaluatorPool
-from servo.code.setting import CodeLocation, open_instance
+from servo.code.setting import open_instance
 from servo.ports.object_store import ObjectStore
 from servo.processes.asset_log import asset_log
 from servo.sdk.definitions.project import Project
+from servo.workspace.code_location import CodeLocation
 from servo.workspace.composition import system_clock, system_entropy
 
 

@@ -6,7 +6,7 @@ Nothing that is there is overwritten: a file that exists is kept, and to a `pypr
 
 from pathlib import Path
 
-from servo.code.project_file import PYPROJECT, SERVO_TOML, TABLE, has_project
+from servo.workspace.project_file import PYPROJECT, SERVO_TOML, TABLE, has_project
 
 ASSETS = "assets.py"
 GITIGNORE = ".gitignore"

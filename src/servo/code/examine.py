@@ -16,13 +16,13 @@ from pathlib import Path
 import msgspec
 
 from servo.code.loader import load_project
-from servo.code.setting import CodeLocation
 from servo.core.declared import Declared
 from servo.errors import Invalid, ServoError
 from servo.processes.own_code import is_own
 from servo.sdk.definitions.executors import ExecutorDefinition
 from servo.sdk.resources.environment import set_environment
 from servo.sdk.triggers.resolution import declared
+from servo.workspace.code_location import CodeLocation
 
 AS_DAGSTER = "as-dagster"
 _OTHERS = frozenset({"site-packages", "dist-packages", "__pycache__"})

@@ -13,7 +13,6 @@ from types import ModuleType
 
 from servo.code.exits import exits_raised
 from servo.code.fresh_source import FreshSource, import_fresh
-from servo.code.setting import CodeLocation
 from servo.dagster.scan import check_supported
 from servo.dagster.stand_in import stand_in
 from servo.errors import Invalid, NotFound
@@ -24,6 +23,7 @@ from servo.sdk.definitions.gathering import assets_of, checks_of, jobs_of, sched
 from servo.sdk.definitions.project import Project
 from servo.sdk.definitions.replaced import refuse_replaced
 from servo.sdk.triggers.resolution import add_triggers
+from servo.workspace.code_location import CodeLocation
 
 
 def load_location(location: CodeLocation) -> Project:

@@ -1,34 +1,15 @@
 """Where a process that runs user code finds the code and the store."""
 
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from servo.processes.frames import framed
 from servo.workspace.address import Address
+from servo.workspace.code_location import CodeLocation
 
 RECEIVE_BYTES = 1 << 16
-
-
-class CodeLocation(msgspec.Struct, frozen=True, kw_only=True):
-    """A named set of definitions: a file or a module, and the folder it is run from.
-
-    The name goes on record with every run, so it stays the same when the file moves.
-    """
-
-    name: str
-    code: str
-    folder: str
-    as_dagster: bool = False
-
-    @property
-    def place(self) -> str:
-        """Which code is meant, told apart from that of the same name elsewhere."""
-        if self.code.endswith(".py"):
-            return str(Path(self.folder, self.code).resolve())
-        return f"{self.code} in {self.folder}"
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from msgspec.structs import replace
 
 from servo.code.backfills.view import Backfill, in_state
-from servo.code.setting import CodeLocation, Setting
+from servo.code.setting import Setting
 from servo.config import Settings, WorkerSettings, worker_settings
 from servo.controllers import timers
 from servo.core.declared import Declared
@@ -32,6 +32,7 @@ from servo.ports.world import World
 from servo.workers.local_pool.pool import Pool
 from servo.workers.located_pools import LocatedPools
 from servo.workspace.address import Address
+from servo.workspace.code_location import CodeLocation
 from servo.workspace.composition import open_world
 from servo.workspace.leader_lock import Leader
 from servo.workspace.leading import LedByAnother, try_to_lead, who_leads

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from servo.code.setting import CodeLocation
 from servo.core.declared import Declared
 from servo.core.definitions import definitions_bytes, definitions_digest
 from servo.core.state.rows.assets import AssetRow
@@ -19,6 +18,7 @@ from servo.host.attached import AttachedHost
 from servo.host.leading import LeadingHost
 from servo.leader.lease import LeaderAdvert
 from servo.projection.read.reader import Snapshot
+from servo.workspace.code_location import CodeLocation
 from servo.workspace.leading import LedByAnother, described
 from servo.workspace.registry import loaded_by_leader, machine_id
 from servo.workspace.workspace import Workspace

@@ -11,11 +11,11 @@ from pathlib import Path
 import click
 
 from servo.cli.options.code import find_code, is_module
-from servo.code.project_file import ProjectFile, find_project
-from servo.code.setting import CodeLocation
 from servo.core.definitions import IN_PROCESS
 from servo.errors import Invalid
 from servo.workspace.address import DEFAULT_NAME, DEFAULT_STORE
+from servo.workspace.code_location import CodeLocation
+from servo.workspace.project_file import ProjectFile, find_project
 
 DEFAULT_WORKERS = 2
 CODE_LABEL = "servo/code"

@@ -14,10 +14,11 @@ import click
 import msgspec
 
 from servo.cli.options.project import default_store, default_tenant, default_workspace
-from servo.code.setting import CodeLocation, Setting
+from servo.code.setting import Setting
 from servo.errors import NotFound
 from servo.workspace.address import DEFAULT_NAME, DEFAULT_STORE, Address
 from servo.workspace.channels import AnyChannel
+from servo.workspace.code_location import CodeLocation
 from servo.workspace.composition import in_memory, without_user_libraries
 from servo.workspace.workspace import Workspace, open_workspace
 

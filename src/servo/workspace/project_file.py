@@ -15,8 +15,8 @@ from typing import Annotated, Any, cast
 
 import msgspec
 
-from servo.code.setting import CodeLocation
 from servo.errors import Invalid
+from servo.workspace.code_location import CodeLocation
 
 SERVO_TOML = "servo.toml"
 PYPROJECT = "pyproject.toml"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from servo.code.project_file import find_project
-from servo.code.setting import CodeLocation
 from servo.errors import Invalid
+from servo.workspace.code_location import CodeLocation
+from servo.workspace.project_file import find_project
 
 WHOLE = """
 store = "data/servo"

@@ -1,0 +1,24 @@
+"""Where the code of a workspace is."""
+
+from pathlib import Path
+
+import msgspec
+
+
+class CodeLocation(msgspec.Struct, frozen=True, kw_only=True):
+    """A named set of definitions: a file or a module, and the folder it is run from.
+
+    The name goes on record with every run, so it stays the same when the file moves.
+    """
+
+    name: str
+    code: str
+    folder: str
+    as_dagster: bool = False
+
+    @property
+    def place(self) -> str:
+        """Which code is meant, told apart from that of the same name elsewhere."""
+        if self.code.endswith(".py"):
+            return str(Path(self.folder, self.code).resolve())
+        return f"{self.code} in {self.folder}"
