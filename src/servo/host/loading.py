@@ -1,21 +1,22 @@
 """`load_asset()`: the value of an asset, now or as it was."""
 
+import os
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from servo.core.state.rows.assets import AssetRow, MaterializationRow, PartitionStatusRow
 from servo.errors import Invalid, NotFound
 from servo.execution.outputs.store import OutputStore
-from servo.ledger.paths import Paths
 from servo.projection.partitions.stored import Name, StoredPartitions, is_partitioned
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Reader, Snapshot
 from servo.projection.read.replay import AsOf
 from servo.sdk.assets.specs import to_key
+from servo.workspace.address import DEFAULT_NAME, Address
 from servo.workspace.composition import open_to_read
-
-DEFAULT_STORE = ".servo"
+from servo.workspace.usual_address import usual_address
 
 
 def load_asset(
@@ -23,9 +24,9 @@ def load_asset(
     *,
     partition: Name | None = None,
     as_of: AsOf | None = None,
-    store: str = DEFAULT_STORE,
-    tenant: str = "default",
-    workspace: str = "default",
+    store: str | None = None,
+    tenant: str | None = None,
+    workspace: str | None = None,
 ) -> Any:
     """The value of an asset: the latest, or the latest at an instant or after a ledger entry.
 
@@ -33,8 +34,13 @@ def load_asset(
     an asset with partitions is those of all that were made, by their keys. An asset that was wiped
     has none. What a blocking check held back is never loaded; what an IO manager stored is the
     manager's; and what the asset's retention no longer keeps is `NotFound`, with when it expired.
+
+    Without `store`, it reads the workspace that commands in this folder use: `$SERVO_STORE`, the
+    project file, or the folder `.servo`. With `store`, the project file is not consulted.
     """
-    world, paths = open_to_read(store), Paths(tenant, workspace)
+    address = _address(store, tenant, workspace)
+    address.check_exists()  # a mistyped folder would be created by reading from it
+    world, paths = open_to_read(address.store), address.paths
     reader = Reader(world.store, paths)
     asked = _Asked(reader.snapshot(as_of=as_of), to_key(key).canonical(), world.clock.now(), as_of)
     made = asked.made(partition)
@@ -44,6 +50,12 @@ def load_asset(
         name: outputs.load(row.output_uri) if row.output_uri else None for name, row in made.items()
     }
     return values if asked.whole(partition) else values[_ONE]
+
+
+def _address(store: str | None, tenant: str | None, workspace: str | None) -> Address:
+    if store is None:
+        return usual_address(Path.cwd(), os.environ, tenant=tenant, workspace=workspace)
+    return Address.of(store, tenant or DEFAULT_NAME, workspace or DEFAULT_NAME)
 
 
 _ONE = ""

@@ -4,6 +4,7 @@ What is typed wins over the environment, the environment over the project file, 
 Servo does by itself.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -13,9 +14,9 @@ import click
 from servo.cli.options.code import find_code, is_module
 from servo.core.definitions import IN_PROCESS
 from servo.errors import Invalid
-from servo.workspace.address import DEFAULT_NAME, DEFAULT_STORE
 from servo.workspace.code_location import CodeLocation
 from servo.workspace.project_file import ProjectFile, find_project
+from servo.workspace.usual_address import usual_store, usual_tenant, usual_workspace
 
 DEFAULT_WORKERS = 2
 CODE_LABEL = "servo/code"
@@ -38,23 +39,18 @@ def project_file() -> ProjectFile | None:
 
 
 def default_store() -> str:
-    """The store of the project: beside its file unless that says where."""
-    project = project_file()
-    if project is None:
-        return DEFAULT_STORE
-    return project.store or str(project.folder / DEFAULT_STORE)
+    """The store of the environment, of the project, or `.servo`."""
+    return usual_store(project_file(), os.environ)
 
 
 def default_tenant() -> str:
     """The tenant of the project."""
-    project = project_file()
-    return DEFAULT_NAME if project is None else project.tenant or DEFAULT_NAME
+    return usual_tenant(project_file())
 
 
 def default_workspace() -> str:
     """The workspace of the project."""
-    project = project_file()
-    return DEFAULT_NAME if project is None else project.workspace or DEFAULT_NAME
+    return usual_workspace(project_file())
 
 
 def default_workers() -> int:

@@ -60,7 +60,6 @@ def at_a_workspace(command: Command) -> Command:
 
     @click.option(
         "--store",
-        envvar="SERVO_STORE",
         default=default_store,
         show_default=DEFAULT_STORE,
         help="Folder or URL of the store; also $SERVO_STORE, or the project file.",

@@ -1,6 +1,5 @@
 """How findings are shown to people: a tree, with what to do about each."""
 
-import os
 from collections.abc import Sequence
 from shlex import quote
 
@@ -69,7 +68,7 @@ class _Printer:
 
 def workspace_options(address: Address) -> str:
     """The options that a command needs to be about the same workspace as this one."""
-    usual = Address.of(os.environ.get("SERVO_STORE") or default_store())
+    usual = Address.of(default_store())
     given = (
         ("--store", address.store, usual.store),
         ("--tenant", address.tenant, default_tenant()),

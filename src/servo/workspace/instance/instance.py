@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TypeVar
 
 from servo.core.events.assets import (
@@ -43,7 +44,7 @@ from servo.sdk.assets.specs import to_key
 from servo.sdk.metadata.entries import encode_metadata
 from servo.sdk.partitions.definition import checked_keys
 from servo.sdk.partitions.text import partitions_from_text
-from servo.workspace.address import DEFAULT_STORE, IN_MEMORY, Address
+from servo.workspace.address import IN_MEMORY, Address
 from servo.workspace.composition import in_memory, open_to_read, open_world
 from servo.workspace.instance.changes import Changes
 from servo.workspace.instance.records import (
@@ -60,6 +61,7 @@ from servo.workspace.instance.records import (
     seen_event,
 )
 from servo.workspace.push_messages import as_json, in_batches, message
+from servo.workspace.usual_address import usual_address
 
 VERSION_TAG = "dagster/data_version"
 NOW = datetime.max.replace(tzinfo=UTC)
@@ -99,10 +101,13 @@ class ServoInstance:
 
     @classmethod
     def get(cls) -> "ServoInstance":
-        """The workspace of this folder: the store of `$SERVO_STORE`, or `.servo`."""
-        url = os.environ.get("SERVO_STORE") or DEFAULT_STORE
-        Address.of(url).check_exists()
-        return cls.of_store(url)
+        """The workspace that commands in this folder use.
+
+        Its store is `$SERVO_STORE`, that of the project file, or the folder `.servo`.
+        """
+        address = usual_address(Path.cwd(), os.environ)
+        address.check_exists()
+        return cls(open_to_read(address.store), address)
 
     @classmethod
     def of_store(
