@@ -94,9 +94,8 @@ def test_of_several_locations_one_has_to_be_named(tmp_path: Path) -> None:
     wrong = servo(tmp_path, "materialize")
     assert wrong.returncode == 2
     assert "several code locations: one.py, shop.assets; name one of them" in wrong.stderr
-    assert [made["asset"] for made in asked(tmp_path, "materialize", "one.py", "--dry-run")] == [
-        "one"
-    ]
+    plan = asked(tmp_path, "materialize", "one.py", "--dry-run")
+    assert [task["asset_key"] for task in plan["tasks"]] == ["one"]
 
 
 def test_a_mistake_in_the_file_stops_every_command(tmp_path: Path) -> None:

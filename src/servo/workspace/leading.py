@@ -27,7 +27,7 @@ from servo.ports.world import World
 from servo.workspace.address import DEFAULT_NAME, Address
 from servo.workspace.composition import open_world
 from servo.workspace.leader_lock import Leader, LeaderLock, advert, has_ended, leader_here
-from servo.workspace.leader_socket.messages import LeaderNotReady
+from servo.workspace.leader_socket.messages import AskCode, LeaderNotReady
 from servo.workspace.leader_socket.server import LeaderServer
 from servo.workspace.registry import machine_id
 
@@ -97,6 +97,11 @@ class Led:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    def answer_questions(self, answer: Callable[[AskCode], bytes]) -> None:
+        """Have questions of other processes about user code answered."""
+        if self._server is not None:
+            self._server.answer_question = answer
 
     def keep_lease(self) -> None:
         """Renew the lease where the service, which does it otherwise, was not started.
