@@ -15,7 +15,7 @@ TOP = "servo"
 def exit_codes(docs: Docs) -> Iterator[str]:
     """Every kind of error and its code."""
     page = docs["reference/errors.md"]
-    codes = import_module("servo.cli.output").EXIT_CODES
+    codes = import_module("servo.cli.rendering.output").EXIT_CODES
     rows = {plain(row[1]): row[0] for row in page.section("Exit codes").rows() if row[1]}
     expected = {kind.__name__: str(code) for kind, code in codes.items()}
     if rows != expected:

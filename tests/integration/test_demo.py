@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from servo.cli.demo_processes import DemoProcess
-from servo.cli.demo_shop import write_shop
+from servo.cli.demo.processes import DemoProcess
+from servo.cli.demo.shop import write_shop
 from servo.cli.main import run
 from servo.errors import Conflict
 from servo.ledger.paths import Paths

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from servo import __version__
 from servo.cli.main import COMMANDS, OTHERS, SECTIONS, run
-from servo.cli.output import EXIT_CODES, exit_code, plural, size
+from servo.cli.rendering.output import EXIT_CODES, exit_code, plural, size
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
 from servo.core.events.runs import PlanSegmentExpanded, RunCancelRequested
 from servo.core.events.tasks import TaskOutcome

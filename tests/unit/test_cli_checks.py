@@ -7,8 +7,8 @@ import pytest
 from servo import asset, checks, materialize
 from servo.cli.commands.materialize import tell
 from servo.cli.main import run
-from servo.cli.run_display import MAX_CHECKS, Ended
-from servo.cli.workspace import Where
+from servo.cli.options.workspace import Where
+from servo.cli.rendering.run_display import MAX_CHECKS, Ended
 
 
 @asset(quarantine=True)

@@ -9,7 +9,7 @@ import pytest
 
 from servo.cli import hosts
 from servo.cli.hosts import AT_ONCE, EARLY, Code, open_host
-from servo.cli.workspace import Where
+from servo.cli.options.workspace import Where
 from servo.code.setting import CodeLocation
 from servo.core.declared import Declared
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from servo.cli.durations import format_duration, parse_duration
 from servo.cli.main import run
+from servo.cli.options.durations import format_duration, parse_duration
 from servo.core.quotas import QUOTAS
 from servo.errors import Invalid
 

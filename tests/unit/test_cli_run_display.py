@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from servo.cli.run_display import PATIENCE, held_up
+from servo.cli.rendering.run_display import PATIENCE, held_up
 from servo.core.state.rows.execution import TaskRow
 from servo.core.state.states import TaskState, TransitionReason
 from servo.testing.builders import START

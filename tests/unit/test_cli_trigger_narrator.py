@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from servo.cli.narrator import Narrator
-from servo.cli.trigger_narrator import AGAIN_AFTER
+from servo.cli.rendering.narrator import Narrator
+from servo.cli.rendering.trigger_narrator import AGAIN_AFTER
 from servo.core.events.backfills import (
     BackfillCreated,
     BackfillState,

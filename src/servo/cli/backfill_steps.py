@@ -1,10 +1,10 @@
 """Backfills that a command begins and follows to their end."""
 
-from servo.cli.backfill_display import exit_code_of, follow, tell_backfill
 from servo.cli.hosts import Code, Host, interrupt, open_host
-from servo.cli.output import console, emit_json, plural
-from servo.cli.receipts import QUEUED, tell_receipt
-from servo.cli.workspace import Where
+from servo.cli.options.workspace import Where
+from servo.cli.rendering.backfill_display import exit_code_of, follow, tell_backfill
+from servo.cli.rendering.output import console, emit_json, plural
+from servo.cli.rendering.receipts import QUEUED, tell_receipt
 from servo.code.backfills.view import Backfill
 from servo.core.events.backfills import BackfillCreated
 from servo.errors import Unavailable

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from rich.text import Text
 
 from servo.cli.hosts import refuse_shared
-from servo.cli.output import plural
+from servo.cli.rendering.output import plural
 from servo.code.examine import Examined, fingerprint, finished, start_examining
 from servo.code.setting import Setting
 from servo.core.declared import Declared

@@ -9,9 +9,9 @@ import click
 import msgspec
 from rich.text import Text
 
-from servo.cli.output import console, plural
-from servo.cli.project import locations, one_location
-from servo.cli.workspace import Where
+from servo.cli.options.project import locations, one_location
+from servo.cli.options.workspace import Where
+from servo.cli.rendering.output import console, plural
 from servo.code.examine import examine, fingerprint, watched_files
 from servo.code.loader import load_location
 from servo.code.setting import CodeLocation

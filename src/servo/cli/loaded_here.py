@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from servo.cli.workspace import Where
+from servo.cli.options.workspace import Where
 from servo.code.evaluator.answering import EvaluatorHere
 from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
 from servo.code.evaluator.plan_store import PlanStore

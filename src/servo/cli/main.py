@@ -4,7 +4,7 @@ Commands are loaded when they are called, so that `servo --version` and a mistyp
 at once and no command pays for the libraries of another.
 
 What goes wrong ends with one line on standard error that says what to do about it, and with an
-exit code that says what kind of thing it was (see `servo.cli.output`).
+exit code that says what kind of thing it was (see `servo.cli.rendering.output`).
 """
 
 import os
@@ -17,7 +17,7 @@ from typing import cast
 import click
 
 from servo import __version__
-from servo.cli.output import BUG, INTERRUPTED, exit_code, fail
+from servo.cli.rendering.output import BUG, INTERRUPTED, exit_code, fail
 from servo.errors import ServoError
 
 DEBUG = "SERVO_DEBUG"

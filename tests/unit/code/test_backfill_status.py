@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from servo.cli.backfill_display import tell_list
-from servo.cli.backfill_options import max_failed
 from servo.cli.commands.backfills import backfill
+from servo.cli.options.backfill_options import max_failed
+from servo.cli.rendering.backfill_display import tell_list
 from servo.code.backfills.requests import Asked, Choice
 from servo.code.backfills.view import BackfillStatus, shown, status_of
 from servo.core.events.backfills import (

@@ -4,12 +4,12 @@ from contextlib import ExitStack
 
 import click
 
-from servo.cli import admin_output
 from servo.cli.commands.limits import lane, pool, quota
-from servo.cli.options import json_option
-from servo.cli.output import EXIT_CODES, emit_json, progress
-from servo.cli.receipts import QUEUED
-from servo.cli.workspace import with_workspace
+from servo.cli.options.shared import json_option
+from servo.cli.options.workspace import with_workspace
+from servo.cli.rendering import admin_output
+from servo.cli.rendering.output import EXIT_CODES, emit_json, progress
+from servo.cli.rendering.receipts import QUEUED
 from servo.errors import Corrupt, Invalid
 from servo.operations.admin import (
     Comparison,

@@ -6,14 +6,14 @@ import click
 import msgspec
 from rich.text import Text
 
-from servo.cli.completing import asset_keys
-from servo.cli.moment import at_a_moment
-from servo.cli.options import json_option, paged, tell_older
-from servo.cli.output import console, emit_json, instant, number, plural, size
-from servo.cli.receipts import QUEUED, tell_receipt
-from servo.cli.run_rows import failure_shown
-from servo.cli.tables import facts, grid
-from servo.cli.workspace import with_workspace
+from servo.cli.options.completing import asset_keys
+from servo.cli.options.moment import at_a_moment
+from servo.cli.options.shared import json_option, paged, tell_older
+from servo.cli.options.workspace import with_workspace
+from servo.cli.rendering.output import console, emit_json, instant, number, plural, size
+from servo.cli.rendering.receipts import QUEUED, tell_receipt
+from servo.cli.rendering.run_rows import failure_shown
+from servo.cli.rendering.tables import facts, grid
 from servo.core.freshness import FreshnessState
 from servo.core.state.rows.assets import AssetRow, CheckResultRow, MaterializationRow
 from servo.operations.assets import (

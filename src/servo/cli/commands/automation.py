@@ -6,18 +6,18 @@ from datetime import datetime
 import click
 from rich.text import Text
 
-from servo.cli.code import as_dagster_option
-from servo.cli.completing import asset_keys
-from servo.cli.condition_trees import draw
 from servo.cli.hosts import read_code
 from servo.cli.loaded_here import evaluator_here
-from servo.cli.moment import at_a_moment
-from servo.cli.options import json_option, paged, tell_older
-from servo.cli.output import console, emit_json, instant, plural
-from servo.cli.project import code_or_selection
-from servo.cli.receipts import tell_change
-from servo.cli.tables import facts, grid
-from servo.cli.workspace import Where, at_a_workspace, with_workspace
+from servo.cli.options.code import as_dagster_option
+from servo.cli.options.completing import asset_keys
+from servo.cli.options.moment import at_a_moment
+from servo.cli.options.project import code_or_selection
+from servo.cli.options.shared import json_option, paged, tell_older
+from servo.cli.options.workspace import Where, at_a_workspace, with_workspace
+from servo.cli.rendering.condition_trees import draw
+from servo.cli.rendering.output import console, emit_json, instant, plural
+from servo.cli.rendering.receipts import tell_change
+from servo.cli.rendering.tables import facts, grid
 from servo.core.state.states import SensorStatus
 from servo.operations.evaluating import NO_SALT
 from servo.operations.listing import Page

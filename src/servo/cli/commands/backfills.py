@@ -5,8 +5,6 @@ from typing import Any
 
 import click
 
-from servo.cli.backfill_display import tell_details, tell_list, tell_preview
-from servo.cli.backfill_options import asked_for, request_id_option, with_partition_choice
 from servo.cli.backfill_steps import (
     begin_and_wait,
     follow_here,
@@ -15,17 +13,19 @@ from servo.cli.backfill_steps import (
     tell_who_works,
     watch,
 )
-from servo.cli.code import as_dagster_option
 from servo.cli.commands.materialize import with_workers
-from servo.cli.completing import backfill_ids
 from servo.cli.hosts import Code, open_host, read_code
 from servo.cli.loaded_here import evaluator_here
-from servo.cli.moment import at_a_moment
-from servo.cli.options import json_option, paged, tell_older
-from servo.cli.output import console, emit_json, plural
-from servo.cli.project import code_behind, code_or_selection
-from servo.cli.receipts import tell_change
-from servo.cli.workspace import Where, at_a_workspace, with_workspace
+from servo.cli.options.backfill_options import asked_for, request_id_option, with_partition_choice
+from servo.cli.options.code import as_dagster_option
+from servo.cli.options.completing import backfill_ids
+from servo.cli.options.moment import at_a_moment
+from servo.cli.options.project import code_behind, code_or_selection
+from servo.cli.options.shared import json_option, paged, tell_older
+from servo.cli.options.workspace import Where, at_a_workspace, with_workspace
+from servo.cli.rendering.backfill_display import tell_details, tell_list, tell_preview
+from servo.cli.rendering.output import console, emit_json, plural
+from servo.cli.rendering.receipts import tell_change
 from servo.operations.backfill_requests import (
     Asked,
     BackfillPreview,

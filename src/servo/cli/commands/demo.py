@@ -17,9 +17,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from servo.cli.demo_processes import DemoProcess, kill
-from servo.cli.demo_shop import BAD_PAYMENT, CODE, PAYMENTS, spoil_payments, write_shop
-from servo.cli.output import console, plural, progress
+from servo.cli.demo.processes import DemoProcess, kill
+from servo.cli.demo.shop import BAD_PAYMENT, CODE, PAYMENTS, spoil_payments, write_shop
+from servo.cli.rendering.output import console, plural, progress
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TaskState
 from servo.errors import NotFound, Unavailable

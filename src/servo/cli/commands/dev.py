@@ -13,7 +13,6 @@ from datetime import timedelta
 import click
 from rich.text import Text
 
-from servo.cli.code import as_dagster_option
 from servo.cli.commands.materialize import with_workers
 from servo.cli.followed_code import FollowedCode
 from servo.cli.hosts import (
@@ -23,10 +22,11 @@ from servo.cli.hosts import (
     tell_stopping,
     telling_interrupted,
 )
-from servo.cli.narrator import Narrator
-from servo.cli.output import console, plural
-from servo.cli.project import locations
-from servo.cli.workspace import Where, at_a_workspace
+from servo.cli.options.code import as_dagster_option
+from servo.cli.options.project import locations
+from servo.cli.options.workspace import Where, at_a_workspace
+from servo.cli.rendering.narrator import Narrator
+from servo.cli.rendering.output import console, plural
 from servo.code.examine import Examined, examine
 from servo.code.setting import Setting
 from servo.config import Settings

@@ -4,13 +4,13 @@ from datetime import timedelta
 
 import click
 
-from servo.cli.durations import MILLISECOND, format_duration, parse_duration
-from servo.cli.moment import at_a_moment
-from servo.cli.options import json_option
-from servo.cli.output import console, emit_json
-from servo.cli.receipts import QUEUED, tell_change, tell_receipt
-from servo.cli.tables import grid
-from servo.cli.workspace import with_workspace
+from servo.cli.options.durations import MILLISECOND, format_duration, parse_duration
+from servo.cli.options.moment import at_a_moment
+from servo.cli.options.shared import json_option
+from servo.cli.options.workspace import with_workspace
+from servo.cli.rendering.output import console, emit_json
+from servo.cli.rendering.receipts import QUEUED, tell_change, tell_receipt
+from servo.cli.rendering.tables import grid
 from servo.errors import Invalid
 from servo.operations.listing import Listing
 from servo.operations.moments import AsOf

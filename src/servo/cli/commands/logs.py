@@ -5,12 +5,12 @@ import threading
 
 import click
 
-from servo.cli.completing import asset_keys, run_ids
-from servo.cli.moment import at_a_moment
-from servo.cli.options import json_option
-from servo.cli.output import console, emit_json
-from servo.cli.run_rows import task_shown
-from servo.cli.workspace import with_workspace
+from servo.cli.options.completing import asset_keys, run_ids
+from servo.cli.options.moment import at_a_moment
+from servo.cli.options.shared import json_option
+from servo.cli.options.workspace import with_workspace
+from servo.cli.rendering.output import console, emit_json
+from servo.cli.rendering.run_rows import task_shown
 from servo.errors import Invalid
 from servo.operations.logs import LogChunk, LogQuery, follow_logs, get_logs
 from servo.operations.moments import AsOf

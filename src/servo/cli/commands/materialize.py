@@ -9,13 +9,11 @@ import click
 from msgspec.structs import replace
 from rich.text import Text
 
-from servo.cli.code import as_dagster_option, tell_near_misses
-from servo.cli.completing import asset_keys, run_ids
 from servo.cli.hosts import Host, open_host, read_code
-from servo.cli.options import json_option
-from servo.cli.output import console, emit_json, plural
-from servo.cli.partitions import NamedPartitions, named, with_partitions
-from servo.cli.project import (
+from servo.cli.options.code import as_dagster_option, tell_near_misses
+from servo.cli.options.completing import asset_keys, run_ids
+from servo.cli.options.partitions import NamedPartitions, named, with_partitions
+from servo.cli.options.project import (
     CODE_LABEL,
     DEFAULT_WORKERS,
     code_behind,
@@ -23,9 +21,11 @@ from servo.cli.project import (
     default_tags,
     default_workers,
 )
-from servo.cli.run_display import Ended, summary, wait_for
-from servo.cli.run_rows import place_shown, waiting_words
-from servo.cli.workspace import Command, Where, at_a_workspace
+from servo.cli.options.shared import json_option
+from servo.cli.options.workspace import Command, Where, at_a_workspace
+from servo.cli.rendering.output import console, emit_json, plural
+from servo.cli.rendering.run_display import Ended, summary, wait_for
+from servo.cli.rendering.run_rows import place_shown, waiting_words
 from servo.core.keys import AssetKey, TaskOperation
 from servo.core.plan import Plan, chosen_checks
 from servo.core.state.rows.execution import TaskRow

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import click
 
-from servo.cli.completing import asset_keys
-from servo.cli.moment import at_a_moment
-from servo.cli.options import json_option
-from servo.cli.output import console, emit_json, instant, number, plural
-from servo.cli.receipts import QUEUED, tell_receipt
-from servo.cli.tables import facts, grid
-from servo.cli.workspace import with_workspace
+from servo.cli.options.completing import asset_keys
+from servo.cli.options.moment import at_a_moment
+from servo.cli.options.shared import json_option
+from servo.cli.options.workspace import with_workspace
+from servo.cli.rendering.output import console, emit_json, instant, number, plural
+from servo.cli.rendering.receipts import QUEUED, tell_receipt
+from servo.cli.rendering.tables import facts, grid
 from servo.core.partitions import shown_partition
 from servo.operations.dynamic_partitions import (
     PartitionSetChange,

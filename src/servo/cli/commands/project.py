@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from servo.cli.code import as_dagster_option, tell_near_misses
 from servo.cli.new_project import begin_project
-from servo.cli.options import json_option
-from servo.cli.output import console, emit_json, plural
-from servo.cli.project import one_location
-from servo.cli.tables import grid
+from servo.cli.options.code import as_dagster_option, tell_near_misses
+from servo.cli.options.project import one_location
+from servo.cli.options.shared import json_option
+from servo.cli.rendering.output import console, emit_json, plural
+from servo.cli.rendering.tables import grid
 from servo.code.loader import load_location
 from servo.errors import Conflict
 from servo.sdk.definitions.needs import check_resources

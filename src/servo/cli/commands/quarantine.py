@@ -3,13 +3,13 @@
 import click
 from rich.text import Text
 
-from servo.cli.moment import at_a_moment
-from servo.cli.options import json_option, paged, tell_older
-from servo.cli.output import console, emit_json, instant
-from servo.cli.receipts import QUEUED, tell_receipt
-from servo.cli.run_rows import place_shown
-from servo.cli.tables import grid
-from servo.cli.workspace import with_workspace
+from servo.cli.options.moment import at_a_moment
+from servo.cli.options.shared import json_option, paged, tell_older
+from servo.cli.options.workspace import with_workspace
+from servo.cli.rendering.output import console, emit_json, instant
+from servo.cli.rendering.receipts import QUEUED, tell_receipt
+from servo.cli.rendering.run_rows import place_shown
+from servo.cli.rendering.tables import grid
 from servo.core.state.rows.assets import CheckResultRow
 from servo.operations.listing import Page
 from servo.operations.moments import AsOf

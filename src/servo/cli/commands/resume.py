@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 import click
 
-from servo.cli.backfill_display import finish_backfills
-from servo.cli.code import as_dagster_option
 from servo.cli.commands.materialize import (
     exit_code_of,
     finish_begun,
@@ -14,8 +12,10 @@ from servo.cli.commands.materialize import (
     with_workers,
 )
 from servo.cli.hosts import open_host, read_codes
-from servo.cli.output import console, emit_json, plural
-from servo.cli.workspace import Where, at_a_workspace
+from servo.cli.options.code import as_dagster_option
+from servo.cli.options.workspace import Where, at_a_workspace
+from servo.cli.rendering.backfill_display import finish_backfills
+from servo.cli.rendering.output import console, emit_json, plural
 from servo.operations.inbox import count_queued
 from servo.workspace.workspace import open_workspace
 

@@ -6,15 +6,15 @@ import click
 from rich.text import Text
 
 from servo.cli.commands.materialize import retry
-from servo.cli.completing import run_ids
-from servo.cli.moment import at_a_moment
-from servo.cli.options import json_option, paged, tell_older
-from servo.cli.output import console, emit_json, instant
-from servo.cli.receipts import QUEUED, tell_receipt
-from servo.cli.run_display import show_checks
-from servo.cli.run_rows import task_shown, waiting_words
-from servo.cli.tables import grid
-from servo.cli.workspace import with_workspace
+from servo.cli.options.completing import run_ids
+from servo.cli.options.moment import at_a_moment
+from servo.cli.options.shared import json_option, paged, tell_older
+from servo.cli.options.workspace import with_workspace
+from servo.cli.rendering.output import console, emit_json, instant
+from servo.cli.rendering.receipts import QUEUED, tell_receipt
+from servo.cli.rendering.run_display import show_checks
+from servo.cli.rendering.run_rows import task_shown, waiting_words
+from servo.cli.rendering.tables import grid
 from servo.core.explain.failures import failure_of
 from servo.core.explain.origins import Step
 from servo.core.state.rows.execution import RunRow

@@ -6,17 +6,17 @@ from zoneinfo import ZoneInfo
 import click
 from rich.text import Text
 
-from servo.cli.code import as_dagster_option
 from servo.cli.commands.materialize import exit_code_of, tell, with_workers
 from servo.cli.hosts import open_host, read_code
 from servo.cli.loaded_here import evaluator_here
-from servo.cli.moment import at_a_moment
-from servo.cli.options import json_option, paged, tell_older
-from servo.cli.output import console, emit_json, instant, plural
-from servo.cli.receipts import tell_change
-from servo.cli.run_display import wait_for
-from servo.cli.tables import facts, grid
-from servo.cli.workspace import Where, at_a_workspace, with_workspace
+from servo.cli.options.code import as_dagster_option
+from servo.cli.options.moment import at_a_moment
+from servo.cli.options.shared import json_option, paged, tell_older
+from servo.cli.options.workspace import Where, at_a_workspace, with_workspace
+from servo.cli.rendering.output import console, emit_json, instant, plural
+from servo.cli.rendering.receipts import tell_change
+from servo.cli.rendering.run_display import wait_for
+from servo.cli.rendering.tables import facts, grid
 from servo.core.events.schedules import TickStatus
 from servo.core.state.rows.automation import (
     ScheduleDefinitionRow,

@@ -8,16 +8,16 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from servo.cli.code import as_dagster_option
 from servo.cli.commands.schedules import print_requests
 from servo.cli.loaded_here import evaluator_process
-from servo.cli.moment import at_a_moment
-from servo.cli.options import json_option, paged, tell_older
-from servo.cli.output import console, emit_json, instant, plural
-from servo.cli.project import one_location
-from servo.cli.receipts import QUEUED, tell_change, tell_receipt
-from servo.cli.tables import facts, grid
-from servo.cli.workspace import Where, at_a_workspace, with_workspace
+from servo.cli.options.code import as_dagster_option
+from servo.cli.options.moment import at_a_moment
+from servo.cli.options.project import one_location
+from servo.cli.options.shared import json_option, paged, tell_older
+from servo.cli.options.workspace import Where, at_a_workspace, with_workspace
+from servo.cli.rendering.output import console, emit_json, instant, plural
+from servo.cli.rendering.receipts import QUEUED, tell_change, tell_receipt
+from servo.cli.rendering.tables import facts, grid
 from servo.core.declared import KIND_LABEL
 from servo.core.events.assets import AssetReported
 from servo.core.events.sensors import SensorEvalStatus

@@ -14,10 +14,10 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from servo.cli.moment import at_a_moment, replaying
-from servo.cli.output import console, emit_json, instant, number, plural
-from servo.cli.tables import grid
-from servo.cli.workspace import with_workspace
+from servo.cli.options.moment import at_a_moment, replaying
+from servo.cli.options.workspace import with_workspace
+from servo.cli.rendering.output import console, emit_json, instant, number, plural
+from servo.cli.rendering.tables import grid
 from servo.operations.moments import AsOf
 from servo.operations.sql import SqlResult, run_sql
 from servo.workspace.workspace import Workspace

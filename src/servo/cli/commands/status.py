@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import click
 
 from servo.cli.commands.runs import coloured
-from servo.cli.moment import at_a_moment
-from servo.cli.options import json_option
-from servo.cli.output import console, emit_json, instant, plural
-from servo.cli.run_rows import waiting_words
-from servo.cli.workspace import with_workspace
+from servo.cli.options.moment import at_a_moment
+from servo.cli.options.shared import json_option
+from servo.cli.options.workspace import with_workspace
+from servo.cli.rendering.output import console, emit_json, instant, plural
+from servo.cli.rendering.run_rows import waiting_words
 from servo.core.freshness import FreshnessState
 from servo.operations.moments import AsOf
 from servo.operations.status import WorkspaceStatus, get_status

@@ -9,7 +9,6 @@ import click
 from msgspec.structs import replace
 from rich.text import Text
 
-from servo.cli.code import as_dagster_option
 from servo.cli.commands.materialize import FAILED, with_workers
 from servo.cli.hosts import (
     AT_ONCE,
@@ -19,10 +18,11 @@ from servo.cli.hosts import (
     stopped_by_sigterm,
     telling_interrupted,
 )
-from servo.cli.narrator import Narrator
-from servo.cli.options import json_option
-from servo.cli.output import console, emit_json, instant, plural
-from servo.cli.workspace import Where, at_a_workspace
+from servo.cli.options.code import as_dagster_option
+from servo.cli.options.shared import json_option
+from servo.cli.options.workspace import Where, at_a_workspace
+from servo.cli.rendering.narrator import Narrator
+from servo.cli.rendering.output import console, emit_json, instant, plural
 from servo.code.evaluator.messages import ConditionsEvaluated, EvaluateConditions
 from servo.code.evaluator.pool import EvaluatorPool
 from servo.config import Settings

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import click
 from click.shell_completion import CompletionItem
 
-from servo.cli.completing import asset_keys, run_ids
-from servo.cli.findings import show, workspace_options
-from servo.cli.moment import at_a_moment
-from servo.cli.options import json_option
-from servo.cli.output import console, emit_json, instant
-from servo.cli.workspace import with_workspace
+from servo.cli.options.completing import asset_keys, run_ids
+from servo.cli.options.moment import at_a_moment
+from servo.cli.options.shared import json_option
+from servo.cli.options.workspace import with_workspace
+from servo.cli.rendering.findings import show, workspace_options
+from servo.cli.rendering.output import console, emit_json, instant
 from servo.errors import Invalid, NotFound
 from servo.operations.explain import (
     Explanation,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from servo.cli.output import console
+from servo.cli.rendering.output import console
 from servo.errors import Invalid, NotFound
 from servo.sdk.definitions.needs import near_misses
 from servo.sdk.definitions.project import Project

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from servo.cli.workspace import Command, Where
+from servo.cli.options.workspace import Command, Where
 from servo.core.tags import PARTITION_LABEL
 from servo.operations.dynamic_partitions import DynamicPartitions
 from servo.planning.partition_choice import Named

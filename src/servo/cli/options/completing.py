@@ -43,8 +43,8 @@ def _completed(context: click.Context, operation: str, typed: str) -> list[Compl
 
 def _workspace(context: click.Context) -> Any:
     """The workspace that the options name so far."""
-    made, given = import_module("servo.cli.workspace"), context.params
-    usual = import_module("servo.cli.project")
+    made, given = import_module("servo.cli.options.workspace"), context.params
+    usual = import_module("servo.cli.options.project")
     where = made.Where(
         store=given.get("store") or usual.default_store(),
         tenant=given.get("tenant") or usual.default_tenant(),

@@ -6,8 +6,8 @@ import click
 
 from servo.cli.commands.materialize import read_tags
 from servo.cli.hosts import Code
-from servo.cli.project import CODE_LABEL, default_tags
-from servo.cli.workspace import Command
+from servo.cli.options.project import CODE_LABEL, default_tags
+from servo.cli.options.workspace import Command
 from servo.errors import Invalid
 from servo.operations.backfill_requests import (
     DEFAULT_CONCURRENT_RUNS,

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from servo.cli.output import console
-from servo.cli.project import default_store, default_tenant, default_workspace
+from servo.cli.options.project import default_store, default_tenant, default_workspace
+from servo.cli.rendering.output import console
 from servo.core.explain.finding import Finding, Mood
 from servo.workspace.address import Address
 

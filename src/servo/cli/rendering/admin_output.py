@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from servo.cli.output import console, instant, number, plural, size
-from servo.cli.tables import facts, grid
+from servo.cli.rendering.output import console, instant, number, plural, size
+from servo.cli.rendering.tables import facts, grid
 from servo.operations.admin import (
     Collected,
     Comparison,

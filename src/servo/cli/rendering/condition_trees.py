@@ -3,7 +3,7 @@
 from rich.text import Text
 from rich.tree import Tree as Drawing
 
-from servo.cli.output import console, plural
+from servo.cli.rendering.output import console, plural
 from servo.core.automation.telling import count, deciding, named, truth
 from servo.core.automation.trees import Tree
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from servo.cli.output import progress
-from servo.cli.workspace import Command
+from servo.cli.options.workspace import Command
+from servo.cli.rendering.output import progress
 from servo.operations.moments import AsOf, Progress, ignore, parse_moment
 
 as_of_option = click.option(

@@ -13,7 +13,7 @@ from typing import Any
 import click
 import msgspec
 
-from servo.cli.project import default_store, default_tenant, default_workspace
+from servo.cli.options.project import default_store, default_tenant, default_workspace
 from servo.code.setting import CodeLocation, Setting
 from servo.errors import NotFound
 from servo.workspace.address import DEFAULT_NAME, DEFAULT_STORE, Address

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from servo.cli.output import console
-from servo.cli.workspace import Command
+from servo.cli.options.workspace import Command
+from servo.cli.rendering.output import console
 from servo.operations.listing import Page
 
 json_option = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")

@@ -7,7 +7,7 @@
 
 from typing import Protocol
 
-from servo.cli.output import console, emit_json
+from servo.cli.rendering.output import console, emit_json
 from servo.workspace.receipt import Receipt
 
 QUEUED = 8

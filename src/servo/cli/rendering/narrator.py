@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from rich.text import Text
 
-from servo.cli.run_display import outcome
-from servo.cli.run_rows import waiting_words
-from servo.cli.trigger_narrator import TriggerNarrator
+from servo.cli.rendering.run_display import outcome
+from servo.cli.rendering.run_rows import waiting_words
+from servo.cli.rendering.trigger_narrator import TriggerNarrator
 from servo.core.explain.failures import failure_of
 from servo.core.locations import HasLocation, any_location
 from servo.core.state.rows.execution import RunRow, TaskRow

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from servo.cli.code import find_code, is_module
+from servo.cli.options.code import find_code, is_module
 from servo.code.project_file import ProjectFile, find_project
 from servo.code.setting import CodeLocation
 from servo.core.definitions import IN_PROCESS

@@ -15,7 +15,7 @@ def write_shop(folder: Path) -> None:
     """Put the shop into a folder, as it was; `Conflict` if somebody has made it their own."""
     with as_file(files("servo.cli") / "shop") as packaged:
         # Wheels hold a copy; a checkout holds the example itself.
-        source = packaged if packaged.is_dir() else Path(__file__).parents[3] / "examples" / "shop"
+        source = packaged if packaged.is_dir() else Path(__file__).parents[4] / "examples" / "shop"
         code = folder / CODE
         if code.exists() and code.read_bytes() != (source / CODE).read_bytes():
             raise Conflict(

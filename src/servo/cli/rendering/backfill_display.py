@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from rich.text import Text
 
 from servo.cli.hosts import Host
-from servo.cli.output import console, instant, number, plural, progress
-from servo.cli.tables import facts, grid
+from servo.cli.rendering.output import console, instant, number, plural, progress
+from servo.cli.rendering.tables import facts, grid
 from servo.code.backfills.view import Backfill, BackfillStatus, status_of
 from servo.core.events.backfills import BackfillState
 from servo.core.partitions import shown_partition

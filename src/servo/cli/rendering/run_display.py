@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from servo.cli.hosts import Host
-from servo.cli.output import console, number, plural, size
-from servo.cli.run_rows import failure_shown, place_shown
-from servo.cli.tables import facts
+from servo.cli.rendering.output import console, number, plural, size
+from servo.cli.rendering.run_rows import failure_shown, place_shown
+from servo.cli.rendering.tables import facts
 from servo.core.events.assets import Severity
 from servo.core.explain.failures import failure_of
 from servo.core.state.rows.assets import CheckResultRow, MaterializationRow

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from rich.text import Text
 
-from servo.cli.output import number, plural
+from servo.cli.rendering.output import number, plural
 from servo.core.events.backfills import BackfillState
 from servo.core.events.schedules import TickStatus
 from servo.core.state.rows.automation import BackfillRow
