@@ -196,11 +196,17 @@ def resume(*, workspace: Workspace, backfill_id: str, json_: bool) -> int:
 
 @backfill.command("cancel", short_help="Stop it.")
 @_id
+@click.option("--force", is_flag=True, help="End its runs at once, even if workers do not answer.")
 @json_option
 @with_workspace
-def cancel(*, workspace: Workspace, backfill_id: str, json_: bool) -> int:
-    """Stop a backfill: nothing of it starts any more, and its runs are cancelled."""
-    found = cancel_backfill(workspace, backfill_id)
+def cancel(*, workspace: Workspace, backfill_id: str, force: bool, json_: bool) -> int:
+    """Stop a backfill: nothing of it starts any more, and its runs are cancelled.
+
+    Running tasks have 30 seconds to clean up. With --force they have none: their processes are
+    killed, the backfill ends as CANCELLED, and what a lost worker reports later changes nothing.
+    --force also ends a backfill that is being cancelled already.
+    """
+    found = cancel_backfill(workspace, backfill_id, force=force)
     row = found.backfill
     done = f"{row.state.value.capitalize()} {row.backfill_id}."
     return tell_change(found, done, json_=json_)
