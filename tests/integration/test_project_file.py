@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from servo.testing.command_line import asked, listed, servo
+import pytest
+
+from servo.testing.command_line import asked, listed, queried, servo
 
 ONE = "from servo import asset\n\n@asset\ndef one():\n    return 1\n"
 TWO = "from shop.names import NAME\nfrom servo import asset\n\n@asset(name=NAME)\ndef f(): ...\n"
@@ -84,6 +86,51 @@ def test_tags_of_the_project_are_those_of_every_run_unless_typed(tmp_path: Path)
     assert servo(tmp_path, "materialize", "--tag", "tier=2").returncode == 0
     (run,) = listed(tmp_path, "run", "list")
     assert (run["labels"]["team"], run["labels"]["tier"]) == ("data", "2")
+
+
+RETRIED = """
+from servo import RetryPolicy, asset, failure_hook
+
+def fail(context):
+    raise ValueError(context.retry_number)
+
+@failure_hook
+def told(context):
+    with open("told", "a") as file:
+        file.write("told ")
+
+@asset(hooks={told})
+def plain(context):
+    fail(context)
+
+@asset(retry_policy=RetryPolicy(max_retries=0))
+def never(context):
+    fail(context)
+
+@asset(retry_policy=RetryPolicy(max_retries=1))
+def once_more(context):
+    fail(context)
+"""
+
+
+@pytest.mark.parametrize("code", [(), ("other.py",)])
+def test_assets_without_a_retry_policy_have_that_of_the_project(
+    tmp_path: Path, code: tuple[str, ...]
+) -> None:
+    for name in ("assets.py", "other.py"):
+        (tmp_path / name).write_text(RETRIED)
+    (tmp_path / "servo.toml").write_text(
+        '[defaults.retry_policy]\nmax_retries = 2\n\n[[locations]]\nfile = "assets.py"\n'
+    )
+    done = servo(tmp_path, "materialize", *code)
+    assert done.returncode == 1, done
+    rows = queried(tmp_path, "select asset_key, attempt from tasks order by asset_key")
+    assert {row["asset_key"]: row["attempt"] for row in rows} == {
+        "never": 1,
+        "once_more": 2,
+        "plain": 3,
+    }
+    assert (tmp_path / "told").read_text() == "told "  # when no retry is left
 
 
 def test_of_several_locations_one_has_to_be_named(tmp_path: Path) -> None:
