@@ -34,7 +34,7 @@ from servo.core.tags import ISOLATION, JOB_LABEL, OWN_PROCESS
 from servo.errors import Conflict, Invalid, NotFound
 from servo.host.leading import LeadingHost
 from servo.host.run_keys import requested_before, tasks_of_run, under_run_key
-from servo.operations.runs import get_run, run_outcome
+from servo.operations.runs import get_run, get_run_outcome
 from servo.planning.assets import plan_assets, plan_partitions
 from servo.planning.checks import Chosen
 from servo.planning.retries import partitions_of
@@ -237,8 +237,8 @@ def tell(ended: Ended, where: Where, *, json_: bool) -> int:
     if json_:
         emit_json({"run": ended.run, "tasks": ended.tasks})
         return exit_code_of(ended)
-    workspace = open_workspace(where.address)
-    summary(ended, *run_outcome(workspace, ended.run.run_id))
+    outcome = get_run_outcome(open_workspace(where.address), ended.run.run_id)
+    summary(ended, outcome.materializations, outcome.failed_checks)
     return exit_code_of(ended)
 
 
