@@ -133,17 +133,25 @@ def test_assets_without_a_retry_policy_have_that_of_the_project(
     assert (tmp_path / "told").read_text() == "told "  # when no retry is left
 
 
-def test_of_several_locations_one_has_to_be_named(tmp_path: Path) -> None:
+def test_a_selection_means_the_location_that_defines_it(tmp_path: Path) -> None:
     package(tmp_path)
-    (tmp_path / "one.py").write_text(ONE)
-    locations = '[[locations]]\nfile = "one.py"\n[[locations]]\nmodule = "shop.assets"\n'
+    (tmp_path / "first.py").write_text(ONE)
+    locations = '[[locations]]\nfile = "first.py"\n[[locations]]\nmodule = "shop.assets"\n'
     (tmp_path / "servo.toml").write_text(locations)
     wrong = servo(tmp_path, "materialize")
     assert wrong.returncode == 2
-    assert "several code locations: one.py, shop.assets; name one of them" in wrong.stderr
-    assert [made["asset"] for made in asked(tmp_path, "materialize", "one.py", "--dry-run")] == [
-        "one"
-    ]
+    assert "several code locations: first.py, shop.assets; name one of them" in wrong.stderr
+    for named in (("first.py",), ("one",), ("first.py", "one")):
+        planned = asked(tmp_path, "materialize", *named, "--dry-run")
+        assert [made["asset"] for made in planned] == ["one"]
+    done = servo(tmp_path, "materialize", "two")
+    assert done.returncode == 0, done.stderr
+    assert [row["location"] for row in listed(tmp_path, "run", "list")] == ["shop.assets"]
+    apart = servo(tmp_path, "materialize", "one", "two")
+    assert apart.returncode == 2
+    assert "one by first.py, two by shop.assets; name a location" in apart.stderr
+    preview = servo(tmp_path, "backfill", "preview", "two", "--all")
+    assert "two has no partitions" in preview.stderr
 
 
 def test_a_mistake_in_the_file_stops_every_command(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from rich.text import Text
 from servo.cli.options.project import locations, one_location
 from servo.cli.options.workspace import Where
 from servo.cli.rendering.output import console, plural
+from servo.code.choosing import location_defining
 from servo.code.examine import examine, fingerprint, watched_files
 from servo.code.loader import load_location
 from servo.code.setting import CodeLocation
@@ -59,9 +60,17 @@ class Code(msgspec.Struct, frozen=True, kw_only=True):
         return fingerprint(seen)
 
 
-def read_code(given: str | None, *, as_dagster: bool = False) -> tuple[Code, Project]:
-    """Find and import the code that is named, or the only one it can be."""
-    return _read(one_location(given, as_dagster=as_dagster))
+def read_code(
+    given: str | None,
+    *,
+    as_dagster: bool = False,
+    select: Sequence[str] = (),
+    job: str | None = None,
+) -> tuple[Code, Project]:
+    """Find and import the code that is named, or the only one that what is selected can be in."""
+    if given is not None or not (select or job):
+        return _read(one_location(given, as_dagster=as_dagster))
+    return _read(location_defining(locations([], as_dagster=as_dagster), select, job=job))
 
 
 def _read(location: CodeLocation) -> tuple[Code, Project]:

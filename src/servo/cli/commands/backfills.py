@@ -88,7 +88,7 @@ def create(  # noqa: PLR0913 - the options of the command
     later.
     """
     code, select = code_or_selection(code, select)
-    found, project = read_code(code, as_dagster=as_dagster)
+    found, project = read_code(code, as_dagster=as_dagster, select=select)
     asked = asked_for(found, options)
     preview = _preview(project, found, select, asked, where)  # refuses what cannot be
     workspace = open_workspace(where.address, must_exist=False)
@@ -125,7 +125,7 @@ def preview(
 ) -> None:
     """Show what `servo backfill create` with the same options would do. Nothing is created."""
     code, select = code_or_selection(code, select)
-    found, project = read_code(code, as_dagster=as_dagster)
+    found, project = read_code(code, as_dagster=as_dagster, select=select)
     outlined = _preview(project, found, select, asked_for(found, options), where)
     if json_:
         emit_json(outlined)

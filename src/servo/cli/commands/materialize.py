@@ -115,7 +115,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
     """
     code, select = code_or_selection(code, select)
     text = text_of(select, job, checks_only=checks_only)
-    found, project = read_code(code, as_dagster=as_dagster)
+    found, project = read_code(code, as_dagster=as_dagster, select=select, job=job)
     given, labels = read_config(config), {**default_tags(), **read_tags(tags)}
     labels[CODE_LABEL] = found.name
     if isolate:
