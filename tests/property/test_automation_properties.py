@@ -214,8 +214,11 @@ def backfill_move(story: Story, draw: DataObject) -> tuple[Event, ...]:
         case 0:
             to = draw.draw(st.sampled_from(BackfillState))
             version = row.state_version + draw.draw(off_by_one)
+            force = draw.draw(st.booleans())
             return (
-                BackfillStateChanged(backfill_id=name, to_state=to, expected_state_version=version),
+                BackfillStateChanged(
+                    backfill_id=name, to_state=to, expected_state_version=version, force=force
+                ),
             )
         case 1 | 2 | 3 | 4:
             index = row.planned_chunks + draw.draw(off_by_one)

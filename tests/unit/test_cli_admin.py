@@ -5,17 +5,19 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from msgspec.structs import replace
 
 from servo import __version__
-from servo.cli.main import COMMANDS, OTHERS, SECTIONS, run
+from servo.cli.main import COMMANDS, OTHERS, SECTIONS, cli, run
 from servo.cli.rendering.output import EXIT_CODES, exit_code, plural, size
+from servo.cli.rendering.replay_bar import PATIENCE
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
 from servo.core.events.runs import PlanSegmentExpanded, RunCancelRequested
 from servo.core.events.tasks import TaskOutcome
@@ -535,6 +537,40 @@ def test_somebody_who_looks_sees_how_far_it_is(servo: Run, monkeypatch: pytest.M
     assert code == 0
     assert "projection" in _plain(err)
     assert servo("admin", "verify", "--json")[2] == ""
+
+
+def readers(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
+    """The commands that look at the past and need no argument."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from readers(command, *path, name)
+        elif command is not None:
+            names = {parameter.name for parameter in command.params}
+            required = any(parameter.required for parameter in command.params)
+            if "as_of" in names and not required:
+                yield (*path, name)
+
+
+def test_every_command_that_replays_a_long_ledger_shows_a_bar(
+    told: StoredStory, servo: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(PATIENCE):
+        _ = told.request(f"later_{number}")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    commands = [*readers(cli), ("sql", "select 1"), ("run", "show", "run_0")]
+    long, short = ("--as-of", str(told.state.seq)), ("--as-of", str(told.state.seq - 1))
+
+    def with_bar(*options: str) -> list[tuple[str, ...]]:
+        errors = {command: servo(*command, *options)[2] for command in commands}
+        return [command for command, err in errors.items() if "replaying" in _plain(err)]
+
+    assert ("run", "list") in commands
+    assert with_bar(*long) == commands
+    assert with_bar(*long, "--json") == with_bar(*short) == []
+    monkeypatch.setenv("TTY_COMPATIBLE", "0")
+    assert with_bar(*long) == []
 
 
 class _Failing:

@@ -28,7 +28,9 @@ from servo.sdk.triggers.resolution import add_triggers
 
 def load_location(location: CodeLocation) -> Project:
     """The project of a code location, imported into this process."""
-    return load_project(location.code, Path(location.folder), as_dagster=location.as_dagster)
+    project = load_project(location.code, Path(location.folder), as_dagster=location.as_dagster)
+    project.default_retry = location.retry
+    return project
 
 
 def load_project(target: str, folder: Path, *, as_dagster: bool = False) -> Project:

@@ -6,7 +6,7 @@ from datetime import datetime
 import click
 from rich.text import Text
 
-from servo.cli.command_code import leader_locations, one_code
+from servo.cli.command_code import Selected, leader_locations, one_code
 from servo.cli.options.code import as_dagster_option
 from servo.cli.options.completing import asset_keys
 from servo.cli.options.moment import at_a_moment
@@ -173,7 +173,9 @@ def evaluate(
     workspace = open_workspace(where.address)
     known = leader_locations(workspace)
     given, chosen = code_or_selection(code, select, known)
-    evaluator = one_code(given, as_dagster=as_dagster, known=known).evaluator(where, workspace)
+    evaluator = one_code(
+        given, workspace, as_dagster=as_dagster, selected=Selected(select=chosen)
+    ).evaluator(where, workspace)
     found = preview_automation(workspace, evaluator, chosen)
     if json_:
         emit_json(found)

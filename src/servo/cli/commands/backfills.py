@@ -13,7 +13,7 @@ from servo.cli.backfill_steps import (
     tell_who_works,
     watch,
 )
-from servo.cli.command_code import CommandCode, leader_locations, one_code
+from servo.cli.command_code import CommandCode, Selected, leader_locations, one_code
 from servo.cli.commands.materialize import with_workers
 from servo.cli.hosts import open_host
 from servo.cli.options.backfill_options import asked_for, request_id_option, with_partition_choice
@@ -192,11 +192,17 @@ def resume(*, workspace: Workspace, backfill_id: str, json_: bool) -> int:
 
 @backfill.command("cancel", short_help="Stop it.")
 @_id
+@click.option("--force", is_flag=True, help="End its runs at once, even if workers do not answer.")
 @json_option
 @with_workspace
-def cancel(*, workspace: Workspace, backfill_id: str, json_: bool) -> int:
-    """Stop a backfill: nothing of it starts any more, and its runs are cancelled."""
-    found = cancel_backfill(workspace, backfill_id)
+def cancel(*, workspace: Workspace, backfill_id: str, force: bool, json_: bool) -> int:
+    """Stop a backfill: nothing of it starts any more, and its runs are cancelled.
+
+    Running tasks have 30 seconds to clean up. With --force they have none: their processes are
+    killed, the backfill ends as CANCELLED, and what a lost worker reports later changes nothing.
+    --force also ends a backfill that is being cancelled already.
+    """
+    found = cancel_backfill(workspace, backfill_id, force=force)
     row = found.backfill
     done = f"{row.state.value.capitalize()} {row.backfill_id}."
     return tell_change(found, done, json_=json_)
@@ -227,7 +233,9 @@ def retry_failed(  # noqa: PLR0913 - the options of the command
     event = new_retry(backfill_id, workspace, request_id=request_id)
     if not wait_:
         return tell_begun(workspace, begin_backfill(event, workspace), json_=json_)
-    found = one_code(code or code_behind(event.location, event.labels), as_dagster=as_dagster)
+    found = one_code(
+        code or code_behind(event.location, event.labels), workspace, as_dagster=as_dagster
+    )
     return begin_and_wait(workspace, event, found, where, workers, json_=json_)
 
 
@@ -251,7 +259,9 @@ def wait(
     workspace = open_workspace(where.address)
     row = present_backfill(backfill_id, workspace).row
     if row.finished_at is None and workspace.leader() is None:
-        found = one_code(code or code_behind(row.location, row.labels), as_dagster=as_dagster)
+        found = one_code(
+            code or code_behind(row.location, row.labels), workspace, as_dagster=as_dagster
+        )
         with open_host(found, where, workers, backfills=True) as host:
             return tell_end(follow_here(host, row.backfill_id, json_=json_), json_=json_)
     return tell_end(watch(workspace, row.backfill_id, json_=json_), json_=json_)
@@ -264,9 +274,10 @@ def _code(
     where: Where, code: str | None, select: Sequence[str], *, as_dagster: bool
 ) -> tuple[CommandCode, Sequence[str]]:
     """The code that was named, or the leader's, and what is selected of it."""
-    known = leader_locations(where.workspace_or_empty())
-    code, select = code_or_selection(code, select, known)
-    return one_code(code, as_dagster=as_dagster, known=known), select
+    workspace = where.workspace_or_empty()
+    code, select = code_or_selection(code, select, leader_locations(workspace))
+    chosen = Selected(select=select)
+    return one_code(code, workspace, as_dagster=as_dagster, selected=chosen), select
 
 
 def _preview(

@@ -21,7 +21,7 @@ from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import RunState, TaskState
 from servo.operations.listing import Page
 from servo.operations.moments import AsOf
-from servo.operations.runs import cancel_run, get_run, list_runs, runs_without_workers
+from servo.operations.runs import cancel_run, get_run, list_runs
 from servo.workspace.workspace import Workspace
 
 _UNWELL = (TaskState.FAILED, TaskState.RETRY_WAIT)
@@ -57,8 +57,9 @@ def list_(*, workspace: Workspace, page: Page, as_of: AsOf | None, json_: bool) 
         began = instant(row.created_at)
         table.add_row(row.run_id, coloured(row.state), _counts(row), began, _took(row))
     console().print(table if found.items else "No runs yet. Start one with `servo materialize`.")
-    for row in runs_without_workers(workspace, found.items, as_of=as_of):
-        console().print(waiting_words(row), soft_wrap=True)
+    for row in found.items:
+        if row.run_id in found.waiting:
+            console().print(waiting_words(row), soft_wrap=True)
     tell_older(found.next_cursor)
 
 

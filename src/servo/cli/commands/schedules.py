@@ -197,8 +197,7 @@ def trigger(  # noqa: PLR0913 - the options of the command
     The tick is recorded as manual. The schedule's own ticks are not affected.
     """
     workspace = where.workspace_or_empty()
-    known = leader_locations(workspace)
-    found = one_code(code, as_dagster=as_dagster, known=known)
+    found = one_code(code, workspace, as_dagster=as_dagster)
     zone = _timezone(found, workspace, name)
     when = workspace.now() if at_ is None else parse_tick(at_, zone)
     if dry_run:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from servo.core.events.assets import AssetDefinition
 from servo.core.graph import topological_order
 from servo.core.keys import AssetKey
+from servo.core.retry import RetryRules
 from servo.errors import Invalid, NotFound
 from servo.sdk.assets.assets_definition import AssetsDefinition
 from servo.sdk.assets.freshness import stored_policy
+from servo.sdk.assets.retries import stored_policy as stored_retries
 from servo.sdk.assets.specs import IO_MANAGER_KEY, AssetDep, AssetSpec
 from servo.sdk.checks.binding import BoundCheck, Checkbook
 from servo.sdk.checks.definition import AssetChecksDefinition
@@ -33,6 +35,8 @@ class Project:
     """What a file, a module or a `Definitions` defines."""
 
     executor: ExecutorDefinition | None = None
+    default_retry: RetryRules | None = None
+    """How often assets without a retry policy are tried; the project file says so."""
 
     def __init__(
         self,
@@ -120,6 +124,13 @@ class Project:
                 "stores it",
                 remedy="remove the retention: what an IO manager stores only it can delete",
             )
+
+    def retry_of(self, key: AssetKey) -> RetryRules:
+        """How often an asset is tried: as it says itself, else as the project, else once."""
+        policy = self.makers[key].behaviour.retry_policy
+        if policy is None and self.default_retry is not None:
+            return self.default_retry
+        return stored_retries(policy)
 
     def io_manager_of(self, key: AssetKey) -> str:
         """The IO manager that stores an asset; empty if none does."""
