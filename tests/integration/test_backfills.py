@@ -97,7 +97,7 @@ def test_thirty_partitions_with_a_failure_a_pause_and_a_retry(thirty: Path) -> N
         eventually(lambda: len(started(thirty)) == 12)  # ten are made, and two begun
         paused = servo(thirty, "backfill", "pause", name)
         assert paused.returncode == 0, paused.stderr
-        assert "2 runs under way finish first, at most 2 partitions." in paused.stdout
+        assert "2 runs still running: up to 2 partitions." in paused.stdout
         (thirty / "hold").unlink()
         show = ("backfill", "show", name)
         eventually(lambda: asked(thirty, *show)["backfill"]["active_chunks"] == 0)

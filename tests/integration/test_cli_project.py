@@ -146,7 +146,7 @@ def test_wrong_code_is_told_with_its_place(
 def test_an_empty_folder_is_told_what_to_do(tmp_path: Path) -> None:
     done = servo(tmp_path, "materialize")
     assert done.returncode == 3
-    assert "assets.py" in done.stderr
+    assert "`servo init`" in done.stderr
 
 
 @pytest.mark.slow

@@ -31,10 +31,10 @@ from servo.workspace.leading import described
 from servo.workspace.workspace import open_workspace
 
 AT_ONCE = (
-    "stopped at once; what was finished is kept, what was running will be done again: "
-    "`servo resume` goes on from here"
+    "stopped at once: finished tasks are kept, running tasks will be repeated; "
+    "continue with `servo resume`"
 )
-EARLY = "interrupted before anything was asked for; ask again"
+EARLY = "interrupted before anything was requested; run the command again"
 
 
 class Code(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ def read_codes(given: Sequence[str], *, as_dagster: bool = False) -> tuple[list[
     codes: list[Code] = []
     for location, examined in zip(found, examine(found), strict=True):
         if examined.error:
-            told = f"{location.name} is left out: {examined.error}"
+            told = f"skipping {location.name}: {examined.error}"
             console(stderr=True).print(Text(told, "red"), soft_wrap=True)
             continue
         code = Code(
@@ -104,7 +104,7 @@ def refuse_shared(declared: Mapping[str, Declared]) -> None:
             other = owners.setdefault(made.asset_key, name)
             if other != name:
                 raise Invalid(
-                    f"{made.asset_key} is defined by {other} and by {name}",
+                    f"{made.asset_key} is defined in both {other} and {name}",
                     remedy="define it in one of them, or use another --workspace",
                 )
 
@@ -194,7 +194,7 @@ def _host(
 
 
 def _tell_waiting(leader: LeaderAdvert) -> None:
-    told = f"waiting for {described(leader)}, which leads this workspace and has other code"
+    told = f"waiting for {described(leader)}, which leads this workspace with other code"
     console(stderr=True).print(Text(told, "yellow"))
 
 

@@ -12,7 +12,7 @@ from servo.cli.rendering.output import progress
 from servo.operations.moments import AsOf, Progress, ignore, parse_moment
 
 as_of_option = click.option(
-    "--as-of", metavar="SEQ|TIME", help="Look at the past: after a ledger entry, or at an instant."
+    "--as-of", metavar="SEQ|TIME", help="Show the past: after a ledger entry, or at a time."
 )
 
 
