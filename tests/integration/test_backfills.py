@@ -295,7 +295,7 @@ def test_a_backfill_of_an_asset_that_is_gone_ends_with_the_reason(thirty: Path) 
     (thirty / "code.py").write_text(THIRTY.replace("def events", "def other"))
     waited = servo(thirty, "backfill", "wait", made["backfill_id"], "code.py")
     assert waited.returncode == 1
-    assert "events is no asset any more" in waited.stdout
+    assert "events is not an asset any more" in waited.stdout
 
 
 @pytest.mark.slow

@@ -290,7 +290,7 @@ def test_what_waits_says_for_what(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             "│       servo admin quota --max-runs 2",
         ]
         assert told(tmp_path, "run", "cancel", run_id, "--reason", "enough").code == 0
-        eventually(lambda: "stopped" in told(tmp_path, "why", "flaky").out)
+        eventually(lambda: "cancelled" in told(tmp_path, "why", "flaky").out)
         stopped = re.compile(r"the run was cancelled by <user> at <time> \(enough\)")
         assert stopped.search(told(tmp_path, "why", "flaky").lines[1])
 

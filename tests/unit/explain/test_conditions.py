@@ -122,7 +122,7 @@ def test_without_a_condition_there_is_nothing_to_tell() -> None:
     story = deployed("")
     sensor(story)
     [finding] = starters(records_of(story), Subject("ns/a"), "")
-    assert finding.what is What.NOTHING, "a sensor of conditions is no sensor of the asset"
+    assert finding.what is What.NOTHING, "a sensor of conditions is not a sensor of the asset"
 
 
 def test_a_condition_that_no_sensor_evaluates() -> None:

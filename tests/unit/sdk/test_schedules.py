@@ -101,7 +101,7 @@ def test_a_job_whose_partitions_are_known_later_is_resolved_later() -> None:
     made = build_schedule_from_partitioned_job(JOB, name="later")
     assert isinstance(made, PartitionedSchedule)
     assert made.resolved(DailyPartitionsDefinition("2024-01-01")).cron_schedule == "0 0 * * *"
-    with pytest.raises(Invalid, match="use partitions of time"):
+    with pytest.raises(Invalid, match="use time-based partitions"):
         _ = made.resolved(servo.StaticPartitionsDefinition(["a"]))
 
 
@@ -119,14 +119,14 @@ def _at_noon(context: servo.ScheduleEvaluationContext) -> bool:
     ("make", "wrong"),
     [
         (lambda: ScheduleDefinition(name="s", cron_schedule="61 * * * *", target="*"), "cron expr"),
-        (lambda: ScheduleDefinition(name="s", cron_schedule="@daily"), "has nothing to make"),
+        (lambda: ScheduleDefinition(name="s", cron_schedule="@daily"), "has no job or target"),
         (lambda: ScheduleDefinition(cron_schedule="@daily", target="*"), "the name of a schedule"),
         (lambda: ScheduleDefinition(name="a b", cron_schedule="@daily", target="*"), "'a b'"),
         (
             lambda: ScheduleDefinition(name="s", cron_schedule="@daily", target="*", job_name="j"),
             "has several targets",
         ),
-        (lambda: ScheduleDefinition(cron_schedule="@daily", job="j"), "'j' is no job"),
+        (lambda: ScheduleDefinition(cron_schedule="@daily", job="j"), "'j' is not a job"),
         (
             lambda: ScheduleDefinition(
                 name="s", cron_schedule="@daily", target="*", tags={"a": "b"}, tags_fn=_nothing
