@@ -32,6 +32,13 @@ def test_a_schedule_without_a_function_asks_for_its_target() -> None:
     assert found == SensorResult(run_requests=[RunRequest(run_config={}, tags={"team": "x"})])
 
 
+def test_a_job_can_be_given_as_the_target() -> None:
+    job = servo.define_asset_job("nightly", "*")
+    planned = ScheduleDefinition(target=job, cron_schedule="@daily")
+    assert planned.name == "nightly_schedule"
+    assert planned.to_target() == ScheduleDefinition(job=job, cron_schedule="@daily").to_target()
+
+
 def test_a_function_says_what_is_to_be_made() -> None:
     @schedule(cron_schedule=["0 6 * * *", "0 18 * * *"], target="orders", execution_timezone="CET")
     def twice(context: servo.ScheduleEvaluationContext) -> Any:

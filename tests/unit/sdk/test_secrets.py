@@ -108,7 +108,7 @@ def test_a_secret_that_nobody_has_is_told_with_who_was_asked() -> None:
         "asset orders: token is Secret('tokn'), which none of EnvSecrets(prefix='SHOP_'), Other"
         " provides; add it there, or fix its name"
     )
-    with pytest.raises(Invalid, match="nobody provides secrets"):
+    with pytest.raises(Invalid, match="no secrets provider is configured"):
         build_config(Wanted, {"token": Secret("token")}, where="asset orders")
 
 

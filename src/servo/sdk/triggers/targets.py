@@ -8,6 +8,7 @@ import msgspec
 
 from servo.errors import Invalid
 from servo.sdk.assets.signature import Signature, read_signature
+from servo.sdk.definitions.jobs import AssetJob
 
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 
@@ -36,6 +37,8 @@ def one_target(
         raise Invalid(f"{what}: {job!r} is not a job", remedy="use define_asset_job, or target=…")
     if not given:
         return None
+    if isinstance(target, AssetJob):
+        return Target(job=target)
     return Target(job_name=job_name, job=job, selection=target)
 
 
