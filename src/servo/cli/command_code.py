@@ -190,7 +190,7 @@ def several_codes(
     codes: list[CommandCode] = []
     for location, examined in zip(found, examine(found), strict=True):
         if examined.error:
-            told = f"{location.name} is left out: {examined.error}"
+            told = f"skipping {location.name}: {examined.error}"
             console(stderr=True).print(Text(told, "red"), soft_wrap=True)
             continue
         codes.append(CommandCode(location, examined))
@@ -206,6 +206,6 @@ def refuse_shared(declared: Mapping[str, Declared]) -> None:
             other = owners.setdefault(made.asset_key, name)
             if other != name:
                 raise Invalid(
-                    f"{made.asset_key} is defined by {other} and by {name}",
+                    f"{made.asset_key} is defined in both {other} and {name}",
                     remedy="define it in one of them, or use another --workspace",
                 )

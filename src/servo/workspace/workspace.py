@@ -87,7 +87,7 @@ class Workspace:
 
     @property
     def store(self) -> ObjectStore:
-        """The store, for what is no table: plans, logs and outputs."""
+        """The store, for what is not a table: plans, logs and outputs."""
         return self._world.store
 
     @property

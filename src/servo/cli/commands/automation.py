@@ -40,7 +40,7 @@ _all = click.option("--all", "whole", is_flag=True, help="Show every part of the
 
 @click.group("automation")
 def automation() -> None:
-    """Explain, pause, resume and try automation conditions."""
+    """Explain, pause, resume and dry-run automation conditions."""
 
 
 @automation.command("list", short_help="List the assets that have a condition.")
@@ -149,7 +149,7 @@ def resume(*, workspace: Workspace, sensor: str | None, json_: bool) -> int:
     return tell_change(found, f"Resumed {found.sensor_id}.", json_=json_)
 
 
-@automation.command("evaluate", short_help="See what conditions would request now.")
+@automation.command("evaluate", short_help="Dry-run conditions now.")
 @click.argument("code", required=False)
 @click.argument("select", nargs=-1)
 @as_dagster_option
@@ -210,7 +210,7 @@ def _standing(found: ConditionDetail) -> object:
     table.add_row("evaluated", _when(evaluation.evaluated_at, evaluation.tick))
     table.add_row("requested", evaluation.outcome)
     if found.tree is None:
-        table.add_row("reason", "too large to be recorded")
+        table.add_row("reason", "too large to record")
     return table
 
 
