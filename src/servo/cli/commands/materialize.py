@@ -8,7 +8,7 @@ from typing import Any, cast
 import click
 from rich.text import Text
 
-from servo.cli.command_code import CommandCode, leader_locations, one_code
+from servo.cli.command_code import CommandCode, Selected, leader_locations, one_code
 from servo.cli.hosts import Host, open_host
 from servo.cli.options.code import as_dagster_option
 from servo.cli.options.completing import asset_keys, run_ids
@@ -40,7 +40,7 @@ from servo.operations.run_requests import (
     run_to_retry,
     start_run,
 )
-from servo.operations.runs import get_run, run_outcome
+from servo.operations.runs import get_run, get_run_outcome
 from servo.workers.parallelism import parallelism
 from servo.workspace.workspace import open_workspace
 
@@ -109,7 +109,8 @@ def materialize(  # noqa: PLR0913 - the options of the command
     workspace = where.workspace_or_empty()  # a refused request leaves no store behind
     known = leader_locations(workspace)
     code, select = code_or_selection(code, select, known)
-    found = one_code(code, as_dagster=as_dagster, known=known)
+    chosen = Selected(select=select, job=job)
+    found = one_code(code, workspace, as_dagster=as_dagster, selected=chosen)
     labels = {**default_tags(), **read_tags(tags), CODE_LABEL: found.name}
     new = NewRun(
         select=tuple(select),
@@ -160,7 +161,7 @@ def retry(  # noqa: PLR0913 - the options of the command
     workspace = open_workspace(where.address)
     repeated = run_to_retry(run_id, workspace, everything=all_, select=select)
     behind = code or code_behind(repeated.run.location, repeated.run.labels)
-    found = one_code(behind, as_dagster=as_dagster)
+    found = one_code(behind, workspace, as_dagster=as_dagster)
     prepared = prepare_retry(found.evaluator(where, workspace), repeated, select)
     return _run(found, where, workers, [prepared], json_=json_)
 
@@ -213,7 +214,8 @@ def tell(ended: Ended, where: Where, *, json_: bool) -> int:
     if json_:
         emit_json(get_run(workspace, ended.run.run_id))
         return exit_code_of(ended)
-    summary(ended, *run_outcome(workspace, ended.run.run_id))
+    outcome = get_run_outcome(workspace, ended.run.run_id)
+    summary(ended, outcome.materializations, outcome.failed_checks)
     return exit_code_of(ended)
 
 

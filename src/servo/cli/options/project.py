@@ -10,6 +10,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import click
+import msgspec
 
 from servo.cli.options.code import find_code, is_module
 from servo.core.definitions import IN_PROCESS
@@ -129,18 +130,18 @@ def locations(given: Sequence[str], *, as_dagster: bool = False) -> list[CodeLoc
 
 def _unnamed(code: str, folder: Path) -> CodeLocation:
     """Code that no project file names is called as it is typed."""
-    return CodeLocation(name=code, code=code, folder=str(folder))
+    project = project_file()
+    retry = None if project is None else project.retry
+    return CodeLocation(name=code, code=code, folder=str(folder), retry=retry)
 
 
 def _with_dagster(location: CodeLocation, as_dagster: bool) -> CodeLocation:
     if not as_dagster or location.as_dagster:
         return location
-    return CodeLocation(
-        name=location.name, code=location.code, folder=location.folder, as_dagster=True
-    )
+    return msgspec.structs.replace(location, as_dagster=True)
 
 
 def _refuse_twice(found: Sequence[CodeLocation]) -> None:
     for number, one in enumerate(found):
         if one.name in [other.name for other in found[:number]]:
-            raise Invalid(f"{one.name} is named twice", remedy="name each location once")
+            raise Invalid(f"{one.name} is given twice", remedy="name each location once")
