@@ -21,7 +21,7 @@ def package(folder: Path) -> None:
 
 def test_a_new_project_has_a_project_file_and_is_not_overwritten(tmp_path: Path) -> None:
     done = servo(tmp_path, "init")
-    assert "wrote assets.py, servo.toml, .gitignore" in done.stdout
+    assert "Wrote assets.py, servo.toml, .gitignore" in done.stdout
     assert (tmp_path / ".gitignore").read_text() == ".servo/\n"
     (tmp_path / "deep").mkdir()
     assert servo(tmp_path / "deep", "materialize").returncode == 0
@@ -40,7 +40,7 @@ def test_init_adds_to_what_is_there(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("*.pyc")
     (tmp_path / "assets.py").write_text(ONE)
     done = servo(tmp_path, "init")
-    assert "wrote pyproject.toml, .gitignore" in done.stdout, done.stderr
+    assert "Wrote pyproject.toml, .gitignore" in done.stdout, done.stderr
     assert (tmp_path / "assets.py").read_text() == ONE
     assert (tmp_path / ".gitignore").read_text() == "*.pyc\n.servo/\n"
     told = (tmp_path / "pyproject.toml").read_text()
