@@ -23,7 +23,7 @@ from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES
 from servo.errors import ServoError
-from servo.host.recovery import give_back
+from servo.host.recovery import Recovery
 from servo.host.waiting import Waiting
 from servo.leader.lease import LeaderAdvert
 from servo.leader.service import Service, World
@@ -82,6 +82,7 @@ class LeadingHost:
         self.service = led.service
         self._requests = Requests(self.service, self._world, self.paths)
         self._waiting = Waiting(self.service)
+        self.service.watch(Recovery(self.service.send, self.pool.actor, self.pool.is_here).look)
         self._default = setting.location.name
         self.triggers = self._triggers(locations, triggers is not True) if triggers else None
 
@@ -120,7 +121,6 @@ class LeadingHost:
         try:
             self.pool.start()
             _ = self.service.start()
-            give_back(self.service, self.pool.actor)
             self.pool.wait()
         except BaseException:
             self.__exit__()
@@ -132,7 +132,6 @@ class LeadingHost:
             self.triggers.stop()
         self.pool.stop()
         self._led.stop()
-        self.pool.sign_off()
 
     # --- what can be asked of it --------------------------------------------------------------
 

@@ -50,6 +50,10 @@ class LocatedPools:
         """Who reports for this process: its first pool."""
         return next(iter(self._pools.values())).actor
 
+    def is_here(self, worker_id: str) -> bool:
+        """Whether a worker is one of these pools."""
+        return worker_id in self._by_worker
+
     @property
     def working(self) -> list[str]:
         """The locations whose code can be run."""
@@ -88,8 +92,3 @@ class LocatedPools:
         """End every process and wait for it."""
         for pool in self._pools.values():
             pool.stop()
-
-    def sign_off(self) -> None:
-        """Say that these pools are gone, once the leader has answered what it was told."""
-        for pool in self._pools.values():
-            pool.sign_off()

@@ -56,7 +56,6 @@ from servo.workers.local_pool.reports import Reports
 from servo.workers.local_pool.slots import Slots
 from servo.workers.local_pool.worker_process import WorkerProcess
 from servo.workers.reporting import report_of
-from servo.workspace.registry import Registered, registry_folder
 
 RECEIVE_BYTES = 1 << 18
 BEAT_EVERY = timedelta(seconds=1)
@@ -103,11 +102,6 @@ class Pool:
         self.name = f"{socket.gethostname()}-{os.getpid()}-{entropy.token_bytes(6).hex()}"
         self.actor = actor(ActorKind.WORKER, self.name)
         self._reports = Reports(service, self.actor)
-        self._registered = Registered(
-            registry_folder(),
-            self.name,
-            setting.address.digest,
-        )
         self._thread = threading.Thread(target=self._listen, name="servo-pool", daemon=True)
 
     def start(self) -> None:
@@ -178,16 +172,6 @@ class Pool:
             child.close()
         self._selector.close()
         self._woken.close()
-
-    def sign_off(self) -> None:
-        """Say that this pool is gone, once the leader has answered what it was told.
-
-        What the pool still held, or could not report, is then found by whoever leads next.
-        """
-        if self._held or self._reports.undelivered:
-            self._registered.abandon()
-        else:
-            self._registered.release()
 
     # --- for the leader -----------------------------------------------------------------------
 
