@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import click
@@ -16,7 +16,7 @@ from servo.code.examine import examine, fingerprint, watched_files
 from servo.code.loader import load_location
 from servo.code.setting import CodeLocation
 from servo.core.declared import Declared
-from servo.errors import Invalid
+from servo.errors import Invalid, ServoError
 from servo.host.attached import AttachedHost
 from servo.host.host import Host
 from servo.host.leading import LeadingHost
@@ -135,6 +135,7 @@ def open_host(
         with telling_interrupted(AT_ONCE), opened.pop_all():
             try:
                 yield host
+                finish(host)
             except KeyboardInterrupt as stopped:
                 raise KeyboardInterrupt(str(stopped) or interrupt(host)) from None
 
@@ -161,6 +162,24 @@ def interrupt(host: Host) -> str:
     """
     tell_stopping(host)
     return host.interrupt()
+
+
+def finish(host: Host) -> None:
+    """Let what runs for others end, once what was asked for here is done.
+
+    They would lose what it has done so far. Whoever does not want to wait presses Ctrl-C.
+    """
+    running = 0
+    with suppress(ServoError):
+        running = len(host.running()) if host.leads else 0
+    if not running:
+        return
+    told = f"done; finishing {plural(running, 'task')} that other processes wait for"
+    console(stderr=True).print(Text(f"{told}; Ctrl-C leaves them the rest", "yellow"))
+    try:
+        host.finish()
+    except KeyboardInterrupt:
+        _ = host.interrupt()
 
 
 def tell_stopping(host: Host) -> None:

@@ -203,6 +203,10 @@ class AttachedHost:
             "follow it with `servo logs -f`, stop it with `servo run cancel`"
         )
 
+    def finish(self) -> None:
+        if self._own is not None:
+            self._own.finish()
+
     # --- between the two ----------------------------------------------------------------------
 
     def _ask(self, wanted: Wanted, again: RunRow | None = None) -> str:

@@ -88,6 +88,16 @@ class LocatedPools:
             for begun in [threads.submit(pool.drain, limit) for pool in self._pools.values()]:
                 begun.result()
 
+    def take_no_more(self) -> None:
+        """Take nothing more, and give back what has not begun."""
+        for pool in self._pools.values():
+            pool.take_no_more()
+
+    @property
+    def busy(self) -> bool:
+        """Whether something has begun and can still be reported."""
+        return any(pool.busy for pool in self._pools.values())
+
     def stop(self) -> None:
         """End every process and wait for it."""
         for pool in self._pools.values():

@@ -42,6 +42,19 @@ class LedByAnother(Conflict):
         self.leader = leader
 
 
+class Replaced(Fenced):
+    """This process led the workspace, and somebody else has taken over."""
+
+    def __init__(self, leader: LeaderAdvert | None) -> None:
+        who = "another process" if leader is None else described(leader)
+        super().__init__(
+            f"{who} has taken over this workspace: this process was suspended, or could not reach "
+            "the store, for longer than its lease",
+            remedy="what was committed is kept, and whoever leads goes on with it: "
+            "see `servo run list`, or ask again",
+        )
+
+
 def described(leader: LeaderAdvert) -> str:
     """A leader, as people are told of it."""
     if not leader.pid:

@@ -145,19 +145,29 @@ class Pool:
         now = self._clock.monotonic()
         until = now + limit.total_seconds()
         kill_at = until - min(RESERVE, limit / 4).total_seconds()
+        self.take_no_more()
         with self._lock:
-            self._draining = True
-            self._queue.take_back(self._processes.children)
             for child in self._processes.children:
                 child.interrupt(None, None, kill_at)
-            waiting = self._queue.clear()
-        for assignment in waiting:
-            self._report(assignment, given_back(assignment))
         pause = threading.Event()
         while self._held and (now := self._clock.monotonic()) < until:
             with self._lock:
                 self._kill_overdue(now)
             pause.wait(0.02)
+
+    def take_no_more(self) -> None:
+        """Take nothing more, and give back what has not begun; what has goes on: see `busy`."""
+        with self._lock:
+            self._draining = True
+            self._queue.take_back(self._processes.children)
+            waiting = self._queue.clear()
+        for assignment in waiting:
+            self._report(assignment, given_back(assignment))
+
+    @property
+    def busy(self) -> bool:
+        """Whether something has begun and can still be reported."""
+        return bool(self._held) and self._broken is None
 
     def stop(self) -> None:
         """End every process and wait for it."""
