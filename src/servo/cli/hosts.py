@@ -209,12 +209,16 @@ def _host(
         for code in codes
     ]
     workspace = open_workspace(where.address, must_exist=False)
-    return open_leading_or_attached(wanted, workspace, lead, waiting=_tell_waiting)
+    return open_leading_or_attached(wanted, workspace, lead, waiting=_tell_waiting, warn=_warn)
 
 
 def _tell_waiting(leader: LeaderAdvert) -> None:
     told = f"waiting for {described(leader)}, which leads this workspace and has other code"
-    console(stderr=True).print(Text(told, "yellow"))
+    _warn(told)
+
+
+def _warn(told: str) -> None:
+    console(stderr=True).print(Text(told, "yellow"), soft_wrap=True)
 
 
 @contextmanager

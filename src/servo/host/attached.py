@@ -29,6 +29,7 @@ from servo.leader.lease import LeaderAdvert
 from servo.ports.object_store import ObjectStore
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
+from servo.workspace.answering import why_silent
 from servo.workspace.leading import LedByAnother, described
 from servo.workspace.origins import Cause
 from servo.workspace.run_requests import Wanted, by_person, run_events, with_config
@@ -36,13 +37,15 @@ from servo.workspace.workspace import Workspace
 
 LOOK_EVERY = 0.15
 LOOK_FOR_LEADER_EVERY = 1.0
+PING_EVERY = 5.0
 
 
 class AttachedHost:
     """Has the leader of a workspace do the work, and takes over when it ends.
 
     It asks for work of these code locations, and for runs of the first of them. `lead` opens a host
-    that leads, for when nobody else does; it knows the code by then.
+    that leads, for when nobody else does; it knows the code by then. `warn` is told once if the
+    leader was suspended meanwhile: somebody has to continue it, or to end it.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class AttachedHost:
         leader: LeaderAdvert,
         *,
         lead: Callable[[], LeadingHost],
+        warn: Callable[[str], None],
     ) -> None:
         self.paths = workspace.paths
         self._workspace = workspace
@@ -59,6 +63,9 @@ class AttachedHost:
         self._location = locations[0]
         self._leader = leader
         self._lead = lead
+        self._warn = warn
+        self._warned = False
+        self._ping_at = 0.0
         self._own: LeadingHost | None = None
         self._pause = threading.Event()
         self._look_at = 0.0
@@ -237,6 +244,7 @@ class AttachedHost:
         leader = self._workspace.leader()
         if leader is not None:
             self._leader = leader
+            self._ping_if_due(leader, now)
             return
         try:
             host = self._lead()
@@ -244,6 +252,15 @@ class AttachedHost:
             self._leader = other.leader  # somebody was faster
             return
         self._own = host.__enter__()
+
+    def _ping_if_due(self, leader: LeaderAdvert, now: float) -> None:
+        if now < self._ping_at:
+            return
+        self._ping_at = now + PING_EVERY
+        silent = why_silent(leader)
+        if silent and not self._warned:
+            self._warn(silent)
+        self._warned = bool(silent)
 
 
 def _backfill(snapshot: Snapshot, name: str) -> Backfill | None:

@@ -105,7 +105,10 @@ class Started:
 
     def says(self, text: str, seconds: float = LIMIT) -> None:
         """Wait until it has said this."""
-        eventually(lambda: text in self._out.read_text() + self._err.read_text(), seconds)
+        try:
+            eventually(lambda: text in self._out.read_text() + self._err.read_text(), seconds)
+        except AssertionError:
+            raise AssertionError(f"it does not say {text!r}: {self.said()}") from None
 
     def ended(self, seconds: float = LIMIT) -> Said:
         """Wait for it to end; how it did."""

@@ -23,7 +23,7 @@ from servo.leader.lease import LeaderAdvert, LeaderLease, read_lease
 from servo.leader.service import Service, World
 from servo.leader.workers import Workers
 from servo.workspace.address import Address
-from servo.workspace.leader_lock import Leader, LeaderLock, advert, has_ended, leader_here
+from servo.workspace.leader_lock import Leader, LeaderLock, advert, leader_here
 from servo.workspace.leader_socket.messages import LeaderNotReady
 from servo.workspace.leader_socket.server import LeaderServer
 from servo.workspace.registry import machine_id
@@ -182,14 +182,16 @@ def _lease(
 def who_leads(address: Address, world: World) -> LeaderAdvert | None:
     """The living leader of a workspace, as far as this process can know; None if nobody leads."""
     here = leader_here(address)
-    if here is not None or not address.is_shared:
+    if not address.is_shared:
         return here
     lease = read_lease(world.store, address.paths)
     if lease is None or lease.expires <= world.clock.now():
-        return None
+        return here  # it takes the lease in a moment, or was suspended and lost it
     if lease.leader is None:
-        return LeaderAdvert(pid=0)
-    return None if has_ended(address, lease.leader) else lease.leader
+        return here or LeaderAdvert(pid=0)
+    if lease.leader.machine == machine_id():
+        return here
+    return lease.leader
 
 
 def free_at(address: Address, world: World) -> datetime | None:

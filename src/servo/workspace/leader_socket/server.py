@@ -25,6 +25,7 @@ from servo.workspace.address import Address
 from servo.workspace.leader_socket.messages import (
     RECEIVE_BYTES,
     Answered,
+    AnswerOverdue,
     Failed,
     FromLeader,
     Ping,
@@ -33,7 +34,6 @@ from servo.workspace.leader_socket.messages import (
     ToLeader,
     encoder,
     failed_with,
-    no_answer,
     to_leader,
 )
 from servo.workspace.registry import registry_folder
@@ -102,7 +102,7 @@ class LeaderServer:
             batch = decode_batch(message.batch)
             answer = self._submit(batch).result(message.timeout_ms / 1000)
         except TimeoutError:
-            return failed_with(no_answer(message.timeout_ms / 1000))
+            return failed_with(AnswerOverdue(message.timeout_ms / 1000))
         except ServoError as error:
             return failed_with(error)
         except Exception as error:  # noqa: BLE001 - whoever waits has to be told
