@@ -1,6 +1,5 @@
 """Who makes what a command asks for: this process, or one that is at work already."""
 
-import signal
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -9,6 +8,7 @@ import click
 import msgspec
 from rich.text import Text
 
+from servo.cli.interrupts import interrupts
 from servo.cli.options.project import locations, one_location
 from servo.cli.options.workspace import Where
 from servo.cli.rendering.output import console, plural
@@ -136,6 +136,7 @@ def open_host(
             try:
                 yield host
                 finish(host)
+                interrupts.ends()
             except KeyboardInterrupt as stopped:
                 raise KeyboardInterrupt(str(stopped) or interrupt(host)) from None
 
@@ -223,9 +224,6 @@ def _warn(told: str) -> None:
 
 @contextmanager
 def stopped_by_sigterm() -> Generator[None]:
-    """Have SIGTERM do what Ctrl-C does."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+    """Have SIGTERM do what Ctrl-C does, and both only where it is safe to stop."""
+    with interrupts.raised_when_safe():
         yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -8,6 +8,7 @@ exit code that says what kind of thing it was (see `servo.cli.rendering.output`)
 """
 
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -132,6 +133,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Whoever read our output has seen enough; Python would complain when it flushes again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    # All is said and done. Ctrl-C while Python cleans up would only change the exit code.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)
 
 

@@ -13,6 +13,7 @@ from servo.core.state.states import TaskState
 from servo.host.recovery import Recovery
 from servo.leader.assignments import Assignment
 from servo.leader.service import Service, World
+from servo.leader.workers import NoWorkers, Workers
 from servo.ledger.paths import Paths
 from servo.storage.memory import MemoryStore
 from servo.testing.eventually import eventually
@@ -46,8 +47,11 @@ def a_world(queue: ListQueue | None = None) -> World:
 
 def led_by(world: World, worker: Silent | None) -> Service:
     """A leader with this worker, which finds out what earlier ones left."""
-    made = None if worker is None else (lambda _: worker)
-    service = Service(world, PATHS, workers=made)
+
+    def workers(_: Service) -> Workers:
+        return NoWorkers() if worker is None else worker
+
+    service = Service(world, PATHS, workers=workers)
     here = () if worker is None else (worker.name,)
     service.watch(Recovery(service.send, actor(ActorKind.WORKER, "here"), here.__contains__).look)
     return service
