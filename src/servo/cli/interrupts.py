@@ -74,7 +74,8 @@ class Interrupts:
         self._kept = is_unsafe(frame) and self._looks < MOST_LOOKS
         if self._kept:
             self._looks += 1
-            signal.setitimer(signal.ITIMER_REAL, AGAIN_AFTER)
+            # Again and again: another thread may be given the signal, which does not wake this one.
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_AFTER, AGAIN_AFTER)
             return
         signal.setitimer(signal.ITIMER_REAL, 0)
         self._raised = True
@@ -83,6 +84,8 @@ class Interrupts:
 
 def is_unsafe(frame: FrameType | None) -> bool:
     """Whether the main thread may hold a lock here that it would not let go of."""
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back  # a signal that comes while another is looked at
     if frame is None:
         return True
     if frame.f_code.co_filename in _LOCKING and frame.f_code.co_name != _WAITING:
