@@ -12,8 +12,6 @@ Nothing here takes a lock or starts a thread, as the main thread may hold the lo
 timer of the operating system brings the signal back.
 """
 
-import concurrent.futures._base as futures
-import queue
 import signal
 import threading
 from collections.abc import Generator
@@ -24,7 +22,10 @@ AGAIN_AFTER = 0.01
 MOST_LOOKS = 200
 
 _IMPORTING = ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")
-_LOCKING = (threading.__file__, futures.__file__, queue.__file__)
+_LIBRARY = threading.__file__.removesuffix("threading.py")
+_LOCKING = tuple(
+    f"{_LIBRARY}{name}" for name in ("threading.py", "queue.py", "concurrent/futures/_base.py")
+)
 _WAITING = "wait"
 """The function of `threading` that holds no lock while it waits."""
 
@@ -38,17 +39,23 @@ class Interrupts:
         self._raised = False
         self._ends = False
 
+    def install(self) -> None:
+        """Have Ctrl-C raised when it is safe, until this process ends.
+
+        It stays ignored where it was, as in the background of a shell.
+        """
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, self._asked)
+            signal.signal(signal.SIGALRM, self._asked)
+
     @contextmanager
     def raised_when_safe(self) -> Generator[None]:
-        """Have SIGINT and SIGTERM stop what goes on here, once it is safe.
-
-        SIGINT stays ignored where it was, as in the background of a shell.
-        """
-        self.__init__()
-        asked = [signal.SIGTERM]
+        """Have Ctrl-C and SIGTERM stop what goes on here, once it is safe."""
+        self._raised = self._ends = False
+        asked = [signal.SIGTERM, signal.SIGALRM]
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             asked.append(signal.SIGINT)
-        before = {number: signal.signal(number, self._asked) for number in (*asked, signal.SIGALRM)}
+        before = {number: signal.signal(number, self._asked) for number in asked}
         try:
             yield
         finally:
@@ -56,6 +63,7 @@ class Interrupts:
             for number, handler in before.items():
                 signal.signal(number, handler)
         if self._kept:
+            self._kept = False
             raise KeyboardInterrupt
 
     def ends(self) -> None:

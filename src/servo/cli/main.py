@@ -18,6 +18,7 @@ from typing import cast
 import click
 
 from servo import __version__
+from servo.cli.interrupts import interrupts
 from servo.cli.rendering.output import BUG, INTERRUPTED, exit_code, fail
 from servo.errors import ServoError
 
@@ -126,6 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if asked := os.environ.get(COMPLETE):
         shells = import_module("click.shell_completion")
         sys.exit(shells.shell_complete(cli, {}, PROGRAM, COMPLETE, asked))
+    interrupts.install()
     try:
         code = run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
