@@ -41,6 +41,7 @@ every_second = ScheduleDefinition(
     cron_schedule="* * * * * *",
     target="quick",
     default_status=DefaultScheduleStatus.RUNNING,
+    max_catchup_ticks=1_000,
 )
 
 @asset
