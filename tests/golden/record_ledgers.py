@@ -653,6 +653,48 @@ def thresholds() -> Story:
     return story
 
 
+def force_cancel_backfill() -> Story:
+    """A backfill that is cancelled by force, and one that was being cancelled already."""
+    story = Story()
+    for number, forced in enumerate((True, False)):
+        name, run, day = f"bf_{number}", f"run_{number}", f"day:d:2024-01-0{number + 1}"
+        story.tell(
+            BackfillCreated(
+                backfill_id=name,
+                client_request_id=name,
+                request_fingerprint="fp",
+                asset_selection=("ns/a",),
+                selector=ExplicitSelector(count=1),
+                partition_keys=(day,),
+                total_partitions=1,
+            )
+        )
+        story.tell(
+            BackfillChunkPlanned(
+                backfill_id=name,
+                chunk_index=0,
+                expected_state_version=1,
+                partition_keys=(day,),
+                run_key=run,
+                request_fingerprint="fp",
+            ),
+            RunRequested(
+                run_id=run,
+                run_key=run,
+                request_fingerprint="fp",
+                source=BackfillSource(backfill_id=name, chunk_index=0),
+            ),
+            PlanCreated(run_id=run, fingerprint="plan", tasks=specs({"a": ()}, partition=day)),
+        )
+        story.start("a", run)
+        stop = BackfillStateChanged(backfill_id=name, to_state=BackfillState.CANCELLING)
+        story.tell(replace(stop, changed_by="ada", force=forced))
+        story.wait(seconds=5)
+        if not forced:
+            story.tell(replace(stop, changed_by="bob", force=True))
+    return story
+
+
 STORIES: dict[str, Callable[[], Story]] = {
     "execution": execution,
     "automation": automation,
@@ -665,6 +707,7 @@ STORIES: dict[str, Callable[[], Story]] = {
     "origins": origins,
     "force_cancel": force_cancel,
     "thresholds": thresholds,
+    "force_cancel_backfill": force_cancel_backfill,
 }
 
 

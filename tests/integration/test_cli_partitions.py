@@ -98,6 +98,14 @@ def test_what_failed_is_retried_by_its_partition_and_what_is_stale_is_told(tmp_p
     assert servo(folder, "materialize", *other).returncode == 0
     counts = asked(folder, "partitions", "status", "report")
     assert (counts["stale_code_changed"], counts["stale_upstream_changed"]) == (1, 0)
+    everywhere = listed(folder, "partitions", "stale", "--limit", "100")
+    assert {one["asset_key"] for one in everywhere} == {"events", "report", "table"}
+    (changed,) = [one for one in everywhere if one["reason"] == "CODE_CHANGED"]
+    assert (changed["asset_key"], changed["first"]) == ("report", "2024-03-31")
+    assert changed["since"] is not None
+    told = servo(folder, "partitions", "stale", "--asset", "report").stdout
+    (line,) = [line for line in told.splitlines() if "code_changed" in line]
+    assert line.split()[:2] == ["report", "2024-03-31"]
 
 
 @pytest.mark.slow

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from servo.testing.command_line import asked, listed, servo
+import pytest
+
+from servo.testing.command_line import asked, listed, queried, servo
 
 ONE = "from servo import asset\n\n@asset\ndef one():\n    return 1\n"
 TWO = "from shop.names import NAME\nfrom servo import asset\n\n@asset(name=NAME)\ndef f(): ...\n"
@@ -86,17 +88,70 @@ def test_tags_of_the_project_are_those_of_every_run_unless_typed(tmp_path: Path)
     assert (run["labels"]["team"], run["labels"]["tier"]) == ("data", "2")
 
 
-def test_of_several_locations_one_has_to_be_named(tmp_path: Path) -> None:
+RETRIED = """
+from servo import RetryPolicy, asset, failure_hook
+
+def fail(context):
+    raise ValueError(context.retry_number)
+
+@failure_hook
+def told(context):
+    with open("told", "a") as file:
+        file.write("told ")
+
+@asset(hooks={told})
+def plain(context):
+    fail(context)
+
+@asset(retry_policy=RetryPolicy(max_retries=0))
+def never(context):
+    fail(context)
+
+@asset(retry_policy=RetryPolicy(max_retries=1))
+def once_more(context):
+    fail(context)
+"""
+
+
+@pytest.mark.parametrize("code", [(), ("other.py",)])
+def test_assets_without_a_retry_policy_have_that_of_the_project(
+    tmp_path: Path, code: tuple[str, ...]
+) -> None:
+    for name in ("assets.py", "other.py"):
+        (tmp_path / name).write_text(RETRIED)
+    (tmp_path / "servo.toml").write_text(
+        '[defaults.retry_policy]\nmax_retries = 2\n\n[[locations]]\nfile = "assets.py"\n'
+    )
+    done = servo(tmp_path, "materialize", *code)
+    assert done.returncode == 1, done
+    rows = queried(tmp_path, "select asset_key, attempt from tasks order by asset_key")
+    assert {row["asset_key"]: row["attempt"] for row in rows} == {
+        "never": 1,
+        "once_more": 2,
+        "plain": 3,
+    }
+    assert (tmp_path / "told").read_text() == "told "  # when no retry is left
+
+
+def test_a_selection_means_the_location_that_defines_it(tmp_path: Path) -> None:
     package(tmp_path)
-    (tmp_path / "one.py").write_text(ONE)
-    locations = '[[locations]]\nfile = "one.py"\n[[locations]]\nmodule = "shop.assets"\n'
+    (tmp_path / "first.py").write_text(ONE)
+    locations = '[[locations]]\nfile = "first.py"\n[[locations]]\nmodule = "shop.assets"\n'
     (tmp_path / "servo.toml").write_text(locations)
     wrong = servo(tmp_path, "materialize")
     assert wrong.returncode == 2
-    assert "several code locations: one.py, shop.assets; name one of them" in wrong.stderr
-    assert [made["asset"] for made in asked(tmp_path, "materialize", "one.py", "--dry-run")] == [
-        "one"
-    ]
+    assert "several code locations: first.py, shop.assets; name one of them" in wrong.stderr
+    for named in (("first.py",), ("one",), ("first.py", "one")):
+        planned = asked(tmp_path, "materialize", *named, "--dry-run")
+        assert [task["asset_key"] for task in planned["tasks"]] == ["one"]
+    done = servo(tmp_path, "materialize", "two")
+    assert done.returncode == 0, done.stderr
+    assert [row["location"] for row in listed(tmp_path, "run", "list")] == ["shop.assets"]
+    apart = servo(tmp_path, "materialize", "one", "two")
+    assert apart.returncode == 2
+    assert "one by first.py, two by shop.assets; name a location" in apart.stderr
+    preview = servo(tmp_path, "backfill", "preview", "two", "--all")
+    assert "two has no partitions" in preview.stderr
 
 
 def test_a_mistake_in_the_file_stops_every_command(tmp_path: Path) -> None:

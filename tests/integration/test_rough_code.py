@@ -64,7 +64,7 @@ class Project:
         return session.service.engine.state.tasks.rows[run.run_id, f"{name}:materialize"]
 
     def line(self, text: str) -> int:
-        """Where a text first stands in the code."""
+        """Where a string first stands in the code."""
         lines = (self.folder / "assets.py").read_text().splitlines()
         return next(number for number, line in enumerate(lines, 1) if text in line)
 
@@ -75,11 +75,11 @@ class Project:
 
     def log(self, session: LeadingHost, row: TaskRow) -> str:
         place = session.paths.log(row.run_id, row.task_key, row.attempt, row.exec_id)
-        return session.store.get(place).data.decode()
+        return session.workspace.store.get(place).data.decode()
 
     def value(self, session: LeadingHost, name: str) -> object:
         row = session.service.engine.state.assets.rows[name]
-        return OutputStore(session.store, session.paths).load(row.last_output_uri)
+        return OutputStore(session.workspace.store, session.paths).load(row.last_output_uri)
 
 
 ROUGH = """

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from servo.testing.eventually import eventually
-from servo.testing.machines import Gates, Machine, Started
+from servo.testing.machines import Gates, Machine, RunningCommand
 from servo.workspace.system import SystemClock
 
 pytestmark = [pytest.mark.slow, pytest.mark.kill]
@@ -74,7 +74,7 @@ def test_whoever_asks_a_suspended_leader_is_told_at_once_what_to_do(machine: Mac
         assert leader.ended().code == 0
 
 
-def suspended_at_work(machine: Machine, gates: Gates, leader: Started) -> Started:
+def suspended_at_work(machine: Machine, gates: Gates, leader: RunningCommand) -> RunningCommand:
     """A client whose run a leader had begun when it was suspended, and who was told of it."""
     client = machine.start("materialize", "assets.py")
     gates.wait_for("gated")

@@ -16,7 +16,7 @@ import pytest
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
 from servo.testing.eventually import eventually
-from servo.testing.machines import Gates, Machine, Said
+from servo.testing.machines import Gates, Machine, CommandOutput
 from servo.testing.seaweed import ACCESS_KEY, SECRET_KEY, Seaweed
 from servo.workspace.system import SystemClock
 
@@ -94,7 +94,7 @@ def bucket(tmp_path: Path, seaweed_server: Seaweed) -> Bucket:
     return Bucket(tmp_path, seaweed_server, tmp_path.name)
 
 
-def succeeded(said: Said) -> Any:
+def succeeded(said: CommandOutput) -> Any:
     """The run that a command made, which went well."""
     assert said.code == 0, said
     told = json.loads(said.out)

@@ -5,17 +5,19 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from msgspec.structs import replace
 
 from servo import __version__
-from servo.cli.main import COMMANDS, OTHERS, SECTIONS, run
+from servo.cli.main import COMMANDS, OTHERS, SECTIONS, cli, run
 from servo.cli.rendering.output import EXIT_CODES, exit_code, plural, size
+from servo.cli.rendering.replay_bar import PATIENCE
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
 from servo.core.events.runs import PlanSegmentExpanded, RunCancelRequested
 from servo.core.events.tasks import TaskOutcome
@@ -108,7 +110,7 @@ def test_no_command_prints_help_and_an_unknown_one_is_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run([]) == 2
-    assert "Make assets:" in capsys.readouterr().err
+    assert "Materialization:" in capsys.readouterr().err
     assert run(["nonsense"]) == 2
     assert "No such command 'nonsense'" in capsys.readouterr().err
     assert run(["materialise"]) == 2
@@ -279,7 +281,7 @@ def test_a_rebuild_asks_first(
     monkeypatch.setattr("sys.stdin", _Typed("n\n"))
     code, _, err = servo("admin", "rebuild")
     assert code == 1
-    assert err.endswith("nothing was published\n")
+    assert err.endswith("Nothing was published.\n")
     assert servo("admin", "rebuild", "--json")[0] == 2
     assert told.objects() == before
 
@@ -537,6 +539,40 @@ def test_somebody_who_looks_sees_how_far_it_is(servo: Run, monkeypatch: pytest.M
     assert servo("admin", "verify", "--json")[2] == ""
 
 
+def readers(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
+    """The commands that look at the past and need no argument."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from readers(command, *path, name)
+        elif command is not None:
+            names = {parameter.name for parameter in command.params}
+            required = any(parameter.required for parameter in command.params)
+            if "as_of" in names and not required:
+                yield (*path, name)
+
+
+def test_every_command_that_replays_a_long_ledger_shows_a_bar(
+    told: StoredStory, servo: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(PATIENCE):
+        _ = told.request(f"later_{number}")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    commands = [*readers(cli), ("sql", "select 1"), ("run", "show", "run_0")]
+    long, short = ("--as-of", str(told.state.seq)), ("--as-of", str(told.state.seq - 1))
+
+    def with_bar(*options: str) -> list[tuple[str, ...]]:
+        errors = {command: servo(*command, *options)[2] for command in commands}
+        return [command for command, err in errors.items() if "replaying" in _plain(err)]
+
+    assert ("run", "list") in commands
+    assert with_bar(*long) == commands
+    assert with_bar(*long, "--json") == with_bar(*short) == []
+    monkeypatch.setenv("TTY_COMPATIBLE", "0")
+    assert with_bar(*long) == []
+
+
 class _Failing:
     """A standard input that cannot be read."""
 
@@ -552,7 +588,7 @@ def test_what_nobody_foresaw_is_called_a_bug(servo: Run, monkeypatch: pytest.Mon
     assert servo("sql", "-") == (
         70,
         "",
-        "error: RuntimeError: what?; this is a bug, report it with SERVO_DEBUG=1 set\n",
+        "error: RuntimeError: what?; this is a bug: report it with SERVO_DEBUG=1 set\n",
     )
     monkeypatch.setenv("SERVO_DEBUG", "1")
     with pytest.raises(RuntimeError, match=r"what\?"):

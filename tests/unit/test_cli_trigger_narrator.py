@@ -118,12 +118,12 @@ def test_a_backfill_is_told_when_it_begins_is_paused_and_ends() -> None:
         chunk_size=2,
         max_concurrent_runs=1,
     )
-    assert told.new(made) == ["backfill bf began: 3 partitions in 2 runs"]
+    assert told.new(made) == ["backfill bf started: 3 partitions in 2 runs"]
     assert told.new() == []
     paused = BackfillStateChanged(backfill_id="bf", to_state=BackfillState.PAUSED)
-    assert told.new(paused) == ["backfill bf paused: 2 runs of 2 to begin"]
+    assert told.new(paused) == ["backfill bf paused: 2 of 2 runs left to start"]
     resumed = BackfillStateChanged(backfill_id="bf", to_state=BackfillState.RUNNING)
-    assert told.new(resumed) == ["backfill bf goes on: 2 runs of 2 to begin"]
+    assert told.new(resumed) == ["backfill bf resumed: 2 of 2 runs left to start"]
     cancelled = BackfillStateChanged(backfill_id="bf", to_state=BackfillState.CANCELLED)
     assert told.new(cancelled) == [
         "CANCELLED backfill bf: 0 succeeded of 3 partitions (see `servo backfill show bf`)"
@@ -144,7 +144,7 @@ def test_a_backfill_that_was_over_before_anybody_looked_is_told_whole() -> None:
         max_concurrent_runs=1,
     )
     assert told.new(made) == [
-        "backfill bf began: 0 partitions in 0 runs",
+        "backfill bf started: 0 partitions in 0 runs",
         "SUCCEEDED backfill bf: 0 succeeded of 0 partitions",
     ]
 

@@ -1,6 +1,6 @@
 """Looking at a project in a process of its own, so that whatever its code does stays there.
 
-    python -m servo.code.examine CODE FOLDER
+    python -m servo.code.examine CODE FOLDER [as-dagster] [-- SELECTION...]
 
 prints what was found, as JSON. `servo dev` asks this way before it lets workers import anything
 again: code that does not import, or that ends the process, changes nothing.
@@ -18,10 +18,12 @@ import msgspec
 from servo.code.loader import load_project
 from servo.code.setting import CodeLocation
 from servo.core.declared import Declared
-from servo.errors import Invalid, ServoError
+from servo.errors import Invalid, NotFound, ServoError
 from servo.processes.own_code import is_own
 from servo.sdk.definitions.executors import ExecutorDefinition
+from servo.sdk.definitions.project import Project
 from servo.sdk.resources.environment import set_environment
+from servo.sdk.selection.selection import AssetSelection
 from servo.sdk.triggers.resolution import declared
 
 AS_DAGSTER = "as-dagster"
@@ -29,10 +31,15 @@ _OTHERS = frozenset({"site-packages", "dist-packages", "__pycache__"})
 
 
 class Examined(msgspec.Struct, frozen=True, kw_only=True):
-    """What a project's code is: its files, and what they define or what is wrong with them."""
+    """What a project's code is: its files, and what they define or what is wrong with them.
+
+    `selected` are the selections that it was asked about and that choose some asset it makes.
+    """
 
     files: tuple[str, ...] = ()
     declared: Declared = Declared()
+    jobs: tuple[str, ...] = ()
+    selected: tuple[str, ...] = ()
     executor: ExecutorDefinition | None = None
     error: str = ""
 
@@ -69,12 +76,14 @@ def fingerprint(files: tuple[str, ...]) -> str:
     return sha256(msgspec.json.encode(stamps)).hexdigest()
 
 
-def start_examining(location: CodeLocation) -> "subprocess.Popen[bytes]":
+def start_examining(
+    location: CodeLocation, select: Sequence[str] = ()
+) -> "subprocess.Popen[bytes]":
     """Begin to look; `finished` says what was found once the process has ended."""
     code, folder = location.code, location.folder
     more = [AS_DAGSTER] if location.as_dagster else []
     return subprocess.Popen(  # noqa: S603 - our own interpreter and module
-        [sys.executable, "-m", "servo.code.examine", code, folder, *more],
+        [sys.executable, "-m", "servo.code.examine", code, folder, *more, "--", *select],
         stdout=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
         cwd=folder,
@@ -93,9 +102,9 @@ def finished(looking: "subprocess.Popen[bytes]", location: CodeLocation) -> Exam
         return Examined(error=f"{code} cannot be imported: {how}; see what it printed above")
 
 
-def examine(locations: Sequence[CodeLocation]) -> list[Examined]:
+def examine(locations: Sequence[CodeLocation], select: Sequence[str] = ()) -> list[Examined]:
     """What each location is, or what is wrong with it; `Invalid` if something is with all."""
-    looking = [start_examining(one) for one in locations]
+    looking = [start_examining(one, select) for one in locations]
     found = [finished(process, one) for process, one in zip(looking, locations, strict=True)]
     if all(one.error for one in found):
         what, _, remedy = "; ".join(one.error for one in found).rpartition("; ")
@@ -105,7 +114,8 @@ def examine(locations: Sequence[CodeLocation]) -> list[Examined]:
 
 def main() -> None:
     """Look, and print what was found where user code cannot print between it."""
-    code, folder, as_dagster = sys.argv[1], Path(sys.argv[2]), AS_DAGSTER in sys.argv[3:]
+    given = sys.argv.index("--")
+    code, folder, as_dagster = sys.argv[1], Path(sys.argv[2]), AS_DAGSTER in sys.argv[3:given]
     answer = os.dup(1)
     os.dup2(2, 1)
     set_environment(os.environ)
@@ -114,6 +124,8 @@ def main() -> None:
         found = Examined(
             files=watched_files(code, folder),
             declared=declared(project),
+            jobs=tuple(project.jobs),
+            selected=tuple(text for text in sys.argv[given + 1 :] if _selects(project, text)),
             executor=project.executor,
         )
     except ServoError as error:
@@ -125,6 +137,15 @@ def main() -> None:
         out.write(msgspec.json.encode(found))
     sys.stderr.flush()
     os._exit(0)  # threads that user code started do not keep anybody waiting
+
+
+def _selects(project: Project, text: str) -> bool:
+    """Whether a selection chooses an asset that the project makes."""
+    try:
+        found = AssetSelection.from_coercible([text]).resolve(project)
+    except (Invalid, NotFound):
+        return False
+    return any(key in project.makers for key in found)
 
 
 def watched_files(code: str, folder: Path, error: BaseException | None = None) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ would otherwise create a second workspace in silence.
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -16,7 +16,9 @@ from typing import Annotated, Any, cast
 import msgspec
 
 from servo.code.setting import CodeLocation
+from servo.core.retry import RetryRules
 from servo.errors import Invalid
+from servo.sdk.assets.retries import Backoff, Jitter, RetryPolicy, stored_policy
 
 SERVO_TOML = "servo.toml"
 PYPROJECT = "pyproject.toml"
@@ -35,6 +37,24 @@ class LocationEntry(msgspec.Struct, frozen=True, kw_only=True):
     as_dagster: bool = False
 
 
+class RetryDefaults(msgspec.Struct, frozen=True, kw_only=True):
+    """The retry policy of assets that have none; as `RetryPolicy`, with exceptions by name."""
+
+    max_retries: Annotated[int, msgspec.Meta(ge=0)] = 1
+    delay: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    backoff: Backoff | None = None
+    jitter: Jitter | None = None
+    max_delay: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    retry_on: list[Name] = []
+    no_retry_on: list[Name] = []
+
+
+class AssetDefaults(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for every asset of the project that does not say otherwise."""
+
+    retry_policy: RetryDefaults | None = None
+
+
 class Written(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a project file may say."""
 
@@ -43,6 +63,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     workspace: Name | None = None
     workers: Annotated[int, msgspec.Meta(ge=1)] | None = None
     tags: dict[str, str] = {}
+    defaults: AssetDefaults = AssetDefaults()
     locations: list[LocationEntry] = []
 
 
@@ -55,6 +76,7 @@ class ProjectFile(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str | None = None
     workers: int | None = None
     tags: dict[str, str] = {}
+    retry: RetryRules | None = None
     locations: tuple[CodeLocation, ...] = ()
 
     @property
@@ -97,16 +119,15 @@ def has_project(folder: Path) -> bool:
 def read_project(path: Path, table: Mapping[str, Any], prefix: str) -> ProjectFile:
     """The project that a table describes; `prefix` is where in the file its keys are."""
     _refuse_unknown(path, prefix, table, Written)
-    entries: Any = table.get("locations", [])
-    for number, entry in enumerate(cast("list[Any]", entries) if isinstance(entries, list) else ()):
-        if isinstance(entry, dict):
-            where = f"{prefix}locations[{number}]."
-            _refuse_unknown(path, where, cast("dict[str, Any]", entry), LocationEntry)
+    for where, inner, kind in _inner_tables(table):
+        _refuse_unknown(path, f"{prefix}{where}.", inner, kind)
     try:
         written = msgspec.convert(table, Written)
     except msgspec.ValidationError as error:
         raise _wrong_type(path, prefix, error) from None
-    locations = tuple(_location(path, prefix, n, one) for n, one in enumerate(written.locations))
+    retry = _retry(path, prefix, written.defaults.retry_policy)
+    found = (_location(path, prefix, n, one) for n, one in enumerate(written.locations))
+    locations = tuple(msgspec.structs.replace(one, retry=retry) for one in found)
     _refuse_namesakes(path, locations)
     return ProjectFile(
         path=str(path),
@@ -115,8 +136,37 @@ def read_project(path: Path, table: Mapping[str, Any], prefix: str) -> ProjectFi
         workspace=written.workspace,
         workers=written.workers,
         tags=written.tags,
+        retry=retry,
         locations=locations,
     )
+
+
+def _inner_tables(
+    table: Mapping[str, Any],
+) -> Iterator[tuple[str, dict[str, Any], type[msgspec.Struct]]]:
+    """The tables in a project file with what each may hold; what is none is refused later."""
+    defaults: Any = table.get("defaults")
+    if isinstance(defaults, dict):
+        held = cast("dict[str, Any]", defaults)
+        yield "defaults", held, AssetDefaults
+        policy: Any = held.get("retry_policy")
+        if isinstance(policy, dict):
+            yield "defaults.retry_policy", cast("dict[str, Any]", policy), RetryDefaults
+    entries: Any = table.get("locations", [])
+    for number, entry in enumerate(cast("list[Any]", entries) if isinstance(entries, list) else ()):
+        if isinstance(entry, dict):
+            yield f"locations[{number}]", cast("dict[str, Any]", entry), LocationEntry
+
+
+def _retry(path: Path, prefix: str, written: RetryDefaults | None) -> RetryRules | None:
+    if written is None:
+        return None
+    try:
+        return stored_policy(RetryPolicy(**msgspec.structs.asdict(written)))
+    except Invalid as error:
+        raise Invalid(
+            f"{path}: {prefix}defaults.retry_policy: {error.message}", remedy=error.remedy
+        ) from None
 
 
 def _store(folder: Path, store: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from servo.core.retry import RetryRules
 from servo.processes.frames import framed
 from servo.workspace.address import Address
 
@@ -15,13 +16,15 @@ RECEIVE_BYTES = 1 << 16
 class CodeLocation(msgspec.Struct, frozen=True, kw_only=True):
     """A named set of definitions: a file or a module, and the folder it is run from.
 
-    The name goes on record with every run, so it stays the same when the file moves.
+    The name goes on record with every run, so it stays the same when the file moves. `retry` is for
+    its assets that have no retry policy of their own.
     """
 
     name: str
     code: str
     folder: str
     as_dagster: bool = False
+    retry: RetryRules | None = None
 
     @property
     def place(self) -> str:

@@ -24,7 +24,6 @@ from servo.processes.stopping import is_from_outside
 from servo.sdk.assets.context import Logger
 from servo.sdk.assets.hooks import Happened, HookContext, HookDefinition, When
 from servo.sdk.assets.results import Failure as Told
-from servo.sdk.assets.retries import stored_policy
 from servo.sdk.definitions.project import Project
 from servo.sdk.resources.resources import InitResourceContext, Resources, open_resources
 from servo.sdk.resources.run_config import RunConfig
@@ -77,7 +76,7 @@ class Hooks:
         return When.FAILURE if self._is_final(work, key, done) else None
 
     def _is_final(self, work: Assignment, key: AssetKey, done: TaskResult) -> bool:
-        policy = stored_policy(self._project.makers[key].behaviour.retry_policy)
+        policy = self._project.retry_of(key)
         error = done.error or TaskError(code="", message="")
         wait = done.retry_after_ms
         failure = FailedAttempt(

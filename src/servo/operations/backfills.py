@@ -93,9 +93,14 @@ def resume_backfill(workspace: Workspace, backfill_id: str) -> BackfillChanged:
     return _change(workspace, backfill_id, BackfillState.RUNNING)
 
 
-def cancel_backfill(workspace: Workspace, backfill_id: str) -> BackfillChanged:
-    """Stop a backfill: nothing of it starts any more, and its runs are cancelled."""
-    return _change(workspace, backfill_id, BackfillState.CANCELLING)
+def cancel_backfill(
+    workspace: Workspace, backfill_id: str, *, force: bool = False
+) -> BackfillChanged:
+    """Stop a backfill: nothing of it starts any more, and its runs are cancelled.
+
+    With `force` its runs end at once, whether or not their workers answer.
+    """
+    return _change(workspace, backfill_id, BackfillState.CANCELLING, force=force)
 
 
 _FROM = {
@@ -110,19 +115,18 @@ _DONE = {
 }
 
 
-def _change(workspace: Workspace, backfill_id: str, to: BackfillState) -> BackfillChanged:
+def _change(
+    workspace: Workspace, backfill_id: str, to: BackfillState, *, force: bool = False
+) -> BackfillChanged:
     row = present_backfill(backfill_id, workspace).row
-    if row.state not in _FROM[to]:
-        allowed = " or ".join(state.value for state in _FROM[to])
-        raise Conflict(
-            f"{row.backfill_id} is {row.state.value}",
-            remedy=f"only a backfill that is {allowed} can be {_DONE[to]}",
-        )
+    if row.state not in _FROM[to] and not (force and row.state is to):
+        raise Conflict(f"{row.backfill_id} is {row.state.value}", remedy=_remedy(row, to))
     event = BackfillStateChanged(
         backfill_id=row.backfill_id,
         to_state=to,
         expected_state_version=row.state_version,
         changed_by=workspace.actor,
+        force=force,
     )
     receipt = workspace.submit(event).checked()
     if receipt.queued:
@@ -131,6 +135,13 @@ def _change(workspace: Workspace, backfill_id: str, to: BackfillState) -> Backfi
         lambda snapshot: find_backfill(snapshot, row.backfill_id), min_seq=receipt.seq
     )
     return BackfillChanged(backfill=shown(changed.row), receipt=receipt)
+
+
+def _remedy(row: BackfillRow, to: BackfillState) -> str:
+    if row.state is to is BackfillState.CANCELLING:
+        return "wait for its runs to stop, or end them at once with `servo backfill cancel --force`"
+    allowed = " or ".join(state.value for state in _FROM[to])
+    return f"only a backfill that is {allowed} can be {_DONE[to]}"
 
 
 # --- what a snapshot knows ------------------------------------------------------------------------

@@ -31,6 +31,23 @@ class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
     caused_by: tuple[Step, ...] = ()
 
 
+class RunListing(Listing[RunRow], frozen=True, kw_only=True):
+    """A page of runs; `waiting` names those whose tasks wait for a worker of their location.
+
+    No process has the code of that location; `servo resume` with it finishes them.
+    """
+
+    waiting: list[str]
+
+
+class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a run: its outputs, in order, and the checks that did not pass in it."""
+
+    run: RunRow
+    materializations: list[MaterializationRow]
+    failed_checks: list[CheckResultRow]
+
+
 class RunCancelled(msgspec.Struct, frozen=True, kw_only=True):
     """A run that was asked to stop, and what the workspace said to that."""
 
@@ -38,9 +55,9 @@ class RunCancelled(msgspec.Struct, frozen=True, kw_only=True):
     receipt: Receipt
 
 
-def list_runs(workspace: Workspace, page: Page, *, as_of: AsOf | None = None) -> Listing[RunRow]:
-    """The newest runs."""
-    return workspace.read(lambda snapshot: newest_runs(snapshot, page), as_of=as_of)
+def list_runs(workspace: Workspace, page: Page, *, as_of: AsOf | None = None) -> RunListing:
+    """The newest runs, and which of them wait for a worker that has their code."""
+    return workspace.read(lambda snapshot: run_listing(snapshot, page), as_of=as_of)
 
 
 def get_run(workspace: Workspace, run_id: str, *, as_of: AsOf | None = None) -> RunDetail:
@@ -67,20 +84,18 @@ def cancel_run(
     return RunCancelled(run_id=run.run_id, receipt=workspace.submit(event).checked())
 
 
-def run_outcome(
-    workspace: Workspace, run_id: str
-) -> tuple[list[MaterializationRow], list[CheckResultRow]]:
-    """What a run materialized, in order, and the checks that failed in it."""
-    return workspace.read(
-        lambda snapshot: (outputs_of(snapshot, run_id), failed_checks(snapshot, run_id))
-    )
+def get_run_outcome(workspace: Workspace, run_id: str, *, as_of: AsOf | None = None) -> RunOutcome:
+    """What a run materialized and which checks failed in it; the beginning of its id is enough."""
 
+    def outcome(snapshot: Snapshot) -> RunOutcome:
+        run = find_run(Lookup(snapshot), run_id)
+        return RunOutcome(
+            run=run,
+            materializations=outputs_of(snapshot, run.run_id),
+            failed_checks=failed_checks(snapshot, run.run_id),
+        )
 
-def runs_without_workers(
-    workspace: Workspace, runs: Sequence[RunRow], *, as_of: AsOf | None = None
-) -> list[RunRow]:
-    """Those of some runs whose tasks wait for a worker of a code location that nobody has."""
-    return workspace.read(lambda snapshot: waiting_runs(snapshot, runs), as_of=as_of)
+    return workspace.read(outcome, as_of=as_of)
 
 
 # --- what a snapshot knows ------------------------------------------------------------------------
@@ -90,6 +105,13 @@ def newest_runs(snapshot: Snapshot, page: Page) -> Listing[RunRow]:
     """A page of runs, newest first."""
     found = Lookup(snapshot).page(RunRow, page, name="run_id", newest=("created_at",))
     return listing_of(found)
+
+
+def run_listing(snapshot: Snapshot, page: Page) -> RunListing:
+    """A page of runs, newest first, and which of them nobody can go on with."""
+    found = newest_runs(snapshot, page)
+    waiting = [row.run_id for row in waiting_runs(snapshot, found.items)]
+    return RunListing(items=found.items, next_cursor=found.next_cursor, waiting=waiting)
 
 
 def run_detail(snapshot: Snapshot, run_id: str) -> RunDetail:

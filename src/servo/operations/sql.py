@@ -7,7 +7,7 @@ import msgspec
 
 from servo.execution.outputs.data import AssetData
 from servo.execution.outputs.store import OutputStore
-from servo.operations.moments import AsOf, Progress, ignore, instant_of
+from servo.operations.moments import AsOf, instant_of
 from servo.projection.read.reader import Snapshot
 from servo.projection.read.sql import query
 from servo.workspace.workspace import Workspace
@@ -25,13 +25,7 @@ class SqlResult(msgspec.Struct, frozen=True, kw_only=True):
     as_of: datetime
 
 
-def run_sql(
-    workspace: Workspace,
-    statement: str,
-    *,
-    as_of: AsOf | None = None,
-    progress: Progress = ignore,
-) -> SqlResult:
+def run_sql(workspace: Workspace, statement: str, *, as_of: AsOf | None = None) -> SqlResult:
     """The answer to one statement that reads; `Invalid` if it does not, or cannot be run."""
 
     def use(snapshot: Snapshot) -> SqlResult:
@@ -45,4 +39,4 @@ def run_sql(
             as_of=snapshot.as_of,
         )
 
-    return workspace.read(use, as_of=as_of, progress=progress)
+    return workspace.read(use, as_of=as_of)

@@ -23,7 +23,6 @@ from servo.planning.checks import Chosen, check_spec, checks_alone, group_tags
 from servo.planning.partition_choice import Named, Relations, Wanted, choose_partitions
 from servo.planning.planned_tasks import Inputs, Planned, Unit
 from servo.sdk.assets.assets_definition import AssetsDefinition, Behaviour
-from servo.sdk.assets.retries import stored_policy
 from servo.sdk.definitions.project import Project
 from servo.sdk.partitions.mapping_resolution import Moment
 
@@ -162,7 +161,7 @@ def _specs(planned: Planned, group: list[AssetKey], checks: Chosen) -> Iterator[
         operation=behaviour.operation,
         priority=behaviour.priority,
         pool=behaviour.pool,
-        retry=stored_policy(behaviour.retry_policy),
+        retry=project.retry_of(first),
         timeout_ms=round(timeout.total_seconds() * 1000) if timeout is not None else 0,
         code_version=project.specs[first].code_version or "",
         tags=tags,

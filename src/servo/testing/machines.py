@@ -36,11 +36,11 @@ class Machine:
             "XDG_RUNTIME_DIR": str(folder / "run"),
         }
 
-    def start(self, *arguments: str) -> "Started":
+    def start(self, *arguments: str) -> "RunningCommand":
         """Start a command, in a process group of its own."""
-        return Started(self.folder, self._environ, arguments)
+        return RunningCommand(self.folder, self._environ, arguments)
 
-    def servo(self, *arguments: str) -> "Said":
+    def servo(self, *arguments: str) -> "CommandOutput":
         """Run a command to its end."""
         with self.start(*arguments) as started:
             return started.ended()
@@ -57,7 +57,7 @@ class Machine:
         return self.asked(*arguments)["items"]
 
 
-class Said:
+class CommandOutput:
     """How a command ended, and what it said."""
 
     def __init__(self, code: int, out: str, err: str) -> None:
@@ -69,7 +69,7 @@ class Said:
         return f"exit code {self.code}\n--- stdout\n{self.out}\n--- stderr\n{self.err}"
 
 
-class Started:
+class RunningCommand:
     """A command that runs, until it ends or is killed."""
 
     def __init__(self, folder: Path, environ: dict[str, str], arguments: tuple[str, ...]) -> None:
@@ -87,7 +87,7 @@ class Started:
                 start_new_session=True,
             )
 
-    def __enter__(self) -> "Started":
+    def __enter__(self) -> "RunningCommand":
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -99,9 +99,9 @@ class Started:
         """Whether it has not ended."""
         return self.process.poll() is None
 
-    def said(self) -> Said:
+    def said(self) -> CommandOutput:
         """What it has said so far."""
-        return Said(self.process.poll() or 0, self._out.read_text(), self._err.read_text())
+        return CommandOutput(self.process.poll() or 0, self._out.read_text(), self._err.read_text())
 
     def says(self, text: str, seconds: float = LIMIT) -> None:
         """Wait until it has said this."""
@@ -110,13 +110,13 @@ class Started:
         except AssertionError:
             raise AssertionError(f"it does not say {text!r}: {self.said()}") from None
 
-    def ended(self, seconds: float = LIMIT) -> Said:
+    def ended(self, seconds: float = LIMIT) -> CommandOutput:
         """Wait for it to end; how it did."""
         try:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"it has not ended in {seconds:g} s: {self.said()}") from None
-        return Said(code, self._out.read_text(), self._err.read_text())
+        return CommandOutput(code, self._out.read_text(), self._err.read_text())
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the process alone."""

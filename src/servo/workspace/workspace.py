@@ -8,7 +8,9 @@
 leads: this process, another one of this machine, one elsewhere, or nobody.
 """
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from functools import partial
 from typing import TypeVar
@@ -17,7 +19,7 @@ from msgspec.structs import replace
 
 from servo.core.events.envelope import Event
 from servo.core.ids import ulid
-from servo.errors import NotFound
+from servo.errors import NotFound, Unavailable
 from servo.leader.lease import LeaderAdvert
 from servo.leader.service import World
 from servo.ledger.paths import Paths
@@ -37,6 +39,19 @@ from servo.workspace.receipt import Receipt
 
 T = TypeVar("T")
 
+CREATED_WITHIN = 30.0
+LOOK_EVERY = 0.05
+
+Replaying = Callable[[AsOf], AbstractContextManager[Progress]]
+"""Told to whoever opens a workspace and wants to know how far a read has replayed the ledger."""
+
+
+@contextmanager
+def unwatched(as_of: AsOf) -> Generator[Progress]:
+    """A replay that nobody watches."""
+    del as_of
+    yield ignore
+
 
 class Workspace:
     """One workspace: `read` it, `submit` to it.
@@ -53,8 +68,10 @@ class Workspace:
         *,
         actor: str | None = None,
         to_lead: Callable[[], World] | None = None,
+        replaying: Replaying = unwatched,
     ) -> None:
         self.address = address
+        self._replaying = replaying
         self.actor = actor or this_process()
         self._world = world
         self._channel = channel
@@ -70,7 +87,7 @@ class Workspace:
 
     @property
     def store(self) -> ObjectStore:
-        """The store, for what is no table: plans, logs and outputs."""
+        """The store, for what is not a table: plans, logs and outputs."""
         return self._world.store
 
     @property
@@ -90,6 +107,24 @@ class Workspace:
         """Who leads, as far as this process can know; None if nobody does."""
         return who_leads(self.address, self._world)
 
+    def identity(self) -> bytes:
+        """What the ids of its runs are made with; a workspace that does not exist yet is created.
+
+        `Unavailable` if another process has begun to create it and does not finish.
+        """
+        until, pause = self.clock.monotonic() + CREATED_WITHIN, threading.Event()
+        while True:
+            try:
+                return self.read(lambda snapshot: bytes.fromhex(snapshot.manifest.identity))
+            except NotFound:
+                led = self.try_to_lead(command="")
+            if led is not None:
+                with led:
+                    continue  # who leads has written the first manifest by now
+            if self.clock.monotonic() > until:
+                raise Unavailable("the workspace is being created", remedy="try again")
+            _ = pause.wait(LOOK_EVERY)
+
     def try_to_lead(self, *, command: str) -> Led | None:
         """Become the leader, not yet started; None if somebody else leads.
 
@@ -105,7 +140,6 @@ class Workspace:
         *,
         as_of: AsOf | None = None,
         min_seq: int = 0,
-        progress: Progress = ignore,
     ) -> T:
         """What `use` makes of the workspace: as it is, or as it was at an entry or an instant.
 
@@ -113,10 +147,14 @@ class Workspace:
         folded from the ledger.
         """
         if as_of is not None:
-            return use(snapshot_at(self.store, self.paths, as_of, progress=progress))
+            return use(self._replayed(as_of))
         if min_seq and self._published_seq() < min_seq:
-            return use(snapshot_at(self.store, self.paths, min_seq, progress=progress))
+            return use(self._replayed(min_seq))
         return self._reader.read(use)
+
+    def _replayed(self, as_of: AsOf) -> Snapshot:
+        with self._replaying(as_of) as progress:
+            return snapshot_at(self.store, self.paths, as_of, progress=progress)
 
     def _published_seq(self) -> int:
         try:
@@ -146,7 +184,11 @@ class Workspace:
 
 
 def open_workspace(
-    address: Address, *, actor: str | None = None, must_exist: bool = True
+    address: Address,
+    *,
+    actor: str | None = None,
+    must_exist: bool = True,
+    replaying: Replaying = unwatched,
 ) -> Workspace:
     """The workspace at an address; `NotFound` if its store is a folder that does not exist."""
     if must_exist:
@@ -154,4 +196,4 @@ def open_workspace(
     world = open_to_read(address.store)
     to_lead = partial(open_world, address.store)
     channel = AnyChannel(address, world, to_lead)
-    return Workspace(address, world, channel, actor=actor, to_lead=to_lead)
+    return Workspace(address, world, channel, actor=actor, to_lead=to_lead, replaying=replaying)

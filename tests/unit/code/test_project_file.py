@@ -6,6 +6,7 @@ import pytest
 
 from servo.code.project_file import find_project
 from servo.code.setting import CodeLocation
+from servo.core.retry import BackoffCurve, JitterSpread, RetryRules
 from servo.errors import Invalid
 
 WHOLE = """
@@ -115,6 +116,24 @@ def test_a_location_is_meant_by_its_name_its_file_or_its_module(tmp_path: Path) 
             '[[locations]]\nfile = "a.py"\n[[locations]]\nfile = "a.py"',
             "two locations are called a.py",
         ),
+        ("defaults = 3", "defaults: expected `object`, got `int`"),
+        ("[defaults]\nretries = 3", "unknown key defaults.retries; use one of retry_policy"),
+        (
+            "[defaults.retry_policy]\nretries = 3",
+            "unknown key defaults.retry_policy.retries; write max_retries",
+        ),
+        (
+            "[defaults.retry_policy]\nmax_retries = -1",
+            "defaults.retry_policy.max_retries: expected `int` >= 0",
+        ),
+        (
+            '[defaults.retry_policy]\nbackoff = "cubic"',
+            "defaults.retry_policy.backoff: invalid enum value 'cubic'",
+        ),
+        (
+            "[defaults.retry_policy]\nmax_retries = 100000000",
+            "defaults.retry_policy: retry policy: max_attempts is 100000001; use a number from 1",
+        ),
         ("store = ", "is not valid TOML"),
     ],
 )
@@ -124,6 +143,31 @@ def test_what_it_does_not_know_is_refused_with_the_file_and_the_key(
     root = written(tmp_path, text)
     assert told in refusal(root)
     assert str(root / "servo.toml") in refusal(root)
+
+
+def test_every_location_has_the_retry_policy_of_the_project(tmp_path: Path) -> None:
+    policy = """
+[defaults.retry_policy]
+max_retries = 2
+delay = 1.5
+backoff = "EXPONENTIAL"
+jitter = "FULL"
+max_delay = 60
+retry_on = ["ConnectionError"]
+no_retry_on = ["KeyError"]
+"""
+    found = find_project(written(tmp_path, WHOLE + policy))
+    expected = RetryRules(
+        max_attempts=3,
+        delay_ms=1500,
+        backoff=BackoffCurve.EXPONENTIAL,
+        jitter=JitterSpread.FULL,
+        retry_on=("ConnectionError",),
+        no_retry_on=("KeyError",),
+        cap_ms=60_000,
+    )
+    assert found is not None
+    assert [found.retry, *(one.retry for one in found.locations)] == [expected] * 3
 
 
 def test_in_pyproject_the_key_is_named_with_its_section(tmp_path: Path) -> None:

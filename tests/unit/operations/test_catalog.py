@@ -28,6 +28,7 @@ from servo.operations import (
     partitions,
     quarantine,
     quotas,
+    run_requests,
     runs,
     sql,
     stale,
@@ -35,6 +36,7 @@ from servo.operations import (
 )
 from servo.operations.catalog import STEPS, Operation, operations
 from servo.operations.listing import Page
+from servo.operations.run_requests import NewRun
 from servo.operations.triggers import (
     automation,
     condition_previews,
@@ -151,13 +153,19 @@ CALLS: dict[str, Call] = {
     "quotas.set_lane_weight": lambda at: quotas.set_lane_weight(at, "backfills", 300),
     "quotas.set_pool_limit": lambda at: quotas.set_pool_limit(at, "api", 1),
     "quotas.set_quota": lambda at: quotas.set_quota(at, {"max_concurrent_runs": 2}),
+    "run_requests.plan_run": (
+        lambda at: run_requests.plan_run(at, evaluator_of(at), NewRun(select=("total",)))
+    ),
+    "run_requests.retry_run": (
+        lambda at: run_requests.retry_run(at, evaluator_of(at), RUN, everything=True)
+    ),
+    "run_requests.trigger_run": (
+        lambda at: run_requests.trigger_run(at, evaluator_of(at), NewRun(select=("total",)))
+    ),
     "runs.cancel_run": lambda at: runs.cancel_run(at, RUN, reason="enough"),
     "runs.get_run": lambda at: runs.get_run(at, RUN),
     "runs.list_runs": lambda at: runs.list_runs(at, ALL),
-    "runs.run_outcome": lambda at: runs.run_outcome(at, RUN),
-    "runs.runs_without_workers": (
-        lambda at: runs.runs_without_workers(at, runs.list_runs(at, ALL).items)
-    ),
+    "runs.get_run_outcome": lambda at: runs.get_run_outcome(at, RUN),
     "schedules.get_schedule": lambda at: schedules.get_schedule(at, "hourly"),
     "schedules.list_schedules": schedules.list_schedules,
     "schedules.list_ticks": lambda at: schedules.list_ticks(at, "hourly", ALL),
@@ -264,6 +272,7 @@ ROUTES: dict[tuple[str, str], str] = {
     ("GET", "/status"): "status.get_status",
     ("GET", "/runs"): "runs.list_runs",
     ("GET", "/runs/{run_id}"): "runs.get_run",
+    ("GET", "/runs/{run_id}/outcome"): "runs.get_run_outcome",
     ("POST", "/runs/{run_id}/cancel"): "runs.cancel_run",
     ("GET", "/runs/{run_id}/tasks/{task}/why"): "explain.explain_task",
 }
@@ -275,16 +284,16 @@ def answer(workspace: Workspace, method: str, target: str) -> Any:
     for (verb, pattern), name in ROUTES.items():
         place = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern), url.path)
         if verb == method and place is not None:
-            texts = {key: unquote(text) for key, text in place.groupdict().items()}
+            strings = {key: unquote(text) for key, text in place.groupdict().items()}
             one = operations()[name]
-            given = _nested(one.parameters, texts | dict(parse_qsl(url.query)))
+            given = _nested(one.parameters, strings | dict(parse_qsl(url.query)))
             return msgspec.json.decode(msgspec.json.encode(one.perform(workspace, given)))
     raise NotFound(f"there is no route {method} {url.path}")
 
 
-def _nested(kind: type[msgspec.Struct], texts: Mapping[str, str]) -> dict[str, Any]:
+def _nested(kind: type[msgspec.Struct], strings: Mapping[str, str]) -> dict[str, Any]:
     """Names of a URL, those of a struct that is a parameter in a dict of their own."""
-    given: dict[str, Any] = dict(texts)
+    given: dict[str, Any] = dict(strings)
     for field in msgspec.structs.fields(kind):
         if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
             names = field.type.__struct_fields__
@@ -296,8 +305,11 @@ def test_a_route_is_one_line_over_an_operation(workspace: Workspace) -> None:
     assert answer(workspace, "GET", f"/runs/{RUN}")["run"]["run_id"] == RUN
     listed = answer(workspace, "GET", "/runs?limit=2")
     assert [row["run_id"] for row in listed["items"]] == ["run_chunk", RUN]
+    assert listed["waiting"] == []
     older = answer(workspace, "GET", f"/runs?limit=2&before={listed['next_cursor']}")
     assert [row["state"] for row in older["items"]] == ["SUCCEEDED"]
+    outcome = answer(workspace, "GET", f"/runs/{older['items'][0]['run_id']}/outcome")
+    assert [row["asset_key"] for row in outcome["materializations"]] == ["numbers", "prices"]
     task = answer(workspace, "GET", f"/runs/{RUN}/tasks/numbers%3Amaterialize/why?whole=true")
     assert task["findings"][0]["subject"] == "numbers:materialize"
     cancelled = answer(workspace, "POST", f"/runs/{RUN}/cancel?reason=too+late")

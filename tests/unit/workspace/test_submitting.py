@@ -295,6 +295,7 @@ def test_the_lease_tells_who_leads_although_a_suspended_process_still_has_the_lo
     assert (here := who_leads(BUCKET, bucket)) is not None
     be_on(monkeypatch, tmp_path / "b")
     successor = eventually(lambda: try_to_lead(BUCKET, bucket))
+    assert successor is not None
     lease = read_lease(bucket.store, BUCKET.paths)
     assert lease is not None
     be_on(monkeypatch, tmp_path / "a")

@@ -14,7 +14,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from servo.cli.options.moment import at_a_moment, replaying
+from servo.cli.options.moment import at_a_moment
 from servo.cli.options.workspace import with_workspace
 from servo.cli.rendering.output import console, emit_json, instant, number, plural
 from servo.cli.rendering.tables import grid
@@ -33,7 +33,7 @@ _FORMATS = click.Choice(["table", "csv", "json"])
     type=_FORMATS,
     default="table",
     show_default=True,
-    help="How to print the rows; json prints a list with one object a row.",
+    help="Output format; json prints one object per row.",
 )
 @click.option("--json", "json_", is_flag=True, help="Print columns, rows and position as JSON.")
 @at_a_moment
@@ -50,8 +50,7 @@ def sql(
     The data of an asset is data."shop/orders", or data.orders if no other key ends with it.
     """
     text = sys.stdin.read() if statement == "-" else statement
-    with replaying(as_of) as progress:
-        answer = run_sql(workspace, text, as_of=as_of, progress=progress)
+    answer = run_sql(workspace, text, as_of=as_of)
     match "struct" if json_ else format_:
         case "struct":
             emit_json(answer)

@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
+from servo.cli.command_code import CommandCode
 from servo.cli.commands.materialize import read_tags
-from servo.cli.hosts import Code
 from servo.cli.options.project import CODE_LABEL, default_tags
 from servo.cli.options.workspace import Command
 from servo.errors import Invalid
@@ -33,7 +33,12 @@ def with_partition_choice(command: Command) -> Command:
             "--partition", "keys", multiple=True, metavar="KEY", help="A partition; repeatable."
         ),
         click.option("--all", "which", flag_value="all", help="All partitions."),
-        click.option("--missing", "which", flag_value="missing", help="Partitions never made."),
+        click.option(
+            "--missing",
+            "which",
+            flag_value="missing",
+            help="Partitions that were never materialized.",
+        ),
         click.option(
             "--failed", "which", flag_value="failed", help="Partitions whose last run failed."
         ),
@@ -48,12 +53,12 @@ def with_partition_choice(command: Command) -> Command:
             show_default=True,
             help="Runs at the same time.",
         ),
-        click.option("--priority", type=int, default=0, help="Higher goes first."),
-        click.option("--stop-on-failure", is_flag=True, help="Start no runs after a failure."),
+        click.option("--priority", type=int, default=0, help="Higher priority runs first."),
+        click.option("--stop-on-failure", is_flag=True, help="Start no more runs after a failure."),
         click.option(
             "--max-failed",
             metavar="N|N%",
-            help="Start no runs after more than this many failures, or percent of all partitions.",
+            help="Start no more runs once more partitions than this have failed.",
         ),
         click.option(
             "--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag; repeatable."
@@ -65,7 +70,7 @@ def with_partition_choice(command: Command) -> Command:
     return command
 
 
-def asked_for(code: Code, options: dict[str, Any]) -> Asked:
+def asked_for(code: CommandCode, options: dict[str, Any]) -> Asked:
     """The backfill that these options ask for."""
     which: Which = options["which"] or ""
     choice = Choice(
@@ -95,5 +100,8 @@ def max_failed(text: str | None) -> tuple[int | None, int | None]:
         return None, None
     written = text.strip().removesuffix("%")
     if not written.isdecimal() or len(written) > MOST_DIGITS:
-        raise Invalid(f"invalid --max-failed: {text!r}", remedy="write a number, or a share as 5%")
+        raise Invalid(
+            f"invalid --max-failed: {text!r}",
+            remedy="use a number such as 3, or a percentage such as 5%",
+        )
     return (None, int(written)) if text.strip().endswith("%") else (int(written), None)

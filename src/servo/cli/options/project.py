@@ -9,6 +9,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import click
+import msgspec
 
 from servo.cli.options.code import find_code, is_module
 from servo.code.project_file import ProjectFile, find_project
@@ -79,10 +80,13 @@ def is_location(text: str) -> bool:
 
 
 def code_or_selection(
-    code: str | None, select: Sequence[str]
+    code: str | None, select: Sequence[str], known: Sequence[str] = ()
 ) -> tuple[str | None, tuple[str, ...]]:
-    """What was typed first is code if there is such, otherwise the first asset that is selected."""
-    if code is None or code.endswith(".py") or _is_code(code):
+    """What was typed first is code if there is such, otherwise the first asset that is selected.
+
+    `known` are names of code locations that the leader has.
+    """
+    if code is None or code.endswith(".py") or code in known or _is_code(code):
         return code, tuple(select)
     return None, (code, *select)
 
@@ -90,6 +94,13 @@ def code_or_selection(
 def _is_code(text: str) -> bool:
     here = Path.cwd()
     return is_location(text) or (here / text).exists() or is_module(text, here)
+
+
+def is_here(location: CodeLocation) -> bool:
+    """Whether the code of a location is on this machine, where it says."""
+    if location.code.endswith(".py"):
+        return Path(location.folder, location.code).is_file()
+    return is_module(location.code, Path(location.folder))
 
 
 def code_behind(location: str, labels: Mapping[str, str]) -> str | None:
@@ -123,18 +134,18 @@ def locations(given: Sequence[str], *, as_dagster: bool = False) -> list[CodeLoc
 
 def _unnamed(code: str, folder: Path) -> CodeLocation:
     """Code that no project file names is called as it is typed."""
-    return CodeLocation(name=code, code=code, folder=str(folder))
+    project = project_file()
+    retry = None if project is None else project.retry
+    return CodeLocation(name=code, code=code, folder=str(folder), retry=retry)
 
 
 def _with_dagster(location: CodeLocation, as_dagster: bool) -> CodeLocation:
     if not as_dagster or location.as_dagster:
         return location
-    return CodeLocation(
-        name=location.name, code=location.code, folder=location.folder, as_dagster=True
-    )
+    return msgspec.structs.replace(location, as_dagster=True)
 
 
 def _refuse_twice(found: Sequence[CodeLocation]) -> None:
     for number, one in enumerate(found):
         if one.name in [other.name for other in found[:number]]:
-            raise Invalid(f"{one.name} is named twice", remedy="name each location once")
+            raise Invalid(f"{one.name} is given twice", remedy="name each location once")

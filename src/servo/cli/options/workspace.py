@@ -14,12 +14,13 @@ import click
 import msgspec
 
 from servo.cli.options.project import default_store, default_tenant, default_workspace
+from servo.cli.rendering.replay_bar import replay_bar
 from servo.code.setting import CodeLocation, Setting
 from servo.errors import NotFound
 from servo.workspace.address import DEFAULT_NAME, DEFAULT_STORE, Address
 from servo.workspace.channels import AnyChannel
 from servo.workspace.composition import in_memory, without_user_libraries
-from servo.workspace.workspace import Workspace, open_workspace
+from servo.workspace.workspace import Replaying, Workspace, open_workspace, unwatched
 
 Command = Callable[..., Any]
 
@@ -62,7 +63,7 @@ def at_a_workspace(command: Command) -> Command:
         envvar="SERVO_STORE",
         default=default_store,
         show_default=DEFAULT_STORE,
-        help="Folder or URL of the store; also $SERVO_STORE, or the project file.",
+        help="Folder or URL of the store; also set by $SERVO_STORE or the project file.",
     )
     @click.option(
         "--tenant",
@@ -86,18 +87,20 @@ def at_a_workspace(command: Command) -> Command:
 def with_workspace(command: Command) -> Command:
     """Give a command the workspace that its options name, as its argument `workspace`.
 
-    Such a command runs no user code, so it needs none of the libraries that only users import.
+    Such a command runs no user code, so it needs none of the libraries that only users import. What
+    it reads by replaying the ledger has a bar, unless it prints JSON.
     """
 
     @at_a_workspace
     @wraps(command)
     def wrapped(*, where: Where, **rest: Any) -> Any:
-        return command(workspace=open_without_user_code(where), **rest)
+        replaying = unwatched if rest.get("json_") else replay_bar
+        return command(workspace=open_without_user_code(where, replaying), **rest)
 
     return wrapped
 
 
-def open_without_user_code(where: Where) -> Workspace:
+def open_without_user_code(where: Where, replaying: Replaying = unwatched) -> Workspace:
     """The workspace, for a process that runs no user code; pandas alone would take a while."""
     without_user_libraries()
-    return open_workspace(where.address)
+    return open_workspace(where.address, replaying=replaying)

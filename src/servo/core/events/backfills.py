@@ -78,7 +78,11 @@ class BackfillChunkPlanned(Event, frozen=True, kw_only=True, tag="BackfillChunkP
 
 
 class BackfillStateChanged(Event, frozen=True, kw_only=True, tag="BackfillStateChanged"):
-    """A person pauses, resumes or cancels. Conditional on the version they saw, if given."""
+    """A person pauses, resumes or cancels. Conditional on the version they saw, if given.
+
+    A cancel with `force` ends its runs now: their executions lose their leases and are not waited
+    for. It may follow a cancel without.
+    """
 
     KIND: ClassVar[EventKind] = EventKind.COMMAND
 
@@ -87,3 +91,4 @@ class BackfillStateChanged(Event, frozen=True, kw_only=True, tag="BackfillStateC
     to_state: BackfillState
     expected_state_version: Int64 | None = None
     changed_by: str = ""
+    force: bool = False

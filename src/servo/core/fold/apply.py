@@ -64,7 +64,7 @@ _FAMILIES = (
 RULES: Mapping[type[Event], Rule] = {k: r for family in _FAMILIES for k, r in family.RULES.items()}
 NEEDS: Mapping[type[Event], Needs] = {k: n for family in _FAMILIES for k, n in family.NEEDS.items()}
 THEN: Mapping[type[Event], Then] = {
-    k: n for family in (runs, tasks, dispatch, assets) for k, n in family.THEN.items()
+    k: n for family in (runs, tasks, dispatch, assets, backfills) for k, n in family.THEN.items()
 }
 _COMMANDS = frozenset(kind for kind in RULES if kind.KIND is EventKind.COMMAND)
 

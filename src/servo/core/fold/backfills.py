@@ -3,7 +3,7 @@
 Chunks are planned in order and none is left out, so the number of planned chunks is the index of
 the smallest missing one. A chunk is accepted only together with its run and only the end of that
 run ends it; every run ends, so every backfill does. How a backfill ended is derived here from
-what became of its partitions and is no transition of a user's: it takes up no version.
+what became of its partitions and is not a transition of a user's: it takes up no version.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,6 +23,7 @@ from servo.core.events.runs import BackfillSource, RunRequested
 from servo.core.fold.bounds import MOST, number
 from servo.core.fold.chunk_outcome import ChunkOutcome, outcome_by_run, outcome_by_tasks
 from servo.core.fold.context import Ctx, Rejected, Repeated
+from servo.core.fold.force_cancel import end_executions, partitions_running
 from servo.core.fold.run_lifecycle import cancel_run
 from servo.core.state.rows.automation import BackfillChunkRow, BackfillRow
 from servo.core.state.rows.execution import RunRow
@@ -166,7 +167,7 @@ def _on_state_changed(state: State, event: BackfillStateChanged, ctx: Ctx) -> No
     if expected is not None and expected != row.state_version:
         raise Rejected(f"state_version_changed: it is {row.state_version}", conflict=True)
     target = _TARGET.get(event.to_state)
-    if target is None or (row.state, target) not in _ALLOWED:
+    if target is None or not _may_become(row, target, force=event.force):
         raise Rejected(f"illegal_transition: the backfill is {row.state}", conflict=True)
     row = replace(
         row,
@@ -177,18 +178,31 @@ def _on_state_changed(state: State, event: BackfillStateChanged, ctx: Ctx) -> No
     )
     _put(state, row)
     if target is BackfillState.CANCELLING:
-        _cancel_runs(state, row, ctx)
+        _cancel_runs(state, row, ctx, force=event.force)
     ctx.data["state_version"] = row.state_version
 
 
-def _cancel_runs(state: State, row: BackfillRow, ctx: Ctx) -> None:
-    for index in tuple(state.index.chunks.get(row.backfill_id, ())):
-        chunk = state.chunks.rows[row.backfill_id, index]
-        run = state.runs.rows.get(chunk.run_id or "")
-        if chunk.state is ChunkState.RUNNING and run is not None:
-            why = "the backfill was cancelled"
-            reason = RunTransitionReason.SYSTEM_CANCELLED
-            cancel_run(state, run, ctx, reason=reason, by=row.changed_by, why=why)
+def _may_become(row: BackfillRow, target: BackfillState, *, force: bool) -> bool:
+    """Whether a person may ask for this state; force may follow a cancel that takes too long."""
+    if force and row.state is target is BackfillState.CANCELLING:
+        return True
+    return (row.state, target) in _ALLOWED
+
+
+def _cancel_runs(state: State, row: BackfillRow, ctx: Ctx, *, force: bool) -> None:
+    why, reason = "the backfill was cancelled", RunTransitionReason.SYSTEM_CANCELLED
+    for run in _active_runs(state, row.backfill_id):
+        cancel_run(state, run, ctx, reason=reason, by=row.changed_by, why=why)
+        if force:
+            end_executions(state, run.run_id, ctx)
+
+
+def _active_runs(state: State, backfill_id: str) -> list[RunRow]:
+    numbers = state.index.chunks.get(backfill_id, ())
+    chunks = (state.chunks.rows[backfill_id, number] for number in numbers)
+    active = (chunk for chunk in chunks if chunk.state is ChunkState.RUNNING)
+    found = (state.runs.rows.get(chunk.run_id or "") for chunk in active)
+    return [run for run in found if run is not None]
 
 
 def _put(state: State, row: BackfillRow) -> None:
@@ -325,6 +339,12 @@ def _run_of(state: State, event: BackfillChunkPlanned, ctx: Ctx) -> RunRow | Non
     return run
 
 
+def _partitions_of_runs(state: State, event: BackfillStateChanged) -> Iterable[tuple[str, object]]:
+    """The partitions whose rows note how executions ended that a cancel does not wait for."""
+    runs = _active_runs(state, event.backfill_id) if event.force else ()
+    return [place for run in runs for place in partitions_running(state, run.run_id)]
+
+
 def _needs_run_key(event: BackfillChunkPlanned) -> Iterable[tuple[str, object]]:
     return (("run_key_index", event.run_key),)
 
@@ -337,4 +357,7 @@ RULES: Mapping[type[Event], Rule] = {
 }
 NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
     BackfillChunkPlanned: _needs_run_key
+}
+THEN: Mapping[type[Event], Callable[[State, Any], Iterable[tuple[str, object]]]] = {
+    BackfillStateChanged: _partitions_of_runs
 }

@@ -1,4 +1,4 @@
-"""Ending a run at once, although its executions may still be at work.
+"""Ending a run at once, or all runs of a backfill, although executions may still be at work.
 
 Their leases are revoked here: from now on no task of the run holds a slot, and the run is over,
 whether or not a worker ever answers again. The executions stay named in their rows, so what one of
@@ -40,8 +40,12 @@ def partitions_of_executions(
     state: State, event: RunCancelRequested
 ) -> Iterable[tuple[str, object]]:
     """The partitions whose rows note how the executions of a run ended."""
-    running = _running(state, event.run_id) if event.force else ()
-    return [place for row in running for place in partitions_made(row)]
+    return partitions_running(state, event.run_id) if event.force else ()
+
+
+def partitions_running(state: State, run_id: str) -> list[tuple[str, object]]:
+    """The partitions that the executions of a run are at."""
+    return [place for row in _running(state, run_id) for place in partitions_made(row)]
 
 
 def _running(state: State, run_id: str) -> list[TaskRow]:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from servo.core.events.assets import AssetDefinition
 from servo.core.graph import topological_order
 from servo.core.keys import AssetKey
+from servo.core.retry import RetryRules
 from servo.errors import Invalid, NotFound
 from servo.sdk.assets.assets_definition import AssetsDefinition
 from servo.sdk.assets.freshness import stored_policy
+from servo.sdk.assets.retries import stored_policy as stored_retries
 from servo.sdk.assets.specs import IO_MANAGER_KEY, AssetDep, AssetSpec
 from servo.sdk.checks.binding import BoundCheck, Checkbook
 from servo.sdk.checks.definition import AssetChecksDefinition
@@ -33,6 +35,8 @@ class Project:
     """What a file, a module or a `Definitions` defines."""
 
     executor: ExecutorDefinition | None = None
+    default_retry: RetryRules | None = None
+    """How often assets without a retry policy are tried; the project file says so."""
 
     def __init__(
         self,
@@ -78,7 +82,7 @@ class Project:
         if name not in self.jobs:
             close = get_close_matches(name, self.jobs, n=1)
             known = ", ".join(sorted(self.jobs)) or "none"
-            remedy = f"did you mean {close[0]!r}?" if close else f"there is {known}"
+            remedy = f"did you mean {close[0]!r}?" if close else f"available: {known}"
             raise NotFound(f"there is no job {name}", remedy=remedy)
         return self.jobs[name]
 
@@ -108,7 +112,7 @@ class Project:
         for name, resource in resources.items():
             if self.resources.setdefault(name, resource) is not resource:
                 raise Invalid(
-                    f"{maker.name} ({maker.where}) brings another resource {name!r} than there is",
+                    f"{maker.name} ({maker.where}) redefines the resource {name!r}",
                     remedy="give one of the two another name",
                 )
 
@@ -118,8 +122,15 @@ class Project:
             raise Invalid(
                 f"asset {key} ({maker.where}) has a retention, and the IO manager {manager!r} "
                 "stores it",
-                remedy="remove the retention: what an IO manager stores only it can delete",
+                remedy="remove the retention: only the IO manager can delete what it stored",
             )
+
+    def retry_of(self, key: AssetKey) -> RetryRules:
+        """How often an asset is tried: as it says itself, else as the project, else once."""
+        policy = self.makers[key].behaviour.retry_policy
+        if policy is None and self.default_retry is not None:
+            return self.default_retry
+        return stored_retries(policy)
 
     def io_manager_of(self, key: AssetKey) -> str:
         """The IO manager that stores an asset; empty if none does."""
@@ -158,7 +169,7 @@ class Project:
         known = [str(other) for other in others] + [other.name for other in others]
         close = get_close_matches(str(wanted), known, n=1)
         raise Invalid(
-            f"asset {key} ({self.makers[key].where}) takes {name!r}, which is no asset",
+            f"asset {key} ({self.makers[key].where}) takes {name!r}, which is not an asset",
             remedy=f"did you mean {close[0]!r}?" if close else RENAME,
         )
 

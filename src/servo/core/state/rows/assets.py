@@ -58,7 +58,11 @@ class AssetRow(Row, frozen=True, kw_only=True):
 
 
 class PartitionStatusRow(Row, frozen=True, kw_only=True):
-    """`latest_floor` is as in `AssetRow`, for this partition alone."""
+    """`latest_floor` is as in `AssetRow`, for this partition alone.
+
+    `stale_since` and `stale_reason_code` stay null: one event may make a million partitions
+    stale, so it is computed when asked (`servo.operations.stale`).
+    """
 
     asset_key: str
     partition_key: str

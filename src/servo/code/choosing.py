@@ -1,0 +1,64 @@
+"""Which of several code locations is meant by what somebody selects.
+
+Assets and jobs are defined by one location of a project, so naming them names their location. Each
+is asked in a process of its own, as their modules may be called the same. Where the answer is not
+one location, nothing is guessed: the error says which location defines what.
+"""
+
+from collections.abc import Sequence
+
+from servo.code.examine import Examined, examine
+from servo.code.setting import CodeLocation
+from servo.errors import Invalid, NotFound
+from servo.sdk.selection.selection import AssetSelection
+
+
+def location_defining(
+    locations: Sequence[CodeLocation], select: Sequence[str], *, job: str | None = None
+) -> CodeLocation:
+    """The only location that defines everything that is selected, and the job."""
+    if len(locations) == 1:
+        return locations[0]
+    _ = AssetSelection.from_coercible(list(select))  # what is no selection at all is told as that
+    found = dict(zip(locations, examine(locations, select=select), strict=True))
+    able = [one for one, examined in found.items() if _defines(examined, select, job)]
+    if len(able) == 1:
+        return able[0]
+    what = " ".join(select) if job is None else f"job {job}"
+    if able:
+        raise Invalid(
+            f"{what} is in several code locations: {_names(able)}", remedy="name one of them"
+        )
+    raise _nowhere(found, select, job)
+
+
+def _defines(examined: Examined, select: Sequence[str], job: str | None) -> bool:
+    return {*select} <= {*examined.selected} and (job is None or job in examined.jobs)
+
+
+def _nowhere(
+    found: dict[CodeLocation, Examined], select: Sequence[str], job: str | None
+) -> Invalid | NotFound:
+    """Why no location defines all that is asked for."""
+    owners = {
+        term: [one for one, examined in found.items() if term in examined.selected]
+        for term in select
+    }
+    if job is not None:
+        owners = {f"job {job}": [one for one, its in found.items() if job in its.jobs], **owners}
+    missing = [term for term, own in owners.items() if not own]
+    if not missing:
+        told = ", ".join(f"{term} by {_names(own)}" for term, own in owners.items())
+        return Invalid(
+            f"no code location defines all of it: {told}",
+            remedy="name a location and what it defines, one command for each location",
+        )
+    broken = "".join(f"; {its.error}" for its in found.values() if its.error)
+    return NotFound(
+        f"none of the code locations {_names(list(found))} defines {', '.join(missing)}{broken}",
+        remedy="see `servo list LOCATION` for what each has",
+    )
+
+
+def _names(locations: Sequence[CodeLocation]) -> str:
+    return ", ".join(one.name for one in locations)
