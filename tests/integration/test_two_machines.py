@@ -16,7 +16,7 @@ import pytest
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
 from servo.testing.eventually import eventually
-from servo.testing.machines import Gates, Machine, CommandOutput
+from servo.testing.machines import CommandOutput, Gates, Machine
 from servo.testing.seaweed import ACCESS_KEY, SECRET_KEY, Seaweed
 from servo.workspace.system import SystemClock
 
