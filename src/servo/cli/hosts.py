@@ -1,15 +1,16 @@
 """Who makes what a command asks for: this process, or one that is at work already."""
 
-import signal
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import click
 from rich.text import Text
 
 from servo.cli.command_code import CommandCode
+from servo.cli.interrupts import interrupts
 from servo.cli.options.workspace import Where
 from servo.cli.rendering.output import console, plural
+from servo.errors import ServoError
 from servo.host.attached import AttachedHost
 from servo.host.host import Host
 from servo.host.leading import LeadingHost
@@ -52,6 +53,8 @@ def open_host(
         with telling_interrupted(AT_ONCE), opened.pop_all():
             try:
                 yield host
+                finish(host)
+                interrupts.ends()
             except KeyboardInterrupt as stopped:
                 raise KeyboardInterrupt(str(stopped) or interrupt(host)) from None
 
@@ -80,6 +83,24 @@ def interrupt(host: Host) -> str:
     return host.interrupt()
 
 
+def finish(host: Host) -> None:
+    """Let what runs for others end, once what was asked for here is done.
+
+    They would lose what it has done so far. Whoever does not want to wait presses Ctrl-C.
+    """
+    running = 0
+    with suppress(ServoError):
+        running = len(host.running()) if host.leads else 0
+    if not running:
+        return
+    told = f"done; finishing {plural(running, 'task')} that other processes wait for"
+    console(stderr=True).print(Text(f"{told}; Ctrl-C leaves them the rest", "yellow"))
+    try:
+        host.finish()
+    except KeyboardInterrupt:
+        _ = host.interrupt()
+
+
 def tell_stopping(host: Host) -> None:
     """Say what is waited for, where somebody is looking and something runs here."""
     stderr = console(stderr=True)
@@ -105,19 +126,19 @@ def _host(
         )
 
     workspace = open_workspace(where.address, must_exist=False)
-    return open_leading_or_attached(codes, workspace, lead, waiting=_tell_waiting)
+    return open_leading_or_attached(codes, workspace, lead, waiting=_tell_waiting, warn=_warn)
 
 
 def _tell_waiting(leader: LeaderAdvert) -> None:
-    told = f"waiting for {described(leader)}, which leads this workspace with other code"
-    console(stderr=True).print(Text(told, "yellow"))
+    _warn(f"waiting for {described(leader)}, which leads this workspace with other code")
+
+
+def _warn(told: str) -> None:
+    console(stderr=True).print(Text(told, "yellow"), soft_wrap=True)
 
 
 @contextmanager
 def stopped_by_sigterm() -> Generator[None]:
-    """Have SIGTERM do what Ctrl-C does."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+    """Have SIGTERM do what Ctrl-C does, and both only where it is safe to stop."""
+    with interrupts.raised_when_safe():
         yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

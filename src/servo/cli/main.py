@@ -8,6 +8,7 @@ exit code that says what kind of thing it was (see `servo.cli.rendering.output`)
 """
 
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -17,6 +18,7 @@ from typing import cast
 import click
 
 from servo import __version__
+from servo.cli.interrupts import interrupts
 from servo.cli.rendering.output import BUG, INTERRUPTED, exit_code, fail
 from servo.errors import ServoError
 
@@ -143,6 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if asked := os.environ.get(COMPLETE):
         shells = import_module("click.shell_completion")
         sys.exit(shells.shell_complete(cli, {}, PROGRAM, COMPLETE, asked))
+    interrupts.install()
     try:
         code = run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
@@ -150,6 +153,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Whoever read our output has seen enough; Python would complain when it flushes again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    # All is said and done. Ctrl-C while Python cleans up would only change the exit code.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)
 
 

@@ -23,18 +23,21 @@ from servo.host.leading import LeadingHost
 from servo.leader.lease import LeaderAdvert
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
+from servo.workspace.answering import why_silent
 from servo.workspace.leading import LedByAnother, described
 from servo.workspace.workspace import Workspace
 
 LOOK_EVERY = 0.15
 LOOK_FOR_LEADER_EVERY = 1.0
+PING_EVERY = 5.0
 
 
 class AttachedHost:
     """Has the leader of a workspace do the work, and takes over when it ends.
 
     It asks for work of these code locations. `lead` opens a host that leads and has their code, for
-    when nobody else does.
+    when nobody else does. `warn` is told once if the leader was suspended meanwhile: somebody has
+    to continue it, or to end it.
     """
 
     def __init__(
@@ -44,11 +47,15 @@ class AttachedHost:
         leader: LeaderAdvert,
         *,
         lead: Callable[[], LeadingHost],
+        warn: Callable[[str], None],
     ) -> None:
         self._workspace = workspace
         self._locations = locations
         self._leader = leader
         self._lead = lead
+        self._warn = warn
+        self._warned = False
+        self._ping_at = 0.0
         self._own: LeadingHost | None = None
         self._pause = threading.Event()
         self._look_at = 0.0
@@ -155,6 +162,10 @@ class AttachedHost:
             "follow it with `servo logs -f`, stop it with `servo run cancel`"
         )
 
+    def finish(self) -> None:
+        if self._own is not None:
+            self._own.finish()
+
     # --- between the two ----------------------------------------------------------------------
 
     def _look(self) -> None:
@@ -179,6 +190,7 @@ class AttachedHost:
         leader = self._workspace.leader()
         if leader is not None:
             self._leader = leader
+            self._ping_if_due(leader, now)
             return
         try:
             host = self._lead()
@@ -186,6 +198,15 @@ class AttachedHost:
             self._leader = other.leader  # somebody was faster
             return
         self._own = host.__enter__()
+
+    def _ping_if_due(self, leader: LeaderAdvert, now: float) -> None:
+        if now < self._ping_at:
+            return
+        self._ping_at = now + PING_EVERY
+        silent = why_silent(leader)
+        if silent and not self._warned:
+            self._warn(silent)
+        self._warned = bool(silent)
 
 
 def _backfill(snapshot: Snapshot, name: str) -> Backfill | None:

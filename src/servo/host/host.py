@@ -69,3 +69,7 @@ class Host(Protocol):
     def interrupt(self) -> str:
         """Stop, after Ctrl-C; what to tell the person who did it."""
         ...
+
+    def finish(self) -> None:
+        """Let what runs here for others end, before leaving."""
+        ...

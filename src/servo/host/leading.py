@@ -1,6 +1,7 @@
 """A project at work: a leader, its worker processes, and the runs somebody waits for."""
 
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
@@ -20,9 +21,9 @@ from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES
-from servo.errors import ServoError
+from servo.errors import Fenced, ServoError
 from servo.host.questions import AnsweredCode, CodeQuestions
-from servo.host.recovery import give_back
+from servo.host.recovery import Recovery
 from servo.host.waiting import Waiting
 from servo.leader.lease import LeaderAdvert
 from servo.leader.service import Service
@@ -35,7 +36,7 @@ from servo.workspace.channels import LeaderInThisProcess
 from servo.workspace.code_location import CodeLocation
 from servo.workspace.composition import open_world
 from servo.workspace.leader_lock import Leader
-from servo.workspace.leading import LedByAnother, try_to_lead, who_leads
+from servo.workspace.leading import LedByAnother, Replaced, try_to_lead, who_leads
 from servo.workspace.receipt import Receipt
 from servo.workspace.run_requests import Requests, Wanted, with_config
 from servo.workspace.workspace import Workspace
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from servo.triggers.host import Triggers
 
 LOOK_EVERY = 0.5
+FINISH_LOOK_EVERY = 0.02
 
 
 class LeadingHost:
@@ -66,6 +68,7 @@ class LeadingHost:
         declared: Mapping[str, Declared] | None = None,
     ) -> None:
         setting = locations[0]  # they differ in their code alone
+        self._address = setting.address
         self._limits = worker_settings(os.environ) if limits is None else limits
         self._world = open_world(setting.address.store) if world is None else world
         self.paths = setting.address.paths
@@ -87,6 +90,7 @@ class LeadingHost:
         self._declared = declared or {}
         self._requests = Requests(self.service, self._world, self.paths)
         self._waiting = Waiting(self.service)
+        self.service.watch(Recovery(self.service.send, self.pool.actor, self.pool.is_here).look)
         channel = _FollowingChannel(LeaderInThisProcess(self.service), self._waiting)
         self.workspace = Workspace(
             setting.address, self._world, channel, actor=self.service.identity
@@ -142,7 +146,6 @@ class LeadingHost:
         try:
             self.pool.start()
             _ = self.service.start()
-            give_back(self.service, self.pool.actor)
             self.pool.wait()
             for location, its in self._declared.items():
                 self.deploy(location, its)
@@ -151,12 +154,20 @@ class LeadingHost:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *raised: object) -> None:
         if self.triggers is not None:
             self.triggers.stop()
         self.pool.stop()
         self._led.stop()
-        self.pool.sign_off()
+        for error in raised:
+            if isinstance(error, Fenced):
+                raise Replaced(self._successor()) from error
+
+    def _successor(self) -> LeaderAdvert | None:
+        try:
+            return who_leads(self._address, self._world)
+        except ServoError:
+            return None  # whoever it is, it cannot be asked
 
     # --- what can be asked of it --------------------------------------------------------------
 
@@ -274,6 +285,13 @@ class LeadingHost:
         """Stop what runs, to be gone on with later; how, for whoever stopped it."""
         self.pool.drain()
         return "interrupted; `servo resume` goes on from here"
+
+    def finish(self) -> None:
+        """Take nothing more, and let what runs end: others wait for it."""
+        self.pool.take_no_more()
+        pause = threading.Event()
+        while self.pool.busy and not self.service.over:
+            pause.wait(FINISH_LOOK_EVERY)
 
     def tasks(self, run: str) -> list[TaskRow]:
         """The tasks of a run, as they stand."""

@@ -2,11 +2,13 @@
 
 A healthy leader is asked and never fenced. It can be asked if it has the code that is meant, in the
 state that is here. One that stays (`servo dev`) is given a while to load an edit. One that does not
-(another `servo materialize`) and has other code is waited for: it ends by itself.
+(another `servo materialize`) and has other code is waited for: it ends by itself. One that is
+suspended is told as that and not waited for.
 """
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from servo.core.declared import Declared
@@ -18,7 +20,9 @@ from servo.host.leading import LeadingHost
 from servo.host.questions import EvaluatorOfLeader, answers_questions
 from servo.leader.lease import LeaderAdvert
 from servo.projection.read.reader import Snapshot
+from servo.workspace.answering import can_be_pinged, check_answers
 from servo.workspace.code_location import CodeLocation
+from servo.workspace.leader_socket.messages import LeaderNotReady
 from servo.workspace.leading import LedByAnother, described
 from servo.workspace.workspace import Workspace
 
@@ -45,8 +49,12 @@ def open_leading_or_attached(
     lead: Callable[[], LeadingHost],
     *,
     waiting: Callable[[LeaderAdvert], None],
+    warn: Callable[[str], None],
 ) -> LeadingHost | AttachedHost:
-    """A host that leads, or one that asks the leader; `waiting` is told once whom it waits for."""
+    """A host that leads, or one that asks the leader; `waiting` is told once whom it waits for.
+
+    `warn` is told what keeps a leader from going on that was asked.
+    """
     told, pause = False, threading.Event()
     while True:
         leader = workspace.leader()
@@ -55,9 +63,12 @@ def open_leading_or_attached(
                 return lead()
             except LedByAnother as other:
                 leader = other.leader
+        if can_be_pinged(leader):
+            with suppress(LeaderNotReady):
+                check_answers(leader)
         if all(_can_be_asked(code, workspace, leader) for code in codes):
             names = tuple(code.location.name for code in codes)
-            return AttachedHost(workspace, names, leader, lead=lead)
+            return AttachedHost(workspace, names, leader, lead=lead, warn=warn)
         if not told:
             told = True
             waiting(leader)

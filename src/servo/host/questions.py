@@ -15,9 +15,9 @@ from servo.code.evaluator.messages import Answer, Question, answers, questions
 from servo.errors import Conflict, NotFound
 from servo.leader.lease import LeaderAdvert
 from servo.operations.evaluating import Evaluates
+from servo.workspace.answering import can_be_pinged, check_answers
 from servo.workspace.leader_socket.connection import LeaderConnection
 from servo.workspace.leader_socket.messages import AskCode
-from servo.workspace.registry import machine_id
 
 LONGEST = 60.0
 """Seconds that a leader takes for a question: its evaluators are wanted for schedules as well."""
@@ -75,12 +75,12 @@ class EvaluatorOfLeader:
     """
 
     def __init__(self, leader: LeaderAdvert, location: str, place: str = "") -> None:
-        self._socket = leader.socket
+        self._leader = leader
         self._location = location
         self._place = place
 
     def ask(self, question: Question, seconds: float) -> Answer:
-        """The answer to a question; `Unavailable` if the leader ends before it answers."""
+        """The answer to a question; `Unavailable` if the leader ends or does not answer."""
         return answers.decode(self._asked(msgspec.msgpack.encode(question), seconds))
 
     def check(self) -> None:
@@ -94,12 +94,12 @@ class EvaluatorOfLeader:
             question=question,
             timeout_ms=int(min(seconds, LONGEST) * 1000),
         )
-        with LeaderConnection(self._socket, timeout=min(seconds, LONGEST) + BEYOND) as connection:
+        check_answers(self._leader)
+        longest = min(seconds, LONGEST) + BEYOND
+        with LeaderConnection(self._leader.socket, timeout=longest) as connection:
             return connection.ask(asked)
 
 
 def answers_questions(leader: LeaderAdvert | None) -> bool:
     """Whether a leader can be asked about its code from here."""
-    if leader is None or not leader.stays or not leader.socket:
-        return False
-    return leader.machine == machine_id()
+    return leader is not None and leader.stays and can_be_pinged(leader)

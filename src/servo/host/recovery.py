@@ -1,24 +1,54 @@
-"""What pools of this machine were running when they died, given back so that it runs again."""
+"""What earlier leaders granted to their own workers and can no longer hear of, done again.
 
-from servo.core.events.envelope import Batch
-from servo.leader.protocols import LeaderWithState
+The workers of a leader live and die with it: they report to it and to nobody else. So whatever a
+task that is running was handed to by an earlier leader will never be reported, whether that process
+ended, was suspended for longer than its lease, or lost the store. Waiting for the lease of the
+task would cost minutes and bring nothing. User code may still be running there: it runs at least
+once, and its output is no longer accepted.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from servo.core.events.envelope import Answer, Batch
+from servo.core.state.rows.execution import TaskRow
+from servo.core.state.state import State
+from servo.errors import ServoError, Unavailable
+from servo.leader.requests import Reply
 from servo.workers.endings import interrupted
-from servo.workspace.registry import forget, is_dead, registry_folder
 
-LIMIT_SECONDS = 30.0
+Send = Callable[[Batch, Reply], None]
 
 
-def give_back(service: LeaderWithState, actor: str) -> None:
-    """Report what dead pools left. Called before anything is handed out.
+class Recovery:
+    """Reports executions of earlier leaders as interrupted, whenever this process takes over.
 
-    A pool elsewhere is left to its lease.
+    `is_here` tells which workers are this process's own. Those that claimed their task from a queue
+    are nobody's own: they report to whoever leads.
     """
-    state, folder = service.state, registry_folder()
-    rows = [state.tasks.rows[key] for key in list(state.index.running)]
-    dead = {name for name in {row.worker_id for row in rows} if name and is_dead(folder, name)}
-    told = [interrupted(row) for row in rows if row.worker_id in dead]
-    batches = [Batch(id=f"done-{end.exec_id}", events=(end,), actor=actor) for end in told]
-    for answer in [service.submit(batch) for batch in batches]:
-        _ = answer.result(LIMIT_SECONDS)
-    for name in dead:
-        forget(folder, name)
+
+    def __init__(self, send: Send, actor: str, is_here: Callable[[str], bool]) -> None:
+        self._send = send
+        self._actor = actor
+        self._is_here = is_here
+        self._state: State | None = None
+        self._left: list[TaskRow] = []
+
+    def look(self, state: State) -> None:
+        """After a takeover, and after every entry: called on the leader's thread."""
+        if state is not self._state:
+            self._state = state
+            rows = (state.tasks.rows[key] for key in list(state.index.running))
+            self._left = [row for row in rows if self._is_lost(state, row)]
+        left, self._left = self._left, []
+        for row in left:
+            batch = Batch(id=f"done-{row.exec_id}", events=(interrupted(row),), actor=self._actor)
+            self._send(batch, partial(self._answered, row))
+
+    def _is_lost(self, state: State, row: TaskRow) -> bool:
+        claimed = (row.attempt_id, row.delivery) in state.outbox.rows
+        return not claimed and not self._is_here(row.worker_id)
+
+    def _answered(self, row: TaskRow, answer: Answer | ServoError) -> None:
+        if isinstance(answer, Unavailable):
+            self._left.append(row)

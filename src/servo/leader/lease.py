@@ -103,11 +103,22 @@ class LeaderLease:
         if self._renew_at is not None and self._clock.now() < self._renew_at:
             return True
         try:
-            return self.acquire()
+            return self._extend()
         except Unavailable:
             # A store that does not answer is no reason to stop: whoever takes over is the proof.
             self._renew_at = self._clock.now() + RETRY_AFTER
             return True
+
+    def _extend(self) -> bool:
+        """Extend the lease if it is still ours.
+
+        Another holder has led since, whether or not its lease has run out: we were replaced.
+        """
+        try:
+            blob = self._store.get(self._key)
+        except NotFound:
+            return self._write(None)
+        return _decoded(blob.data).holder == self._me and self._write(blob.meta.version)
 
     @property
     def renew_at(self) -> datetime | None:

@@ -4,6 +4,7 @@ from collections import Counter
 from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from servo.core.freshness import FreshnessState
 from servo.core.state.rows.assets import AssetRow
@@ -16,6 +17,7 @@ from servo.operations.runs import newest_runs, waiting_runs
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.projection.read.replay import AsOf
+from servo.workspace.answering import why_silent
 from servo.workspace.workspace import Workspace
 
 NEWEST = 5
@@ -30,8 +32,9 @@ class WorkspaceStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     `failing` are assets whose last attempt failed, `missing` those that were never materialized.
     `freshness` names the assets that miss their freshness policy, or are about to. `leader` is who
-    leads now; nobody knows who led in the past. `waiting` are open runs whose tasks wait for a
-    worker of their code location, which nobody has.
+    leads now; nobody knows who led in the past. `leader_silent` says why it does not answer and
+    what to do; it is empty if the leader answers, or is on another machine. `waiting` are open runs
+    whose tasks wait for a worker of their code location, which nobody has.
     """
 
     applied_seq: int
@@ -45,12 +48,14 @@ class WorkspaceStatus(msgspec.Struct, frozen=True, kw_only=True):
     waiting: list[RunRow]
     newest_runs: list[RunRow]
     leader: LeaderAdvert | None = None
+    leader_silent: str = ""
 
 
 def get_status(workspace: Workspace, *, as_of: AsOf | None = None) -> WorkspaceStatus:
     """How the workspace stands, or stood."""
     leader = workspace.leader() if as_of is None else None
-    return workspace.read(lambda snapshot: _status(snapshot, leader), as_of=as_of)
+    found = workspace.read(lambda snapshot: _status(snapshot, leader), as_of=as_of)
+    return found if leader is None else replace(found, leader_silent=why_silent(leader))
 
 
 def _status(snapshot: Snapshot, leader: LeaderAdvert | None) -> WorkspaceStatus:

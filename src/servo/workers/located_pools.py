@@ -50,6 +50,10 @@ class LocatedPools:
         """Who reports for this process: its first pool."""
         return next(iter(self._pools.values())).actor
 
+    def is_here(self, worker_id: str) -> bool:
+        """Whether a worker is one of these pools."""
+        return worker_id in self._by_worker
+
     @property
     def working(self) -> list[str]:
         """The locations whose code can be run."""
@@ -84,12 +88,17 @@ class LocatedPools:
             for begun in [threads.submit(pool.drain, limit) for pool in self._pools.values()]:
                 begun.result()
 
+    def take_no_more(self) -> None:
+        """Take nothing more, and give back what has not begun."""
+        for pool in self._pools.values():
+            pool.take_no_more()
+
+    @property
+    def busy(self) -> bool:
+        """Whether something has begun and can still be reported."""
+        return any(pool.busy for pool in self._pools.values())
+
     def stop(self) -> None:
         """End every process and wait for it."""
         for pool in self._pools.values():
             pool.stop()
-
-    def sign_off(self) -> None:
-        """Say that these pools are gone, once the leader has answered what it was told."""
-        for pool in self._pools.values():
-            pool.sign_off()

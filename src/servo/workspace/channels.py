@@ -30,12 +30,12 @@ from servo.ports.world import World
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Reader, Snapshot
 from servo.workspace.address import Address
+from servo.workspace.answering import can_be_pinged, check_answers
 from servo.workspace.leader_lock import Leader
 from servo.workspace.leader_socket.connection import LeaderConnection
-from servo.workspace.leader_socket.messages import LeaderNotReady, no_answer
+from servo.workspace.leader_socket.messages import AnswerOverdue, LeaderNotReady
 from servo.workspace.leading import try_to_lead, who_leads
 from servo.workspace.receipt import Receipt, queued, receipt_of
-from servo.workspace.registry import machine_id
 
 ANSWER_WITHIN = 30.0
 LOOK_EVERY = 0.1
@@ -63,7 +63,7 @@ class LeaderInThisProcess:
         try:
             answer = self._service.commit(batch, ANSWER_WITHIN)
         except NoAnswer:
-            raise no_answer(ANSWER_WITHIN) from None
+            raise AnswerOverdue(ANSWER_WITHIN) from None
         return receipt_of(_request_id(batch), answer)
 
 
@@ -74,8 +74,13 @@ class LeaderOnThisMachine:
         self._leader = leader
 
     def send(self, batch: Batch) -> Receipt:
-        with LeaderConnection(self._leader.socket, timeout=ANSWER_WITHIN) as connection:
-            answer = connection.commit(batch, timeout=ANSWER_WITHIN)
+        check_answers(self._leader)
+        try:
+            with LeaderConnection(self._leader.socket, timeout=ANSWER_WITHIN) as connection:
+                answer = connection.commit(batch, timeout=ANSWER_WITHIN)
+        except AnswerOverdue:
+            check_answers(self._leader, sent=True)
+            raise
         return receipt_of(_request_id(batch), answer)
 
 
@@ -137,14 +142,14 @@ class AnyChannel:
             if receipt is not None:
                 return receipt
             if clock.monotonic() >= until:
-                raise no_answer(ANSWER_WITHIN)
+                raise AnswerOverdue(ANSWER_WITHIN)
             self._pause.wait(TRY_EVERY)
 
     def _through(self, leader: LeaderAdvert | None, batch: Batch) -> Receipt | None:
         """Send a batch to a leader, or be one; None if that has changed meanwhile."""
         if leader is None:
             return self._for_a_moment(batch)
-        if leader.machine == machine_id() and leader.socket:
+        if can_be_pinged(leader):
             return LeaderOnThisMachine(leader).send(batch)
         if not leader.pid and not self._address.is_shared:
             return None  # it has just taken the lock, and says in a moment how to reach it

@@ -105,11 +105,6 @@ def leader_here(address: Address) -> LeaderAdvert | None:
         return LeaderAdvert(pid=0)  # it has the lock, and is about to say who it is
 
 
-def has_ended(address: Address, leader: LeaderAdvert) -> bool:
-    """Whether a leader that a lease names is known to have ended: it was here, and is not."""
-    return leader.machine == machine_id() and leader_here(address) is None
-
-
 class Leader(msgspec.Struct, frozen=True, kw_only=True):
     """What a process says of itself when it leads: see `LeaderAdvert`."""
 

@@ -26,7 +26,7 @@ from servo.ledger.paths import Paths
 from servo.ports.world import World
 from servo.workspace.address import DEFAULT_NAME, Address
 from servo.workspace.composition import open_world
-from servo.workspace.leader_lock import Leader, LeaderLock, advert, has_ended, leader_here
+from servo.workspace.leader_lock import Leader, LeaderLock, advert, leader_here
 from servo.workspace.leader_socket.messages import AskCode, LeaderNotReady
 from servo.workspace.leader_socket.server import LeaderServer
 from servo.workspace.registry import machine_id
@@ -57,6 +57,19 @@ class LedByAnother(Conflict):
             remedy="wait for it to end, or stop it; what it has begun is then resumed",
         )
         self.leader = leader
+
+
+class Replaced(Fenced):
+    """This process led the workspace, and somebody else has taken over."""
+
+    def __init__(self, leader: LeaderAdvert | None) -> None:
+        who = "another process" if leader is None else described(leader)
+        super().__init__(
+            f"{who} has taken over this workspace: this process was suspended, or could not reach "
+            "the store, for longer than its lease",
+            remedy="what was committed is kept, and whoever leads goes on with it: "
+            "see `servo run list`, or ask again",
+        )
 
 
 def described(leader: LeaderAdvert) -> str:
@@ -191,14 +204,16 @@ def _lease(
 def who_leads(address: Address, world: World) -> LeaderAdvert | None:
     """The living leader of a workspace, as far as this process can know; None if nobody leads."""
     here = leader_here(address)
-    if here is not None or not address.is_shared:
+    if not address.is_shared:
         return here
     lease = read_lease(world.store, address.paths)
     if lease is None or lease.expires <= world.clock.now():
-        return None
+        return here  # it takes the lease in a moment, or was suspended and lost it
     if lease.leader is None:
-        return LeaderAdvert(pid=0)
-    return None if has_ended(address, lease.leader) else lease.leader
+        return here or LeaderAdvert(pid=0)
+    if lease.leader.machine == machine_id():
+        return here
+    return lease.leader
 
 
 def free_at(address: Address, world: World) -> datetime | None:

@@ -68,7 +68,6 @@ def test_an_execution_counts_as_reported_until_the_leader_has_answered() -> None
     assert reports.about("x1")
     leader.answer(APPLIED)
     assert not reports.about("x1")
-    assert not reports.undelivered
 
 
 def test_a_report_that_nobody_could_take_is_sent_again() -> None:
@@ -78,12 +77,10 @@ def test_a_report_that_nobody_could_take_is_sent_again() -> None:
     reports.tell(DONE)
     reports.again()
     assert leader.taken == []
-    assert reports.undelivered
     assert reports.about("x1")
     leader.refuses = lambda _: None
     reports.again()
     assert events(leader) == [DONE]
-    assert not reports.undelivered
 
 
 def test_a_report_that_was_lost_with_its_leader_is_sent_again_under_the_same_id() -> None:
@@ -116,4 +113,3 @@ def test_what_another_leader_has_taken_over_is_not_reported_any_more() -> None:
     leader.refuses = lambda _: REPLACED
     reports.tell(DONE)
     assert not reports.about("x1")
-    assert not reports.undelivered

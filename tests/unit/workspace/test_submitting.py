@@ -18,6 +18,7 @@ from servo.leader.lease import read_lease
 from servo.ports.world import World
 from servo.projection.read.lookup import Lookup
 from servo.storage.memory import MemoryStore
+from servo.testing.eventually import eventually
 from servo.workspace import channels
 from servo.workspace.address import Address
 from servo.workspace.channels import AnyChannel
@@ -283,6 +284,25 @@ def test_the_lease_of_a_leader_that_died_elsewhere_is_waited_for_and_then_taken_
     assert receipt.applied
     assert limits(workspace_on(BUCKET, bucket), receipt.seq) == [3]
     killed.stop()
+
+
+def test_the_lease_tells_who_leads_although_a_suspended_process_still_has_the_lock(
+    bucket: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = Settings(lease_for=timedelta(milliseconds=200))
+    suspended = try_to_lead(BUCKET, bucket, settings=short)
+    assert suspended is not None
+    assert (here := who_leads(BUCKET, bucket)) is not None
+    be_on(monkeypatch, tmp_path / "b")
+    successor = eventually(lambda: try_to_lead(BUCKET, bucket))
+    assert successor is not None
+    lease = read_lease(bucket.store, BUCKET.paths)
+    assert lease is not None
+    be_on(monkeypatch, tmp_path / "a")
+    assert who_leads(BUCKET, bucket) == lease.leader != here
+    successor.stop()
+    assert who_leads(BUCKET, bucket) == here, "nobody of this machine can lead before it has ended"
+    suspended.stop()
 
 
 def test_reading_needs_no_leader_and_writes_nothing(address: Address) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import click
+from rich.text import Text
 
 from servo.cli.commands.runs import coloured
 from servo.cli.options.moment import at_a_moment
@@ -39,6 +40,8 @@ def status(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> None:
     if found.leader is not None:
         having = f" with {', '.join(found.leader.locations)}" if found.leader.locations else ""
         out.print(f"leader: {described(found.leader)}{having}")
+        if found.leader_silent:
+            out.print(Text(found.leader_silent, "red"), soft_wrap=True)
     if found.open_runs:
         rest = "" if found.leader or as_of else "; continue with `servo resume`"
         out.print(f"not finished: {plural(len(found.open_runs), 'run')}{rest}")

@@ -31,6 +31,7 @@ from servo.host.leading import LeadingHost
 from servo.host.one_pass import Outlook, PassReport, active_conditions, make_pass, outlook
 from servo.sdk.definitions.executors import at_most
 from servo.triggers.conditions import JUDGE_SECONDS
+from servo.workspace.answering import can_be_pinged, check_answers
 from servo.workspace.composition import system_clock, without_user_libraries
 from servo.workspace.leading import described
 from servo.workspace.workspace import Workspace, open_workspace
@@ -54,6 +55,8 @@ def tick(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool, j
     workspace = open_workspace(where.address, must_exist=False)
     leader = workspace.leader()
     if leader is not None:
+        if can_be_pinged(leader):
+            check_answers(leader)
         instead = f"{described(leader)} leads this workspace and does what is due"
         return _told(Outlook(), [], json_=json_, instead=instead)
     codes, broken = several_codes(code, as_dagster=as_dagster)

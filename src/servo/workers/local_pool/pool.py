@@ -55,7 +55,6 @@ from servo.workers.local_pool.reports import Reports
 from servo.workers.local_pool.slots import Slots
 from servo.workers.local_pool.worker_process import WorkerProcess
 from servo.workers.reporting import report_of
-from servo.workspace.registry import Registered, registry_folder
 
 RECEIVE_BYTES = 1 << 18
 BEAT_EVERY = timedelta(seconds=1)
@@ -102,11 +101,6 @@ class Pool:
         self.name = f"{socket.gethostname()}-{os.getpid()}-{world.entropy.token_bytes(6).hex()}"
         self.actor = actor(ActorKind.WORKER, self.name)
         self._reports = Reports(leader, self.actor)
-        self._registered = Registered(
-            registry_folder(),
-            self.name,
-            setting.address.digest,
-        )
         self._thread = threading.Thread(target=self._listen, name="servo-pool", daemon=True)
 
     def start(self) -> None:
@@ -150,19 +144,29 @@ class Pool:
         now = self._clock.monotonic()
         until = now + limit.total_seconds()
         kill_at = until - min(RESERVE, limit / 4).total_seconds()
+        self.take_no_more()
         with self._lock:
-            self._draining = True
-            self._queue.take_back(self._processes.children)
             for child in self._processes.children:
                 child.interrupt(None, None, kill_at)
-            waiting = self._queue.clear()
-        for assignment in waiting:
-            self._report(assignment, given_back(assignment))
         pause = threading.Event()
         while self._held and (now := self._clock.monotonic()) < until:
             with self._lock:
                 self._kill_overdue(now)
             pause.wait(0.02)
+
+    def take_no_more(self) -> None:
+        """Take nothing more, and give back what has not begun; what has goes on: see `busy`."""
+        with self._lock:
+            self._draining = True
+            self._queue.take_back(self._processes.children)
+            waiting = self._queue.clear()
+        for assignment in waiting:
+            self._report(assignment, given_back(assignment))
+
+    @property
+    def busy(self) -> bool:
+        """Whether something has begun and can still be reported."""
+        return bool(self._held) and self._broken is None
 
     def stop(self) -> None:
         """End every process and wait for it."""
@@ -177,16 +181,6 @@ class Pool:
             child.close()
         self._selector.close()
         self._woken.close()
-
-    def sign_off(self) -> None:
-        """Say that this pool is gone, once the leader has answered what it was told.
-
-        What the pool still held, or could not report, is then found by whoever leads next.
-        """
-        if self._held or self._reports.undelivered:
-            self._registered.abandon()
-        else:
-            self._registered.release()
 
     # --- for the leader -----------------------------------------------------------------------
 

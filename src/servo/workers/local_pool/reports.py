@@ -70,11 +70,6 @@ class Reports:
         """Whether an execution was reported and nobody has answered yet."""
         return exec_id in self._open
 
-    @property
-    def undelivered(self) -> bool:
-        """Whether there is a report that the leader never took."""
-        return bool(self._unsent)
-
 
 def _execution(batch: Batch) -> str:
     (*_, report) = batch.events

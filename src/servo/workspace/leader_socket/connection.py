@@ -9,6 +9,7 @@ from servo.processes.frames import Frames, framed
 from servo.workspace.leader_socket.messages import (
     RECEIVE_BYTES,
     Answered,
+    AnswerOverdue,
     AskCode,
     CodeAnswered,
     Failed,
@@ -20,7 +21,6 @@ from servo.workspace.leader_socket.messages import (
     ToLeader,
     encoder,
     from_leader,
-    no_answer,
     raised_by,
 )
 
@@ -34,6 +34,9 @@ class LeaderConnection:
         self._frames = Frames(from_leader)
         try:
             self._socket.connect(path)
+        except BlockingIOError:  # as many wait for it as may: it has taken none for a while
+            self._socket.close()
+            raise AnswerOverdue(timeout) from None
         except OSError:
             self._socket.close()
             raise LeaderNotReady from None  # starting, or gone and not noticed yet
@@ -53,6 +56,7 @@ class LeaderConnection:
 
     def commit(self, batch: Batch, *, timeout: float) -> Answer:
         """The fold's answer to a batch; raises what kept the leader from giving one."""
+        self._socket.settimeout(timeout)
         message = SubmitBatch(batch=encode_batch(batch), timeout_ms=int(timeout * 1000))
         match self._ask(message):
             case Answered(answer=answer):
@@ -79,7 +83,7 @@ class LeaderConnection:
                 for answer in self._frames.feed(data):
                     return answer
         except TimeoutError:
-            raise no_answer(self._socket.gettimeout() or 0) from None
+            raise AnswerOverdue(self._socket.gettimeout() or 0) from None
         except OSError as error:
             raise _hung_up(error.strerror or str(error)) from None
         raise _hung_up("the connection was closed")

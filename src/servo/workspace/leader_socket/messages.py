@@ -91,6 +91,16 @@ class LeaderNotReady(Unavailable):
         )
 
 
+class AnswerOverdue(Unavailable):
+    """Nobody can tell what became of a request."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"the leader gave no answer within {seconds:g} s",
+            remedy="ask again under the same request id: what was applied is not applied twice",
+        )
+
+
 _KINDS: dict[str, type[ServoError]] = {
     kind.__name__: kind
     for kind in (Invalid, NotFound, Conflict, Fenced, Unavailable, Corrupt, Internal)
@@ -100,8 +110,9 @@ _KINDS: dict[str, type[ServoError]] = {
 def failed_with(error: ServoError) -> Failed:
     """An error as it is sent."""
     may = error.may_have_applied if isinstance(error, Unavailable) else False
+    kind = Unavailable if isinstance(error, AnswerOverdue) else type(error)
     return Failed(
-        kind=type(error).__name__,
+        kind=kind.__name__,
         message=error.message,
         remedy=error.remedy,
         may_have_applied=may,
@@ -118,11 +129,3 @@ def raised_by(failed: Failed) -> ServoError:
             failed.message, remedy=failed.remedy, may_have_applied=failed.may_have_applied
         )
     return kind(failed.message, remedy=failed.remedy)
-
-
-def no_answer(seconds: float) -> Unavailable:
-    """Nobody can tell what became of a request."""
-    return Unavailable(
-        f"the leader gave no answer within {seconds:g} s",
-        remedy="ask again under the same request id: what was applied is not applied twice",
-    )

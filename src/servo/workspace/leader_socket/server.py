@@ -25,6 +25,7 @@ from servo.workspace.address import Address
 from servo.workspace.leader_socket.messages import (
     RECEIVE_BYTES,
     Answered,
+    AnswerOverdue,
     AskCode,
     CodeAnswered,
     Failed,
@@ -35,7 +36,6 @@ from servo.workspace.leader_socket.messages import (
     ToLeader,
     encoder,
     failed_with,
-    no_answer,
     to_leader,
 )
 from servo.workspace.registry import registry_folder
@@ -118,7 +118,7 @@ def _told(answer: Callable[[], FromLeader], timeout_ms: int) -> FromLeader:
     try:
         return answer()
     except TimeoutError:
-        return failed_with(no_answer(timeout_ms / 1000))
+        return failed_with(AnswerOverdue(timeout_ms / 1000))
     except ServoError as error:
         return failed_with(error)
     except Exception as error:  # noqa: BLE001 - see above

@@ -1,0 +1,91 @@
+"""Whether the leader of this machine answers, or only holds its lock.
+
+A process that was suspended (Ctrl-Z, SIGSTOP, a debugger) keeps its lock and its socket, and the
+operating system takes connections for it. It is not replaced: whoever suspended it expects to find
+it at work when it continues. But nobody waits for it in silence, and before a request is sent it is
+asked whether it is there: what was not sent cannot be carried out hours later.
+"""
+
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from servo.errors import Unavailable
+from servo.leader.lease import LeaderAdvert
+from servo.workspace.leader_socket.connection import LeaderConnection
+from servo.workspace.leader_socket.messages import AnswerOverdue
+from servo.workspace.leading import described
+from servo.workspace.registry import machine_id
+
+SUSPENDED_AFTER = 1.0
+SILENT_AFTER = 10.0
+"""A process that runs may be slow to answer; one that is suspended is known to be."""
+
+_PROCESSES = Path("/proc")
+
+
+class LeaderSilent(Unavailable):
+    """The process that leads does not answer: it is suspended, or hangs."""
+
+    def __init__(self, leader: LeaderAdvert, *, suspended: bool, sent: bool) -> None:
+        why = "is suspended" if suspended else f"has not answered for {SILENT_AFTER:g} s"
+        then = "; the request is carried out if it continues" if sent else ""
+        go_on = f"continue it with `fg` in its terminal or `kill -CONT {leader.pid}`, or "
+        super().__init__(
+            f"{described(leader)} leads this workspace and {why}{then}",
+            remedy=f"{go_on if suspended else ''}end it with `kill -9 {leader.pid}`: "
+            "what it has committed is kept, and the next command goes on",
+            may_have_applied=sent,
+        )
+
+
+def can_be_pinged(leader: LeaderAdvert) -> bool:
+    """Whether a leader can be asked directly: it is on this machine, and has said where."""
+    return leader.machine == machine_id() and bool(leader.socket)
+
+
+def check_answers(leader: LeaderAdvert, *, sent: bool = False) -> None:
+    """`LeaderSilent` if a leader of this machine does not answer; `LeaderNotReady` if it is gone.
+
+    `sent` says that something was sent to it before, which it may still carry out.
+    """
+    for seconds in (SUSPENDED_AFTER, SILENT_AFTER - SUSPENDED_AFTER):
+        try:
+            with LeaderConnection(leader.socket, timeout=seconds) as connection:
+                _ = connection.ping()
+        except AnswerOverdue:
+            if is_suspended(leader.pid):
+                raise LeaderSilent(leader, suspended=True, sent=sent) from None
+        else:
+            return
+    raise LeaderSilent(leader, suspended=False, sent=sent)
+
+
+def why_silent(leader: LeaderAdvert) -> str:
+    """What keeps a leader from answering, with the remedy; empty if it answers, or is elsewhere."""
+    if can_be_pinged(leader):
+        try:
+            check_answers(leader)
+        except LeaderSilent as silent:
+            return str(silent)
+        except Unavailable:
+            return ""  # it starts or ends at this moment
+    return ""
+
+
+def is_suspended(pid: int) -> bool:
+    """Whether a process of this machine is stopped, by a signal or by a debugger."""
+    if (_PROCESSES / "self").exists():
+        with suppress(OSError):
+            # The name of the program comes before it, in parentheses, and may hold anything.
+            return (_PROCESSES / str(pid) / "stat").read_text().rpartition(")")[2].split()[
+                0
+            ] in "Tt"
+        return False
+    asked = subprocess.run(  # noqa: S603 - our own arguments
+        ["ps", "-o", "state=", "-p", str(pid)],  # noqa: S607 - wherever the system has it
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return asked.stdout.strip()[:1] == "T"

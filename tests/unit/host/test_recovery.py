@@ -1,0 +1,118 @@
+"""What an earlier leader gave to its own workers is done again; what a queue gave goes on."""
+
+from collections.abc import Sequence
+
+from servo.controllers.dispatch import IdleWorker
+from servo.core.actors import ActorKind, actor
+from servo.core.events.envelope import Batch
+from servo.core.events.runs import PlanCreated, RunRequested
+from servo.core.events.tasks import TaskStarted
+from servo.core.ids import TaskKeyStr
+from servo.core.plan import TaskSpec
+from servo.core.state.states import TaskState
+from servo.host.recovery import Recovery
+from servo.leader.assignments import Assignment
+from servo.leader.service import Service, World
+from servo.leader.workers import NoWorkers, Workers
+from servo.ledger.paths import Paths
+from servo.storage.memory import MemoryStore
+from servo.testing.eventually import eventually
+from servo.testing.leader import ListQueue
+from servo.workspace.system import SystemClock, SystemEntropy
+
+PATHS = Paths("acme", "prod")
+KEY = ("run", "a:materialize")
+
+
+class Silent:
+    """A worker that takes one task and never says anything of it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.given: list[Assignment] = []
+
+    def idle(self) -> Sequence[IdleWorker]:
+        if self.given:
+            return ()
+        return (IdleWorker(worker_id=self.name, exec_id=f"x-{self.name}"),)
+
+    def assign(self, assignments: Sequence[Assignment]) -> None:
+        self.given.extend(assignments)
+
+
+def a_world(queue: ListQueue | None = None) -> World:
+    clock = SystemClock()
+    return World(MemoryStore(clock), clock, SystemEntropy(), queue)
+
+
+def led_by(world: World, worker: Silent | None) -> Service:
+    """A leader with this worker, which finds out what earlier ones left."""
+
+    def workers(_: Service) -> Workers:
+        return NoWorkers() if worker is None else worker
+
+    service = Service(world, PATHS, workers=workers)
+    here = () if worker is None else (worker.name,)
+    service.watch(Recovery(service.send, actor(ActorKind.WORKER, "here"), here.__contains__).look)
+    return service
+
+
+def ask(service: Service) -> None:
+    events = (
+        RunRequested(run_id="run", run_key="run", request_fingerprint="fp"),
+        PlanCreated(
+            run_id="run",
+            fingerprint="plan",
+            tasks=(TaskSpec(task_key=TaskKeyStr("a:materialize"), asset_key="a"),),
+        ),
+    )
+    assert service.commit(Batch(id="ask", events=events)).applied
+
+
+def later(service: Service) -> None:
+    """An entry behind whatever was reported when the leader took over."""
+    event = RunRequested(run_id="later", run_key="later", request_fingerprint="fp")
+    assert service.commit(Batch(id="later", events=(event,))).applied
+
+
+def test_what_workers_of_an_earlier_leader_were_doing_is_done_again_at_once() -> None:
+    world = a_world()
+    first, second = Silent("first"), Silent("second")
+    with led_by(world, first) as leader:
+        ask(leader)
+        eventually(lambda: first.given)
+    with led_by(world, second) as leader:
+        eventually(lambda: second.given)
+        row = leader.engine.state.tasks.rows[KEY]
+    assert (row.state, row.worker_id, row.infra_losses) == (TaskState.RUNNING, "second", 1)
+
+
+def test_what_the_own_workers_do_goes_on_when_the_same_process_takes_over_again() -> None:
+    world, worker = a_world(), Silent("mine")
+    with led_by(world, worker) as leader:
+        ask(leader)
+        eventually(lambda: worker.given)
+    with led_by(world, worker) as leader:
+        later(leader)
+        row = leader.engine.state.tasks.rows[KEY]
+    assert (row.state, row.exec_id) == (TaskState.RUNNING, "x-mine")
+
+
+def test_what_was_claimed_from_a_queue_outlives_the_leader() -> None:
+    queue = ListQueue()
+    world = a_world(queue)
+    with led_by(world, None) as leader:
+        ask(leader)
+        (sent,) = eventually(lambda: queue.sent)
+        claim = TaskStarted(
+            run_id="run",
+            task_key="a:materialize",
+            attempt_id=sent.attempt_id,
+            exec_id="x",
+            worker_id="remote",
+        )
+        assert leader.commit(Batch(id="claim", events=(claim,))).applied
+    with led_by(world, None) as leader:
+        later(leader)
+        row = leader.engine.state.tasks.rows[KEY]
+    assert (row.state, row.exec_id) == (TaskState.RUNNING, "x")
