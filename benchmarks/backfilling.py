@@ -59,7 +59,7 @@ class Days:
         )
         found = outline(seen, asked, Standing({}))
         event = created(self._store, self._session.paths, asked, found)
-        _ = self._session.submit((event,))
+        _ = self._session.workspace.submit(event).checked()
         self._wait(event.backfill_id, partitions)
 
     def _wait(self, name: str, partitions: int) -> None:

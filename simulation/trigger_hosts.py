@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from servo.code.evaluator.answering import HANDLERS
+from servo.code.evaluator.answering import answer_to
 from servo.code.evaluator.history import History
 from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
 from servo.code.evaluator.messages import (
@@ -198,7 +198,7 @@ class Evaluators:
             kernel.fault("evaluator_dies")
             self.loaded = self._new_desk()
             return Evaluated(error="the process that evaluates ended with -9")
-        return self._hasty(HANDLERS[type(question)](self.loaded, question))
+        return self._hasty(answer_to(self.loaded, question))
 
     def _hasty(self, answer: Any) -> Any:
         """An answer whose runs retry and time out as fast as everything does here."""

@@ -84,7 +84,7 @@ def test_checks_run_alone_and_again(tmp_path: Path) -> None:
         ("report:materialize", "hangs", True),
     ]
     plan = asked(tmp_path, "materialize", "assets.py", "orders", "--checks-only", "--dry-run")
-    assert [task["asset"] for task in plan] == ["orders"]
+    assert [task["asset_key"] for task in plan["tasks"]] == ["orders"]
     alone = asked(tmp_path, "materialize", "assets.py", "orders", "--checks-only")
     run = alone["run"]["run_id"]
     assert [row[:3] for row in results(tmp_path, run)] == [
@@ -110,4 +110,4 @@ def test_a_check_that_hangs_is_stopped_and_the_worker_goes_on(tmp_path: Path) ->
 def test_nothing_to_check_is_told(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text("from servo import asset\n\n@asset\ndef a(): ...\n")
     done = servo(tmp_path, "materialize", "--checks-only")
-    assert (done.returncode, "has no checks" in done.stderr) == (3, True), done
+    assert (done.returncode, "have no checks" in done.stderr) == (3, True), done

@@ -269,3 +269,73 @@ def test_a_sensor_that_an_edit_brings_is_asked_of_the_new_code(tmp_path: Path) -
         running.said("loaded assets.py: 1 asset, 2 sensors")
         assert {row["status"] for row in looked(tmp_path, "more_files")} == {"SKIPPED"}
         assert running.stop() == 0
+
+
+PLANNED_BY_DEV = """
+import os
+from pathlib import Path
+from servo import DailyPartitionsDefinition, ScheduleDefinition, asset
+
+Path(f"imported-{os.getpid()}").touch()
+
+@asset
+def orders():
+    return 1
+
+@asset(deps=[orders])
+def broken():
+    if not Path("mended").exists():
+        raise ValueError("not yet")
+
+@asset(partitions_def=DailyPartitionsDefinition("2026-01-01", end_date="2026-01-04"))
+def daily():
+    return 1
+
+hourly = ScheduleDefinition(name="hourly", target=[orders], cron_schedule="0 * * * *")
+"""
+
+
+def elsewhere(folder: Path, store: Path, *arguments: str) -> tuple[int, int, str, str]:
+    """Run a command in a folder without code; its pid, exit code and output."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "servo.cli.main", *arguments, "--store", str(store)],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    out, err = process.communicate(timeout=LIMIT)
+    return process.pid, process.returncode, out, err
+
+
+@pytest.mark.slow
+def test_a_caller_beside_dev_needs_none_of_the_code(tmp_path: Path) -> None:
+    code, empty = tmp_path / "code", tmp_path / "empty"
+    code.mkdir()
+    empty.mkdir()
+    (code / "assets.py").write_text(PLANNED_BY_DEV)
+    with dev(code) as running:
+        running.said("3 assets")
+        store = code / ".servo"
+        calls = [
+            (("materialize", "orders"), 0, "SUCCEEDED"),
+            (("materialize", "assets.py", "orders"), 0, "SUCCEEDED"),
+            (("materialize", "orders", "--dry-run"), 0, "1 task"),
+            (("materialize", "broken"), 1, "ValueError: not yet"),
+            (("schedule", "trigger", "hourly", "--at", "2026-01-01T06:00"), 0, "SUCCEEDED"),
+            (("backfill", "preview", "daily", "--all"), 0, "3 missing"),
+            (("backfill", "create", "daily", "--all", "--wait"), 0, "SUCCEEDED"),
+            (("materialize", "ordres"), 2, "orders"),
+        ]
+        pids: list[int] = []
+        for arguments, returned, words in calls:
+            pid, code_, out, err = elsewhere(empty, store, *arguments)
+            pids.append(pid)
+            assert (code_, words in out + err) == (returned, True), (arguments, out, err)
+        (code / "mended").touch()
+        (failed,) = [row for row in listed(code, "run", "list") if row["state"] == "FAILED"]
+        pid, code_, out, err = elsewhere(empty, store, "run", "retry", failed["run_id"])
+        assert code_ == 0, (out, err)
+        assert not [pid for pid in (*pids, pid) if (code / f"imported-{pid}").exists()]
+        assert list(empty.iterdir()) == []
+        assert running.stop() == 0

@@ -36,7 +36,7 @@ def test_a_new_project_runs_as_it_is(tmp_path: Path) -> None:
 def test_a_part_can_be_chosen_and_a_plan_be_seen_first(tmp_path: Path) -> None:
     assert servo(tmp_path, "init").returncode == 0
     plan = asked(tmp_path, "materialize", "--dry-run")
-    assert [task["asset"] for task in plan] == ["orders", "revenue"]
+    assert [task["asset_key"] for task in plan["tasks"]] == ["orders", "revenue"]
     assert not (tmp_path / ".servo").exists()
     made = asked(tmp_path, "materialize", "assets.py", "orders")
     assert [task["asset_key"] for task in made["tasks"]] == ["orders"]

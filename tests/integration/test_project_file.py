@@ -143,7 +143,7 @@ def test_a_selection_means_the_location_that_defines_it(tmp_path: Path) -> None:
     assert "several code locations: first.py, shop.assets; name one of them" in wrong.stderr
     for named in (("first.py",), ("one",), ("first.py", "one")):
         planned = asked(tmp_path, "materialize", *named, "--dry-run")
-        assert [made["asset"] for made in planned] == ["one"]
+        assert [task["asset_key"] for task in planned["tasks"]] == ["one"]
     done = servo(tmp_path, "materialize", "two")
     assert done.returncode == 0, done.stderr
     assert [row["location"] for row in listed(tmp_path, "run", "list")] == ["shop.assets"]

@@ -75,11 +75,11 @@ class Project:
 
     def log(self, session: LeadingHost, row: TaskRow) -> str:
         place = session.paths.log(row.run_id, row.task_key, row.attempt, row.exec_id)
-        return session.store.get(place).data.decode()
+        return session.workspace.store.get(place).data.decode()
 
     def value(self, session: LeadingHost, name: str) -> object:
         row = session.service.engine.state.assets.rows[name]
-        return OutputStore(session.store, session.paths).load(row.last_output_uri)
+        return OutputStore(session.workspace.store, session.paths).load(row.last_output_uri)
 
 
 ROUGH = """

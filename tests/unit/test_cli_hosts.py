@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from servo.cli import hosts
-from servo.cli.hosts import AT_ONCE, EARLY, Code, open_host
+from servo.cli.command_code import CommandCode
+from servo.cli.hosts import AT_ONCE, EARLY, open_host
 from servo.cli.options.workspace import Where
 from servo.code.setting import CodeLocation
-from servo.core.declared import Declared
 
 WORKS = "interrupted; it goes on elsewhere"
 
@@ -32,9 +32,6 @@ class Interrupted:
         if moment == self._moment:
             raise KeyboardInterrupt
 
-    def deploy(self, *_: Any) -> None:
-        self.reach("deploy")
-
     def work(self) -> None:
         if self._moment in ("work", "drain"):
             raise KeyboardInterrupt
@@ -48,7 +45,6 @@ class Interrupted:
     ("moment", "told"),
     [
         ("start", EARLY),
-        ("deploy", EARLY),
         ("work", WORKS),
         ("drain", AT_ONCE),
         ("end", AT_ONCE),
@@ -60,7 +56,7 @@ def test_ctrl_c_says_what_became_of_it_at_any_moment(
     host = Interrupted(moment)
     monkeypatch.setattr(hosts, "_host", host.opened)
     location = CodeLocation(name="assets.py", code="assets.py", folder=str(tmp_path))
-    code = Code(location=location, declared=Declared())
+    code = CommandCode(location)
     where = Where(store=str(tmp_path / ".servo"), tenant="default", workspace="default")
     with pytest.raises(KeyboardInterrupt) as stopped, open_host(code, where, 1):
         host.work()

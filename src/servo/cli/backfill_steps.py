@@ -1,6 +1,7 @@
 """Backfills that a command begins and follows to their end."""
 
-from servo.cli.hosts import Code, Host, interrupt, open_host
+from servo.cli.command_code import CommandCode
+from servo.cli.hosts import Host, interrupt, open_host
 from servo.cli.options.workspace import Where
 from servo.cli.rendering.backfill_display import exit_code_of, follow, tell_backfill
 from servo.cli.rendering.output import console, emit_json, plural
@@ -16,7 +17,7 @@ from servo.workspace.workspace import Workspace
 def begin_and_wait(
     workspace: Workspace,
     event: BackfillCreated,
-    code: Code,
+    code: CommandCode,
     where: Where,
     workers: int,
     *,
@@ -25,7 +26,7 @@ def begin_and_wait(
     """Have a backfill begin, and wait for its end; the exit code."""
     with open_host(code, where, workers, backfills=True) as host:
         check_request(event, workspace)
-        _ = host.submit((event,))
+        _ = host.workspace.submit(event).checked()
         return tell_end(follow_here(host, event.backfill_id, json_=json_), json_=json_)
 
 

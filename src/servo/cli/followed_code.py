@@ -6,21 +6,25 @@ does not import changes nothing but a line that says what is wrong and where.
 """
 
 import subprocess
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 from rich.text import Text
 
-from servo.cli.hosts import refuse_shared
+from servo.cli.command_code import refuse_shared
 from servo.cli.rendering.output import plural
 from servo.code.examine import Examined, fingerprint, finished, start_examining
 from servo.code.setting import Setting
 from servo.core.declared import Declared
-from servo.errors import ServoError
+from servo.errors import Conflict, Invalid, ServoError
 from servo.host.leading import LeadingHost
-from servo.workspace.registry import tell_loaded
+from servo.workspace.system import SystemClock
 
 Say = Callable[[Text | str], None]
+
+LOADED_WITHIN = 20.0
+LOOK_EVERY = 0.05
 
 
 class FollowedCode:
@@ -31,6 +35,7 @@ class FollowedCode:
         self._setting = setting
         self._location = setting.location
         self._say = say
+        self._clock = SystemClock()
         self._error = found.error
         self._declared = found.declared
         self._others: Sequence[FollowedCode] = ()
@@ -38,6 +43,8 @@ class FollowedCode:
         self._seen = found.fingerprint
         self._looking: subprocess.Popen[bytes] | None = None
         self._told_broken: str | None = None
+        self._loaded = ""
+        self._refusal = found.error
 
     @property
     def name(self) -> str:
@@ -56,7 +63,7 @@ class FollowedCode:
             self._refuse(self._error)
             return
         self._session.deploy(self.name, self._declared)
-        self._tell_loaded()
+        self._loaded = self._seen
 
     def look(self) -> None:
         """Follow an edit if there is one, and say if no worker can start any more."""
@@ -104,23 +111,39 @@ class FollowedCode:
             self._refuse(str(error))
             return
         self._session.pool.of(self.name).renew()
-        self._error = ""
-        self._tell_loaded()
+        self._error = self._refusal = ""
+        self._loaded = self._seen
         self._say(f"loaded {self.name}: {_difference(self._declared, found.declared)}")
         self._declared = found.declared
 
     def _refuse(self, why: str) -> None:
         self._say(Text(f"not loaded: {why}", "red"))
-        if not self._error:
+        if self._loaded:
             self._say("the code from before stays at work")
+        self._refusal = why
 
     @property
     def declared(self) -> Declared:
         """What it declares now."""
         return self._declared
 
-    def _tell_loaded(self) -> None:
-        tell_loaded(self._setting.address.digest, self.name, self._seen)
+    def wait_until_loaded(self) -> None:
+        """Until the code is loaded as its files are now; `Invalid` if it cannot be imported.
+
+        For other processes, which ask on threads of their own.
+        """
+        until = self._clock.monotonic() + LOADED_WITHIN
+        pause = threading.Event()
+        while fingerprint(self._files) != self._loaded:
+            settled = self._looking is None and self._seen == fingerprint(self._files)
+            if settled and self._refusal:
+                why, _, remedy = self._refusal.rpartition("; ")
+                raise Invalid(f"{self.name} is not loaded: {why}", remedy=remedy)
+            if self._clock.monotonic() > until:
+                raise Conflict(
+                    f"{self.name} is still being loaded", remedy="try again when it is loaded"
+                )
+            _ = pause.wait(LOOK_EVERY)
 
 
 def _difference(before: Declared, after: Declared) -> str:

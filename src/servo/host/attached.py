@@ -1,8 +1,9 @@
 """Having the process that leads a workspace do the work.
 
-The plan is made here and the work is done there, so both must have the same code. Requests go to
-the leader over its socket, or through the inbox of the workspace when it is on another machine, and
-are answered with what became of them. Runs are followed as they are published.
+A leader of this machine that stays plans the runs itself; for any other, the plan is made here, and
+both must have the same code. Requests go to the leader over its socket, or through the inbox of the
+workspace when it is on another machine, and are answered with what became of them. Runs are
+followed as they are published.
 
 **When the leader ends** before the work is done, nothing is lost: what it acknowledged is in the
 ledger. The host then leads itself and goes on where the other process was. A leader that was killed
@@ -10,28 +11,19 @@ on another machine is waited for until its lease has run out.
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, overload
-
-from msgspec.structs import replace
+from collections.abc import Callable
+from typing import overload
 
 from servo.code.backfills.view import Backfill, in_tables
-from servo.core.declared import Declared
-from servo.core.events.envelope import Event
-from servo.core.events.runs import RunRequested
 from servo.core.locations import one_of
-from servo.core.plan import Plan
-from servo.core.state.rows.automation import BackfillRow, ScheduleDefinitionRow
+from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TERMINAL_RUN_STATES, TaskState
 from servo.host.leading import LeadingHost
 from servo.leader.lease import LeaderAdvert
-from servo.ports.object_store import ObjectStore
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.workspace.leading import LedByAnother, described
-from servo.workspace.origins import Cause
-from servo.workspace.run_requests import Wanted, by_person, run_events, with_config
 from servo.workspace.workspace import Workspace
 
 LOOK_EVERY = 0.15
@@ -41,8 +33,8 @@ LOOK_FOR_LEADER_EVERY = 1.0
 class AttachedHost:
     """Has the leader of a workspace do the work, and takes over when it ends.
 
-    It asks for work of these code locations, and for runs of the first of them. `lead` opens a host
-    that leads, for when nobody else does; it knows the code by then.
+    It asks for work of these code locations. `lead` opens a host that leads and has their code, for
+    when nobody else does.
     """
 
     def __init__(
@@ -53,10 +45,8 @@ class AttachedHost:
         *,
         lead: Callable[[], LeadingHost],
     ) -> None:
-        self.paths = workspace.paths
         self._workspace = workspace
         self._locations = locations
-        self._location = locations[0]
         self._leader = leader
         self._lead = lead
         self._own: LeadingHost | None = None
@@ -80,48 +70,10 @@ class AttachedHost:
         return one_of(self._locations)(location)
 
     @property
-    def store(self) -> ObjectStore:
-        return self._workspace.store
-
-    @property
-    def salt(self) -> bytes:
-        return self._workspace.read(lambda snapshot: bytes.fromhex(snapshot.manifest.identity))
+    def workspace(self) -> Workspace:
+        return self._workspace if self._own is None else self._own.workspace
 
     # --- what can be asked of it --------------------------------------------------------------
-
-    def deploy(self, location: str, declared: Declared) -> None:
-        """Nothing: the leader has the same code, and has told the workspace what it declares."""
-        del location, declared
-
-    def request(
-        self,
-        plan: Plan,
-        run_key: str,
-        *,
-        tags: Mapping[str, str] | None = None,
-        config: Mapping[str, Any] | None = None,
-    ) -> str:
-        labels = with_config(tags or {}, config or {})
-        return self.ask(Wanted(plan=plan, run_key=run_key, tags=labels))
-
-    def ask(self, wanted: Wanted) -> str:
-        """Ask for a run; its id."""
-        return self._ask(wanted)
-
-    def repeat(self, run: RunRow, plan: Plan, run_key: str) -> str:
-        return self._ask(Wanted(plan=plan, run_key=run_key, tags=run.labels), run)
-
-    def submit(self, events: Sequence[Event], *, cause: Cause | None = None) -> list[str]:
-        if self._own is not None:
-            return self._own.submit(events, cause=cause)
-        _ = self._workspace.submit(*events, cause=cause).checked()
-        return [event.run_id for event in events if isinstance(event, RunRequested)]
-
-    def schedule(self, name: str) -> ScheduleDefinitionRow:
-        found = self._workspace.read(
-            lambda snapshot: Lookup(snapshot).all(ScheduleDefinitionRow, schedule_id=name)
-        )
-        return found[0]
 
     def begun_runs(self) -> list[str]:
         if self._own is not None:
@@ -204,12 +156,6 @@ class AttachedHost:
         )
 
     # --- between the two ----------------------------------------------------------------------
-
-    def _ask(self, wanted: Wanted, again: RunRow | None = None) -> str:
-        located = replace(wanted, location=wanted.location or self._location)
-        asked = by_person(located, self._workspace.actor, again)
-        events = run_events(self.store, self.paths, self.salt, asked)
-        return self.submit(events, cause=again)[0]
 
     def _look(self) -> None:
         """See what was published since."""

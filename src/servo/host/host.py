@@ -4,73 +4,25 @@
 work, and takes over when that process ends. Commands cannot tell them apart.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, overload
+from typing import Protocol, overload
 
 from servo.code.backfills.view import Backfill
-from servo.core.declared import Declared
-from servo.core.events.envelope import Event
-from servo.core.plan import Plan
-from servo.core.state.rows.automation import BackfillRow, ScheduleDefinitionRow
+from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.rows.execution import RunRow, TaskRow
-from servo.ledger.paths import Paths
-from servo.ports.object_store import ObjectStore
-from servo.workspace.origins import Cause
-from servo.workspace.run_requests import Wanted
+from servo.workspace.workspace import Workspace
 
 
 class Host(Protocol):
     """Carries out runs and backfills, here or in another process."""
 
-    paths: Paths
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace, as operations take it. Runs that are requested here can be waited for."""
+        ...
 
     @property
     def leads(self) -> bool:
         """Whether the work is done in this process."""
-        ...
-
-    @property
-    def store(self) -> ObjectStore:
-        """Where plans are stored."""
-        ...
-
-    @property
-    def salt(self) -> bytes:
-        """What the ids of runs are made with."""
-        ...
-
-    def deploy(self, location: str, declared: Declared) -> None:
-        """Tell the workspace what the code declares, unless it knows."""
-        ...
-
-    def request(
-        self,
-        plan: Plan,
-        run_key: str,
-        *,
-        tags: Mapping[str, str] | None = None,
-        config: Mapping[str, Any] | None = None,
-    ) -> str:
-        """Ask for a run of a plan; its id."""
-        ...
-
-    def ask(self, wanted: Wanted) -> str:
-        """Ask for a run; its id."""
-        ...
-
-    def repeat(self, run: RunRow, plan: Plan, run_key: str) -> str:
-        """Ask for a run that repeats what another left undone, with its tags; its id."""
-        ...
-
-    def submit(self, events: Sequence[Event], *, cause: Cause | None = None) -> list[str]:
-        """Commit events together; the ids of the runs they ask for. `Conflict` if refused.
-
-        `cause` is the row of what led to them.
-        """
-        ...
-
-    def schedule(self, name: str) -> ScheduleDefinitionRow:
-        """A deployed schedule."""
         ...
 
     def begun_runs(self) -> list[str]:

@@ -7,35 +7,36 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from msgspec.structs import replace
-
 from servo.code.backfills.view import Backfill, in_state
 from servo.code.setting import CodeLocation, Setting
 from servo.config import Settings, WorkerSettings, worker_settings
 from servo.controllers import timers
 from servo.core.declared import Declared
-from servo.core.events.envelope import Event
+from servo.core.events.envelope import Batch
 from servo.core.events.runs import RunRequested
 from servo.core.locations import HasLocation, one_of
 from servo.core.plan import Plan
-from servo.core.state.rows.automation import BackfillRow, ScheduleDefinitionRow
+from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES
 from servo.errors import ServoError
+from servo.host.questions import AnsweredCode, CodeQuestions
 from servo.host.recovery import give_back
 from servo.host.waiting import Waiting
 from servo.leader.lease import LeaderAdvert
 from servo.leader.service import Service, World
-from servo.ports.object_store import ObjectStore
+from servo.projection.read.lookup import Lookup
 from servo.workers.local_pool.pool import Pool
 from servo.workers.located_pools import LocatedPools
 from servo.workspace.address import Address
+from servo.workspace.channels import LeaderInThisProcess
 from servo.workspace.composition import open_world
 from servo.workspace.leader_lock import Leader
 from servo.workspace.leading import LedByAnother, try_to_lead, who_leads
-from servo.workspace.origins import Cause
+from servo.workspace.receipt import Receipt
 from servo.workspace.run_requests import Requests, Wanted, with_config
+from servo.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from servo.code.evaluator.plan_store import PlanStore
@@ -48,10 +49,10 @@ class LeadingHost:
     """Leads a workspace with warm workers until it is closed.
 
     There are as many `workers` for each code location as is said for it, or for all; what belongs
-    to another location is left for whoever has it.
+    to another location is left for whoever has it. What locations have `declared` is deployed.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a leader is told
         self,
         *locations: Setting,
         workers: int | Mapping[str, int],
@@ -60,6 +61,7 @@ class LeadingHost:
         world: World | None = None,
         triggers: bool | Literal["backfills"] = False,
         command: str = "",
+        declared: Mapping[str, Declared] | None = None,
     ) -> None:
         setting = locations[0]  # they differ in their code alone
         self._limits = worker_settings(os.environ) if limits is None else limits
@@ -80,10 +82,18 @@ class LeadingHost:
             raise LedByAnother(who_leads(setting.address, self._world) or LeaderAdvert(pid=0))
         self._led = led
         self.service = led.service
+        self._declared = declared or {}
         self._requests = Requests(self.service, self._world, self.paths)
         self._waiting = Waiting(self.service)
+        channel = _FollowingChannel(LeaderInThisProcess(self.service), self._waiting)
+        self.workspace = Workspace(
+            setting.address, self._world, channel, actor=self.service.identity
+        )
         self._default = setting.location.name
         self.triggers = self._triggers(locations, triggers is not True) if triggers else None
+        self.questions = CodeQuestions(self._answered(locations))
+        if setting.stays:
+            led.answer_questions(self.questions.answer)
 
     def _pools_for(
         self, service: Service, locations: Sequence[Setting], workers: int | Mapping[str, int]
@@ -102,6 +112,17 @@ class LeadingHost:
         return made(
             self.service, self._world, locations, self._records, only_backfills=only_backfills
         )
+
+    def _answered(self, locations: Sequence[Setting]) -> dict[str, AnsweredCode]:
+        """The locations that other processes can ask about, with who evaluates them."""
+        if self.triggers is None:
+            return {}
+        return {
+            one.location.name: AnsweredCode(
+                place=one.location.place, evaluates=self.triggers.evaluators(one.location.name)
+            )
+            for one in locations
+        }
 
     def _records(self) -> "PlanStore":
         made = import_module("servo.code.evaluator.plan_store").PlanStore
@@ -122,6 +143,8 @@ class LeadingHost:
             _ = self.service.start()
             give_back(self.service, self.pool.actor)
             self.pool.wait()
+            for location, its in self._declared.items():
+                self.deploy(location, its)
         except BaseException:
             self.__exit__()
             raise
@@ -150,42 +173,10 @@ class LeadingHost:
         location: str = "",
     ) -> str:
         """Ask for a run of a plan, of the first location if none is named; its id."""
-        labels = with_config(tags or {}, config or {})
-        return self.ask(Wanted(plan=plan, run_key=run_key, tags=labels, location=location))
-
-    def ask(self, wanted: Wanted) -> str:
-        """Ask for a run, of the first location if none is named; its id."""
-        self._waiting.add(self._requests.name_run(wanted.run_key))
-        located = replace(wanted, location=wanted.location or self._default)
-        return self._requests.run(located)
-
-    def repeat(self, run: RunRow, plan: Plan, run_key: str) -> str:
-        """Ask for a run that repeats what another left undone, with its tags; its id."""
         self._waiting.add(self._requests.name_run(run_key))
-        wanted = Wanted(plan=plan, run_key=run_key, tags=run.labels, location=self._default)
-        return self._requests.run(wanted, again=run)
-
-    def submit(self, events: Sequence[Event], *, cause: Cause | None = None) -> list[str]:
-        """Commit what asks for runs, whole, because of what a row stands for; their ids."""
-        runs = [event.run_id for event in events if isinstance(event, RunRequested)]
-        for run in runs:
-            self._waiting.add(run)
-        self._requests.commit(events, cause=cause)
-        return runs
-
-    def schedule(self, name: str) -> ScheduleDefinitionRow:
-        """A schedule that was deployed, by its name."""
-        return self.service.engine.state.schedules.rows[name]
-
-    @property
-    def store(self) -> ObjectStore:
-        """Where plans are stored."""
-        return self._world.store
-
-    @property
-    def salt(self) -> bytes:
-        """What the ids of runs are made with."""
-        return self._requests.salt()
+        labels = with_config(tags or {}, config or {})
+        wanted = Wanted(plan=plan, run_key=run_key, tags=labels, location=location or self._default)
+        return self._requests.run(wanted)
 
     def cancel(self, run: str, *, force: bool = False) -> None:
         """Ask for a run to be stopped; with `force` nobody waits for what runs."""
@@ -222,6 +213,9 @@ class LeadingHost:
         """Until a run has ended, or for so many seconds; its last row, None if it goes on."""
         clock = self._world.clock
         until = None if timeout is None else clock.monotonic() + timeout
+        self._waiting.add(run)
+        if (before := self._ended_before(run)) is not None:
+            return before
         while True:
             left = LOOK_EVERY if until is None else min(LOOK_EVERY, until - clock.monotonic())
             ended = self._waiting.wait(run, max(left, 0))
@@ -229,6 +223,14 @@ class LeadingHost:
                 return ended
             row = self.row(run)
             self.pool.check("" if row is None else row.location)
+
+    def _ended_before(self, run: str) -> RunRow | None:
+        """A run that had ended when somebody asked for it again: a run key gives the same run."""
+        row = self.row(run)
+        if row is None:  # none of the active ones, so it is old and published
+            found = self.workspace.read(lambda snapshot: Lookup(snapshot).all(RunRow, run_id=run))
+            row = found[0] if found else None
+        return row if row is not None and row.state in TERMINAL_RUN_STATES else None
 
     def row(self, run: str) -> RunRow | None:
         """A run as it stands."""
@@ -275,7 +277,23 @@ class LeadingHost:
     def tasks(self, run: str) -> list[TaskRow]:
         """The tasks of a run, as they stand."""
         state = self.service.engine.state
+        if run not in state.runs.rows:
+            return self.workspace.read(lambda snapshot: Lookup(snapshot).all(TaskRow, run_id=run))
         return [state.tasks.rows[run, name] for name in list(state.index.run_tasks.get(run, ()))]
+
+
+class _FollowingChannel:
+    """Straight to the leader; the runs that are requested are remembered when they end."""
+
+    def __init__(self, leader: LeaderInThisProcess, waiting: Waiting) -> None:
+        self._leader = leader
+        self._waiting = waiting
+
+    def send(self, batch: Batch) -> Receipt:
+        for event in batch.events:
+            if isinstance(event, RunRequested):
+                self._waiting.add(event.run_id)
+        return self._leader.send(batch)
 
 
 def can_go_on(state: State, now: datetime, has: HasLocation) -> bool:

@@ -17,6 +17,7 @@ from servo.controllers.schedules import Timetable
 from servo.core.declared import AUTOMATION_LABEL, Declared
 from servo.core.locations import HasLocation, one_of
 from servo.core.state.rows.automation import SensorStateRow
+from servo.core.state.rows.execution import RunRow
 from servo.core.state.state import State
 from servo.core.state.states import SensorStatus
 from servo.errors import NotFound
@@ -38,6 +39,17 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
 
     why: str = ""
     next_due: datetime | None = None
+
+
+class PassReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What one pass did: why there was something to do, or who does it, and the runs it finished.
+
+    `next_due` is when something is due next, as far as that is known.
+    """
+
+    why: str
+    next_due: datetime | None
+    runs: list[RunRow]
 
 
 def outlook(

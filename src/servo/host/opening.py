@@ -7,32 +7,36 @@ state that is here. One that stays (`servo dev`) is given a while to load an edi
 
 import threading
 from collections.abc import Callable, Sequence
-
-import msgspec
+from typing import Protocol
 
 from servo.code.setting import CodeLocation
 from servo.core.declared import Declared
 from servo.core.definitions import definitions_bytes, definitions_digest
 from servo.core.state.rows.assets import AssetRow
-from servo.errors import Conflict, NotFound
+from servo.errors import Conflict, NotFound, Unavailable
 from servo.host.attached import AttachedHost
 from servo.host.leading import LeadingHost
+from servo.host.questions import EvaluatorOfLeader, answers_questions
 from servo.leader.lease import LeaderAdvert
 from servo.projection.read.reader import Snapshot
 from servo.workspace.leading import LedByAnother, described
-from servo.workspace.registry import loaded_by_leader, machine_id
 from servo.workspace.workspace import Workspace
 
 LOOK_EVERY = 0.15
-RELOADED_WITHIN = 20.0
 
 
-class WantedCode(msgspec.Struct, frozen=True, kw_only=True):
-    """The code that a host is to have: where it is, what it declares, and which state it is in."""
+class WantedCode(Protocol):
+    """The code that a host is to have. What it declares is found out by importing it."""
 
-    location: CodeLocation
-    declared: Declared
-    fingerprint: Callable[[], str]
+    @property
+    def location(self) -> CodeLocation: ...
+    @property
+    def place(self) -> str:
+        """Where the code is; empty if it is not here."""
+        ...
+
+    @property
+    def declared(self) -> Declared: ...
 
 
 def open_leading_or_attached(
@@ -65,41 +69,40 @@ def _can_be_asked(code: WantedCode, workspace: Workspace, leader: LeaderAdvert) 
     if not leader.pid:
         return False  # it says in a moment who it is
     name = code.location.name
-    if name in leader.locations and _has_same(code, workspace, leader):
-        return True
-    if not leader.stays:
-        return False
-    if name not in leader.locations:
+    if leader.stays and name not in leader.locations:
         raise Conflict(
             f"{described(leader)} leads this workspace and does not have {name}",
             remedy=f"start it with {name} as well, stop it, or use another --store or --workspace",
         )
+    if answers_questions(leader):
+        return _has_loaded(code, leader)
+    if name in leader.locations and _has_same(code, workspace):
+        return True
+    if not leader.stays:
+        return False
     raise Conflict(
         f"{described(leader)} has not loaded {name} as it is here",
         remedy="look at its output for what is wrong with the code, or restart it",
     )
 
 
-def _has_same(code: WantedCode, workspace: Workspace, leader: LeaderAdvert) -> bool:
-    if leader.stays and leader.machine == machine_id():
-        return _loads_in_time(code, workspace, leader)
+def _has_loaded(code: WantedCode, leader: LeaderAdvert) -> bool:
+    """Whether a leader of this machine has the code as it is; False if it has just ended."""
+    try:
+        EvaluatorOfLeader(leader, code.location.name, code.place).check()
+    except Conflict as error:
+        raise Conflict(f"{described(leader)}: {error.message}", remedy=error.remedy) from None
+    except Unavailable:
+        return False
+    return True
+
+
+def _has_same(code: WantedCode, workspace: Workspace) -> bool:
     digest = definitions_digest(definitions_bytes(code.declared.assets))
     try:
         return workspace.read(lambda found: _deployed(found, code.location.name)) == {digest}
     except NotFound:
         return False
-
-
-def _loads_in_time(code: WantedCode, workspace: Workspace, leader: LeaderAdvert) -> bool:
-    """Whether a leader that follows edits has the code as it is, or has it soon."""
-    clock, pause = workspace.clock, threading.Event()
-    until = clock.monotonic() + RELOADED_WITHIN
-    digest, name = workspace.address.digest, code.location.name
-    while loaded_by_leader(digest, name) != code.fingerprint():
-        if clock.monotonic() > until or workspace.leader() != leader:
-            return False
-        pause.wait(LOOK_EVERY)
-    return True
 
 
 def _deployed(snapshot: Snapshot, location: str) -> set[str]:

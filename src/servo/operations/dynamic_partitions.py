@@ -1,6 +1,6 @@
 """Sets of dynamic partitions: which keys they have, adding some and deleting some."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -23,21 +23,6 @@ class PartitionSetChange(msgspec.Struct, frozen=True, kw_only=True):
     added: list[str] = []
     removed: list[str] = []
     receipt: Receipt | None = None
-
-
-class DynamicPartitions:
-    """The dynamic partitions of a workspace for whoever plans, read when they are asked for."""
-
-    def __init__(self, open_workspace: Callable[[], Workspace]) -> None:
-        self._open = open_workspace
-
-    def get_dynamic_partitions(self, partitions_def_name: str) -> Sequence[str]:
-        """The keys of a set; none in a workspace that does not exist yet."""
-        try:
-            workspace = self._open()
-        except NotFound:
-            return []
-        return keys_of_set(workspace, partitions_def_name)
 
 
 def keys_of_set(workspace: Workspace, set_name: str, *, as_of: AsOf = PRESENT) -> list[str]:

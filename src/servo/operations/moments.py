@@ -4,15 +4,9 @@ from datetime import UTC, datetime
 
 from servo.errors import Invalid
 from servo.projection.read.reader import Snapshot
-from servo.projection.read.replay import AsOf, Progress
+from servo.projection.read.replay import PRESENT, AsOf, Progress
 
 __all__ = ["PRESENT", "AsOf", "Progress", "instant_of", "parse_moment"]
-
-PRESENT: AsOf = datetime.max.replace(tzinfo=UTC)
-"""The end of the ledger: what was applied and is not published yet counts too.
-
-Whoever decides what to write reads here; the tables may be seconds behind.
-"""
 
 
 def parse_moment(text: str) -> AsOf:

@@ -216,6 +216,10 @@ class Triggers:
         self._means[location] = means
         self._kinds |= dict.fromkeys(kinds, means)
 
+    def evaluators(self, location: str) -> EvaluatorPool:
+        """Who evaluates the plans of a location."""
+        return self._means[location].evaluators
+
     def tell(self, say: Say) -> None:
         """Have somebody told what cannot be done at the moment, and is tried again."""
         for means in self._means.values():

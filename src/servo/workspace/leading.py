@@ -24,7 +24,7 @@ from servo.leader.service import Service, World
 from servo.leader.workers import Workers
 from servo.workspace.address import Address
 from servo.workspace.leader_lock import Leader, LeaderLock, advert, has_ended, leader_here
-from servo.workspace.leader_socket.messages import LeaderNotReady
+from servo.workspace.leader_socket.messages import AskCode, LeaderNotReady
 from servo.workspace.leader_socket.server import LeaderServer
 from servo.workspace.registry import machine_id
 
@@ -80,6 +80,11 @@ class Led:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    def answer_questions(self, answer: Callable[[AskCode], bytes]) -> None:
+        """Have questions of other processes about user code answered."""
+        if self._server is not None:
+            self._server.answer_question = answer
 
     def keep_lease(self) -> None:
         """Renew the lease where the service, which does it otherwise, was not started.

@@ -12,6 +12,9 @@ import msgspec
 from servo.core.events.envelope import Answer, Status
 from servo.errors import Conflict, ServoError, Unavailable
 
+_REFRESH = "look at how things stand now, correct the request and send it again"
+_QUOTA = "ask for less or later, or raise the limit with `servo admin quota`"
+
 
 class ReceiptStatus(StrEnum):
     """How a request ended."""
@@ -55,7 +58,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
             return self
         raise Conflict(
             f"the workspace refused the request: {self.reason or self.status.value}",
-            remedy="look at how things stand now, correct the request and send it again",
+            remedy=_QUOTA if self.reason.startswith("quota:") else _REFRESH,
         )
 
 

@@ -4,16 +4,12 @@ A pool holds a lock on a file of its own as long as its process lives, and the o
 go of it however the process ends. Whoever leads next can therefore tell at once, and not after a
 lease of minutes, that what a dead pool was doing is lost. A file that is missing tells nothing: the
 pool may be on another machine.
-
-A leader that stays (see `servo dev`) says here which state of its code it has imported, so that
-others ask it for runs only when it has the code that they have.
 """
 
 import fcntl
 import os
 import tempfile
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import IO
 
@@ -22,7 +18,6 @@ import msgspec
 from servo.workspace.system import SystemEntropy
 
 _SUFFIX = ".pool"
-_LOADED = ".loaded"
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,27 +70,6 @@ class Registered:
     def abandon(self) -> None:
         """Say that this pool is dead and left something undone, for the next one to find."""
         self._file.close()
-
-
-def tell_loaded(workspace: str, location: str, fingerprint: str) -> None:
-    """Say which state of the code of a location the leader of a workspace has imported."""
-    path = _loaded_path(workspace, location)
-    draft = path.with_suffix(".draft")
-    _ = draft.write_text(fingerprint)
-    _ = draft.replace(path)
-
-
-def loaded_by_leader(workspace: str, location: str) -> str:
-    """Which state of its code the leader of a workspace has imported; empty if it never said."""
-    try:
-        return _loaded_path(workspace, location).read_text()
-    except FileNotFoundError:
-        return ""
-
-
-def _loaded_path(workspace: str, location: str) -> Path:
-    name = sha256(location.encode()).hexdigest()[:12]
-    return registry_folder() / f"{workspace}.{name}{_LOADED}"
 
 
 def is_dead(folder: Path, name: str) -> bool:

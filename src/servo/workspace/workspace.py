@@ -8,6 +8,7 @@
 leads: this process, another one of this machine, one elsewhere, or nobody.
 """
 
+import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 
 from servo.core.events.envelope import Event
 from servo.core.ids import ulid
-from servo.errors import NotFound
+from servo.errors import NotFound, Unavailable
 from servo.leader.lease import LeaderAdvert
 from servo.leader.service import World
 from servo.ledger.paths import Paths
@@ -35,6 +36,9 @@ from servo.workspace.leader_lock import Leader
 from servo.workspace.leading import Led, try_to_lead, who_leads
 from servo.workspace.origins import Cause, batch_from, origin_of
 from servo.workspace.receipt import Receipt
+
+CREATED_WITHIN = 30.0
+LOOK_EVERY = 0.05
 
 T = TypeVar("T")
 Replaying = Callable[[AsOf], AbstractContextManager[Progress]]
@@ -101,6 +105,24 @@ class Workspace:
     def leader(self) -> LeaderAdvert | None:
         """Who leads, as far as this process can know; None if nobody does."""
         return who_leads(self.address, self._world)
+
+    def identity(self) -> bytes:
+        """What the ids of its runs are made with; a workspace that does not exist yet is created.
+
+        `Unavailable` if another process has begun to create it and does not finish.
+        """
+        until, pause = self.clock.monotonic() + CREATED_WITHIN, threading.Event()
+        while True:
+            try:
+                return self.read(lambda snapshot: bytes.fromhex(snapshot.manifest.identity))
+            except NotFound:
+                led = self.try_to_lead(command="")
+            if led is not None:
+                with led:
+                    continue  # who leads has written the first manifest by now
+            if self.clock.monotonic() > until:
+                raise Unavailable("the workspace is being created", remedy="try again")
+            _ = pause.wait(LOOK_EVERY)
 
     def try_to_lead(self, *, command: str) -> Led | None:
         """Become the leader, not yet started; None if somebody else leads.

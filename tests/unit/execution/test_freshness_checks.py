@@ -9,8 +9,8 @@ from servo.core.cron import Cron
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.execution.checks.rules import CheckSubject, last_partition, last_update
+from servo.projection.read.replay import PRESENT
 from servo.projection.read.time_travel import snapshot_at
-from servo.workspace.instance.instance import NOW as LATEST
 
 NOW = datetime(2025, 1, 6, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -59,7 +59,7 @@ def test_checks_are_built_for_every_asset_and_run_with_it() -> None:
     ]
     instance = servo.ServoInstance.ephemeral()
     assert servo.materialize([orders, *built], instance=instance).success
-    rows = snapshot_at(instance.world.store, instance.paths, LATEST).rows("check_results")
+    rows = snapshot_at(instance.world.store, instance.paths, PRESENT).rows("check_results")
     assert [(row.check_name, row.passed) for row in rows] == [("freshness_check", True)]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - of this table
 
 

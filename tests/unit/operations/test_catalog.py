@@ -28,6 +28,7 @@ from servo.operations import (
     partitions,
     quarantine,
     quotas,
+    run_requests,
     runs,
     sql,
     stale,
@@ -35,6 +36,7 @@ from servo.operations import (
 )
 from servo.operations.catalog import STEPS, Operation, operations
 from servo.operations.listing import Page
+from servo.operations.run_requests import NewRun
 from servo.operations.triggers import (
     automation,
     condition_previews,
@@ -151,6 +153,15 @@ CALLS: dict[str, Call] = {
     "quotas.set_lane_weight": lambda at: quotas.set_lane_weight(at, "backfills", 300),
     "quotas.set_pool_limit": lambda at: quotas.set_pool_limit(at, "api", 1),
     "quotas.set_quota": lambda at: quotas.set_quota(at, {"max_concurrent_runs": 2}),
+    "run_requests.plan_run": (
+        lambda at: run_requests.plan_run(at, evaluator_of(at), NewRun(select=("total",)))
+    ),
+    "run_requests.retry_run": (
+        lambda at: run_requests.retry_run(at, evaluator_of(at), RUN, everything=True)
+    ),
+    "run_requests.trigger_run": (
+        lambda at: run_requests.trigger_run(at, evaluator_of(at), NewRun(select=("total",)))
+    ),
     "runs.cancel_run": lambda at: runs.cancel_run(at, RUN, reason="enough"),
     "runs.get_run": lambda at: runs.get_run(at, RUN),
     "runs.list_runs": lambda at: runs.list_runs(at, ALL),

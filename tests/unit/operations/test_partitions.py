@@ -6,7 +6,6 @@ from servo import DynamicPartitionsDefinition, StaticPartitionsDefinition, asset
 from servo.core.events.assets import DynamicPartitionsChanged
 from servo.errors import Invalid, NotFound
 from servo.operations.dynamic_partitions import (
-    DynamicPartitions,
     add_partitions,
     delete_partitions,
     keys_of_set,
@@ -169,18 +168,6 @@ def test_what_was_made_of_a_deleted_key_is_told_apart(
     found = list_partitions(workspace, "customer", ALL)
     assert ([one.first for one in found.items], len(found.outside)) == (["b"], 1)
     assert count_partitions(workspace, "customer").outside == 1
-
-
-def test_whoever_plans_sees_the_newest_keys_and_none_where_there_is_no_workspace(
-    workspace: Workspace,
-) -> None:
-    _ = add_partitions(workspace, "customers", ["a"])
-    assert DynamicPartitions(lambda: workspace).get_dynamic_partitions("customers") == ["a"]
-
-    def missing() -> Workspace:
-        raise NotFound("there is no store", remedy="create one")
-
-    assert DynamicPartitions(missing).get_dynamic_partitions("customers") == []
 
 
 def test_keys_are_seen_before_the_leader_has_published_them() -> None:

@@ -8,9 +8,9 @@ import pytest
 from servo import ServoInstance
 from servo.core.events.sensors import SensorMessageReceived, SensorMode, SensorUpserted
 from servo.errors import Invalid, NotFound
+from servo.projection.read.replay import PRESENT
 from servo.projection.read.time_travel import snapshot_at
 from servo.workspace.instance.changes import Changes
-from servo.workspace.instance.instance import NOW
 from servo.workspace.push_messages import (
     INLINE_BYTES,
     MESSAGES_PER_BATCH,
@@ -30,7 +30,7 @@ def instance() -> ServoInstance:
 
 
 def waiting(instance: ServoInstance) -> list[tuple[int, str, str]]:
-    found: list[Any] = snapshot_at(instance.world.store, instance.paths, NOW).rows(
+    found: list[Any] = snapshot_at(instance.world.store, instance.paths, PRESENT).rows(
         "sensor_messages"
     )
     return sorted((row.arrival, row.message_id, row.payload) for row in found)

@@ -1,4 +1,4 @@
-"""The registry of this machine: which pools live, which died, which code a leader has loaded."""
+"""The registry of this machine: which pools live, and which died."""
 
 import subprocess
 import sys
@@ -10,9 +10,7 @@ from servo.workspace.registry import (
     Registered,
     forget,
     is_dead,
-    loaded_by_leader,
     machine_id,
-    tell_loaded,
 )
 
 DIES = """
@@ -51,19 +49,6 @@ def test_a_pool_that_leaves_is_not_dead_but_gone(tmp_path: Path) -> None:
 def test_a_pool_that_left_something_undone_counts_as_dead(tmp_path: Path) -> None:
     Registered(tmp_path, "me", "here").abandon()
     assert is_dead(tmp_path, "me")
-
-
-def test_a_leader_says_which_state_of_which_code_it_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    _ = machine_id()  # makes the folder, as whoever leads does
-    assert loaded_by_leader("here", "a.py") == ""
-    for state in ("one", "two"):
-        tell_loaded("here", "a.py", state)
-        assert loaded_by_leader("here", "a.py") == state
-    assert loaded_by_leader("here", "b.py") == ""
-    assert loaded_by_leader("elsewhere", "a.py") == ""
 
 
 def test_a_machine_has_one_id_and_another_registry_another(

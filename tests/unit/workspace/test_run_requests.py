@@ -7,8 +7,7 @@ import pytest
 from servo.core.events.runs import ManualSource, RerunSource
 from servo.core.ids import TaskKeyStr
 from servo.core.plan import Plan, TaskSpec
-from servo.errors import Conflict, Invalid
-from servo.host.run_keys import under_run_key
+from servo.errors import Conflict
 from servo.leader.service import Service, World
 from servo.ledger.paths import Paths
 from servo.storage.memory import MemoryStore
@@ -17,7 +16,6 @@ from servo.workspace.run_requests import (
     Requests,
     Wanted,
     assets_of,
-    request_fingerprint,
 )
 from servo.workspace.system import SystemClock, SystemEntropy
 
@@ -93,13 +91,3 @@ def test_too_many_assets_are_not_told_by_name() -> None:
 
 def test_tasks_of_no_asset_and_of_the_same_one_are_told_once() -> None:
     assert assets_of(plan("", "a", "a")) == ("a",)
-
-
-def test_a_request_under_a_key_is_told_from_others_by_what_it_asks_for() -> None:
-    one = under_run_key(wanted("a"), "nightly")
-    assert (one.run_key, one.request_id) == ("manual:nightly", "nightly")
-    assert one.fingerprint == request_fingerprint(plan("a"), {})
-    assert one.fingerprint != under_run_key(wanted("b"), "nightly").fingerprint
-    assert one.fingerprint != request_fingerprint(plan("a"), {"team": "shop"})
-    with pytest.raises(Invalid, match="run key"):
-        under_run_key(wanted("a"), "")

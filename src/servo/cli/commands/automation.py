@@ -6,8 +6,7 @@ from datetime import datetime
 import click
 from rich.text import Text
 
-from servo.cli.hosts import read_code
-from servo.cli.loaded_here import evaluator_here
+from servo.cli.command_code import leader_locations, one_code
 from servo.cli.options.code import as_dagster_option
 from servo.cli.options.completing import asset_keys
 from servo.cli.options.moment import at_a_moment
@@ -19,7 +18,6 @@ from servo.cli.rendering.output import console, emit_json, instant, plural
 from servo.cli.rendering.receipts import tell_change
 from servo.cli.rendering.tables import facts, grid
 from servo.core.state.states import SensorStatus
-from servo.operations.evaluating import NO_SALT
 from servo.operations.listing import Page
 from servo.operations.moments import AsOf
 from servo.operations.triggers.automation import (
@@ -173,9 +171,9 @@ def evaluate(
     is recorded and nothing is started.
     """
     workspace = open_workspace(where.address)
-    given, chosen = code_or_selection(code, select)
-    _, project = read_code(given, as_dagster=as_dagster)
-    evaluator = evaluator_here(project, workspace.store, where, salt=NO_SALT)
+    known = leader_locations(workspace)
+    given, chosen = code_or_selection(code, select, known)
+    evaluator = one_code(given, as_dagster=as_dagster, known=known).evaluator(where, workspace)
     found = preview_automation(workspace, evaluator, chosen)
     if json_:
         emit_json(found)

@@ -13,9 +13,9 @@ from servo.cli.backfill_steps import (
     tell_who_works,
     watch,
 )
+from servo.cli.command_code import CommandCode, leader_locations, one_code
 from servo.cli.commands.materialize import with_workers
-from servo.cli.hosts import Code, open_host, read_code
-from servo.cli.loaded_here import evaluator_here
+from servo.cli.hosts import open_host
 from servo.cli.options.backfill_options import asked_for, request_id_option, with_partition_choice
 from servo.cli.options.code import as_dagster_option
 from servo.cli.options.completing import backfill_ids
@@ -44,10 +44,8 @@ from servo.operations.backfills import (
     resume_backfill,
 )
 from servo.operations.deploying import deploy_unless_led
-from servo.operations.evaluating import NO_SALT
 from servo.operations.listing import Page
 from servo.operations.moments import AsOf
-from servo.sdk.definitions.project import Project
 from servo.workspace.workspace import Workspace, open_workspace
 
 _wait = click.option("--wait", "wait_", is_flag=True, help="Wait until it has finished.")
@@ -87,16 +85,15 @@ def create(  # noqa: PLR0913 - the options of the command
     leader of the workspace does the work: `servo dev`, this command with --wait, or `servo resume`
     later.
     """
-    code, select = code_or_selection(code, select)
-    found, project = read_code(code, as_dagster=as_dagster, select=select)
+    found, select = _code(where, code, select, as_dagster=as_dagster)
     asked = asked_for(found, options)
-    preview = _preview(project, found, select, asked, where)  # refuses what cannot be
+    preview = _preview(found, select, asked, where)  # refuses what cannot be
     workspace = open_workspace(where.address, must_exist=False)
-    if asked.choice.which == "stale":
+    if asked.choice.which == "stale" and workspace.leader() is None:
         # What is stale depends on the code as it is, not as it was deployed.
         deploy_unless_led(found.name, found.declared, workspace)
-        preview = _preview(project, found, select, asked, where)
-    del project
+        preview = _preview(found, select, asked, where)
+    found.forget_project()
     event = new_backfill(preview, asked, workspace)
     if event is None:
         nothing = f"Nothing to do: no partition is {asked.choice.which}."
@@ -124,9 +121,8 @@ def preview(
     **options: Any,
 ) -> None:
     """Show what `servo backfill create` with the same options would do. Nothing is created."""
-    code, select = code_or_selection(code, select)
-    found, project = read_code(code, as_dagster=as_dagster, select=select)
-    outlined = _preview(project, found, select, asked_for(found, options), where)
+    found, select = _code(where, code, select, as_dagster=as_dagster)
+    outlined = _preview(found, select, asked_for(found, options), where)
     if json_:
         emit_json(outlined)
         return
@@ -237,7 +233,7 @@ def retry_failed(  # noqa: PLR0913 - the options of the command
     event = new_retry(backfill_id, workspace, request_id=request_id)
     if not wait_:
         return tell_begun(workspace, begin_backfill(event, workspace), json_=json_)
-    found, _ = read_code(code or code_behind(event.location, event.labels), as_dagster=as_dagster)
+    found = one_code(code or code_behind(event.location, event.labels), as_dagster=as_dagster)
     return begin_and_wait(workspace, event, found, where, workers, json_=json_)
 
 
@@ -261,7 +257,7 @@ def wait(
     workspace = open_workspace(where.address)
     row = present_backfill(backfill_id, workspace).row
     if row.finished_at is None and workspace.leader() is None:
-        found, _ = read_code(code or code_behind(row.location, row.labels), as_dagster=as_dagster)
+        found = one_code(code or code_behind(row.location, row.labels), as_dagster=as_dagster)
         with open_host(found, where, workers, backfills=True) as host:
             return tell_end(follow_here(host, row.backfill_id, json_=json_), json_=json_)
     return tell_end(watch(workspace, row.backfill_id, json_=json_), json_=json_)
@@ -270,12 +266,20 @@ def wait(
 # --- what was asked for ---------------------------------------------------------------------------
 
 
+def _code(
+    where: Where, code: str | None, select: Sequence[str], *, as_dagster: bool
+) -> tuple[CommandCode, Sequence[str]]:
+    """The code that was named, or the leader's, and what is selected of it."""
+    known = leader_locations(where.workspace_or_empty())
+    code, select = code_or_selection(code, select, known)
+    return one_code(code, as_dagster=as_dagster, known=known, select=select), select
+
+
 def _preview(
-    project: Project, code: Code, select: Sequence[str], asked: Asked, where: Where
+    code: CommandCode, select: Sequence[str], asked: Asked, where: Where
 ) -> BackfillPreview:
     workspace = where.workspace_or_empty()
-    evaluator = evaluator_here(project, workspace.store, where, salt=NO_SALT, location=code.name)
-    return preview_backfill(workspace, evaluator, asked, select)
+    return preview_backfill(workspace, code.evaluator(where, workspace), asked, select)
 
 
 def _paused(found: BackfillChanged) -> str:

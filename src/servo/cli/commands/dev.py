@@ -13,11 +13,11 @@ from datetime import timedelta
 import click
 from rich.text import Text
 
+from servo.cli.command_code import refuse_shared
 from servo.cli.commands.materialize import with_workers
 from servo.cli.followed_code import FollowedCode
 from servo.cli.hosts import (
     AT_ONCE,
-    refuse_shared,
     stopped_by_sigterm,
     tell_stopping,
     telling_interrupted,
@@ -101,6 +101,7 @@ class Development:
             code.begin(self._codes)
         for code in self._codes:
             self.say(f"{code.name}: {code.counted}, {plural(workers, 'worker')}{self._how(code)}")
+        self._session.questions.load_edits = self._load_edits
         self._narrator.begin(self._session.service.engine.state)
         if self._session.triggers is not None:
             self._session.triggers.tell(self._narrator.hear)
@@ -110,6 +111,11 @@ class Development:
         """How to go on, once."""
         last = code is self._codes[-1]
         return "; `servo materialize` in another terminal, Ctrl-C to end" if last else ""
+
+    def _load_edits(self, location: str) -> None:
+        for code in self._codes:
+            if code.name == location:
+                code.wait_until_loaded()
 
     def go_on(self) -> None:
         """Until somebody stops it, or somebody else leads."""

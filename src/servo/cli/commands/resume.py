@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import click
 
+from servo.cli.command_code import several_codes
 from servo.cli.commands.materialize import (
     exit_code_of,
     finish_begun,
@@ -11,12 +12,14 @@ from servo.cli.commands.materialize import (
     tell,
     with_workers,
 )
-from servo.cli.hosts import open_host, read_codes
+from servo.cli.hosts import open_host
 from servo.cli.options.code import as_dagster_option
 from servo.cli.options.workspace import Where, at_a_workspace
 from servo.cli.rendering.backfill_display import finish_backfills
 from servo.cli.rendering.output import console, emit_json, plural
 from servo.operations.inbox import count_queued
+from servo.operations.listing import Listing
+from servo.operations.runs import get_run
 from servo.workspace.workspace import open_workspace
 
 
@@ -33,14 +36,15 @@ def resume(
 
     CODE is one or more files, modules or code locations; without it, all of the project file.
     """
-    (first, *others), broken = read_codes(code, as_dagster=as_dagster)
+    (first, *others), broken = several_codes(code, as_dagster=as_dagster)
     left = count_queued(open_workspace(where.address, must_exist=False))
     with open_host(first, where, workers, also=others, backfills=True) as host:
         worst = finish_backfills(host, json_=json_)
         ended = finish_begun(host, json_=json_)
         waiting = len(host.open_runs())
     if json_:
-        emit_json([{"run": one.run, "tasks": one.tasks} for one in ended])
+        workspace = open_workspace(where.address)
+        emit_json(Listing(items=[get_run(workspace, one.run.run_id) for one in ended]))
         return max([worst or 0, int(broken), *(exit_code_of(one) for one in ended)])
     if not ended and worst is None:
         also = f"; {plural(left, 'request')} carried out that had been left" if left else ""

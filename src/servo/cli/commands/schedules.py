@@ -6,9 +6,9 @@ from zoneinfo import ZoneInfo
 import click
 from rich.text import Text
 
+from servo.cli.command_code import CommandCode, leader_locations, one_code
 from servo.cli.commands.materialize import exit_code_of, tell, with_workers
-from servo.cli.hosts import open_host, read_code
-from servo.cli.loaded_here import evaluator_here
+from servo.cli.hosts import open_host
 from servo.cli.options.code import as_dagster_option
 from servo.cli.options.moment import at_a_moment
 from servo.cli.options.shared import json_option, paged, tell_older
@@ -25,7 +25,7 @@ from servo.core.state.rows.automation import (
 )
 from servo.core.state.states import ScheduleStatus
 from servo.errors import Invalid
-from servo.operations.evaluating import NO_SALT, RequestPreview
+from servo.operations.evaluating import RequestPreview
 from servo.operations.listing import Page
 from servo.operations.moments import AsOf
 from servo.operations.triggers.schedules import (
@@ -39,13 +39,11 @@ from servo.operations.triggers.schedules import (
 from servo.operations.triggers.ticks import (
     TickFinished,
     TickPreview,
-    evaluate_by_hand,
     parse_tick,
     preview_tick,
+    trigger_schedule,
 )
 from servo.sdk.triggers.resolution import find_schedule
-from servo.workspace.composition import in_memory
-from servo.workspace.system import SystemClock, SystemEntropy
 from servo.workspace.workspace import Workspace
 
 _COLOURS = {
@@ -198,39 +196,41 @@ def trigger(  # noqa: PLR0913 - the options of the command
 
     The tick is recorded as manual. The schedule's own ticks are not affected.
     """
-    found, project = read_code(code, as_dagster=as_dagster)
-    zone = find_schedule(project, name).cron().timezone
-    when = SystemClock().now() if at_ is None else parse_tick(at_, zone)
+    workspace = where.workspace_or_empty()
+    known = leader_locations(workspace)
+    found = one_code(code, as_dagster=as_dagster, known=known)
+    zone = _timezone(found, workspace, name)
+    when = workspace.now() if at_ is None else parse_tick(at_, zone)
     if dry_run:
-        # A large plan is stored while it is made: nowhere that anybody looks.
-        evaluator = evaluator_here(project, in_memory().store, where, salt=NO_SALT)
-        return _tell_preview(
-            preview_tick(where.workspace_or_empty(), evaluator, name, at=when),
-            json_=json_,
-        )
+        previewed = preview_tick(workspace, found.evaluator(where, workspace), name, at=when)
+        return _tell_preview(previewed, json_=json_)
     with open_host(found, where, workers) as host:
-        evaluator = evaluator_here(project, host.store, where, salt=host.salt, location=found.name)
-        request = SystemEntropy().token_bytes(8).hex()
-        tick = evaluate_by_hand(evaluator, name, when, request_id=request)
-        del project, evaluator
-        runs = host.submit(tick.events(host.schedule(name)))
-        ended = [wait_for(host, run, shown=not json_) for run in runs]
-    answer = tick.answer
+        evaluator = found.evaluator(where, host.workspace)
+        ticked = trigger_schedule(host.workspace, evaluator, name, at=when)
+        found.forget_project()
+        ended = [wait_for(host, run, shown=not json_) for run in ticked.run_ids]
     if json_:
         finished = TickFinished(
             schedule_id=name,
-            tick_id=tick.tick_id,
+            tick_id=ticked.tick_id,
             runs=[one.run for one in ended],
-            skipped=answer.skipped,
-            error=answer.error,
+            skipped=ticked.skipped,
+            error=ticked.error,
         )
         emit_json(finished)
-        return max((exit_code_of(one) for one in ended), default=1 if answer.error else 0)
-    if answer.error:
-        raise _failed(answer.error)
-    if not runs:
-        console().print(f"No runs: {answer.skipped}")
+        return max((exit_code_of(one) for one in ended), default=1 if ticked.error else 0)
+    if ticked.error:
+        raise _failed(ticked.error)
+    if not ticked.run_ids:
+        console().print(f"No runs: {ticked.skipped}")
     return max((tell(one, where, json_=False) for one in ended), default=0)
+
+
+def _timezone(code: CommandCode, workspace: Workspace, name: str) -> str:
+    """The time zone of a schedule: of the code that is here, or as the leader deployed it."""
+    if code.name in leader_locations(workspace):
+        return get_schedule(workspace, name).schedule.definition.timezone
+    return find_schedule(code.project, name).cron().timezone
 
 
 def _tell_preview(found: TickPreview, *, json_: bool) -> int:

@@ -9,12 +9,11 @@ import click
 from msgspec.structs import replace
 from rich.text import Text
 
+from servo.cli.command_code import CommandCode, several_codes
 from servo.cli.commands.materialize import FAILED, with_workers
 from servo.cli.hosts import (
     AT_ONCE,
-    Code,
     interrupt,
-    read_codes,
     stopped_by_sigterm,
     telling_interrupted,
 )
@@ -29,7 +28,7 @@ from servo.config import Settings
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import RunState
 from servo.host.leading import LeadingHost
-from servo.host.one_pass import Outlook, active_conditions, make_pass, outlook
+from servo.host.one_pass import Outlook, PassReport, active_conditions, make_pass, outlook
 from servo.sdk.definitions.executors import at_most
 from servo.triggers.conditions import JUDGE_SECONDS
 from servo.workspace.composition import without_user_libraries
@@ -58,7 +57,7 @@ def tick(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool, j
     if leader is not None:
         instead = f"{described(leader)} leads this workspace and does what is due"
         return _told(Outlook(), [], json_=json_, instead=instead)
-    codes, broken = read_codes(code, as_dagster=as_dagster)
+    codes, broken = several_codes(code, as_dagster=as_dagster)
     without_user_libraries()
     declared = {one.name: one.declared for one in codes}
     ahead = outlook(workspace.store, workspace.paths, declared, workspace.now())
@@ -68,7 +67,7 @@ def tick(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool, j
     return max(_told(ahead, ended, json_=json_), FAILED if broken else 0)
 
 
-def _changed_conditions(codes: Sequence[Code], where: Where, workspace: Workspace) -> str:
+def _changed_conditions(codes: Sequence[CommandCode], where: Where, workspace: Workspace) -> str:
     """The first sensor whose conditions have something to say that is not on record, or none.
 
     They are evaluated in processes that have their code.
@@ -87,7 +86,9 @@ def _has_news(pool: EvaluatorPool, name: str) -> bool:
     return not isinstance(found, ConditionsEvaluated) or bool(found.ticked or found.error)
 
 
-def _pass(codes: Sequence[Code], where: Where, workers: int, began: datetime) -> list[RunRow]:
+def _pass(
+    codes: Sequence[CommandCode], where: Where, workers: int, began: datetime
+) -> list[RunRow]:
     """Lead the workspace for one pass; the runs that ended in it."""
     out = console(stderr=True)
     leading = LeadingHost(
@@ -118,13 +119,7 @@ def _told(ahead: Outlook, ended: list[RunRow], *, json_: bool, instead: str = ""
     """Say what was done, or when something will be; the exit code."""
     failed = [row for row in ended if row.state is not RunState.SUCCEEDED]
     if json_:
-        emit_json(
-            {
-                "why": ahead.why or instead,
-                "next_due": ahead.next_due,
-                "runs": [{"run_id": row.run_id, "state": row.state} for row in ended],
-            }
-        )
+        emit_json(PassReport(why=ahead.why or instead, next_due=ahead.next_due, runs=ended))
         return FAILED if failed else 0
     out = console()
     if instead:

@@ -80,10 +80,13 @@ def is_location(text: str) -> bool:
 
 
 def code_or_selection(
-    code: str | None, select: Sequence[str]
+    code: str | None, select: Sequence[str], known: Sequence[str] = ()
 ) -> tuple[str | None, tuple[str, ...]]:
-    """What was typed first is code if there is such, otherwise the first asset that is selected."""
-    if code is None or code.endswith(".py") or _is_code(code):
+    """What was typed first is code if there is such, otherwise the first asset that is selected.
+
+    `known` are names of code locations that the leader has.
+    """
+    if code is None or code.endswith(".py") or code in known or _is_code(code):
         return code, tuple(select)
     return None, (code, *select)
 
@@ -91,6 +94,13 @@ def code_or_selection(
 def _is_code(text: str) -> bool:
     here = Path.cwd()
     return is_location(text) or (here / text).exists() or is_module(text, here)
+
+
+def is_here(location: CodeLocation) -> bool:
+    """Whether the code of a location is on this machine, where it says."""
+    if location.code.endswith(".py"):
+        return Path(location.folder, location.code).is_file()
+    return is_module(location.code, Path(location.folder))
 
 
 def code_behind(location: str, labels: Mapping[str, str]) -> str | None:

@@ -1,8 +1,10 @@
 """The dynamic partitions of one snapshot of a workspace: keys, and the number of each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
+
+from servo.errors import NotFound
 
 _COLUMNS = ("set_name", "partition_key", "number", "row_version")
 
@@ -30,3 +32,21 @@ class Sets:
         for row in rows:
             found.setdefault(row["set_name"], {})[row["partition_key"]] = row["number"]
         return found
+
+
+class SetsOnDemand:
+    """The same of a snapshot that is opened when a set is asked for; few plans need one."""
+
+    def __init__(self, open_snapshot: Callable[[], Any]) -> None:
+        self._open = open_snapshot
+
+    def get_dynamic_partitions(self, partitions_def_name: str) -> Sequence[str]:
+        """The keys of a set; none in a workspace that does not exist yet."""
+        return [] if self._sets is None else self._sets.get_dynamic_partitions(partitions_def_name)
+
+    @cached_property
+    def _sets(self) -> Sets | None:
+        try:
+            return Sets(self._open())
+        except NotFound:
+            return None

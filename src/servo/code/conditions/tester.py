@@ -20,6 +20,7 @@ from servo.code.conditions.sets import Sets
 from servo.core.automation.evaluating import Evaluator
 from servo.core.automation.trees import Tree
 from servo.errors import Invalid
+from servo.projection.read.replay import PRESENT
 from servo.projection.read.time_travel import snapshot_at
 from servo.sdk.assets.specs import to_key
 from servo.sdk.automation.graph import (
@@ -33,7 +34,7 @@ from servo.sdk.automation.graph import (
 from servo.sdk.checks.definition import AssetCheckKey
 from servo.sdk.definitions.definitions import Definitions
 from servo.sdk.definitions.project import Project
-from servo.workspace.instance.instance import NOW, ServoInstance
+from servo.workspace.instance.instance import ServoInstance
 
 
 class AutomationCursor(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +78,7 @@ def evaluate_automation_conditions(
     project = _project(defs)
     now = _instant(evaluation_time) or instance.world.clock.now()
     before = cursor or AutomationCursor()
-    snapshot = snapshot_at(instance.world.store, instance.paths, NOW)
+    snapshot = snapshot_at(instance.world.store, instance.paths, PRESENT)
     chosen = _chosen(project, asset_selection)
     conditions = conditions_of(project, now, store=Sets(snapshot), chosen=chosen)
     evaluator = Evaluator(conditions.graph, states=before.states, last=before.last)

@@ -1,12 +1,9 @@
 """Who answers which question, with the code of a location at hand."""
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
-from servo.code.evaluator.backfill_plans import plan_backfill
-from servo.code.evaluator.backfills import plan_chunks
-from servo.code.evaluator.condition_previews import preview_conditions
-from servo.code.evaluator.conditions import judge
 from servo.code.evaluator.loaded_location import LoadedLocation
 from servo.code.evaluator.messages import (
     Answer,
@@ -17,27 +14,38 @@ from servo.code.evaluator.messages import (
     EvaluateTicks,
     PlanBackfill,
     PlanChunks,
+    PlanRetry,
+    PlanRun,
     PreviewConditions,
     Question,
 )
-from servo.code.evaluator.schedules import evaluate_tick, evaluate_ticks
-from servo.code.evaluator.sensors import evaluate_messages, evaluate_sensor
 
-HANDLERS: Mapping[type[Any], Callable[[LoadedLocation, Any], Answer]] = {
-    EvaluateTick: evaluate_tick,
-    EvaluateTicks: evaluate_ticks,
-    EvaluateConditions: judge,
-    EvaluateSensor: evaluate_sensor,
-    EvaluateMessages: evaluate_messages,
-    PlanChunks: plan_chunks,
-    PreviewConditions: preview_conditions,
-    PlanBackfill: plan_backfill,
+HANDLERS: Mapping[type[Any], tuple[str, str]] = {
+    EvaluateTick: ("schedules", "evaluate_tick"),
+    EvaluateTicks: ("schedules", "evaluate_ticks"),
+    EvaluateConditions: ("conditions", "judge"),
+    EvaluateSensor: ("sensors", "evaluate_sensor"),
+    EvaluateMessages: ("sensors", "evaluate_messages"),
+    PlanChunks: ("backfills", "plan_chunks"),
+    PreviewConditions: ("condition_previews", "preview_conditions"),
+    PlanBackfill: ("backfill_plans", "plan_backfill"),
+    PlanRun: ("run_plans", "plan_run"),
+    PlanRetry: ("run_plans", "plan_retry"),
 }
+"""The module and function for each question. `servo materialize` only plans a run, and must not
+wait for the imports of all the others.
+"""
 
 
 def answer_to(loaded: LoadedLocation, question: Question) -> Answer:
     """The answer to a question."""
-    return HANDLERS[type(question)](loaded, question)
+    return handler_of(type(question))(loaded, question)
+
+
+def handler_of(question: type[Any]) -> Callable[[LoadedLocation, Any], Answer]:
+    """The function that answers questions of a kind."""
+    module, name = HANDLERS[question]
+    return getattr(import_module(f"servo.code.evaluator.{module}"), name)
 
 
 class EvaluatorHere:

@@ -9,11 +9,11 @@ from servo.code.evaluator.messages import BackfillPlanned, PlanBackfill, Refused
 from servo.code.evaluator.refusals import refused
 from servo.core.keys import AssetKey
 from servo.planning.backfills import Backfilled
+from servo.projection.read.replay import PRESENT
 from servo.projection.read.time_travel import snapshot_at
 from servo.sdk.definitions.project import Project
 from servo.sdk.partitions.mapping_resolution import Moment
 from servo.sdk.selection.selecting import selected
-from servo.workspace.instance.instance import NOW
 
 
 def plan_backfill(loaded: LoadedLocation, question: PlanBackfill) -> BackfillPlanned | Refused:
@@ -21,7 +21,7 @@ def plan_backfill(loaded: LoadedLocation, question: PlanBackfill) -> BackfillPla
     try:
         keys = _chosen(loaded.project, question.select)
         held, now = loaded.records, loaded.clock.now()
-        snapshot = snapshot_at(held.store, held.paths, NOW)
+        snapshot = snapshot_at(held.store, held.paths, PRESENT)
         backfilled = Backfilled(loaded.project, keys, Moment(now, Sets(snapshot)))
         found = outline(backfilled, question.asked, standing(snapshot, now, backfilled))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - mappings may be user code

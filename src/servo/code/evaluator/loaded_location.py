@@ -10,7 +10,6 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import PurePath
 from typing import Any
@@ -33,6 +32,7 @@ from servo.ports.clock import Clock
 from servo.processes.own_code import is_own
 from servo.projection.read.cold import ColdRows
 from servo.projection.read.reader import Reader
+from servo.projection.read.replay import PRESENT
 from servo.projection.read.time_travel import snapshot_at
 from servo.sdk.assets.context import Logger
 from servo.sdk.checks.definition import AssetCheckKey
@@ -50,8 +50,6 @@ from servo.workspace.system import SystemEntropy
 SCHEDULE_LABEL = "servo/schedule"
 SENSOR_LABEL = "servo/sensor"
 UP_TO_DATE = "nothing it asks for is stale"
-
-_NOW = datetime.max.replace(tzinfo=UTC)
 
 
 class Trigger(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,7 +179,7 @@ class LoadedLocation:
         """Those of these assets that are not what they would be if they were made now."""
         held = self.records
         try:
-            snapshot = snapshot_at(held.store, held.paths, _NOW)
+            snapshot = snapshot_at(held.store, held.paths, PRESENT)
         except NotFound:
             return keys  # nothing is up to date in a workspace that is not there yet
         return stale_of(self.project, keys, partition, snapshot=snapshot, now=self.clock.now())

@@ -4,6 +4,7 @@ An answer never carries an exception: what user code raised is a text, with its 
 """
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -12,7 +13,10 @@ from servo.core.automation.trees import Tree
 from servo.core.events.assets import AssetObserved, AssetReported, DynamicPartitionsChanged
 from servo.core.events.automation import AutomationEvaluated, AutomationTicked
 from servo.core.events.runs import PlanCreated, RunRequested
+from servo.core.plan import Plan
 from servo.core.state.rows.automation import BackfillRow
+from servo.core.state.rows.execution import TaskRow
+from servo.sdk.definitions.executors import ExecutorDefinition
 
 
 class EvaluateTick(msgspec.Struct, frozen=True, kw_only=True, tag="tick"):
@@ -93,6 +97,29 @@ class PlanBackfill(msgspec.Struct, frozen=True, kw_only=True, tag="plan-backfill
     select: tuple[str, ...] = ()
 
 
+class PlanRun(msgspec.Struct, frozen=True, kw_only=True, tag="plan-run", omit_defaults=True):
+    """Which tasks would a new run have? Without a selection or a job, those of every asset.
+
+    `ranges` are first and last partitions. `config` is the configuration of the run, checked
+    against what the selected code accepts.
+    """
+
+    select: tuple[str, ...] = ()
+    job: str | None = None
+    checks_only: bool = False
+    partitions: tuple[str, ...] = ()
+    ranges: tuple[tuple[str, str], ...] = ()
+    config: dict[str, Any] = {}
+
+
+class PlanRetry(msgspec.Struct, frozen=True, kw_only=True, tag="plan-retry"):
+    """Which tasks would repeat these tasks of a run, or those of them that make selected assets?"""
+
+    run_id: str
+    tasks: tuple[TaskRow, ...]
+    select: tuple[str, ...] = ()
+
+
 class RequestedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run that was asked for, and its plan. A large plan has been stored."""
 
@@ -169,6 +196,21 @@ class BackfillPlanned(msgspec.Struct, frozen=True, kw_only=True, tag="backfill-p
     outline: Outline
 
 
+class RunPlanned(msgspec.Struct, frozen=True, kw_only=True, tag="run-planned", omit_defaults=True):
+    """The tasks of a run, with the configuration and the labels that its job and partitions give.
+
+    `executor` limits how many of its tasks run at a time. `hints` are remarks for the person who
+    asked, such as a dependency that may be misspelt.
+    """
+
+    plan: Plan
+    location: str = ""
+    config: dict[str, Any] = {}
+    labels: dict[str, str] = {}
+    executor: ExecutorDefinition | None = None
+    hints: tuple[str, ...] = ()
+
+
 class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused", omit_defaults=True):
     """The question cannot be answered: an error, by its kind, to be raised by whoever asked."""
 
@@ -192,6 +234,8 @@ Question = (
     | PlanChunks
     | PreviewConditions
     | PlanBackfill
+    | PlanRun
+    | PlanRetry
 )
 Answer = (
     Started
@@ -200,6 +244,7 @@ Answer = (
     | ConditionsEvaluated
     | ConditionsPreviewed
     | BackfillPlanned
+    | RunPlanned
     | Refused
 )
 

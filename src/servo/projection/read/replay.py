@@ -6,7 +6,7 @@ entry that is missing while later ones exist is a hole, and a hole is `Corrupt`,
 """
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 
 from servo.core.events.envelope import Entry
 from servo.core.fold.apply import apply_entry
@@ -22,6 +22,12 @@ from servo.projection.read.hydration import Hydrator
 
 AsOf = int | datetime
 Progress = Callable[[int], None]
+
+PRESENT: AsOf = datetime.max.replace(tzinfo=UTC)
+"""The end of the ledger: what was applied and is not published yet counts too.
+
+Whoever decides what to write reads here; the tables may be seconds behind.
+"""
 
 NOTHING = Manifest(
     v=0,

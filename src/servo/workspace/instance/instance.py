@@ -12,7 +12,6 @@ import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from servo.core.events.assets import (
@@ -36,6 +35,7 @@ from servo.core.state.rows.row import Row
 from servo.errors import Invalid, NotFound
 from servo.leader.service import Service, World
 from servo.projection.files.arrow import ArrowTable, pa, pc
+from servo.projection.read.replay import PRESENT
 from servo.projection.read.time_travel import snapshot_at
 from servo.sdk.assets.results import AssetMaterialization, AssetObservation
 from servo.sdk.assets.specs import to_key
@@ -61,7 +61,6 @@ from servo.workspace.instance.records import (
 from servo.workspace.push_messages import as_json, in_batches, message
 
 VERSION_TAG = "dagster/data_version"
-NOW = datetime.max.replace(tzinfo=UTC)
 
 R = TypeVar("R", bound=Row)
 _LATEST = ("partition_key", "last_materialization_id", "last_output_uri")
@@ -185,7 +184,7 @@ class ServoInstance:
 
     def _partitions(self, asset_key: Any) -> ArrowTable:
         """The rows of an asset's partitions, in columns: there may be very many."""
-        snapshot = snapshot_at(self.world.store, self.paths, NOW)
+        snapshot = snapshot_at(self.world.store, self.paths, PRESENT)
         return snapshot.partitions(to_key(asset_key).canonical(), only=_LATEST)
 
     def get_asset_keys(self, prefix: Sequence[str] | None = None) -> Sequence[AssetKey]:
@@ -448,7 +447,7 @@ class ServoInstance:
     # --- reading ------------------------------------------------------------------
 
     def _rows(self, table: str, kind: type[R]) -> list[R]:
-        found = snapshot_at(self.world.store, self.paths, NOW).rows(table)
+        found = snapshot_at(self.world.store, self.paths, PRESENT).rows(table)
         return [row for row in found if isinstance(row, kind)]
 
 

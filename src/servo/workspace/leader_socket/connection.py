@@ -9,6 +9,8 @@ from servo.processes.frames import Frames, framed
 from servo.workspace.leader_socket.messages import (
     RECEIVE_BYTES,
     Answered,
+    AskCode,
+    CodeAnswered,
     Failed,
     FromLeader,
     LeaderNotReady,
@@ -57,8 +59,18 @@ class LeaderConnection:
                 return answer
             case Failed() as failed:
                 raise raised_by(failed)
-            case Pong():
-                raise Internal("a pong in reply to a batch", remedy="report this as a bug")
+            case other:
+                raise Internal(f"{other} in reply to a batch", remedy="report this as a bug")
+
+    def ask(self, question: AskCode) -> bytes:
+        """An evaluator's answer to a question; raises what kept the leader from giving one."""
+        match self._ask(question):
+            case CodeAnswered(answer=answer):
+                return answer
+            case Failed() as failed:
+                raise raised_by(failed)
+            case other:
+                raise Internal(f"{other} in reply to a question", remedy="report this as a bug")
 
     def _ask(self, message: ToLeader) -> FromLeader:
         try:

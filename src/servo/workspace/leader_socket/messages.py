@@ -1,7 +1,9 @@
 """What a leader and its callers say to each other over a unix socket.
 
 Messages are framed MessagePack (see `servo.processes.frames`). A batch goes in as the bytes that
-the ledger would hold; the fold's answer comes back once it is durable.
+the ledger would hold; the fold's answer comes back once it is durable. A question goes in as an
+evaluator of user code is asked it, and comes back answered by the leader's: the caller needs none
+of the user's code.
 """
 
 import msgspec
@@ -28,6 +30,19 @@ class SubmitBatch(msgspec.Struct, frozen=True, kw_only=True, tag="submit"):
     timeout_ms: int = 30_000
 
 
+class AskCode(msgspec.Struct, frozen=True, kw_only=True, tag="ask"):
+    """Answer this with the code of a location, as its files are now.
+
+    `place` is where the caller finds that code, empty if it does not; other code of the same name
+    is refused. An empty question only asks whether the code is loaded.
+    """
+
+    location: str
+    place: str = ""
+    question: bytes = b""
+    timeout_ms: int = 60_000
+
+
 class Ping(msgspec.Struct, frozen=True, kw_only=True, tag="ping"):
     """Is anybody there?"""
 
@@ -36,6 +51,12 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True, tag="answered"):
     """The fold's answer, durable."""
 
     answer: Answer
+
+
+class CodeAnswered(msgspec.Struct, frozen=True, kw_only=True, tag="code"):
+    """What the evaluator answered."""
+
+    answer: bytes
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
@@ -53,8 +74,8 @@ class Pong(msgspec.Struct, frozen=True, kw_only=True, tag="pong"):
     pid: int
 
 
-ToLeader = SubmitBatch | Ping
-FromLeader = Answered | Failed | Pong
+ToLeader = SubmitBatch | AskCode | Ping
+FromLeader = Answered | CodeAnswered | Failed | Pong
 
 encoder = msgspec.msgpack.Encoder()
 to_leader = msgspec.msgpack.Decoder(ToLeader)

@@ -19,12 +19,14 @@ import msgspec
 
 from servo.core.events.codec import decode_batch
 from servo.core.events.envelope import Answer, Batch
-from servo.errors import Internal, Invalid, ServoError
+from servo.errors import Internal, Invalid, NotFound, ServoError
 from servo.processes.frames import Frames, framed
 from servo.workspace.address import Address
 from servo.workspace.leader_socket.messages import (
     RECEIVE_BYTES,
     Answered,
+    AskCode,
+    CodeAnswered,
     Failed,
     FromLeader,
     Ping,
@@ -46,10 +48,14 @@ SOCKET_ALONE = "leader.sock"
 
 
 class LeaderServer:
-    """Takes batches from other processes of this machine until it is closed."""
+    """Takes batches from other processes of this machine until it is closed.
+
+    `answer_question` is set by a leader that has user code and stays.
+    """
 
     def __init__(self, address: Address, submit: Callable[[Batch], "Future[Answer]"]) -> None:
         self.path = _socket_path(address)
+        self.answer_question: Callable[[AskCode], bytes] = _without_code
         self._submit = submit
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         with contextlib.suppress(FileNotFoundError):
@@ -95,20 +101,36 @@ class LeaderServer:
             case Ping():
                 return Pong(pid=os.getpid())
             case SubmitBatch():
-                return self._commit(message)
+                return _told(lambda: self._commit(message), message.timeout_ms)
+            case AskCode():
+                return _told(lambda: self._ask(message), message.timeout_ms)
 
     def _commit(self, message: SubmitBatch) -> FromLeader:
-        try:
-            batch = decode_batch(message.batch)
-            answer = self._submit(batch).result(message.timeout_ms / 1000)
-        except TimeoutError:
-            return failed_with(no_answer(message.timeout_ms / 1000))
-        except ServoError as error:
-            return failed_with(error)
-        except Exception as error:  # noqa: BLE001 - whoever waits has to be told
-            told = f"{type(error).__name__}: {error}"
-            return failed_with(Internal(told, remedy="report this as a bug"))
-        return Answered(answer=answer)
+        batch = decode_batch(message.batch)
+        return Answered(answer=self._submit(batch).result(message.timeout_ms / 1000))
+
+    def _ask(self, message: AskCode) -> FromLeader:
+        return CodeAnswered(answer=self.answer_question(message))
+
+
+def _told(answer: Callable[[], FromLeader], timeout_ms: int) -> FromLeader:
+    """An answer, or what kept the leader from giving one: whoever waits has to be told."""
+    try:
+        return answer()
+    except TimeoutError:
+        return failed_with(no_answer(timeout_ms / 1000))
+    except ServoError as error:
+        return failed_with(error)
+    except Exception as error:  # noqa: BLE001 - see above
+        told = f"{type(error).__name__}: {error}"
+        return failed_with(Internal(told, remedy="report this as a bug"))
+
+
+def _without_code(asked: AskCode) -> bytes:
+    raise NotFound(
+        f"the leader does not answer questions about {asked.location}",
+        remedy="start `servo dev` with this code",
+    )
 
 
 def _whole(frames: Frames, data: bytes) -> list[ToLeader | Failed]:

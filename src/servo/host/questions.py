@@ -1,0 +1,105 @@
+"""Questions that need user code, put to the leader of this machine.
+
+A leader that stays (`servo dev`) has evaluators with the code of its locations. Other processes ask
+them over its socket, so whoever plans a run beside it imports nothing of the user's.
+
+The leader answers with the code as its files are now: after an edit the question waits until the
+edit is loaded, and is refused if it cannot be.
+"""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from servo.code.evaluator.messages import Answer, Question, answers, questions
+from servo.errors import Conflict, NotFound
+from servo.leader.lease import LeaderAdvert
+from servo.operations.evaluating import Evaluates
+from servo.workspace.leader_socket.connection import LeaderConnection
+from servo.workspace.leader_socket.messages import AskCode
+from servo.workspace.registry import machine_id
+
+LONGEST = 60.0
+"""Seconds that a leader takes for a question: its evaluators are wanted for schedules as well."""
+
+BEYOND = 25.0
+"""Seconds beside those: for an edit that is being loaded, and for a process that starts."""
+
+
+class AnsweredCode(msgspec.Struct, frozen=True, kw_only=True):
+    """A location that a leader answers for: where its code is, and who evaluates it."""
+
+    place: str
+    evaluates: Evaluates
+
+
+def nothing_to_load(location: str) -> None:
+    """The code of a leader that follows no edits is what it was when it started."""
+    del location
+
+
+class CodeQuestions:
+    """Answers other processes for a leader. `load_edits` returns when the code of a location is
+    loaded as its files are now, or raises why it is not.
+    """
+
+    def __init__(self, locations: Mapping[str, AnsweredCode]) -> None:
+        self._locations = locations
+        self.load_edits: Callable[[str], None] = nothing_to_load
+
+    def answer(self, asked: AskCode) -> bytes:
+        """The answer to a question, as an evaluator gives it."""
+        found = self._locations.get(asked.location)
+        if found is None:
+            raise NotFound(
+                f"the leader does not have {asked.location}",
+                remedy=f"start it with {asked.location} as well",
+            )
+        if asked.place and asked.place != found.place:
+            raise Conflict(
+                f"the leader has another {asked.location}: {found.place}, not {asked.place}",
+                remedy="use another --store or --workspace, or stop it",
+            )
+        self.load_edits(asked.location)
+        if not asked.question:
+            return b""
+        question: Question = questions.decode(asked.question)
+        seconds = min(asked.timeout_ms / 1000, LONGEST)
+        return msgspec.msgpack.encode(found.evaluates.ask(question, seconds))
+
+
+class EvaluatorOfLeader:
+    """The evaluators of the leader of this machine, for one code location.
+
+    `place` is where this process finds the code, empty if it has none.
+    """
+
+    def __init__(self, leader: LeaderAdvert, location: str, place: str = "") -> None:
+        self._socket = leader.socket
+        self._location = location
+        self._place = place
+
+    def ask(self, question: Question, seconds: float) -> Answer:
+        """The answer to a question; `Unavailable` if the leader ends before it answers."""
+        return answers.decode(self._asked(msgspec.msgpack.encode(question), seconds))
+
+    def check(self) -> None:
+        """`Conflict` if the leader has not loaded this code as it is now."""
+        _ = self._asked(b"", BEYOND)
+
+    def _asked(self, question: bytes, seconds: float) -> bytes:
+        asked = AskCode(
+            location=self._location,
+            place=self._place,
+            question=question,
+            timeout_ms=int(min(seconds, LONGEST) * 1000),
+        )
+        with LeaderConnection(self._socket, timeout=min(seconds, LONGEST) + BEYOND) as connection:
+            return connection.ask(asked)
+
+
+def answers_questions(leader: LeaderAdvert | None) -> bool:
+    """Whether a leader can be asked about its code from here."""
+    if leader is None or not leader.stays or not leader.socket:
+        return False
+    return leader.machine == machine_id()

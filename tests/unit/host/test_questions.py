@@ -1,0 +1,156 @@
+"""Questions about user code over the socket of a leader."""
+
+import threading
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from servo.code.evaluator.messages import Answer, PlanRun, Question, RunPlanned
+from servo.core.plan import Plan
+from servo.errors import Conflict, Internal, Invalid, NotFound, Unavailable
+from servo.host.questions import (
+    AnsweredCode,
+    CodeQuestions,
+    EvaluatorOfLeader,
+    answers_questions,
+)
+from servo.leader.lease import LeaderAdvert
+from servo.workspace.address import Address
+from servo.workspace.leader_socket.server import LeaderServer
+from servo.workspace.registry import machine_id
+
+QUESTION = PlanRun(select=("orders",), config={"ops": {"a": [1, None, {"b": "ü"}]}})
+PLANNED = RunPlanned(plan=Plan(), location="shop.py", labels={"k": "v"})
+
+
+class Remembering:
+    """An evaluator that gives one answer and remembers what it was asked."""
+
+    def __init__(self, answer: Answer = PLANNED) -> None:
+        self.asked: list[tuple[Question, float]] = []
+        self._answer = answer
+
+    def ask(self, question: Question, seconds: float) -> Answer:
+        self.asked.append((question, seconds))
+        return self._answer
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[LeaderServer]:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+
+    def refuse(_: object) -> "object":
+        raise Invalid("no batches here", remedy="ask a question")
+
+    made = LeaderServer(Address.of(str(tmp_path / ".servo")), refuse)  # pyright: ignore[reportArgumentType] - never called
+    yield made
+    made.close()
+
+
+def leader_at(server: LeaderServer, **other: object) -> LeaderAdvert:
+    fields = {"stays": True, "machine": machine_id(), "socket": server.path, **other}
+    return LeaderAdvert(pid=1, locations=("shop.py",), **fields)  # pyright: ignore[reportArgumentType] - any field
+
+
+def answering(server: LeaderServer, evaluator: Remembering) -> CodeQuestions:
+    code = AnsweredCode(place="/here/shop.py", evaluates=evaluator)
+    questions = CodeQuestions({"shop.py": code})
+    server.answer_question = questions.answer
+    return questions
+
+
+def test_a_question_is_answered_by_the_evaluator_of_its_location(server: LeaderServer) -> None:
+    evaluator = Remembering()
+    _ = answering(server, evaluator)
+    leader = leader_at(server)
+    assert EvaluatorOfLeader(leader, "shop.py").ask(QUESTION, 600) == PLANNED
+    assert evaluator.asked == [(QUESTION, 60.0)]
+
+
+def test_other_code_of_the_same_name_is_refused(server: LeaderServer) -> None:
+    evaluator = Remembering()
+    _ = answering(server, evaluator)
+    leader = leader_at(server)
+    assert EvaluatorOfLeader(leader, "shop.py", "/here/shop.py").ask(QUESTION, 1) == PLANNED
+    with pytest.raises(Conflict, match=r"another shop.py: /here/shop.py, not /there/shop.py"):
+        EvaluatorOfLeader(leader, "shop.py", "/there/shop.py").ask(QUESTION, 1)
+    with pytest.raises(NotFound, match=r"does not have other.py"):
+        EvaluatorOfLeader(leader, "other.py").ask(QUESTION, 1)
+    assert len(evaluator.asked) == 1
+
+
+def test_a_question_waits_until_an_edit_is_loaded(server: LeaderServer) -> None:
+    evaluator = Remembering()
+    questions = answering(server, evaluator)
+    reached, loaded = threading.Event(), threading.Event()
+
+    def load(location: str) -> None:
+        assert location == "shop.py"
+        reached.set()
+        assert loaded.wait(30)
+
+    questions.load_edits = load
+    leader = leader_at(server)
+    found: list[Answer] = []
+    asking = threading.Thread(
+        target=lambda: found.append(EvaluatorOfLeader(leader, "shop.py").ask(QUESTION, 60))
+    )
+    asking.start()
+    assert reached.wait(30)
+    assert evaluator.asked == []
+    loaded.set()
+    asking.join(30)
+    assert found == [PLANNED]
+
+
+def test_code_that_cannot_be_loaded_answers_nothing(server: LeaderServer) -> None:
+    evaluator = Remembering()
+    questions = answering(server, evaluator)
+
+    def broken(location: str) -> None:
+        raise Invalid(f"{location} is not loaded: SyntaxError", remedy="fix the code")
+
+    questions.load_edits = broken
+    asked = EvaluatorOfLeader(leader_at(server), "shop.py")
+    with pytest.raises(Invalid, match="SyntaxError"):
+        asked.ask(QUESTION, 1)
+    with pytest.raises(Invalid, match="SyntaxError"):
+        asked.check()
+    questions.load_edits = lambda _: None
+    asked.check()
+    assert evaluator.asked == []
+
+
+def test_a_bug_of_the_leader_is_told_and_the_next_question_is_answered(
+    server: LeaderServer,
+) -> None:
+    questions = answering(server, Remembering())
+
+    def fails(location: str) -> None:
+        raise ZeroDivisionError(location)
+
+    questions.load_edits = fails
+    asked = EvaluatorOfLeader(leader_at(server), "shop.py")
+    with pytest.raises(Internal, match="ZeroDivisionError"):
+        asked.ask(QUESTION, 1)
+    questions.load_edits = lambda _: None
+    assert asked.ask(QUESTION, 1) == PLANNED
+
+
+def test_a_leader_without_code_and_one_that_has_ended_are_told_apart(server: LeaderServer) -> None:
+    leader = leader_at(server)
+    with pytest.raises(NotFound, match="does not answer questions"):
+        EvaluatorOfLeader(leader, "shop.py").ask(QUESTION, 1)
+    server.close()
+    with pytest.raises(Unavailable) as gone:
+        EvaluatorOfLeader(leader, "shop.py").ask(QUESTION, 1)
+    assert not gone.value.may_have_applied
+
+
+def test_only_a_leader_of_this_machine_that_stays_is_asked(server: LeaderServer) -> None:
+    assert answers_questions(leader_at(server))
+    assert not answers_questions(None)
+    assert not answers_questions(leader_at(server, stays=False))
+    assert not answers_questions(leader_at(server, machine="another"))
+    assert not answers_questions(leader_at(server, socket=""))
