@@ -5,6 +5,7 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from servo.core.events.tasks import CommittedOutput, Gate, TaskFinished, TaskOutcome
+from servo.core.fold.assets import promote
 from servo.core.keys import TaskOperation, task_key_text
 from servo.core.state import derived
 from servo.core.state.rows.assets import AssetRow, PartitionStatusRow
@@ -65,6 +66,14 @@ def at_entry(story: Story, seq: int) -> Story:
     story.state.seq = seq
     story.state.ts = START + timedelta(minutes=seq)
     return story
+
+
+def promoted(story: Story, seq: int, name: str, day: str | None = None) -> None:
+    """Tell a success at entry `seq` whose output becomes the latest."""
+    made = success(exec_id=name, output=output(name=name))
+    promote(at_entry(story, seq).state, running_task(partition_key=day), made)
+    story.state.seal()
+    story.now = story.state.ts
 
 
 def asset_row(story: Story, key: str = "ns/a") -> AssetRow:

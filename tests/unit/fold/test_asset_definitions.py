@@ -12,7 +12,6 @@ from servo.core.events.assets import (
     DynamicPartitionsChanged,
 )
 from servo.core.events.tasks import TaskOutcome
-from servo.core.fold.assets import promote
 from servo.core.retry import RetryRules
 from servo.core.state.rows.assets import (
     AssetRow,
@@ -21,24 +20,13 @@ from servo.core.state.rows.assets import (
 from servo.testing.asset_outputs import (
     DAY,
     asset_row,
-    at_entry,
-    output,
     partition_row,
-    running_task,
-    success,
+    promoted,
 )
 from servo.testing.builders import START, Story, content
 
 ONCE = RetryRules(max_attempts=1, max_infra_retries=0)
 OK, BAD = TaskOutcome.SUCCEEDED, TaskOutcome.FAILED
-
-
-def make(story: Story, seq: int, name: str, day: str | None = None) -> None:
-    """A success at entry `seq` whose output is promoted."""
-    made = success(exec_id=name, output=output(name=name))
-    promote(at_entry(story, seq).state, running_task(partition_key=day), made)
-    story.state.seal()
-    story.now = story.state.ts
 
 
 # --- definitions ----------------------------------------------------------------------------------
@@ -105,7 +93,7 @@ def test_when_the_code_of_an_asset_changed_is_kept_until_it_changes_again() -> N
 
 def test_a_deployment_keeps_what_is_known_of_the_data() -> None:
     story = Story()
-    make(story, 6, "x")
+    promoted(story, 6, "x")
     story.tell(deploy("ns/a"))
     assert asset_row(story).defined
     assert asset_row(story).last_materialization_id == "x"

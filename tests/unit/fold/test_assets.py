@@ -37,6 +37,7 @@ from servo.testing.asset_outputs import (
     at_entry,
     output,
     partition_row,
+    promoted,
     running_task,
     success,
 )
@@ -234,17 +235,9 @@ def hold(story: Story, seq: int, name: str = "mat", day: str | None = None) -> N
     story.now = story.state.ts
 
 
-def make(story: Story, seq: int, name: str, day: str | None = None) -> None:
-    """A success at entry `seq` whose output is promoted."""
-    made = success(exec_id=name, output=output(name=name))
-    promote(at_entry(story, seq).state, running_task(partition_key=day), made)
-    story.state.seal()
-    story.now = story.state.ts
-
-
 def test_an_output_in_quarantine_is_not_the_latest() -> None:
     story = Story()
-    make(story, 7, "good", DAY)
+    promoted(story, 7, "good", DAY)
     hold(story, 8, "bad", DAY)
     assert asset_row(story).last_materialization_id == "good"
     assert asset_row(story).last_gating_decision is Gate.QUARANTINED
@@ -258,7 +251,7 @@ def test_an_output_in_quarantine_is_not_the_latest() -> None:
 @pytest.mark.parametrize("day", [None, DAY])
 def test_an_approved_output_becomes_the_latest(day: str | None) -> None:
     story = Story()
-    make(story, 7, "good", day)
+    promoted(story, 7, "good", day)
     hold(story, 8, "bad", day)
     produced, before = story.state.ts, asset_row(story)
     story.wait(hours=1)
@@ -301,7 +294,7 @@ def test_an_approved_output_becomes_the_latest_of_its_partition() -> None:
 def test_an_old_output_let_out_of_quarantine_does_not_cover_a_newer_one(day: str | None) -> None:
     story = Story()
     hold(story, 7, "old", day)
-    make(story, 8, "new", day)
+    promoted(story, 8, "new", day)
     before = (asset_row(story), dict(story.state.partitions.rows))
     assert story.tell(decide("old")).data == {"latest": 0}
     assert story.state.materializations.rows["old"].promoted
@@ -320,7 +313,7 @@ def test_of_two_outputs_let_out_of_quarantine_the_newer_one_stays() -> None:
 def test_a_partition_released_late_is_news_of_its_asset() -> None:
     story = Story()
     hold(story, 7, "old", DAY)
-    make(story, 8, "other", "day=d:2025-01-16")
+    promoted(story, 8, "other", "day=d:2025-01-16")
     assert story.tell(decide("old")).data == {"latest": 1}
     assert asset_row(story).last_materialization_seq == 9
     assert asset_row(story).last_partition_key == DAY
@@ -337,7 +330,7 @@ def test_a_rejected_output_is_recorded_and_never_promoted() -> None:
 
 def test_a_decision_is_made_once_and_only_on_what_is_in_quarantine() -> None:
     story = Story()
-    make(story, 7, "good")
+    promoted(story, 7, "good")
     hold(story, 8, "bad")
     assert story.tell(decide("nothing")).reason == "unknown_materialization"
     assert story.tell(decide("good")).status is Status.CONFLICT
@@ -351,7 +344,7 @@ def test_a_decision_is_made_once_and_only_on_what_is_in_quarantine() -> None:
 
 def test_a_wiped_asset_has_no_latest_output_and_old_ones_do_not_return() -> None:
     story = Story()
-    make(story, 6, "x", DAY)
+    promoted(story, 6, "x", DAY)
     hold(story, 7, "held", DAY)
     assert story.tell(AssetWiped(asset_key="ns/a")).applied
     assert asset_row(story) == AssetRow(
@@ -375,13 +368,13 @@ def test_a_wiped_asset_has_no_latest_output_and_old_ones_do_not_return() -> None
         row_version=8,
     )
     assert story.tell(decide("held")).data == {"latest": 0}
-    make(story, 20, "fresh", DAY)
+    promoted(story, 20, "fresh", DAY)
     assert partition_row(story).last_materialization_id == "fresh"
 
 
 def test_wiping_an_asset_leaves_its_neighbours_alone() -> None:
     story = Story()
-    make(story, 6, "x", DAY)
+    promoted(story, 6, "x", DAY)
     promote(
         story.state, running_task(asset_key="ns/b", partition_key=DAY), success(output=output())
     )
@@ -394,7 +387,7 @@ def test_wiping_an_asset_leaves_its_neighbours_alone() -> None:
 
 def test_wiping_an_asset_touches_none_of_its_partitions() -> None:
     story = Story()
-    make(story, 6, "x", DAY)
+    promoted(story, 6, "x", DAY)
     before = story.state.partitions.rows["ns/a", DAY]
     story.state.partitions.dirty.clear()
     story.tell(AssetWiped(asset_key="ns/a"))
@@ -405,7 +398,7 @@ def test_wiping_an_asset_touches_none_of_its_partitions() -> None:
 @pytest.mark.parametrize("last", ["wiped", "made"])
 def test_within_one_entry_the_order_of_wipe_and_output_counts(last: str) -> None:
     story = Story()
-    make(story, 6, "x", DAY)
+    promoted(story, 6, "x", DAY)
     made = AssetReported(asset_key="ns/a", partition_key=DAY, materialization_id="new")
     batches = [story.batch(AssetWiped(asset_key="ns/a")), story.batch(made)]
     story.commit(*(batches if last == "made" else reversed(batches)))
@@ -416,7 +409,7 @@ def test_within_one_entry_the_order_of_wipe_and_output_counts(last: str) -> None
 
 def test_a_wipe_leaves_what_the_same_entry_made_of_another_asset() -> None:
     story = Story()
-    make(story, 6, "x", DAY)
+    promoted(story, 6, "x", DAY)
     other = AssetReported(asset_key="ns/b", partition_key=DAY, materialization_id="other")
     story.commit(story.batch(other), story.batch(AssetWiped(asset_key="ns/a")))
     assert story.state.partitions.rows["ns/b", DAY].last_materialization_id == "other"
@@ -425,7 +418,7 @@ def test_a_wipe_leaves_what_the_same_entry_made_of_another_asset() -> None:
 
 def test_what_happens_to_a_wiped_partition_later_builds_on_the_wiped_one() -> None:
     story = Story()
-    make(story, 6, "x", DAY)
+    promoted(story, 6, "x", DAY)
     story.tell(AssetWiped(asset_key="ns/a"))
     story.tell(AssetObserved(asset_key="ns/a", partition_key=DAY, data_version="v2"))
     row = story.state.partitions.rows["ns/a", DAY]
@@ -436,8 +429,8 @@ def test_what_happens_to_a_wiped_partition_later_builds_on_the_wiped_one() -> No
 def test_wiping_some_partitions_leaves_the_others() -> None:
     story = Story()
     other = "day=d:2025-01-16"
-    make(story, 6, "x", DAY)
-    make(story, 7, "y", other)
+    promoted(story, 6, "x", DAY)
+    promoted(story, 7, "y", other)
     story.tell(AssetWiped(asset_key="ns/a", partition_keys=(DAY, "unknown")))
     assert partition_row(story).last_materialization_id is None
     assert partition_row(story, other).last_materialization_id == "y"
