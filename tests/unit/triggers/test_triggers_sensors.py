@@ -426,7 +426,8 @@ def messages(*names: str) -> list[Event]:
     return [SensorMessageReceived(sensor_id="s", message_id=name) for name in names]
 
 
-def seen(question: EvaluateMessages) -> list[str]:
+def seen(question: Question) -> list[str]:
+    assert isinstance(question, EvaluateMessages)
     return [message.message_id for message in question.messages]
 
 
@@ -438,7 +439,7 @@ def pushed(host: Host) -> Host:
 
 def test_messages_are_evaluated_in_their_order_many_at_a_time(pushed: Host) -> None:
     pushed.evaluators.say = lambda asked: EvaluatedMany(
-        answers=tuple(Evaluated(skipped=name) for name in seen(asked)[:2])  # pyright: ignore[reportArgumentType] - as asked
+        answers=tuple(Evaluated(skipped=name) for name in seen(asked)[:2])
     )
     pushed.tell(*messages("c", "a", "b", "a"))
     assert pushed.look() == 2
