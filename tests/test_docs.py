@@ -96,7 +96,7 @@ LIES: dict[str, list[Lie]] = {
     ],
     "exit_codes": [Lie(ERRORS, "| 7 | `Corrupt` |", "| 8 | `Corrupt` |", "'Corrupt': '7'")],
     "command_lines": [
-        Lie(RUN, "servo run list", "servo walk list", "is no command"),
+        Lie(RUN, "servo run list", "servo walk list", "is not a command"),
         Lie("README.md", "servo admin gc --dry-run", "servo admin gc --dry", "no option --dry"),
         Lie(DEVELOPMENT, "make sim SEEDS=0:200", "make simulation", "no verb 'simulation'"),
     ],

@@ -38,7 +38,7 @@ def command_lines(docs: Docs) -> Iterator[str]:
 def _faults(words: list[str], known: Mapping[str, list[str]]) -> Iterator[str]:
     name = next((" ".join(words[:n]) for n in (4, 3, 2) if " ".join(words[:n]) in known), None)
     if name is None:
-        yield f"{' '.join(words[:3])!r} is no command"
+        yield f"{' '.join(words[:3])!r} is not a command"
         return
     options = [word.partition("=")[0] for word in words if word.startswith("--")]
     yield from (f"{name} has no option {option}" for option in options if option not in known[name])

@@ -469,7 +469,7 @@ class PipesContext:
         if key in self._reported:
             raise PipesError(f"{method}: {key} was reported before")
         if data_version is not None and not isinstance(cast("object", data_version), str):
-            raise PipesError(f"{method}: data_version is {data_version!r}, which is no text")
+            raise PipesError(f"{method}: data_version is {data_version!r}, which is not text")
         told = _metadata(metadata, method)
         self._write(method, {"asset_key": key, "data_version": data_version, "metadata": told})
         self._reported.add(key)
@@ -485,7 +485,7 @@ class PipesContext:
         """Say what a check of an asset found."""
         method = "report_asset_check"
         if not isinstance(cast("object", passed), bool):
-            raise PipesError(f"{method}: passed is {passed!r}, which is no truth value")
+            raise PipesError(f"{method}: passed is {passed!r}, which is not a truth value")
         if severity not in ("WARN", "ERROR"):
             raise PipesError(f"{method}: severity is {severity!r}; use WARN or ERROR")
         told = {

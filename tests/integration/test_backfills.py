@@ -97,7 +97,7 @@ def test_thirty_partitions_with_a_failure_a_pause_and_a_retry(thirty: Path) -> N
         eventually(lambda: len(started(thirty)) == 12)  # ten are made, and two begun
         paused = servo(thirty, "backfill", "pause", name)
         assert paused.returncode == 0, paused.stderr
-        assert "2 runs under way finish first, at most 2 partitions." in paused.stdout
+        assert "2 runs still running: up to 2 partitions." in paused.stdout
         (thirty / "hold").unlink()
         show = ("backfill", "show", name)
         eventually(lambda: asked(thirty, *show)["backfill"]["active_chunks"] == 0)
@@ -295,7 +295,7 @@ def test_a_backfill_of_an_asset_that_is_gone_ends_with_the_reason(thirty: Path) 
     (thirty / "code.py").write_text(THIRTY.replace("def events", "def other"))
     waited = servo(thirty, "backfill", "wait", made["backfill_id"], "code.py")
     assert waited.returncode == 1
-    assert "events is no asset any more" in waited.stdout
+    assert "events is not an asset any more" in waited.stdout
 
 
 @pytest.mark.slow

@@ -44,7 +44,7 @@ def orders():
         ),
         (
             "@sensor(target='group:\"none\"')\ndef s(context): ...",
-            "sensor s selects no asset that can be made",
+            "sensor s selects no executable asset",
             "correct its target",
         ),
         (

@@ -200,7 +200,7 @@ def test_what_was_made_is_listed_and_forgotten_after_a_question(tmp_path: Path) 
     past = asked(tmp_path, "asset", "history", "orders", "--limit", "2")
     assert [row["verdict"] for row in past["items"]] == ["latest", "promoted"]
     said = told(tmp_path, "asset", "history", "orders", "--limit", "2").out
-    assert f"there are older ones: --before {past['next_cursor']}" in said
+    assert f"More: --before {past['next_cursor']}" in said
     assert servo(tmp_path, "asset", "wipe", "orders", said="n\n").returncode == 130
     assert told(tmp_path, "asset", "wipe", "revenue", "--yes").code == 4
     wiped = servo(tmp_path, "asset", "wipe", "orders", said="y\n")

@@ -105,7 +105,7 @@ def _explained(folder: Path) -> None:
     newest = servo(folder, "automation", "show", "total").stdout
     assert "It will be requested when newly_missing or any_deps_updated becomes true." in newest
     assert "✘ eager of total  false" in newest
-    assert "parts did not decide it; --all shows them" in newest
+    assert "parts did not decide; show them with --all" in newest
     assert "✘ newly_updated_without_root" not in newest
     everything = servo(folder, "automation", "show", "total", "--all").stdout
     assert "did not decide it" not in everything

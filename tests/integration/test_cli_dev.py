@@ -240,7 +240,7 @@ def test_backfills_and_sensors_that_fail_are_told(tmp_path: Path) -> None:
         running.said("1 asset, 1 sensor")
         made = asked(tmp_path, "backfill", "create", "assets.py", "--all", "--chunk-size", "1")
         name = made["backfill_id"]
-        running.said(f"backfill {name} began: 3 partitions in 3 runs")
+        running.said(f"backfill {name} started: 3 partitions in 3 runs")
         running.said(f"SUCCEEDED backfill {name}: 3 succeeded of 3 partitions")
         (tmp_path / "down").touch()
         running.said("sensor files failed: OSError: no such share (assets.py:")

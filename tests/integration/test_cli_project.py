@@ -123,7 +123,7 @@ def test_a_run_that_fails_says_what_failed_and_exits_with_1(tmp_path: Path) -> N
         ("import nowhere_to_be_found", "nowhere_to_be_found"),
         ("def f(:", "SyntaxError"),
         ("x = 1", "defines no assets"),
-        ("@asset\ndef a(b): ...", "takes 'b', which is no asset"),
+        ("@asset\ndef a(b): ...", "takes 'b', which is not an asset"),
         ("@asset\ndef a(): ...\n@asset(name='a')\ndef b(): ...", "defined twice"),
         ("@asset\ndef a(b): ...\n@asset\ndef b(a): ...", "a → b → a"),
         ("@asset(colour=1)\ndef a(): ...", "no option colour"),
@@ -146,7 +146,7 @@ def test_wrong_code_is_told_with_its_place(
 def test_an_empty_folder_is_told_what_to_do(tmp_path: Path) -> None:
     done = servo(tmp_path, "materialize")
     assert done.returncode == 3
-    assert "assets.py" in done.stderr
+    assert "`servo init`" in done.stderr
 
 
 @pytest.mark.slow

@@ -104,7 +104,7 @@ def test_changes_to_a_sensor_take_effect_though_nobody_leads(
     assert told(address, "sensor", "cursor", "files").out == "9\n"
     assert told(address, "sensor", "push", "told", "--message-id", "m1").code == 0
     again = told(address, "sensor", "push", "told", "--message-id", "m1")
-    assert again.out == "Sent message m1 to told. (already done before)\n"
+    assert again.out == "Sent message m1 to told. (already requested earlier)\n"
     states = {
         row["definition"]["sensor_id"]: row["state"]
         for row in answered(address, "sensor", "list")["items"]

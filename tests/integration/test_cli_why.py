@@ -134,16 +134,16 @@ def run_of(folder: Path) -> str:
 
 def test_a_skipped_asset_leads_to_the_failure_and_to_what_to_type(shop: Path) -> None:
     assert told(shop, "why", "report").lines == [
-        "◌ report has never been made",
-        "✘ report was skipped at <time>, because of what it is made from (in <run>)",
+        "◌ report has never been materialized",
+        "✘ report was skipped at <time> because of its upstream assets (in <run>)",
         "├── ✘ raw/orders failed at <time> (attempt 1 of 1): ValueError: no header (in between: "
         "clean)",
-        "│     → it has no retry policy, so it is tried once; see `servo logs <run> raw/orders`, "
-        "correct it, and do it again",
+        "│     → it has no retry policy; see `servo logs <run> raw/orders`, "
+        "fix the cause, and retry",
         "│       servo run retry <run>",
         "└── · started by hand by <user>; <time>",
-        "· nothing starts it by itself: no schedule, sensor or automation condition is about it",
-        "  → when that is settled, make it by hand",
+        "· nothing starts it automatically: no schedule, sensor or condition covers it",
+        "  → once that is resolved, materialize it by hand",
         "    servo materialize assets.py report",
     ]
 
@@ -173,9 +173,9 @@ def test_a_task_by_its_key_or_its_asset(shop: Path) -> None:
 def test_an_output_in_quarantine_says_how_to_decide(shop: Path) -> None:
     lines = told(shop, "why", "prices").lines
     assert lines[:5] == [
-        "◌ prices has no data yet: what was made of it is held back",
-        "◌ the output of <time> is held back in quarantine",
-        "  → look at the data; let it through, or `servo quarantine reject <output>`",
+        "◌ prices has no data yet: its output is in quarantine",
+        "◌ the output of <time> is in quarantine",
+        "  → check the data, then approve it, or run `servo quarantine reject <output>`",
         "    servo quarantine approve <output>",
         "└── ✘ its check positive failed (error, blocking): 1 price is below 0",
     ]
@@ -198,9 +198,9 @@ def test_json_is_the_findings_with_their_entries(shop: Path) -> None:
 def test_the_past_is_explained_as_it_was(shop: Path) -> None:
     assert told(shop, "why", "fine", "--as-of", "1").code == 3
     before = told(shop, "why", "fine", "--as-of", "2")
-    assert before.lines[0] == "◌ fine has never been made"
+    assert before.lines[0] == "◌ fine has never been materialized"
     assert re.fullmatch(r"as of entry 2, .*Z\n", before.err)
-    assert told(shop, "why", "fine").lines[0].startswith("✔ fine was last made at <time>")
+    assert told(shop, "why", "fine").lines[0].startswith("✔ fine was last materialized at <time>")
     long_ago = told(shop, "why", "fine", "--as-of", "2020-01-01")
     assert long_ago.code == 3
     assert told(shop, "why", "fine", "--as-of", "soon").code == 2
@@ -210,14 +210,14 @@ def test_what_cannot_be_answered_says_what_to_ask(shop: Path) -> None:
     usage = "servo why ASSET[:PARTITION], servo why run RUN_ID, or servo why task RUN_ID TASK"
     assert told(shop, "why", "run").err == f"error: which run?; use {usage}\n"
     wrong = told(shop, "why", "run", "a", "b")
-    assert wrong.err == f"error: cannot tell what 'run a b' is about; use {usage}\n"
+    assert wrong.err == f"error: cannot interpret 'run a b'; use {usage}\n"
     assert wrong.code == 2
     assert "did you mean report?" in told(shop, "why", "repor").err
     assert told(shop, "why-not", "nope").code == 3
     assert "there is no run run_zz" in told(shop, "why", "run", "run_zz").err
     assert "there is no run run_zz" in told(shop, "why", "run_zz").err
-    assert "nothing is on record of any partition of fine" in told(shop, "why", "fine:x").err
-    assert "nothing is on record" in told(shop, "why", "fine", "--partition", "x").err
+    assert "no partition of fine is recorded yet" in told(shop, "why", "fine:x").err
+    assert "is recorded yet" in told(shop, "why", "fine", "--partition", "x").err
     assert "there is no asset 'run_x'" in told(shop, "why", "run_x", "--partition", "x").err
 
 
@@ -225,7 +225,7 @@ def test_a_terminal_that_knows_no_unicode_gets_plain_marks(shop: Path) -> None:
     done = servo(shop, "why", "report", PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr
     assert done.stdout.isascii()
-    assert "\n  -> when that is settled, make it by hand\n" in done.stdout
+    assert "\n  -> once that is resolved, materialize it by hand\n" in done.stdout
 
 
 @pytest.mark.slow
@@ -270,28 +270,28 @@ def told_limits(folder: Path) -> bool:
 def test_what_waits_says_for_what(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with at_work(tmp_path) as (_, run_id):
-        eventually(lambda: "next try" in told(tmp_path, "why", "run", run_id).out)
-        eventually(lambda: "for a place" in told(tmp_path, "why-not", "second").out)
+        eventually(lambda: "next attempt" in told(tmp_path, "why", "run", run_id).out)
+        eventually(lambda: "for a slot" in told(tmp_path, "why-not", "second").out)
         lines = told(tmp_path, "why", "run", run_id).lines
-        assert lines[0] == "◌ <run> runs: none of 3 tasks has ended"
+        assert lines[0] == "◌ <run> runs: none of 3 tasks has finished"
         assert any("flaky failed at <time> (attempt 1 of 3): ConnectionE" in one for one in lines)
-        again = re.compile(r"→ next try at <time>, in 1[45] min: attempt 2 of 3$")
+        again = re.compile(r"→ next attempt at <time>, in 1[45] min: attempt 2 of 3$")
         assert any(again.search(one) for one in lines)
         assert told(tmp_path, "why-not", "second").lines[1:4] == [
-            "◌ second waits since <time> for a place in the pool db: 1 of 1 taken, by first "
+            "◌ second waits since <time> for a slot in the pool db: 1 of 1 taken, by first "
             "(in <run>)",
-            "  → a place is free when one of those ends; or let more run in the pool db",
+            "  → wait for one of those to finish, or raise the limit of the pool db",
             "    servo admin pool set db 2",
         ]
         assert told(tmp_path, "why", "fine").lines[1:5] == [
             "◌ fine is planned, and its run has not started (in <run>)",
-            "├── ◌ <run> waits for a free run slot: 1 of 1 runs are at work: <run>",
-            "│     → it starts when enough of them have ended; or let more run at once",
+            "├── ◌ <run> waits for a free run slot: 1 of 1 runs are active: <run>",
+            "│     → it starts when enough of them have finished; or raise the limit",
             "│       servo admin quota --max-runs 2",
         ]
         assert told(tmp_path, "run", "cancel", run_id, "--reason", "enough").code == 0
-        eventually(lambda: "stopped" in told(tmp_path, "why", "flaky").out)
-        stopped = re.compile(r"the run was stopped by <user> at <time> \(enough\)")
+        eventually(lambda: "cancelled" in told(tmp_path, "why", "flaky").out)
+        stopped = re.compile(r"the run was cancelled by <user> at <time> \(enough\)")
         assert stopped.search(told(tmp_path, "why", "flaky").lines[1])
 
 
@@ -300,10 +300,10 @@ def test_a_run_that_everybody_has_left_says_how_to_go_on(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with at_work(tmp_path) as (_, run_id):
-        eventually(lambda: "next try" in told(tmp_path, "why", "run", run_id).out)
+        eventually(lambda: "next attempt" in told(tmp_path, "why", "run", run_id).out)
     lines = told(tmp_path, "why", "run", run_id).lines
     assert lines[1:3] == [
-        "  → nobody is at work in this workspace: start a leader and its workers",
+        "  → no leader is running in this workspace: start a leader and its workers",
         "    servo resume",
     ]
     assert "    servo resume" in told(tmp_path, "why-not", "flaky").lines
@@ -368,12 +368,12 @@ def test_a_partition_may_hold_what_separates_it(tmp_path: Path, value: str) -> N
     story.tell(request, PlanCreated(run_id="run_1", fingerprint="p", tasks=(spec,)))
     story.tell(DefinitionsDeployed(deployment_id="d", assets=(AssetDefinition(asset_key="ns/a"),)))
     story.publish()
-    expected = f"◌ ns/a:{value} has never been made"
+    expected = f"◌ ns/a:{value} has never been materialized"
     for words in ([f"ns.a:{value}"], ["ns/a", "--partition", value], [f"a:{key}"]):
         assert told(tmp_path, "why", *words, *OPTIONS).lines[0] == expected
     for words in ([f"ns/a:{value}"], ["a", "--partition", value]):
         said = told(tmp_path, "why", "task", "run_1", *words, *OPTIONS)
-        assert said.lines[0].startswith(f"◌ ns/a:{value} waits since <time> for a worker")
+        assert said.lines[0].startswith(f"◌ ns/a:{value} waits since <time> for a free worker")
     wrong = told(tmp_path, "why", "task", "run_1", "ns/a:nope", *OPTIONS)
     assert "has 0 tasks for 'ns/a:nope'" in wrong.err
 
@@ -404,7 +404,7 @@ def test_reports_about_a_run_that_nobody_asked_for(tmp_path: Path) -> None:
     story.tell(report, parkable=True)
     story.publish()
     lines = told(tmp_path, "why", "run", "run_early", *OPTIONS).lines
-    assert lines[0] == "◌ nobody has asked for run_early yet, but there are reports about it"
+    assert lines[0] == "◌ run_early has not been requested yet, but reports about it have arrived"
     assert told(tmp_path, "why", "run", "run_earl", *OPTIONS).code == 3
 
 
@@ -414,7 +414,10 @@ def test_an_asset_that_is_called_run_or_task_can_be_asked_about(tmp_path: Path) 
     story.tell(DefinitionsDeployed(deployment_id="d", assets=assets))
     story.publish()
     for name in ("run", "task"):
-        assert told(tmp_path, "why", name, *OPTIONS).lines[0] == f"◌ {name} has never been made"
+        assert (
+            told(tmp_path, "why", name, *OPTIONS).lines[0]
+            == f"◌ {name} has never been materialized"
+        )
 
 
 # --- the guide ------------------------------------------------------------------------------------

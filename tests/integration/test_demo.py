@@ -41,7 +41,7 @@ def test_the_demo_kills_and_recovers_and_keeps_bad_data_out_and_can_be_played_ag
 ) -> None:
     monkeypatch.chdir(tmp_path)
     told = played(capsys)
-    assert "kill -9 of all the rest" in told
+    assert "kill -9 everything else" in told
     assert "payment 9 is -40.0" in told
     assert max(map(len, told.splitlines())) <= 80
     runs = asked(tmp_path, "select state, tasks_succeeded from runs")
@@ -73,7 +73,7 @@ def test_a_demo_whose_command_is_refused_says_so(
     assert run(["demo", "shop"]) == 6
     told = capsys.readouterr()
     assert "not today" in told.out
-    assert "`servo materialize` ended with 2" in told.err
+    assert "`servo materialize` exited with 2" in told.err
 
 
 def test_a_project_that_somebody_changed_is_not_written_over(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_project_that_somebody_changed_is_not_written_over(tmp_path: Path) -> 
     write_shop(tmp_path)
     code = tmp_path / "assets.py"
     code.write_text(code.read_text() + "\nmine = 1\n")
-    with pytest.raises(Conflict, match="name another folder"):
+    with pytest.raises(Conflict, match="choose another folder"):
         write_shop(tmp_path)
     assert code.read_text().endswith("mine = 1\n")
 

@@ -64,7 +64,7 @@ class Project:
         return session.service.engine.state.tasks.rows[run.run_id, f"{name}:materialize"]
 
     def line(self, text: str) -> int:
-        """Where a text first stands in the code."""
+        """Where a string first stands in the code."""
         lines = (self.folder / "assets.py").read_text().splitlines()
         return next(number for number, line in enumerate(lines, 1) if text in line)
 

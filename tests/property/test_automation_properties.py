@@ -548,7 +548,7 @@ def test_every_row_that_is_fetched_by_key_is_in_an_indexed_table() -> None:
 
 KNOWN = ("s0", "n0", "b0", "ns/a", "e0", "run_1", "ns/a:materialize", "", DAYS[0])
 numbers = st.integers(-3, 3) | st.sampled_from([2**31, -(2**63) - 1, 2**63, 10**30])
-texts = st.sampled_from(KNOWN) | st.text(max_size=5)
+strings = st.sampled_from(KNOWN) | st.text(max_size=5)
 instants = st.sampled_from(
     [
         datetime.min,  # noqa: DTZ901 - a naive one, as it may come over the wire
@@ -559,7 +559,7 @@ instants = st.sampled_from(
     ]
 )
 PLAIN: dict[Any, SearchStrategy[Any]] = {
-    str: texts,
+    str: strings,
     int: numbers,
     bool: st.booleans(),
     datetime: instants,
@@ -577,7 +577,7 @@ def values_of(kind: Any) -> SearchStrategy[Any]:
     if origin is tuple:
         return st.lists(values_of(args[0]), max_size=3).map(tuple)
     if origin is dict:
-        return st.dictionaries(texts, texts, max_size=2)
+        return st.dictionaries(strings, strings, max_size=2)
     if args:
         return st.one_of([values_of(arg) for arg in args])
     return st.sampled_from(list(kind)) if issubclass(kind, Enum) else structs_of(kind)

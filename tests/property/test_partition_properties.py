@@ -244,7 +244,7 @@ def test_mappings_agree_in_both_directions(edge: Edge, chance: Any) -> None:
     assert edge.upstream_bits(bitmaps.EMPTY) == edge.downstream_bits(bitmaps.EMPTY) == 0
 
 
-# --- texts and rows -------------------------------------------------------------------------------
+# --- strings and rows -----------------------------------------------------------------------------
 
 
 @given(ANY)

@@ -110,7 +110,7 @@ def test_no_command_prints_help_and_an_unknown_one_is_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run([]) == 2
-    assert "Make assets:" in capsys.readouterr().err
+    assert "Materialization:" in capsys.readouterr().err
     assert run(["nonsense"]) == 2
     assert "No such command 'nonsense'" in capsys.readouterr().err
     assert run(["materialise"]) == 2
@@ -281,7 +281,7 @@ def test_a_rebuild_asks_first(
     monkeypatch.setattr("sys.stdin", _Typed("n\n"))
     code, _, err = servo("admin", "rebuild")
     assert code == 1
-    assert err.endswith("nothing was published\n")
+    assert err.endswith("Nothing was published.\n")
     assert servo("admin", "rebuild", "--json")[0] == 2
     assert told.objects() == before
 
@@ -588,7 +588,7 @@ def test_what_nobody_foresaw_is_called_a_bug(servo: Run, monkeypatch: pytest.Mon
     assert servo("sql", "-") == (
         70,
         "",
-        "error: RuntimeError: what?; this is a bug, report it with SERVO_DEBUG=1 set\n",
+        "error: RuntimeError: what?; this is a bug: report it with SERVO_DEBUG=1 set\n",
     )
     monkeypatch.setenv("SERVO_DEBUG", "1")
     with pytest.raises(RuntimeError, match=r"what\?"):

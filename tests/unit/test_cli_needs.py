@@ -42,7 +42,7 @@ def test_configuration_for_what_is_not_there_begins_no_run(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["materialize", "--config", '{"ops": {"order": {"config": {"most": 1}}}}']) == 2
-    told = "the configuration is for 'order', which is no asset or check of the project"
+    told = "the configuration is for 'order', but the project has no such asset or check"
     assert capsys.readouterr().err == f"error: {told}; did you mean 'orders'?\n"
     assert not (folder / ".servo").exists()
 
@@ -51,7 +51,7 @@ def test_a_selection_of_nothing_begins_no_run(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["materialize", "needs_a_warehouse.py", "tag:nobody"]) == 3
-    told = "no asset is selected by tag:nobody; see `servo list` for what there is"
+    told = "no asset is selected by tag:nobody; see `servo list` for the assets of the project"
     assert capsys.readouterr().err == f"error: {told}\n"
     assert not (folder / ".servo").exists()
 

@@ -107,12 +107,12 @@ def test_a_backfill_is_told_when_it_begins_is_paused_and_ends() -> None:
     told = Told()
     told.begin()
     made = backfill_created("k=i:1", "k=i:2", "k=i:3", chunk_size=2)
-    assert told.new(made) == ["backfill bf began: 3 partitions in 2 runs"]
+    assert told.new(made) == ["backfill bf started: 3 partitions in 2 runs"]
     assert told.new() == []
     paused = BackfillStateChanged(backfill_id="bf", to_state=BackfillState.PAUSED)
-    assert told.new(paused) == ["backfill bf paused: 2 runs of 2 to begin"]
+    assert told.new(paused) == ["backfill bf paused: 2 of 2 runs left to start"]
     resumed = BackfillStateChanged(backfill_id="bf", to_state=BackfillState.RUNNING)
-    assert told.new(resumed) == ["backfill bf goes on: 2 runs of 2 to begin"]
+    assert told.new(resumed) == ["backfill bf resumed: 2 of 2 runs left to start"]
     cancelled = BackfillStateChanged(backfill_id="bf", to_state=BackfillState.CANCELLED)
     assert told.new(cancelled) == [
         "CANCELLED backfill bf: 0 succeeded of 3 partitions (see `servo backfill show bf`)"
@@ -123,7 +123,7 @@ def test_a_backfill_that_was_over_before_anybody_looked_is_told_whole() -> None:
     told = Told()
     told.begin()
     assert told.new(backfill_created()) == [
-        "backfill bf began: 0 partitions in 0 runs",
+        "backfill bf started: 0 partitions in 0 runs",
         "SUCCEEDED backfill bf: 0 succeeded of 0 partitions",
     ]
 

@@ -150,7 +150,7 @@ def test_resources_can_come_with_assets() -> None:
     assert said.behaviour.resource_defs == {}
     other = dg.with_resources([said], {"word": dg.ResourceDefinition.hardcoded_resource("no")})
     renamed = [dg.asset(name="again", resource_defs=other[0].behaviour.resource_defs)(said.fn)]
-    with pytest.raises(Invalid, match="brings another resource 'word'"):
+    with pytest.raises(Invalid, match="redefines the resource 'word'"):
         dg.Definitions([*held, *renamed]).project()
 
 

@@ -30,7 +30,7 @@ ACME, OTHER = TenantId("acme"), TenantId("other")
 PROD, DEV = WorkspaceId("prod"), WorkspaceId("dev")
 RUN, TASK = RunId("run_x"), TaskKeyStr("raw/events:materialize")
 
-# Spellings of a way out of a folder, and texts that look like other texts.
+# Spellings of a way out of a folder, and strings that look like other strings.
 HOSTILE = [
     "",
     "..",

@@ -77,7 +77,7 @@ def watch(workspace: Workspace, name: str, *, json_: bool) -> Backfill:
         return follow(look, check, shown=not json_)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
-            f"interrupted; {name} goes on: `servo backfill pause {name}` or `cancel` stops it"
+            f"interrupted; {name} continues: stop it with `servo backfill pause {name}` or `cancel`"
         ) from None
 
 

@@ -7,6 +7,7 @@ is imported here, at the moment when something of it is needed.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 from rich.text import Text
 
 from servo.cli.loaded_here import evaluator_here
@@ -21,11 +22,22 @@ from servo.code.setting import CodeLocation
 from servo.core.declared import Declared
 from servo.errors import Invalid, NotFound, Unavailable
 from servo.host.questions import EvaluatorOfLeader, answers_questions
+from servo.operations.assets import locations_of_assets
 from servo.operations.evaluating import Evaluates, run_id_salt
 from servo.sdk.definitions.executors import ExecutorDefinition
 from servo.sdk.definitions.project import Project
 from servo.sdk.triggers.resolution import declared
 from servo.workspace.workspace import Workspace
+
+
+class Selected(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command selects, to tell which of several code locations is meant."""
+
+    select: Sequence[str] = ()
+    job: str | None = None
+
+
+NOTHING = Selected()
 
 
 class CommandCode:
@@ -132,26 +144,36 @@ def leader_locations(workspace: Workspace) -> tuple[str, ...]:
 
 def one_code(
     given: str | None,
+    workspace: Workspace,
     *,
     as_dagster: bool = False,
-    known: Sequence[str] = (),
-    select: Sequence[str] = (),
-    job: str | None = None,
+    selected: Selected = NOTHING,
 ) -> CommandCode:
-    """The code that is named, or the only code that there is: here, or at the leader.
-
-    `known` are the code locations of a leader that can be asked. Of several locations it is the one
-    that defines what is selected, or the job.
-    """
+    """The code that is named, or the only code that can be meant: here, or at the leader."""
+    known = leader_locations(workspace)
+    if given is None and (name := _deployed_by_leader(workspace, known, selected)):
+        given = name
     try:
-        if given is not None or not (select or job):
-            return CommandCode(one_location(given, as_dagster=as_dagster))
-        found = locations([], as_dagster=as_dagster)
-        return CommandCode(location_defining(found, select, job=job))
+        return CommandCode(_location(given, as_dagster=as_dagster, selected=selected))
     except (NotFound, Invalid):
         if given is not None or len(known) != 1:
             raise
         return CommandCode(CodeLocation(name=known[0], code=known[0], folder=str(Path.cwd())))
+
+
+def _location(given: str | None, *, as_dagster: bool, selected: Selected) -> CodeLocation:
+    if given is not None or not (selected.select or selected.job):
+        return one_location(given, as_dagster=as_dagster)
+    found = locations([], as_dagster=as_dagster)
+    return location_defining(found, selected.select, job=selected.job)
+
+
+def _deployed_by_leader(workspace: Workspace, known: Sequence[str], selected: Selected) -> str:
+    """The location of the leader that deployed the selected assets; empty if there is not one."""
+    if len(known) < 2 or not selected.select:
+        return ""
+    found = set(locations_of_assets(selected.select, workspace).values())
+    return found.pop() if len(found) == 1 and found <= {*known} else ""
 
 
 def several_codes(
@@ -168,7 +190,7 @@ def several_codes(
     codes: list[CommandCode] = []
     for location, examined in zip(found, examine(found), strict=True):
         if examined.error:
-            told = f"{location.name} is left out: {examined.error}"
+            told = f"skipping {location.name}: {examined.error}"
             console(stderr=True).print(Text(told, "red"), soft_wrap=True)
             continue
         codes.append(CommandCode(location, examined))
@@ -184,6 +206,6 @@ def refuse_shared(declared: Mapping[str, Declared]) -> None:
             other = owners.setdefault(made.asset_key, name)
             if other != name:
                 raise Invalid(
-                    f"{made.asset_key} is defined by {other} and by {name}",
+                    f"{made.asset_key} is defined in both {other} and {name}",
                     remedy="define it in one of them, or use another --workspace",
                 )

@@ -119,7 +119,7 @@ class FollowedCode:
     def _refuse(self, why: str) -> None:
         self._say(Text(f"not loaded: {why}", "red"))
         if self._loaded:
-            self._say("the code from before stays at work")
+            self._say("the previous version of the code stays in use")
         self._refusal = why
 
     @property

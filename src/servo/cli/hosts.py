@@ -22,10 +22,10 @@ from servo.workspace.leading import described
 from servo.workspace.workspace import open_workspace
 
 AT_ONCE = (
-    "stopped at once; what was finished is kept, what was running will be done again: "
-    "`servo resume` goes on from here"
+    "stopped at once: finished tasks are kept, running tasks will be repeated; "
+    "continue with `servo resume`"
 )
-EARLY = "interrupted before anything was asked for; ask again"
+EARLY = "interrupted before anything was requested; run the command again"
 
 
 @contextmanager
@@ -109,7 +109,7 @@ def _host(
 
 
 def _tell_waiting(leader: LeaderAdvert) -> None:
-    told = f"waiting for {described(leader)}, which leads this workspace and has other code"
+    told = f"waiting for {described(leader)}, which leads this workspace with other code"
     console(stderr=True).print(Text(told, "yellow"))
 
 

@@ -28,38 +28,56 @@ COMPLETE = "_SERVO_COMPLETE"
 # Each command: where it is, and what `servo --help` says of it, which must not import it.
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "admin": ("servo.cli.commands.admin:admin", "Inspect, verify, rebuild, collect, limit."),
-        "asset": ("servo.cli.commands.assets:asset", "Look at an asset and its outputs."),
-        "automation": ("servo.cli.commands.automation:automation", "See and try conditions."),
-        "backfill": ("servo.cli.commands.backfills:backfill", "Make many partitions."),
-        "check": ("servo.cli.commands.project:check", "Say what is wrong with a project."),
-        "completion": ("servo.cli.commands.completion:completion", "Complete in your shell."),
-        "demo": ("servo.cli.commands.demo:demo", "Run an example in this terminal."),
-        "dev": ("servo.cli.commands.dev:dev", "Work on a project: run, watch, reload."),
-        "init": ("servo.cli.commands.project:init", "Begin a project."),
+        "admin": (
+            "servo.cli.commands.admin:admin",
+            "Verify, rebuild and clean up stored data; set limits.",
+        ),
+        "asset": (
+            "servo.cli.commands.assets:asset",
+            "Show assets and their outputs; wipe an asset.",
+        ),
+        "automation": (
+            "servo.cli.commands.automation:automation",
+            "Explain, pause and dry-run conditions.",
+        ),
+        "backfill": ("servo.cli.commands.backfills:backfill", "Materialize many partitions."),
+        "check": ("servo.cli.commands.project:check", "Validate a project."),
+        "completion": ("servo.cli.commands.completion:completion", "Set up shell completion."),
+        "demo": ("servo.cli.commands.demo:demo", "Run a guided example in this terminal."),
+        "dev": ("servo.cli.commands.dev:dev", "Run a project locally and reload it on changes."),
+        "init": ("servo.cli.commands.project:init", "Create a project."),
         "list": ("servo.cli.commands.project:list_", "List the assets of a project."),
-        "logs": ("servo.cli.commands.logs:logs", "Print the output of a run."),
-        "materialize": ("servo.cli.commands.materialize:materialize", "Make assets."),
-        "partitions": ("servo.cli.commands.partitions:partitions", "See and change partitions."),
-        "quarantine": ("servo.cli.commands.quarantine:quarantine", "Decide about held outputs."),
-        "resume": ("servo.cli.commands.resume:resume", "Finish runs that were begun."),
-        "run": ("servo.cli.commands.runs:run", "See what ran, and stop it."),
-        "sensor": ("servo.cli.commands.sensors:sensor", "See, pause, push and try sensors."),
-        "status": ("servo.cli.commands.status:status", "Say how a workspace stands."),
-        "tick": ("servo.cli.commands.tick:tick", "Do what is due now, then end."),
-        "schedule": ("servo.cli.commands.schedules:schedule", "See, pause and trigger schedules."),
+        "logs": ("servo.cli.commands.logs:logs", "Print what a run logged."),
+        "materialize": ("servo.cli.commands.materialize:materialize", "Materialize assets."),
+        "partitions": (
+            "servo.cli.commands.partitions:partitions",
+            "Show partitions; add and delete dynamic ones.",
+        ),
+        "quarantine": (
+            "servo.cli.commands.quarantine:quarantine",
+            "Approve or reject held outputs.",
+        ),
+        "resume": ("servo.cli.commands.resume:resume", "Finish interrupted runs and backfills."),
+        "run": ("servo.cli.commands.runs:run", "Show, cancel and retry runs."),
+        "sensor": (
+            "servo.cli.commands.sensors:sensor",
+            "Show, pause, push to and evaluate sensors.",
+        ),
+        "status": ("servo.cli.commands.status:status", "Summarize a workspace."),
+        "tick": ("servo.cli.commands.tick:tick", "Run everything that is due now, then exit."),
+        "schedule": ("servo.cli.commands.schedules:schedule", "Show, pause and trigger schedules."),
         "sql": ("servo.cli.commands.sql:sql", "Query tables and asset data with SQL."),
         "why": ("servo.cli.commands.why:why", "Explain an asset, a run or a task."),
-        "why-not": ("servo.cli.commands.why:why_not", "Explain why an asset was not made."),
+        "why-not": ("servo.cli.commands.why:why_not", "Explain why an asset was not materialized."),
     }
 )
 
 # What `servo --help` puts together. A command that is in none of them comes last.
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "A project": ("init", "check", "list", "dev", "demo"),
-        "Make assets": ("materialize", "resume"),
-        "Have them made": (
+        "Project": ("init", "check", "list", "dev", "demo"),
+        "Materialization": ("materialize", "resume"),
+        "Automation": (
             "schedule",
             "sensor",
             "automation",
@@ -67,11 +85,11 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "partitions",
             "tick",
         ),
-        "See what happened": ("status", "run", "asset", "why", "why-not", "logs", "sql"),
-        "Look after a workspace": ("quarantine", "admin"),
+        "Inspection": ("status", "run", "asset", "why", "why-not", "logs", "sql"),
+        "Administration": ("quarantine", "admin"),
     }
 )
-OTHERS = "Other commands"
+OTHERS = "Other"
 
 
 class LazyGroup(click.Group):
@@ -162,7 +180,7 @@ def run(arguments: Sequence[str]) -> int:
 def _bug(error: Exception) -> int:
     if os.environ.get(DEBUG):
         raise error
-    fail(f"{type(error).__name__}: {error}; this is a bug, report it with {DEBUG}=1 set")
+    fail(f"{type(error).__name__}: {error}; this is a bug: report it with {DEBUG}=1 set")
     return BUG
 
 

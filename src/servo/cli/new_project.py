@@ -12,20 +12,20 @@ ASSETS = "assets.py"
 GITIGNORE = ".gitignore"
 STORE = ".servo/"
 
-FIRST = '''"""A first project: `servo materialize` makes everything in it."""
+FIRST = '''"""A first project: `servo materialize` runs all of it."""
 
 from servo import asset
 
 
 @asset
 def orders():
-    """Where the data comes from."""
+    """A source: it returns the data that other assets read."""
     return [{"customer": "ada", "amount": 3}, {"customer": "bob", "amount": 4}]
 
 
 @asset
 def revenue(orders):
-    """What is made from it: the parameter names the asset."""
+    """Computed from orders: the parameter name is the upstream asset."""
     return sum(order["amount"] for order in orders)
 '''
 

@@ -87,7 +87,7 @@ def _import_file(path: Path, target: str) -> ModuleType:
         sys.path.insert(0, parent)
     name = _name_of(path.resolve())
     if path.suffix != ".py":
-        raise Invalid(f"{target} is no Python file", remedy="name a file that ends in .py")
+        raise Invalid(f"{target} is not a Python file", remedy="name a file that ends in .py")
     _refuse_namesake(path, name)
     loader = FreshSource(name, str(path))
     spec = importlib.util.spec_from_file_location(name, path, loader=loader)

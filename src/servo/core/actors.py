@@ -57,7 +57,7 @@ def actor(kind: ActorKind, name: str) -> str:
 
 @lru_cache(maxsize=1024)
 def parse_actor(text: str) -> Actor:
-    """The actor that a text stands for; `Invalid` if it is none. Workers send theirs very often."""
+    """The actor that a string stands for, or `Invalid`. Workers send theirs very often."""
     kind, colon, name = text.partition(":")
     if not colon or not name or not _KIND.fullmatch(kind):
         raise Invalid(
@@ -69,7 +69,7 @@ def parse_actor(text: str) -> Actor:
 
 
 def is_actor(text: str) -> bool:
-    """Whether a text stands for an actor."""
+    """Whether a string stands for an actor."""
     try:
         _ = parse_actor(text)
     except Invalid:

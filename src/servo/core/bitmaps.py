@@ -5,7 +5,7 @@ Bit *n* is set if *n* is in the set, so `&`, `|`, `^` and `& ~` are the operatio
 few microseconds. What is slow on such a number is to change or read one bit at a time, so this
 module makes bitmaps from many numbers, and reads many numbers from them, in one pass each.
 
-A stored bitmap is a text of its ranges: `0-364,400` is short for what is dense, and can be read.
+A stored bitmap is a string of its ranges: `0-364,400` is short for what is dense, and can be read.
 """
 
 import re
@@ -106,7 +106,9 @@ def from_text(text: str) -> int:
     for part in text.split(","):
         low, dash, high = part.partition("-")
         if not low.isdecimal() or (dash and not high.isdecimal()):
-            raise Corrupt(f"{part[:40]!r} is no range of partitions", remedy="report this as a bug")
+            raise Corrupt(
+                f"{part[:40]!r} is not a range of partitions", remedy="report this as a bug"
+            )
         pairs.append((int(low), int(high) if dash else int(low)))
     return from_ranges(pairs)
 

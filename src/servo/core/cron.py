@@ -59,12 +59,12 @@ class Cron(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         given: str | Sequence[str] = self.expressions
-        texts = (given,) if isinstance(given, str) else tuple(given)
-        msgspec.structs.force_setattr(self, "expressions", texts)
-        if not texts:
+        strings = (given,) if isinstance(given, str) else tuple(given)
+        msgspec.structs.force_setattr(self, "expressions", strings)
+        if not strings:
             raise Invalid("a schedule has no cron expression", remedy=_EXAMPLE)
         _ = _zone(self.timezone)
-        for text in texts:
+        for text in strings:
             _check_expression(text)
 
     def next_after(self, instant: datetime) -> datetime | None:

@@ -90,7 +90,7 @@ def read_policy(text: str) -> Policy:
         policy: Policy = msgspec.json.decode(text, type=Policy)
     except msgspec.DecodeError as error:
         raise Invalid(
-            f"{text[:200]!r} is no freshness policy: {error}",
+            f"{text[:200]!r} is not a freshness policy: {error}",
             remedy="write what FreshnessPolicy.time_window(…) or .cron(…) stands for",
         ) from error
     if isinstance(policy, CronDeadline):

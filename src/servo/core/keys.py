@@ -173,7 +173,7 @@ def _several(given: object) -> tuple[str, ...]:
         if not isinstance(part, str):
             raise Invalid(
                 f"an asset key is made of {part!r}",
-                remedy='use texts: AssetKey("orders"), or AssetKey(["raw", "orders"])',
+                remedy='use strings: AssetKey("orders"), or AssetKey(["raw", "orders"])',
             )
     return cast("tuple[str, ...]", parts)
 

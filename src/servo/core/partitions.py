@@ -75,7 +75,7 @@ class PartitionKey(msgspec.Struct, frozen=True, order=True):
         try:
             key = cls.of({name: _decode(tag, body) for name, tag, body in _items(text)})
         except (ValueError, KeyError, Invalid) as error:
-            raise Invalid(f"{text!r} is no partition key", remedy=_EXAMPLE) from error
+            raise Invalid(f"{text!r} is not a partition key", remedy=_EXAMPLE) from error
         if key.canonical() != text:
             raise Invalid(f"{text!r} is not in canonical form", remedy=f"write {key.canonical()}")
         return key
@@ -167,7 +167,7 @@ def _items(text: str) -> Iterable[tuple[str, str, str]]:
     for item in text.split(","):
         match = _ITEM.fullmatch(item)
         if match is None:
-            raise Invalid(f"{item!r} is no dimension of a partition key", remedy=_EXAMPLE)
+            raise Invalid(f"{item!r} is not a dimension of a partition key", remedy=_EXAMPLE)
         name, tag, body = match.groups()
         yield name, tag, body
 
@@ -221,7 +221,7 @@ _LIKE: dict[ValueType, str] = {
 
 
 def split_display(text: str, names: Sequence[str]) -> dict[str, str]:
-    """The plain value of each of these dimensions in a text that names them."""
+    """The plain value of each of these dimensions in a string that names them."""
     # Values may contain commas and equals signs. Each name must then occur exactly once as
     # `name=` at the start or after a comma, or the text could be read in two ways.
     marks = list(re.finditer(rf"(?:^|,)({'|'.join(names)})=", text))

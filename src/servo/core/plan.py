@@ -39,7 +39,7 @@ _CHUNK_VERSION = 1
 
 
 class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One task of a plan. Keys are canonical texts; a timeout of 0 means none.
+    """One task of a plan. Keys are canonical strings; a timeout of 0 means none.
 
     `also_makes` are the assets besides `asset_key` that one execution makes, `also_partitions` the
     partitions of all of them besides `partition`.

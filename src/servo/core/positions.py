@@ -28,7 +28,7 @@ class Position(msgspec.Struct, frozen=True, order=True):
 
 
 def parse_position(text: str, what: str = "position") -> Position:
-    """The position that a text stands for; `Invalid` if it is none."""
+    """The position that a string stands for; `Invalid` if it is none."""
     found = _TEXT.fullmatch(text)
     if found is None or int(found[1]) > MAX_SEQ:
         raise Invalid(

@@ -53,7 +53,7 @@ class EnumValue(msgspec.Struct, frozen=True):
 
 
 def Enum(name: str, enum_values: Sequence[EnumValue]) -> Any:
-    """One of some texts."""
+    """One of some strings."""
     if not enum_values:
         raise Invalid(f"the enum {name} has no values", remedy="list at least one EnumValue")
     return Literal[tuple(value.config_value for value in enum_values)]
@@ -61,7 +61,7 @@ def Enum(name: str, enum_values: Sequence[EnumValue]) -> Any:
 
 def Noneable(inner_type: Any) -> Any:
     """A value, or none."""
-    return typing.Optional[to_type(inner_type)]  # noqa: UP045 - `|` refuses what is no class
+    return typing.Optional[to_type(inner_type)]  # noqa: UP045 - `|` refuses what is not a class
 
 
 def Array(inner_type: Any) -> Any:

@@ -244,6 +244,6 @@ def _library_reason(module: str) -> str:
 
 
 def _has(name: str, attribute: str) -> bool:
-    """Whether a class has an attribute; what is no class is not looked into."""
+    """Whether a class has an attribute; what is not a class is not looked into."""
     value: Any = getattr(import_module("servo.dagster"), name)
     return not isinstance(value, type) or hasattr(value, attribute)

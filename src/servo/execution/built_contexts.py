@@ -26,7 +26,7 @@ _NOBODY = AssetKey("unbound")
 
 
 class Unbound(Invalid, AttributeError):
-    """The context is no asset's yet."""
+    """The context is not an asset's yet."""
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,7 +148,7 @@ class BuiltAssetContext(HoldsResources, AssetExecutionContext):
 
 _NOT_GIVEN = {
     "asset_key": (
-        "this context is no asset's yet",
+        "this context is not an asset's yet",
         "call an asset with it, or build it with asset_key=...",
     ),
     "instance": (
@@ -160,7 +160,7 @@ _NOT_GIVEN = {
         "build it with partition_key=...",
     ),
     "partitions_def": (
-        "this context is of no asset with partitions",
+        "this context belongs to no asset with partitions",
         "call an asset with it that has a partitions_def",
     ),
     **{

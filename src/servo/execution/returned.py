@@ -179,7 +179,7 @@ def _keyed(maker: AssetsDefinition, result: "MaterializeResult[Any]") -> AssetKe
         if len(maker.specs) == 1:
             return maker.key
         raise Failure(
-            f"{maker.name} makes several assets: give each MaterializeResult its asset_key",
+            f"{maker.name} defines several assets: give each MaterializeResult its asset_key",
             allow_retries=False,
         )
     if result.asset_key not in maker.keys:

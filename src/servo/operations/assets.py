@@ -1,6 +1,7 @@
 """Assets: look at one, list what was made of it, and wipe it."""
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -13,7 +14,7 @@ from servo.core.events.tasks import Gate, TaskOutcome
 from servo.core.freshness import UNJUDGED, FreshnessState, judge, read_policy
 from servo.core.state.rows.assets import AssetRow, CheckResultRow, MaterializationRow
 from servo.core.state.rows.conditions import AssetFreshnessRow, FreshnessChangeRow
-from servo.errors import Conflict, Invalid
+from servo.errors import Conflict, Invalid, NotFound
 from servo.operations.listing import Page
 from servo.operations.moments import PRESENT, AsOf, instant_of
 from servo.projection.partitions.asset_names import find_asset
@@ -194,6 +195,15 @@ def asset_rows(snapshot: Snapshot) -> dict[str, AssetRow]:
     """Every asset that the workspace knows, by key."""
     rows = snapshot.rows("assets")
     return {row.asset_key: row for row in rows if isinstance(row, AssetRow)}
+
+
+def locations_of_assets(keys: Sequence[str], workspace: Workspace) -> dict[str, str]:
+    """The code locations that deployed assets with these keys; without those nobody did."""
+    try:
+        rows = workspace.read(asset_rows)
+    except NotFound:
+        return {}
+    return {key: rows[key].location for key in keys if key in rows and rows[key].defined}
 
 
 def find_asset_row(snapshot: Snapshot, name: str) -> AssetRow:

@@ -137,8 +137,8 @@ def _texts(given: Sequence[Named]) -> list[str]:
 def _missing(
     definition: PartitionsDefinition, space: PartitionSpace, given: Sequence[Named]
 ) -> list[str]:
-    texts = _texts(given)
-    return [text for text in texts if key_as_written(definition, space, text) is None]
+    strings = _texts(given)
+    return [text for text in strings if key_as_written(definition, space, text) is None]
 
 
 def _bits(definition: PartitionsDefinition, space: PartitionSpace, given: Sequence[Named]) -> int:

@@ -18,7 +18,7 @@ def framed(data: bytes) -> bytes:
 
 
 def sendable(text: str) -> str:
-    """A text that can be sent and stored: what is no Unicode becomes a question mark."""
+    """A text that can be sent and stored: what is not Unicode becomes a question mark."""
     return text.encode(errors="replace").decode()
 
 

@@ -32,5 +32,5 @@ def by_name(values: Mapping[str, T] | None, *, what: str) -> dict[str, T]:
     pairs = dict(cast("Mapping[Any, T]", given))
     for name in pairs:
         if not isinstance(name, str):
-            raise Invalid(f"{what} has the name {name!r}", remedy="use texts as names")
+            raise Invalid(f"{what} has the name {name!r}", remedy="use strings as names")
     return pairs

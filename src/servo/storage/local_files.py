@@ -58,7 +58,7 @@ def write_temporary(folders: Folders, data: bytes) -> Temporary:
 
 
 def discard(folder: Folder, name: str) -> None:
-    """Drop a private name. Failing to is no failure: a sweep finds what is left."""
+    """Drop a private name. Failing to is not a failure: a sweep finds what is left."""
     try:
         os.unlink(name, dir_fd=folder.fd)
     except OSError:

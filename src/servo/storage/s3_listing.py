@@ -7,7 +7,7 @@ comes before `a-b`, though '-' sorts before '/'; for them "start after `a-b`" sk
 So what is asked and believed holds for both. The two orders disagree only where one key goes on
 with '/' and the other with one of the bytes before it (space to '.'). Hence:
 
-- **Where to start**: not at `after` but a little before it, at a text with none of those bytes,
+- **Where to start**: not at `after` but a little before it, at a string with none of those bytes,
   cut so that nothing wanted lies in the folder of that name. What comes too early is dropped.
 - **When to stop**: not at the limit's key but when nothing still to come can sort before it. For
   keys in one folder that is at once; below sub-folders it can take the rest of a sub-folder.

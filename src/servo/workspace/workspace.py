@@ -41,6 +41,8 @@ CREATED_WITHIN = 30.0
 LOOK_EVERY = 0.05
 
 T = TypeVar("T")
+
+
 Replaying = Callable[[AsOf], AbstractContextManager[Progress]]
 """Told to whoever opens a workspace and wants to know how far a read has replayed the ledger."""
 
@@ -86,7 +88,7 @@ class Workspace:
 
     @property
     def store(self) -> ObjectStore:
-        """The store, for what is no table: plans, logs and outputs."""
+        """The store, for what is not a table: plans, logs and outputs."""
         return self._world.store
 
     @property

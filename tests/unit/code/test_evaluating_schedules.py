@@ -195,8 +195,8 @@ def _leaves() -> None:
         (_raises, "ValueError: no such thing (test_evaluating_schedules.py:"),
         (_leaves, "SystemExit: 3"),
         (lambda: 17, "returned 17"),
-        (lambda: SensorResult(cursor="3"), "returned what only a sensor can"),
-        (lambda: RunRequest(asset_selection=[AssetKey("nobody")]), "nobody, which is no asset"),
+        (lambda: SensorResult(cursor="3"), "returned what only a sensor may return"),
+        (lambda: RunRequest(asset_selection=[AssetKey("nobody")]), "nobody, which is not an asset"),
         (lambda: RunRequest(job_name="nothing"), "no job nothing"),
     ],
 )
@@ -230,7 +230,7 @@ def test_many_are_answered_in_their_order() -> None:
     assert [len(one.runs[0].planned.tasks) if one.runs else one.error for one in found] == [
         1,
         2,
-        "the code has no schedule c; there is a, b",
+        "the code has no schedule c; available: a, b",
     ]
 
 
@@ -285,7 +285,7 @@ def test_a_target_that_is_not_there_is_refused() -> None:
 
 
 def test_what_is_no_schedule_is_refused() -> None:
-    with pytest.raises(Invalid, match="is no schedule"):
+    with pytest.raises(Invalid, match="is not a schedule"):
         _ = Definitions([orders], schedules=["nightly"]).project()
 
 

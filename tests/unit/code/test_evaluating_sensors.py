@@ -171,11 +171,11 @@ def test_a_sensor_says_why_not(
         (42, "sensor s returned 42"),
         ("orders", "sensor s returned 'orders'"),
         ([RunRequest(), 7], "sensor s returned 7"),
-        (RunRequest(asset_selection=["nowhere"]), "asks for nowhere, which is no asset"),
+        (RunRequest(asset_selection=["nowhere"]), "asks for nowhere, which is not an asset"),
         (RunRequest(asset_selection=["total"]), "which is not of its target"),
         (RunRequest(job_name="jbo"), "there is no job jbo"),
         (RunRequest(asset_check_keys=[AssetCheckKey("orders", "x")]), "asks for the check 'x'"),  # pyright: ignore[reportArgumentType] - coerced
-        (SensorResult(dynamic_partitions_requests=["eu"]), "is no request about partitions"),  # pyright: ignore[reportArgumentType] - that is the point
+        (SensorResult(dynamic_partitions_requests=["eu"]), "is not a request about partitions"),  # pyright: ignore[reportArgumentType] - that is the point
         (SensorResult(asset_events=[3]), "int cannot be recorded outside of a run"),
         ([RunRequest()] * 1_001, "asks for 1,001 runs at once"),
     ],
@@ -363,7 +363,7 @@ def test_a_push_sensor_is_told_of_each_message(instance: ServoInstance) -> None:
     first, second, bad, last = Asks(instance, arrived).tell('{"n": 1}', "", "{", '{"n": 4}')
     assert told(first) == ["sensor:s:key:1"]
     assert second.skipped == "m1 at 06:00"
-    assert bad.error.startswith("the payload of message m2 is no JSON")
+    assert bad.error.startswith("the payload of message m2 is not JSON")
     assert told(last) == ["sensor:s:key:4"]
     assert arrived(build_push_sensor_context({"n": 3})) == RunRequest(run_key="3")
 
@@ -481,7 +481,7 @@ def test_a_sensor_of_several_assets_moves_the_cursor_of_each(instance: ServoInst
     assert asks.look(cursor=answer.cursor).skipped == "one is missing"
     context = build_multi_asset_sensor_context(["orders", "total"], instance=instance)
     assert isinstance(both(context), RunRequest)
-    with pytest.raises(Invalid, match="does not look at broken"):
+    with pytest.raises(Invalid, match="does not monitor broken"):
         context.advance_cursor({"broken": None})
 
 
@@ -541,9 +541,9 @@ def test_partitions_that_a_cursor_leaves_behind_are_told_until_they_are_done_wit
 @pytest.mark.parametrize(
     ("said", "cursor", "wrong"),
     [
-        (RunRequest(), None, "would be told the same again"),
+        (RunRequest(), None, "requests runs without advancing its cursor"),
         (SensorResult(cursor="3"), None, "sets a cursor of its own"),
-        (None, "not json", "is none of a sensor of several assets"),
+        (None, "not json", "is not a multi-asset sensor cursor"),
     ],
 )
 def test_a_sensor_of_several_assets_keeps_no_cursor_of_its_own(
@@ -688,14 +688,14 @@ def test_a_freshness_check_runs_once_its_asset_is_too_old(instance: ServoInstanc
     check = freshness("orders", max_age=timedelta(hours=1))
     made = build_sensor_for_freshness_checks(freshness_checks=[check], name="s")
     asks = Asks(instance, made, asset_checks=[check])
-    assert asks.look().skipped == "nothing has become too old"
+    assert asks.look().skipped == "nothing is too old"
     make(instance, "orders")
-    assert asks.look().skipped == "nothing has become too old"
+    assert asks.look().skipped == "nothing is too old"
     asks.loaded.clock = ManualClock(asks.loaded.clock.now() + timedelta(hours=2))
     answer = asks.look()
     assert [task.task_key for task in answer.runs[0].planned.tasks] == ["orders:check"]
-    assert asks.look(cursor=answer.cursor).skipped == "nothing has become too old"
-    with pytest.raises(Invalid, match="is no freshness check"):
+    assert asks.look(cursor=answer.cursor).skipped == "nothing is too old"
+    with pytest.raises(Invalid, match="is not a freshness check"):
         build_sensor_for_freshness_checks(freshness_checks=[row_count("orders", min=1)])
 
 
@@ -706,7 +706,7 @@ def test_a_check_of_the_last_update_runs_once_its_asset_is_too_old(
     made = build_sensor_for_freshness_checks(freshness_checks=checks, name="s")
     asks = Asks(instance, made, asset_checks=checks)
     make(instance, "orders")
-    assert asks.look().skipped == "nothing has become too old"
+    assert asks.look().skipped == "nothing is too old"
     asks.loaded.clock = ManualClock(asks.loaded.clock.now() + timedelta(hours=2))
     assert [task.task_key for task in asks.look().runs[0].planned.tasks] == ["orders:check"]
 
@@ -720,7 +720,7 @@ def test_a_check_with_deadlines_runs_once_after_each(instance: ServoInstance) ->
     make(instance, "orders")
     answer = asks.look()
     assert [task.task_key for task in answer.runs[0].planned.tasks] == ["orders:check"]
-    assert asks.look(cursor=answer.cursor).skipped == "nothing has become too old"
+    assert asks.look(cursor=answer.cursor).skipped == "nothing is too old"
     asks.loaded.clock = ManualClock(asks.loaded.clock.now() + timedelta(hours=1))
     assert len(asks.look(cursor=answer.cursor).runs) == 1
 

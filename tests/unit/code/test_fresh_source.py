@@ -60,5 +60,5 @@ def test_what_has_been_left_alone_is_compiled_once(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_python_is_refused_by_name(tmp_path: Path) -> None:
     write(tmp_path / "edited.txt", "VALUE = 1\n", LONG_AGO)
-    with pytest.raises(Exception, match=r"edited\.txt is no Python file"):
+    with pytest.raises(Exception, match=r"edited\.txt is not a Python file"):
         _ = load_module("edited.txt", tmp_path)

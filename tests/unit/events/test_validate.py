@@ -166,7 +166,7 @@ def test_a_look_at_the_bytes_refuses_what_a_look_at_each_event_does(event: Event
 
 def test_a_policy_that_no_one_can_judge_by_is_refused_at_deploy() -> None:
     check_batch(sent(deployed('{"fail_ms":1,"kind":"time_window"}')))
-    with pytest.raises(Invalid, match="no freshness policy"):
+    with pytest.raises(Invalid, match="not a freshness policy"):
         check_batch(sent(deployed("daily")))
     bad = '{"deadline_cron":"61 * * * *","kind":"cron","lower_bound_ms":1}'
     with pytest.raises(Invalid, match="cron expression"):

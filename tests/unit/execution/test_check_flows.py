@@ -360,7 +360,7 @@ def test_a_check_is_declared_where_it_is_made() -> None:
     @asset(check_specs=[AssetCheckSpec("good", asset="raw")])
     def other() -> None: ...
 
-    with pytest.raises(Invalid, match="declares the check good of raw, which it does not make"):
+    with pytest.raises(Invalid, match="declares the check good of raw, which it does not define"):
         Project([raw, other])
 
     @asset_check(asset="own")
@@ -519,7 +519,7 @@ def test_a_value_of_the_wrong_kind_fails_the_check_and_not_the_worker(tmp_path: 
     ]
     assert run(tmp_path, number, *every).success
     assert [row.passed for row in rows(tmp_path)] == [False] * len(every)
-    assert "number is a int, which is no table" in rows(tmp_path)[0].message
+    assert "number is a int, which is not a table" in rows(tmp_path)[0].message
 
 
 # --- io managers ------------------------------------------------------------------------------
@@ -672,7 +672,7 @@ def test_checks_stand_in_definitions() -> None:
         (lambda: multi_asset_check(specs=[]), "has no specs"),
         (
             lambda: asset_check(asset="a", name="c", additional_ins={"b": AssetIn("b")})(abs),
-            "ins names b, which is no parameter",
+            "ins names b, which is not a parameter",
         ),
         (lambda: AssetCheckSpec("c", asset="a", additional_deps=["a"]), "which it is a check of"),
     ],

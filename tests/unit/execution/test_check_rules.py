@@ -232,7 +232,7 @@ def test_a_column_that_is_not_there_is_told() -> None:
         found = judged(check, pa.table({"id": [1], "name": ["a"]}))
         assert (found.passed, found.description) == (
             False,
-            "there is no column nme; there is id, name",
+            "there is no column nme; available: id, name",
         )
 
 
@@ -244,7 +244,7 @@ def test_a_row_may_lack_what_others_have() -> None:
 
 @pytest.mark.parametrize("value", [7, "text", None, {"a": 1}, [1, 2]])
 def test_what_is_no_table_is_told(value: Any) -> None:
-    with pytest.raises(Invalid, match="which is no table"):
+    with pytest.raises(Invalid, match="which is not a table"):
         judged(checks.unique("orders", "id"), value)
 
 
@@ -267,7 +267,7 @@ def test_a_check_can_be_called_with_a_bare_value() -> None:
         (lambda: checks.row_count("orders", min=2, max=1), "min 2 is more than max 1"),
         (lambda: checks.not_null("orders", []), "names no columns"),
         (lambda: checks.freshness("orders", max_age=0), "max_age is 0"),
-        (lambda: checks.schema("orders", {"id": "int46"}), "'int46', which is no type"),
+        (lambda: checks.schema("orders", {"id": "int46"}), "'int46', which is not a type"),
         (lambda: checks.sql("orders", " "), "query is empty"),
         (lambda: checks.unique("orders", "id", **MISSPELT), "no option blockin"),
         (lambda: checks.unique("orders", "id", when="later"), "when is 'later'"),
@@ -275,7 +275,7 @@ def test_a_check_can_be_called_with_a_bare_value() -> None:
         (lambda: checks.unique("orders", "id", timeout=0), "timeout is 0"),
         (lambda: checks.unique("orders", "id", severity="BAD"), "no severity 'BAD'"),
         (lambda: checks.unique("orders", "id", name="a b"), "a check is called 'a b'"),
-        (lambda: checks.unique(7, "id"), "names no asset"),
+        (lambda: checks.unique(7, "id"), "does not name an asset"),
     ],
 )
 def test_mistakes_are_told_where_they_are_made(make: Callable[[], object], told: str) -> None:

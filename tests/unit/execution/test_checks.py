@@ -135,7 +135,7 @@ def test_mistakes_are_told() -> None:
     def lost() -> bool:
         return True
 
-    with pytest.raises(Invalid, match="which is no asset"):
+    with pytest.raises(Invalid, match="which is not an asset"):
         Project(shop(1), checks=[lost])
     with pytest.raises(Invalid, match="two checks called good"):
         Project(shop(1), checks=[check(True), check(True)])

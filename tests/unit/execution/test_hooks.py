@@ -279,7 +279,7 @@ def test_a_built_context_says_what_it_was_given() -> None:
     assert (context.job_name, context.asset_key) == ("nightly", AssetKey("orders"))
     assert context.instance == "i"
     assert context.required_resource_keys == frozenset()
-    with pytest.raises(Invalid, match="about no asset"):
+    with pytest.raises(Invalid, match="has no asset"):
         _ = build_hook_context().asset_key
     with pytest.raises(Invalid, match="no instance"):
         _ = build_hook_context().instance
@@ -293,7 +293,7 @@ def test_a_hook_that_is_called_wrongly_says_so() -> None:
 
 
 def test_what_is_no_hook_is_refused() -> None:
-    with pytest.raises(Invalid, match=r"asset made: .* is no hook; decorate a function"):
+    with pytest.raises(Invalid, match=r"asset made: .* is not a hook; decorate a function"):
 
         @asset(hooks={sys.exit})
         def made() -> None: ...

@@ -182,8 +182,8 @@ def test_what_does_not_fit_is_told_and_makes_nothing(fn: Callable[..., Any], why
 
 def test_definitions_that_make_no_sense_are_refused() -> None:
     wrong: tuple[tuple[dict[str, Any], str], ...] = (
-        ({}, "needs outs or specs"),
-        ({"outs": TWO, "specs": [AssetSpec("a")]}, "needs outs or specs"),
+        ({}, "needs either outs or specs"),
+        ({"outs": TWO, "specs": [AssetSpec("a")]}, "needs either outs or specs"),
         ({"outs": TWO, "colour": 1}, "no option colour"),
         ({"outs": {"a": AssetOut(key="x"), "b": AssetOut(key="x")}}, "makes x twice"),
         ({"outs": {"a": AssetOut(key="x", key_prefix="y")}}, "has a key and a key_prefix"),
@@ -204,7 +204,7 @@ def test_the_context_says_that_there_are_several() -> None:
     def asks(context: AssetExecutionContext) -> None:
         _ = context.asset_key
 
-    with pytest.raises(MaterializationFailed, match="asks makes several assets"):
+    with pytest.raises(MaterializationFailed, match="asks defines several assets"):
         materialize([asks])
 
 
@@ -326,7 +326,7 @@ def test_an_observation_of_something_else_is_refused() -> None:
 
     with pytest.raises(MaterializationFailed, match="return DataVersion or ObserveResult"):
         materialize([feed])
-    with pytest.raises(Invalid, match="made from no assets"):
+    with pytest.raises(Invalid, match="has no upstream assets"):
         observable_source_asset(report.fn)
     with pytest.raises(Invalid, match="no option colour"):
         observable_source_asset(colour=1)(feed.fn)

@@ -207,7 +207,7 @@ def test_a_definition_tells_of_its_assets_by_key() -> None:
     assert several.required_resource_keys == {"seven"}
     assert (several.is_executable, several.is_materializable) == (True, True)
     assert several.check_specs == ()
-    with pytest.raises(Invalid, match="several does not make raw; it makes a, b"):
+    with pytest.raises(Invalid, match="several does not define raw; it defines a, b"):
         _ = several.get_asset_spec(raw)
 
 
@@ -233,7 +233,7 @@ def test_a_context_tells_its_run_and_the_asset_behind_a_parameter() -> None:
         told.extend([context.run.run_id == context.run_id, context.run.tags["team"]])
         told.extend([context.op_execution_context is context, context.job_name])
         told.append(context.asset_key_for_input("orders"))
-        with pytest.raises(Invalid, match="no input 'order'; there is orders"):
+        with pytest.raises(Invalid, match="no input 'order'; available: orders"):
             _ = context.asset_key_for_input("order")
 
     _ = materialize([orders, total], tags={"team": "x", "servo/job": "nightly"})

@@ -374,8 +374,8 @@ def test_what_is_no_message_or_unknown_is_told_and_passed_over(
         lines = ["rubbish", "[]", "", json.dumps(message("opened")), json.dumps(message("sing"))]
         _ = file.write("\n".join(lines) + "\n" + json.dumps(message("log", message="m", level="X")))
     assert log.lines == [
-        "warning pipes: this is no message: rubbish",
-        "warning pipes: this is no message: []",
+        "warning pipes: this is not a message: rubbish",
+        "warning pipes: this is not a message: []",
         "warning a pipe said sing, which this version does not know",
         "error m",
         "warning pipes: the program did not close its pipe",
@@ -503,10 +503,10 @@ ASKED: list[tuple[dict[str, Any], Callable[[Any], Any], str]] = [
     ({"asset_keys": ["a", "b"]}, lambda p: p.asset_key, "2 assets are being made"),
     ({"partition_key": None}, lambda p: p.partition_key, "no single partition"),
     ({}, lambda p: p.get_extra("m"), "there is no extra 'm'; there are: n"),
-    ({}, lambda p: p.report_asset_check("c", passed=1), "no truth value"),
+    ({}, lambda p: p.report_asset_check("c", passed=1), "not a truth value"),
     ({}, lambda p: p.report_asset_check("c", passed=True, severity="X"), "use WARN or ERROR"),
     ({}, lambda p: p.report_asset_materialization(asset_key="b"), "b is not being made; a is"),
-    ({}, lambda p: p.report_asset_materialization(data_version=3), "which is no text"),
+    ({}, lambda p: p.report_asset_materialization(data_version=3), "which is not text"),
     ({}, lambda p: p.report_asset_materialization({"x": {"y": 1}}), 'write {"raw_value"'),
     ({}, lambda p: p.report_custom_message(object()), "cannot be written as JSON"),
     (
@@ -619,4 +619,4 @@ def test_what_cannot_be_read_does_not_keep_the_rest_from_being_read(
         lines = [json.dumps(message("opened")), deep, json.dumps(kept)]
         _ = file.write("\n".join([*lines, json.dumps(message("closed"))]))
     assert session.get_custom_messages() == (7,)
-    assert [line[:40] for line in log.lines] == ["warning pipes: this is no message: [[[[["]
+    assert [line[:43] for line in log.lines] == ["warning pipes: this is not a message: [[[[["]

@@ -142,7 +142,7 @@ class Texts(IOManager):
 
 
 def test_what_an_io_manager_loads_is_held_to_it_too() -> None:
-    @asset(io_manager_key="texts")
+    @asset(io_manager_key="strings")
     def orders() -> int:
         return 1
 
@@ -150,5 +150,5 @@ def test_what_an_io_manager_loads_is_held_to_it_too() -> None:
     def total(orders: int) -> None:
         del orders
 
-    said = message_of(orders, total, resources={"texts": Texts()})
+    said = message_of(orders, total, resources={"strings": Texts()})
     assert "total takes orders as int, and orders is a str" in said

@@ -72,7 +72,7 @@ def test_a_tick_with_the_definition_it_was_made_from() -> None:
         message="as ever",
     )
     told = (
-        "- the schedule nightly asked for it: tick of 2026-01-02 00:00:00Z, definition version 1"
+        "- requested by the schedule nightly: tick of 2026-01-02 00:00:00Z, definition version 1"
         ', selecting ns/a and ns/b, of 1 partition 2026-01-01, it said "as ever"; '
         "2026-01-02 00:00:00Z"
     )
@@ -87,7 +87,7 @@ def test_a_tick_that_is_not_on_record() -> None:
     story = Story()
     story.request(source=ScheduleSource(schedule_id="nightly", tick_id="t9"))
     assert why(story) == [
-        "- the schedule nightly asked for it: tick t9, which is not on record; 2026-01-01 00:00:00Z"
+        "- requested by the schedule nightly: tick t9, which is not on record; 2026-01-01 00:00:00Z"
     ]
 
 
@@ -97,8 +97,8 @@ def test_a_second_tick_with_the_same_run_key_made_no_run() -> None:
     story.wait(days=1)
     scheduled(story, "t2", run_id="run_1")
     assert why(story)[1:] == [
-        "- also asked for by the schedule nightly, tick of 2026-01-03 00:00:00Z, definition "
-        "version 1: the same run key, so no second run was made"
+        "- also requested by the schedule nightly, tick of 2026-01-03 00:00:00Z, definition "
+        "version 1: the same run key, so no second run was created"
     ]
 
 
@@ -130,7 +130,7 @@ def test_an_evaluation_and_how_the_cursor_moved() -> None:
         message="2 new files",
     )
     assert why(story) == [
-        "- the sensor files asked for it: evaluation e1 of a poll, cursor from nothing to 'b', "
+        "- requested by the sensor files: evaluation e1 of a poll, cursor from nothing to 'b', "
         'it said "2 new files"; 2026-01-01 00:00:00Z'
     ]
 
@@ -147,8 +147,8 @@ def test_a_later_evaluation_with_the_same_run_key_made_no_run() -> None:
         cursor_after="c",
     )
     assert why(story)[1:] == [
-        "- also asked for by the sensor files, evaluation e2 of a poll, cursor from 'b' to 'c': "
-        "the same run key, so no second run was made"
+        "- also requested by the sensor files, evaluation e2 of a poll, cursor from 'b' to 'c': "
+        "the same run key, so no second run was created"
     ]
 
 
@@ -172,7 +172,7 @@ def test_a_message_that_was_pushed() -> None:
     story = with_sensor(SensorMode.PUSH)
     sensed(story, PushTrigger(message_id="m1"))
     assert why(story) == [
-        "- the sensor files asked for it: evaluation e1 of message m1; 2026-01-01 00:00:00Z"
+        "- requested by the sensor files: evaluation e1 of message m1; 2026-01-01 00:00:00Z"
     ]
 
 
@@ -180,7 +180,7 @@ def test_an_evaluation_that_is_not_on_record() -> None:
     story = Story()
     story.request(source=SensorSource(sensor_id="files", eval_id="e9"))
     assert why(story) == [
-        "- the sensor files asked for it: evaluation e9, which is not on record; "
+        "- requested by the sensor files: evaluation e9, which is not on record; "
         "2026-01-01 00:00:00Z"
     ]
 
@@ -191,7 +191,7 @@ def test_a_chunk_of_a_backfill() -> None:
     story.tell(created)
     assert story.tell(*backfill_chunk(created)).applied
     assert why(story) == [
-        "- chunk 1 of 2 of the backfill bf (3 partitions, RUNNING), which repeats what bf0 left; "
+        "- chunk 1 of 2 of the backfill bf (3 partitions, RUNNING), a retry of bf0; "
         "2026-01-01 00:00:00Z"
     ]
 
@@ -223,23 +223,21 @@ def test_a_repetition_leads_back_to_what_began_it() -> None:
     story.request("run_2", source=RerunSource(run_id="run_1", user_id="ada"))
     story.request("run_3", source=RerunSource(run_id="run_2"))
     assert why(story, "run_3") == [
-        "- a repetition of run_2, which is PENDING, asked for by hand; 2026-01-02 00:00:00Z",
-        "  - the first of them, run_1: the schedule nightly asked for it: tick of "
+        "- a retry of run_2, which is PENDING, requested by hand; 2026-01-02 00:00:00Z",
+        "  - originally run_1: requested by the schedule nightly: tick of "
         "2026-01-02 00:00:00Z, definition version 1; 2026-01-02 00:00:00Z",
     ]
-    assert why(story, "run_2")[0].endswith("asked for by ada; 2026-01-02 00:00:00Z")
+    assert why(story, "run_2")[0].endswith("requested by ada; 2026-01-02 00:00:00Z")
 
 
 def test_repetitions_of_something_unknown_or_of_themselves_end_somewhere() -> None:
     story = Story()
     story.request("run_2", source=RerunSource(run_id="run_0"))
-    assert why(story, "run_2") == [
-        "- a repetition of run_0, asked for by hand; 2026-01-01 00:00:00Z"
-    ]
+    assert why(story, "run_2") == ["- a retry of run_0, requested by hand; 2026-01-01 00:00:00Z"]
     story.request("run_3", source=RerunSource(run_id="run_4"))
     story.request("run_4", source=RerunSource(run_id="run_3"))
     assert why(story, "run_4") == [
-        "- a repetition of run_3, which is PENDING, asked for by hand; 2026-01-01 00:00:00Z"
+        "- a retry of run_3, which is PENDING, requested by hand; 2026-01-01 00:00:00Z"
     ]
 
 
@@ -248,7 +246,7 @@ def test_a_request_for_something_else_with_the_same_run_key_was_refused() -> Non
     story.request()
     story.request(request_fingerprint="other")
     assert why(story)[1:] == [
-        "! a request for something else used the run key 'key-run_1' too, at "
-        "2026-01-01 00:00:00Z, and was refused (batch batch-2)",
-        "  > whoever sent it asks again with a run key of its own",
+        "! a different request with the run key 'key-run_1' was refused at "
+        "2026-01-01 00:00:00Z (batch batch-2)",
+        "  > send that request again with another run key",
     ]

@@ -27,7 +27,7 @@ from servo.testing.explaining import outline, records_of
 
 AT = "2026-01-01 00:00:00Z"
 BY_HAND = f"  - started by hand; {AT}"
-NOTHING = "- nothing starts it by itself: no schedule, sensor or automation condition is about it"
+NOTHING = "- nothing starts it automatically: no schedule, sensor or condition covers it"
 ONCE = RetryRules(max_attempts=1)
 
 
@@ -62,10 +62,10 @@ def test_an_asset_that_was_made_leads_to_what_asked_for_it() -> None:
     story.execute("a")
     story.wait(hours=3)
     assert told(story) == [
-        f"+ ns/a was last made at {AT}, 3 h ago, by run_1, attempt 1",
+        f"+ ns/a was last materialized at {AT}, 3 h ago, by run_1, attempt 1",
         BY_HAND,
         NOTHING,
-        "  > make it by hand",
+        "  > materialize it by hand",
         "  $ servo materialize shop.py ns/a",
     ]
     del story.state.runs.rows["run_1"]
@@ -75,22 +75,26 @@ def test_an_asset_that_was_made_leads_to_what_asked_for_it() -> None:
 def test_an_asset_that_was_never_made_and_one_that_nothing_is_known_of() -> None:
     story = Story()
     deploy(story, a=())
-    assert told(story)[:2] == ["? ns/a has never been made", NOTHING]
-    assert told(story, "ns/b") == ["? ns/b has never been made", NOTHING, "  > make it by hand"]
+    assert told(story)[:2] == ["? ns/a has never been materialized", NOTHING]
+    assert told(story, "ns/b") == [
+        "? ns/b has never been materialized",
+        NOTHING,
+        "  > materialize it by hand",
+    ]
 
 
 def test_an_asset_that_no_code_defines() -> None:
     story = Story()
     story.plan({"a": []})
-    assert told(story)[0:1] == ["? ns/a has never been made"]
+    assert told(story)[0:1] == ["? ns/a has never been materialized"]
     story.execute("a")
     assert told(story)[2:4] == [
-        "  - no code that was deployed defines ns/a yet",
+        "  - the deployed code does not define ns/a",
         "    > see `servo list` for what your code defines",
     ]
     deploy(story, a=())
     deploy(story, b=())
-    assert told(story)[2] == "  - no code that was deployed defines ns/a any more"
+    assert told(story)[2] == "  - the deployed code no longer defines ns/a"
 
 
 def test_an_asset_that_something_else_made() -> None:
@@ -98,7 +102,7 @@ def test_an_asset_that_something_else_made() -> None:
     deploy(story, a=())
     story.tell(AssetReported(asset_key="ns/a", materialization_id="m"))
     assert told(story)[0] == (
-        f"+ ns/a was last made at {AT}, 0 s ago, by something else than Servo, which reported it"
+        f"+ ns/a was last materialized at {AT}, 0 s ago, outside Servo, and reported"
     )
 
 
@@ -108,7 +112,7 @@ def test_a_wiped_asset_says_so() -> None:
     story.plan({"a": []})
     story.execute("a")
     story.tell(AssetWiped(asset_key="ns/a"))
-    assert told(story)[0] == "? ns/a was wiped: what was made of it before no longer counts"
+    assert told(story)[0] == "? ns/a was wiped: earlier outputs no longer count"
 
 
 def test_an_attempt_that_failed_since_is_told_with_what_asked_for_it() -> None:
@@ -120,12 +124,11 @@ def test_an_attempt_that_failed_since_is_told_with_what_asked_for_it() -> None:
     fail(story, "a", "run_2")
     assert told(story)[2:] == [
         f"! ns/a failed at {AT} (attempt 1 of 1): no (in run_2)",
-        "  > it has no retry policy, so it is tried once; see `servo logs run_2 ns/a`, correct "
-        "it, and do it again",
+        "  > it has no retry policy; see `servo logs run_2 ns/a`, fix the cause, and retry",
         "  $ servo run retry run_2",
         BY_HAND,
         NOTHING,
-        "  > when that is settled, make it by hand",
+        "  > once that is resolved, materialize it by hand",
         "  $ servo materialize shop.py ns/a",
     ]
 
@@ -137,7 +140,7 @@ def test_an_asset_that_is_on_its_way_need_not_be_made_by_hand() -> None:
     story.execute("a")
     story.plan({"a": []}, "run_2")
     assert told(story)[2:] == [
-        f"? ns/a waits since {AT} for a worker that is free (in run_2)",
+        f"? ns/a waits since {AT} for a free worker (in run_2)",
         "  > it starts when a worker is free",
         BY_HAND,
         NOTHING,
@@ -158,9 +161,7 @@ def test_an_asset_that_is_made_along_with_another_has_its_task() -> None:
     )
     request = RunRequested(run_id="run_1", run_key="k", request_fingerprint="f")
     story.tell(request, PlanCreated(run_id="run_1", fingerprint="p", tasks=(spec,)))
-    assert told(story, "ns/b")[1] == (
-        f"? ns/a waits since {AT} for a worker that is free (in run_1)"
-    )
+    assert told(story, "ns/b")[1] == (f"? ns/a waits since {AT} for a free worker (in run_1)")
 
 
 def hold(story: Story, run_id: str, output: str) -> None:
@@ -174,17 +175,17 @@ def test_outputs_that_are_held_back_are_told_until_something_newer_is_there() ->
     story = Story()
     hold(story, "run_1", "m1")
     assert told(story)[:2] == [
-        "? ns/a has no data yet: what was made of it is held back",
-        "  - no code that was deployed defines ns/a yet",
+        "? ns/a has no data yet: its output is in quarantine",
+        "  - the deployed code does not define ns/a",
     ]
     assert told(story)[3:6] == [
-        f"? the output of {AT} is held back in quarantine",
-        "  > look at the data; let it through, or `servo quarantine reject m1`",
+        f"? the output of {AT} is in quarantine",
+        "  > check the data, then approve it, or run `servo quarantine reject m1`",
         "  $ servo quarantine approve m1",
     ]
     story.plan({"a": []}, "run_2")
     story.execute("a", run_id="run_2")
-    assert not [line for line in told(story) if "held back" in line]
+    assert not [line for line in told(story) if "quarantine" in line]
 
 
 def test_of_rejected_outputs_the_last_is_told_and_not_one_that_was_let_through() -> None:
@@ -196,13 +197,13 @@ def test_of_rejected_outputs_the_last_is_told_and_not_one_that_was_let_through()
         )
         story.tell(decided)
     rejected = [line for line in told(story) if "rejected" in line]
-    assert rejected == [f"! the output of {AT} was held back, and rejected at {AT}: no 2"]
-    assert told(story)[0] == "? ns/a has never been made"
+    assert rejected == [f"! the output of {AT} was held in quarantine and rejected at {AT}: no 2"]
+    assert told(story)[0] == "? ns/a has never been materialized"
     hold(story, "run_3", "m3")
     story.tell(QuarantineDecided(materialization_id="m3", approved=True))
-    assert told(story)[0].startswith("+ ns/a was last made")
-    assert [line for line in told(story) if "held back" in line] == [
-        f"  - the output was held back, and let through at {AT}"
+    assert told(story)[0].startswith("+ ns/a was last materialized")
+    assert [line for line in told(story) if "quarantine" in line] == [
+        f"  - the output was held in quarantine and approved at {AT}"
     ]
 
 
@@ -217,7 +218,7 @@ def test_data_that_is_no_longer_kept() -> None:
     story.tell(OutputsExpired(materialization_ids=("run_1",)))
     row = story.state.assets.rows["ns/a"]
     story.state.assets.put("ns/a", replace(row, last_materialization_id="run_1"))
-    assert f"  - its data is no longer kept since {AT}" in told(story)
+    assert f"  - its data expired at {AT}" in told(story)
 
 
 def test_a_latest_output_of_a_task_that_was_tried_again_has_no_checks_of_its_own() -> None:
@@ -225,7 +226,7 @@ def test_a_latest_output_of_a_task_that_was_tried_again_has_no_checks_of_its_own
     hold(story, "run_1", "m1")
     key = ("run_1", "ns/a:materialize")
     del story.state.tasks.rows[key]
-    assert f"? the output of {AT} is held back in quarantine" in told(story)
+    assert f"? the output of {AT} is in quarantine" in told(story)
 
 
 # --- partitions -----------------------------------------------------------------------------------
@@ -255,23 +256,26 @@ def test_partitions_are_told_apart() -> None:
     end(story, "run_1", DAY, TaskOutcome.SUCCEEDED)
     end(story, "run_2", NEXT, TaskOutcome.FAILED)
     assert told(story, partition=DAY)[0] == (
-        f"+ ns/a:2026-01-01 was last made at {AT}, 0 s ago, by run_1, attempt 1"
+        f"+ ns/a:2026-01-01 was last materialized at {AT}, 0 s ago, by run_1, attempt 1"
     )
     assert not [line for line in told(story, partition=DAY) if "failed" in line]
     assert told(story, partition=NEXT)[:3] == [
-        "? ns/a:2026-01-02 has never been made",
-        "  - no code that was deployed defines ns/a yet",
+        "? ns/a:2026-01-02 has never been materialized",
+        "  - the deployed code does not define ns/a",
         "    > see `servo list` for what your code defines",
     ]
     assert told(story, partition=NEXT)[3].startswith("! ns/a:2026-01-02 failed at")
-    assert told(story, partition="day=d:2026-01-03")[0] == "? ns/a:2026-01-03 has never been made"
+    assert (
+        told(story, partition="day=d:2026-01-03")[0]
+        == "? ns/a:2026-01-03 has never been materialized"
+    )
 
 
 def test_an_asset_with_partitions_names_those_that_fail() -> None:
     story = Story()
     end(story, "run_1", DAY, TaskOutcome.SUCCEEDED)
     assert told(story)[0] == (
-        f"+ ns/a (partition 2026-01-01) was last made at {AT}, 0 s ago, by run_1, attempt 1"
+        f"+ ns/a (partition 2026-01-01) was last materialized at {AT}, 0 s ago, by run_1, attempt 1"
     )
     end(story, "run_2", NEXT, TaskOutcome.FAILED)
     assert [line for line in told(story) if "partition" in line][1:] == [
@@ -292,8 +296,8 @@ def test_what_is_missing_above_is_found_however_far_up() -> None:
     deploy(story, raw=(), clean=("raw",), a=("clean", "fine"), fine=())
     story.tell(AssetObserved(asset_key="ns/fine", data_version="1"))
     assert told_not(story)[:4] == [
-        "? ns/a has never been made",
-        "? it is made from ns/raw, which has never been made (in between: ns/clean)",
+        "? ns/a has never been materialized",
+        "? it depends on ns/raw, which has never been materialized (in between: ns/clean)",
         "  > see why",
         "  $ servo why-not ns/raw",
     ]
@@ -307,13 +311,13 @@ def test_what_fails_above_is_told_once() -> None:
     assert [line for line in told_not(story) if "ns/raw failed" in line] == [
         f"  ! ns/raw failed at {AT} (attempt 1 of 1): no"
     ]
-    assert not [line for line in told_not(story) if "it is made from ns/raw" in line]
+    assert not [line for line in told_not(story) if "it depends on ns/raw" in line]
     story.plan({"raw": []}, "run_2", retry=ONCE)
     fail(story, "raw", "run_2")
     story.plan({"a": []}, "run_3")
     story.execute("a", run_id="run_3")
-    above = [line for line in told_not(story) if "it is made from" in line]
-    assert above == [f"! it is made from ns/raw, which failed 2 times in a row, the last at {AT}"]
+    above = [line for line in told_not(story) if "it depends on" in line]
+    assert above == [f"! it depends on ns/raw, which failed 2 times in a row, the last at {AT}"]
 
 
 def test_one_failure_above_is_not_counted_and_may_have_no_time() -> None:
@@ -321,12 +325,12 @@ def test_one_failure_above_is_not_counted_and_may_have_no_time() -> None:
     deploy(story, raw=(), a=("raw",))
     story.plan({"raw": []}, retry=ONCE)
     fail(story, "raw")
-    above = [line for line in told_not(story) if "it is made from" in line]
-    assert above == [f"! it is made from ns/raw, which failed, the last at {AT}"]
+    above = [line for line in told_not(story) if "it depends on" in line]
+    assert above == [f"! it depends on ns/raw, which failed, the last at {AT}"]
     row = story.state.assets.rows["ns/raw"]
     story.state.assets.put("ns/raw", replace(row, last_failure_at=None))
-    above = [line for line in told_not(story) if "it is made from" in line]
-    assert above == ["! it is made from ns/raw, which failed"]
+    above = [line for line in told_not(story) if "it depends on" in line]
+    assert above == ["! it depends on ns/raw, which failed"]
 
 
 def test_what_is_newer_above_is_named() -> None:
@@ -335,9 +339,9 @@ def test_what_is_newer_above_is_named() -> None:
     story.plan({"raw": [], "other": [], "a": []})
     for name in ("other", "a", "raw"):
         story.execute(name)
-    newer = "- what it is made from is newer than it: ns/raw"
+    newer = "- its upstream assets are newer: ns/raw"
     assert told_not(story)[1] == newer
-    assert told_not(story)[0].startswith("+ ns/a was last made")
+    assert told_not(story)[0].startswith("+ ns/a was last materialized")
     story.plan({"a": []}, "run_2")
     story.execute("a", run_id="run_2")
     assert newer not in told_not(story)
@@ -349,32 +353,32 @@ def test_why_not_does_not_say_what_asked_for_what_there_is() -> None:
     story.plan({"a": []})
     story.execute("a")
     assert told_not(story) == [
-        f"+ ns/a was last made at {AT}, 0 s ago, by run_1, attempt 1",
+        f"+ ns/a was last materialized at {AT}, 0 s ago, by run_1, attempt 1",
         NOTHING,
-        "  > make it by hand",
+        "  > materialize it by hand",
         "  $ servo materialize shop.py ns/a",
     ]
-    assert told_not(story, "ns/unknown")[0] == "? ns/unknown has never been made"
+    assert told_not(story, "ns/unknown")[0] == "? ns/unknown has never been materialized"
 
 
 def test_assets_that_are_made_from_each_other_do_not_hold_anything_up() -> None:
     story = Story()
     deploy(story, a=("b",), b=("a",))
-    assert told_not(story)[1] == "? it is made from ns/b, which has never been made"
+    assert told_not(story)[1] == "? it depends on ns/b, which has never been materialized"
 
 
 def test_a_day_whose_runs_are_used_up_accepts_no_more() -> None:
     story = Story()
     deploy(story, a=())
     story.tell(QuotaSet(max_daily_runs=1))
-    used_up = "? no more runs are accepted today: 1 run a day is the limit of the workspace"
+    used_up = "? no more runs are accepted today: the workspace is limited to 1 run a day"
     assert used_up not in told_not(story)
     story.plan({"a": []})
     assert not story.request("run_2").applied
     story.execute("a")
     assert told_not(story)[1:4] == [
         used_up,
-        "  > the next day begins at midnight UTC; or accept more",
+        "  > wait until midnight UTC, or raise the limit",
         "  $ servo admin quota --max-daily-runs 2",
     ]
     story.wait(days=1)
@@ -418,7 +422,10 @@ def test_an_asset_that_is_too_old_or_soon_will_be_says_so() -> None:
         assert [line for line in told(story) if "since" in line] == told_of[state]
     assert told_of == {
         FreshnessState.PASS: [],
-        FreshnessState.WARN: ["? it is soon too old: WARN since 2026-01-01 02:00:00Z, 2 h ago"],
+        FreshnessState.WARN: [
+            "? it will soon be older than its freshness policy allows: WARN since "
+            "2026-01-01 02:00:00Z, 2 h ago"
+        ],
         FreshnessState.FAIL: [
             "! it is older than its freshness policy allows: "
             "FAIL since 2026-01-01 04:00:00Z, 2 h ago"

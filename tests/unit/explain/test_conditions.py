@@ -49,7 +49,7 @@ PARTS = [
     "    - eager of ns/a: false",
     "      - not any_deps_missing: false",
     "        + any_deps_missing (raw): true",
-    "    - 2 parts did not decide it; --all shows them",
+    "    - 2 parts did not decide; show them with --all",
 ]
 ALL_PARTS = [
     PARTS[0],
@@ -122,7 +122,7 @@ def test_without_a_condition_there_is_nothing_to_tell() -> None:
     story = deployed("")
     sensor(story)
     [finding] = starters(records_of(story), Subject("ns/a"), "")
-    assert finding.what is What.NOTHING, "a sensor of conditions is no sensor of the asset"
+    assert finding.what is What.NOTHING, "a sensor of conditions is not a sensor of the asset"
 
 
 def test_a_condition_that_no_sensor_evaluates() -> None:
@@ -140,10 +140,10 @@ def test_a_condition_that_no_sensor_evaluates() -> None:
 def test_a_condition_that_was_not_evaluated_yet() -> None:
     story = deployed()
     sensor(story)
-    assert told(story) == [f"? {EAGER}, which has not come to it yet"]
+    assert told(story) == [f"? {EAGER}, which has not evaluated it yet"]
     assert told(story, led=False) == [
-        f"? {EAGER}, which has not come to it yet",
-        "  > nobody is at work in this workspace: `servo dev` evaluates it",
+        f"? {EAGER}, which has not evaluated it yet",
+        "  > no leader is running in this workspace: `servo dev` evaluates it",
     ]
 
 
@@ -152,15 +152,15 @@ def test_the_newest_evaluation_with_every_part_and_what_is_lacking() -> None:
     sensor(story)
     evaluate(story, 1, ("ns/a", TRUE, 1))
     evaluate(story, 2, ("ns/a", MISSING, 0))
-    lacking = "it is asked for when any_deps_missing is no longer true (raw)"
+    lacking = "it will be requested when any_deps_missing is no longer true (raw)"
     assert told(story) == [
         f"- {EAGER}",
         f"  > {lacking}",
-        f"  - ns/a, evaluation 2 at {AT}: it asked for nothing",
+        f"  - ns/a, evaluation 2 at {AT}: it requested nothing",
         *PARTS,
     ]
     assert told(story, whole=True)[3:] == ALL_PARTS
-    nobody = "nobody is at work in this workspace: `servo dev` evaluates it"
+    nobody = "no leader is running in this workspace: `servo dev` evaluates it"
     assert told(story, led=False)[1] == f"  > {lacking}; {nobody}"
 
 
@@ -172,7 +172,7 @@ def test_a_first_evaluation_says_that_what_came_before_is_no_news(first: int) ->
     handled = Tree(label="initial_evaluation()", kind="initial_evaluation", true=first, of=1)
     since = Tree(label="since", kind="since", of=1, children=(news, handled))
     evaluate(story, 1, ("ns/a", Tree(label="eager", kind="and", of=1, children=(since,)), 0))
-    when = "  > it is asked for when any_deps_updated becomes true"
+    when = "  > it will be requested when any_deps_updated becomes true"
     assert told(story)[1] == (f"{when}; {NO_NEWS}" if first else when)
 
 
@@ -182,7 +182,7 @@ def test_an_evaluation_that_asked_for_it() -> None:
     evaluate(story, 1, ("ns/a", TRUE, 1))
     assert told(story)[:3] == [
         f"- {EAGER}",
-        f"  + ns/a, evaluation 1 at {AT}: it asked for it",
+        f"  + ns/a, evaluation 1 at {AT}: it requested it",
         "    + eager: true",
     ]
 
@@ -192,7 +192,7 @@ def test_partitions_are_counted() -> None:
     sensor(story)
     evaluate(story, 1, ("ns/a", Tree(label="x", kind="x", true=2, of=3), 2))
     assert told(story)[1:] == [
-        f"  + ns/a, evaluation 1 at {AT}: it asked for 2 partitions",
+        f"  + ns/a, evaluation 1 at {AT}: it requested 2 partitions",
         "    + x: true of 2 of 3",
     ]
 
@@ -202,7 +202,7 @@ def test_an_evaluation_whose_tree_was_left_out() -> None:
     sensor(story)
     evaluate(story, 1, ("ns/a", None, 1))
     assert told(story)[1:] == [
-        f"  + ns/a, evaluation 1 at {AT}: it asked for 1 partition; why was not kept"
+        f"  + ns/a, evaluation 1 at {AT}: it requested 1 partition; the reason was not kept"
     ]
 
 
@@ -222,7 +222,7 @@ def test_a_paused_sensor_says_how_to_resume_it() -> None:
     story.tell(SensorPaused(sensor_id=NAME))
     assert told(story)[:4] == [
         *paused,
-        f"  - ns/a, evaluation 1 at {AT}: it asked for nothing",
+        f"  - ns/a, evaluation 1 at {AT}: it requested nothing",
     ]
 
 
@@ -240,7 +240,7 @@ def test_the_only_sensor_evaluates_what_it_does_not_name_and_one_of_several_is_n
 ):
     story = deployed()
     sensor(story, NAME, ())
-    assert told(story) == [f"? {EAGER}, which has not come to it yet"]
+    assert told(story) == [f"? {EAGER}, which has not evaluated it yet"]
     sensor(story, "another", ())
     assert told(story)[0] == "? its automation condition: eager"
 
@@ -269,12 +269,12 @@ def test_a_run_is_told_with_the_parts_that_were_true() -> None:
     assert run is not None
     assert outline(*asked(records, run)) == [
         f"- an automation condition was true: evaluation 1 of {NAME}; {AT}",
-        f"  + ns/a, evaluation 1 at {AT}: it asked for it",
+        f"  + ns/a, evaluation 1 at {AT}: it requested it",
         "    + eager: true",
         "      + a: true",
         "        + c: true",
         "      + not d: true",
-        "    - 2 parts did not decide it; --all shows them",
+        "    - 2 parts did not decide; show them with --all",
     ]
 
 
@@ -289,7 +289,7 @@ def test_of_very_many_assets_of_a_run_some_are_told() -> None:
     assert run is not None
     lines = outline(*asked(records, run))
     assert lines[1:2] == [
-        f"  + ns/0, evaluation 1 at {AT}: it asked for 1 partition; why was not kept"
+        f"  + ns/0, evaluation 1 at {AT}: it requested 1 partition; the reason was not kept"
     ]
     assert lines[-1] == "  - and 2 more assets"
 
@@ -304,7 +304,7 @@ def test_an_evaluation_is_told_once() -> None:
     assert twice[:half] == told(story)
     assert twice[half:] == [
         f"- {EAGER}",
-        f"  + ns/a, evaluation 1 at {AT}: it asked for it, as told above",
+        f"  + ns/a, evaluation 1 at {AT}: it requested it, as shown above",
     ]
 
 
@@ -316,7 +316,7 @@ def test_the_condition_of_a_check_is_told_with_its_asset() -> None:
     head = (
         f"the automation condition of its check good: on_cron(0 6 * * *, UTC), evaluated by {NAME}"
     )
-    assert told(story) == [f"? {head}, which has not come to it yet"]
+    assert told(story) == [f"? {head}, which has not evaluated it yet"]
     evaluate(story, 1, ("ns/a:good", Tree(label="on_cron", kind="and", of=1), 0))
     assert told(story)[0] == f"- {head}"
-    assert told(story)[2] == f"  - ns/a:good, evaluation 1 at {AT}: it asked for nothing"
+    assert told(story)[2] == f"  - ns/a:good, evaluation 1 at {AT}: it requested nothing"

@@ -23,16 +23,16 @@ def test_a_full_pool_and_who_is_in_it() -> None:
     story.plan({"a": [], "b": []}, pool="db")
     story.start("a")
     assert why(story, "b") == [
-        f"? ns/b waits since {AT} for a place in the pool db: 1 of 1 taken, by ns/a",
-        "  > a place is free when one of those ends; or let more run in the pool db",
+        f"? ns/b waits since {AT} for a slot in the pool db: 1 of 1 taken, by ns/a",
+        "  > wait for one of those to finish, or raise the limit of the pool db",
         "  $ servo admin pool set db 2",
     ]
     assert why(story, "b", led=False)[1:] == [
-        "  > nobody is at work in this workspace: start a leader and its workers",
+        "  > no leader is running in this workspace: start a leader and its workers",
         "  $ servo resume",
     ]
     story.finish("a")
-    assert why(story, "b")[0] == f"? ns/b waits since {AT} for a worker that is free"
+    assert why(story, "b")[0] == f"? ns/b waits since {AT} for a free worker"
 
 
 def test_a_pool_that_lets_nothing_run() -> None:
@@ -40,10 +40,10 @@ def test_a_pool_that_lets_nothing_run() -> None:
     story.tell(PoolLimitSet(pool="db", limit=0))
     story.plan({"a": []}, pool="db")
     assert why(story, "a")[0] == (
-        f"? ns/a waits since {AT} for a place in the pool db: its limit is 0, so nothing runs"
+        f"? ns/a waits since {AT} for a slot in the pool db: its limit is 0, so nothing runs"
     )
     story.tell(PoolLimitSet(pool="db", limit=None))
-    assert why(story, "a")[0] == f"? ns/a waits since {AT} for a worker that is free"
+    assert why(story, "a")[0] == f"? ns/a waits since {AT} for a free worker"
 
 
 def test_a_workspace_whose_slots_are_taken() -> None:
@@ -54,7 +54,7 @@ def test_a_workspace_whose_slots_are_taken() -> None:
     story.start("b")
     assert why(story, "c") == [
         f"? ns/c waits since {AT} for a slot of the workspace: 2 of 2 taken, by ns/a and ns/b",
-        "  > a slot is free when one of those ends; or let more run at once",
+        "  > wait for one of those to finish, or raise the limit",
         "  $ servo admin quota --max-parallel 3",
     ]
 
@@ -75,7 +75,7 @@ def test_a_queue_that_is_full() -> None:
     story.dispatch("a")
     assert why(story, "b") == [
         f"? ns/b waits since {AT} for a place in the queue: 1 of 1 taken, by ns/a",
-        "  > a place is free when a worker takes one of those: start workers, or let more wait",
+        "  > start workers, or raise the limit",
         "  $ servo admin quota --max-queued 2",
     ]
 
@@ -85,7 +85,7 @@ def test_a_task_that_waits_for_a_worker_among_others() -> None:
     story.tell(QuotaSet(max_queued_tasks=1))
     story.plan({"a": [], "b": [], "c": []})
     assert why(story, "b") == [
-        f"? ns/b waits since {AT} for a worker that is free, as 2 other tasks do",
+        f"? ns/b waits since {AT} for a free worker, as 2 other tasks do",
         "  > it starts when a worker is free",
     ]
 
@@ -97,11 +97,11 @@ def test_a_run_that_waits_for_others_to_end() -> None:
     story.plan({"a": []}, "run_2")
     request = RunRequested(run_id="run_3", run_key="k3", request_fingerprint="f", priority=5)
     story.tell(request, PlanCreated(run_id="run_3", fingerprint="p", tasks=specs({"a": []})))
-    told = "waits for a free run slot: 1 of 1 runs are at work: run_1"
+    told = "waits for a free run slot: 1 of 1 runs are active: run_1"
     assert why_run(story, "run_3")[0] == f"? run_3 {told}"
     assert why_run(story, "run_2") == [
         f"? run_2 {told}; 1 run goes before it",
-        "  > it starts when enough of them have ended; or let more run at once",
+        "  > it starts when enough of them have finished; or raise the limit",
         "  $ servo admin quota --max-runs 2",
     ]
     story.plan({"a": []}, "run_4")
@@ -119,7 +119,8 @@ def test_a_run_that_may_start_and_waits_for_whoever_leads() -> None:
         "  > it starts in a moment",
     ]
     assert why_run(story, "run_1", led=False) == [
-        "? run_1 waits for a free run slot; one is free, but nobody is at work in this workspace",
+        "? run_1 waits for a free run slot; one is free, but "
+        "no leader is running in this workspace",
         "  $ servo resume",
     ]
     del story.state.quotas.rows["workspace", ""]
@@ -132,6 +133,6 @@ def test_a_task_of_a_location_waits_for_a_worker_that_has_its_code() -> None:
         _ = story.request(run, location=location)
         _ = story.tell(PlanCreated(run_id=run, fingerprint="p", tasks=specs({run[-1]: ()})))
     told = why(story, "1")
-    assert told[0] == f"? ns/1 waits since {AT} for a worker of location a.py that is free"
+    assert told[0] == f"? ns/1 waits since {AT} for a free worker of location a.py"
     assert "it starts when a worker of location a.py is free" in told[1]
     assert "servo resume a.py" in "\n".join(why(story, "1", led=False))

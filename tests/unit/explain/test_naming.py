@@ -45,7 +45,9 @@ def test_several_dimensions_are_written_with_names_or_bars() -> None:
     key = PartitionKey.of({"day": "mon", "region": "eu"}).canonical()
     for text in ("day=mon,region=eu", "mon|eu"):
         assert find_partition({key}, "a", text) == key
-    with pytest.raises(NotFound, match=r"a has no partition 'mon\|eu\|x'; they are like day=mon"):
+    with pytest.raises(
+        NotFound, match=r"a has no partition 'mon\|eu\|x'; its partitions look like day=mon"
+    ):
         find_partition({key}, "a", "mon|eu|x")
 
 
@@ -58,11 +60,15 @@ def test_a_text_that_can_be_two_partitions_is_not_guessed() -> None:
 
 
 def test_a_text_that_can_be_none_is_refused_with_examples() -> None:
-    with pytest.raises(NotFound, match="a has no partition 'soon'; they are like 2026-01-01"):
+    with pytest.raises(
+        NotFound, match="a has no partition 'soon'; its partitions look like 2026-01-01"
+    ):
         find_partition({DAY}, "a", "soon")
-    with pytest.raises(NotFound, match="a has no partition '3'; they are like p:1 and p:2"):
+    with pytest.raises(
+        NotFound, match="a has no partition '3'; its partitions look like p:1 and p:2"
+    ):
         find_partition({"p:2", "p:1"}, "a", "3")
-    with pytest.raises(NotFound, match="nothing is on record of any partition of a; see"):
+    with pytest.raises(NotFound, match="no partition of a is recorded yet; see"):
         find_partition(set(), "a", "soon")
 
 

@@ -106,7 +106,7 @@ def test_a_message_was_sent_to_a_sensor() -> None:
     )
     assert steps(story, "run_a") == [
         ("3.1", "sensor:files", "run_a was requested"),
-        ("3.0", "sensor:files", "the sensor files was told of message m1"),
+        ("3.0", "sensor:files", "the sensor files got message m1"),
         ("2.0", ADA, "a message for a sensor was received"),
     ]
     assert story.run("run_a").correlation == "2.0"

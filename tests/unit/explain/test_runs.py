@@ -37,13 +37,13 @@ def test_a_run_without_a_plan_says_until_when_it_may_be() -> None:
     story = Story()
     story.request()
     assert why(story) == [
-        "? run_1 was asked for, and has no plan yet",
-        "  > whoever asked for it plans it; without a plan it fails at 2026-01-01 00:10:00Z, "
+        "? run_1 was requested and has no plan yet",
+        "  > its requester has to plan it; without a plan it fails at 2026-01-01 00:10:00Z, "
         "in 10 min",
         BY_HAND,
     ]
     story.state.runs.rows["run_1"] = replace(story.run(), plan_deadline=None)
-    assert why(story) == ["? run_1 was asked for, and has no plan yet", BY_HAND]
+    assert why(story) == ["? run_1 was requested and has no plan yet", BY_HAND]
 
 
 def test_a_run_that_waits_for_a_slot() -> None:
@@ -61,20 +61,19 @@ def test_a_run_at_work_shows_what_moves_and_counts_what_waits() -> None:
     fail(story, "bad")
     assert why(story) == [
         "? run_1 runs: 1 failed of 5 tasks",
-        "  > it ends when its tasks have, or is stopped at 2026-01-02 00:00:00Z, in 24 h",
+        "  > it finishes with its tasks, or times out at 2026-01-02 00:00:00Z, in 24 h",
         BY_HAND,
         f"  ! ns/bad failed at {AT} (attempt 1 of 1): no",
-        "    > it has no retry policy, so it is tried once; see `servo logs run_1 ns/bad`, "
-        "correct it, and do it again",
+        "    > it has no retry policy; see `servo logs run_1 ns/bad`, fix the cause, and retry",
         "    $ servo run retry run_1",
-        f"  ? ns/b waits since {AT} for a worker that is free",
+        f"  ? ns/b waits since {AT} for a free worker",
         "    > it starts when a worker is free",
         f"  ? ns/a runs on worker since {AT}, attempt 1 of 1",
-        "  - 2 tasks that come after others wait for those",
+        "  - 2 tasks blocked until those finish",
     ]
     assert why(story, led=False)[:3] == [
         "? run_1 runs: 1 failed of 5 tasks",
-        "  > nobody is at work in this workspace: start a leader and its workers",
+        "  > no leader is running in this workspace: start a leader and its workers",
         "  $ servo resume",
     ]
 
@@ -84,8 +83,8 @@ def test_a_run_without_a_deadline_and_with_a_plan_in_parts() -> None:
     request = RunRequested(run_id="run_1", run_key="k", request_fingerprint="f")
     segments = (PlanSegment(digest="d", count=7),)
     story.tell(request, PlanCreated(run_id="run_1", fingerprint="p", segments=segments))
-    assert why(story)[0] == "? run_1 runs: none of 7 tasks has ended"
-    assert why(story)[-1] == "  - 7 tasks of a large plan are still to be written down"
+    assert why(story)[0] == "? run_1 runs: none of 7 tasks has finished"
+    assert why(story)[-1] == "  - 7 tasks of a large plan not yet recorded"
     story.state.runs.rows["run_1"] = replace(story.run(), deadline=None)
     assert why(story)[1] == BY_HAND
 
@@ -104,8 +103,8 @@ def test_a_success_tells_of_what_was_skipped_warned_or_held() -> None:
         f"  - ns/b skipped itself at {AT}: nothing new",
         "    > its code decides again the next time it runs",
         f"  + ns/d succeeded at {AT}, attempt 1 of 3",
-        f"    ? the output of {AT} is held back in quarantine",
-        "      > look at the data; let it through, or `servo quarantine reject m`",
+        f"    ? the output of {AT} is in quarantine",
+        "      > check the data, then approve it, or run `servo quarantine reject m`",
         "      $ servo quarantine approve m",
     ]
 
@@ -117,7 +116,7 @@ def test_a_failure_names_what_failed_and_counts_what_followed() -> None:
     told = why(story)
     assert told[:3] == [
         f"! run_1 failed at {AT}: 1 failed, 2 skipped of 3 tasks",
-        "  > correct what failed, and do the rest again in a new run",
+        "  > fix the failures, and retry the rest in a new run",
         "  $ servo run retry run_1",
     ]
     assert told[4] == f"  ! ns/a failed at {AT} (attempt 1 of 1): no"
@@ -134,7 +133,7 @@ def test_a_run_that_could_not_be_planned() -> None:
     story.tell(PlanFailed(run_id="run_1", error="no such asset"))
     assert why(story)[:2] == [
         f"! run_1 failed at {AT}: no such asset",
-        "  > nothing of it ran; ask for it again",
+        "  > none of its tasks ran; request it again",
     ]
 
 
@@ -144,15 +143,15 @@ def test_a_run_that_is_being_stopped_and_one_that_was() -> None:
     story.start("a")
     story.tell(RunCancelRequested(run_id="run_1", requested_by="ada", reason="wrong day"))
     assert why(story)[:2] == [
-        f"? run_1 is being stopped: the run was stopped by ada at {AT} (wrong day)",
-        "  > it has ended when what still runs has stopped, or was given up",
+        f"? run_1 is being cancelled: the run was cancelled by ada at {AT} (wrong day)",
+        "  > it ends when its running tasks have stopped or been given up",
     ]
     assert why(story)[3].startswith("  ? ns/a runs on worker")
     story.finish("a", TaskOutcome.CANCELLED)
     assert why(story)[:3] == [
-        f"! run_1 was cancelled at {AT}: the run was stopped by ada at {AT} (wrong day); "
+        f"! run_1 was cancelled at {AT}: the run was cancelled by ada at {AT} (wrong day); "
         "2 cancelled of 2 tasks",
-        "  > nothing does the rest by itself",
+        "  > the rest will not run unless you retry it",
         "  $ servo run retry run_1",
     ]
 
@@ -176,9 +175,9 @@ def test_a_run_that_ran_out_of_time_tells_what_had_failed() -> None:
     story.tell(RunDeadlineExceeded(run_id="run_1"))
     told = why(story)
     assert told[:3] == [
-        "! run_1 was stopped after 25 h: it took longer than it may; 1 failed, 1 cancelled of "
+        "! run_1 timed out after 25 h: it exceeded its time limit; 1 failed, 1 cancelled of "
         "2 tasks",
-        "  > do the rest again in a new run",
+        "  > retry the rest in a new run",
         "  $ servo run retry run_1",
     ]
     assert told[4].startswith("  ! ns/a failed")
@@ -201,12 +200,12 @@ def test_reports_that_came_before_their_run_are_told_of() -> None:
     found = explain_unknown_run(records_of(story), "run_1")
     assert found is not None
     parked = [
-        "  ? the batch batch-1 came too early and is kept: unknown_task",
-        "    > it counts when the run is planned, or is given up at 2026-01-02 00:00:00Z, in 24 h",
+        "  ? the batch batch-1 arrived too early and is kept: unknown_task",
+        "    > it is applied when the run is planned, or dropped at 2026-01-02 00:00:00Z, in 24 h",
     ]
     assert outline(found) == [
-        "? nobody has asked for run_1 yet, but there are reports about it",
-        "  > they count once the run is asked for and planned",
+        "? run_1 has not been requested yet, but reports about it have arrived",
+        "  > they count once the run is requested and planned",
         *parked,
     ]
     story.request()

@@ -48,7 +48,7 @@ from servo.testing.explaining import outline, records_of
 
 AT = "2026-01-01 00:00:00Z"
 NIGHTLY = "the schedule nightly (0 0 * * * UTC)"
-NOTHING = "- nothing starts it by itself: no schedule, sensor or automation condition is about it"
+NOTHING = "- nothing starts it automatically: no schedule, sensor or condition covers it"
 
 
 def told(
@@ -118,10 +118,10 @@ def test_a_tick_that_nobody_looked_at() -> None:
     story.wait(days=1)
     assert told(story)[0].startswith(f"? {NIGHTLY} is overdue: its tick of 2026-01-02")
     story.wait(minutes=1)
-    overdue = f"{NIGHTLY} is overdue: its tick of 2026-01-02 00:00:00Z, 60 s ago, was not looked at"
-    assert told(story) == [f"? {overdue} yet", "  > it is looked at in a moment"]
+    overdue = f"{NIGHTLY} is overdue: its tick of 2026-01-02 00:00:00Z, 60 s ago, was not evaluated"
+    assert told(story) == [f"? {overdue} yet", "  > it will be evaluated in a moment"]
     assert told(story, led=False) == [
-        f"? {overdue} yet; nobody is at work in this workspace",
+        f"? {overdue} yet; no leader is running in this workspace",
         "  $ servo resume",
     ]
 
@@ -132,7 +132,7 @@ def test_a_schedule_that_cannot_tick_or_never_will_again() -> None:
     row = story.state.schedule_state.rows["nightly"]
     end = datetime.fromisoformat("9900-01-01T00:00:00Z")
     story.state.schedule_state.put("nightly", replace(row, low_water=end))
-    assert told(story) == [f"- {NIGHTLY} has no tick to come", "  > change its times"]
+    assert told(story) == [f"- {NIGHTLY} has no future ticks", "  > change its cron expression"]
     nightly(story, timezone="Mars/Base")
     assert told(story)[0].startswith("! the schedule nightly (0 0 * * * Mars/Base) cannot tick: ")
 
@@ -147,7 +147,7 @@ def test_ticks_that_were_skipped_or_failed_with_what_they_said() -> None:
     story.tell(tick(story, TickStatus.FAILED, "t0", message="KeyError"))
     assert told(story)[-2:] == [
         '  ! its tick of 2026-01-03 00:00:00Z failed: "KeyError"',
-        "    > correct what it evaluates; the next tick tries again",
+        "    > fix its function; the next tick tries again",
     ]
 
 
@@ -179,17 +179,17 @@ def test_a_tick_that_asked_for_a_run_and_one_that_found_it_asked_for() -> None:
         source=ScheduleSource(schedule_id="nightly", tick_id="t1"),
     )
     story.tell(tick(story, TickStatus.TRIGGERED, run_key="k"), request)
-    asked = "  - its tick of 2026-01-02 00:00:00Z asked for a run, run_1, which is PENDING"
+    asked = "  - its tick of 2026-01-02 00:00:00Z requested a run, run_1, which is PENDING"
     assert told(story)[-1] == asked
     story.wait(days=1)
     story.tell(tick(story, TickStatus.TRIGGERED, "t2", run_key="k"), request)
     assert told(story)[-1] == (
-        "  - its tick of 2026-01-03 00:00:00Z asked for a run, run_1, which another request had "
-        "asked for with the same run key, which is PENDING"
+        "  - its tick of 2026-01-03 00:00:00Z requested a run, run_1, already requested "
+        "with the same run key, which is PENDING"
     )
     story.wait(days=1)
     story.tell(tick(story, TickStatus.TRIGGERED, "t3"))
-    assert told(story)[-1] == "  - its tick of 2026-01-04 00:00:00Z asked for a run"
+    assert told(story)[-1] == "  - its tick of 2026-01-04 00:00:00Z requested a run"
 
 
 def ran(story: Story, source: Any, run_id: str = "run_1") -> None:
@@ -237,11 +237,11 @@ def test_a_sensor_that_has_not_looked_and_one_that_waits_for_messages() -> None:
     files(story)
     assert told(story) == [
         "- the sensor files is active",
-        "  > it looks in a moment",
-        "  - it has not looked yet",
+        "  > it will be evaluated in a moment",
+        "  - it has not been evaluated yet",
     ]
     files(story, mode=SensorMode.PUSH)
-    assert told(story)[1] == "  > it looks when the next message comes"
+    assert told(story)[1] == "  > it is evaluated when the next message arrives"
 
 
 def test_a_sensor_that_found_nothing_said_why_or_said_nothing_at_all() -> None:
@@ -250,13 +250,13 @@ def test_a_sensor_that_found_nothing_said_why_or_said_nothing_at_all() -> None:
     story.tell(poll(story, SensorEvalStatus.SKIPPED, message="file is empty"))
     assert told(story) == [
         "- the sensor files is active",
-        "  > it looks again at 2026-01-01 00:00:30Z, in 30 s, at the earliest",
+        "  > it is evaluated again at 2026-01-01 00:00:30Z, in 30 s at the earliest",
         f'  - at {AT} it skipped: evaluation e1 of a poll, it said "file is empty"',
     ]
     story.wait(minutes=1)
     story.tell(poll(story, SensorEvalStatus.NO_NEW_DATA, 2))
     assert told(story)[2:] == [
-        "  - it looked at 2026-01-01 00:01:00Z: no new data",
+        "  - it was evaluated at 2026-01-01 00:01:00Z: no new data",
         f'  - at {AT} it skipped: evaluation e1 of a poll, it said "file is empty"',
     ]
     story.wait(minutes=1)
@@ -271,7 +271,7 @@ def test_a_quiet_sensor_without_any_record() -> None:
     story = Story()
     files(story)
     story.tell(poll(story, SensorEvalStatus.NO_NEW_DATA))
-    assert told(story)[2:] == [f"  - it looked at {AT}: no new data"]
+    assert told(story)[2:] == [f"  - it was evaluated at {AT}: no new data"]
 
 
 def test_a_sensor_that_asked_for_runs() -> None:
@@ -284,9 +284,9 @@ def test_a_sensor_that_asked_for_runs() -> None:
         source=SensorSource(sensor_id="files", eval_id="e1"),
     )
     story.tell(poll(story, SensorEvalStatus.TRIGGERED, run_keys=("k1",)), request)
-    assert told(story)[-1] == (f"  - at {AT} it asked for run_1 (PENDING): evaluation e1 of a poll")
+    assert told(story)[-1] == (f"  - at {AT} it requested run_1 (PENDING): evaluation e1 of a poll")
     del story.state.runs.rows["run_1"]
-    assert told(story)[-1] == f"  - at {AT} it asked for 1 run: evaluation e1 of a poll"
+    assert told(story)[-1] == f"  - at {AT} it requested 1 run: evaluation e1 of a poll"
 
 
 def test_a_stale_evaluation_did_not_count() -> None:
@@ -296,7 +296,7 @@ def test_a_stale_evaluation_did_not_count() -> None:
     story.tell(poll(story, SensorEvalStatus.SKIPPED))
     story.tell(late)
     assert told(story)[-1] == (
-        f"  - at {AT} it looked, but another evaluation was first, so this one did not count: "
+        f"  - at {AT} its evaluation was discarded, because another one finished first: "
         "evaluation e2 of a poll"
     )
 
@@ -315,7 +315,7 @@ def test_a_sensor_that_fails_and_one_that_is_paused_or_removed() -> None:
     story.tell(failed)
     assert told(story) == [
         "! the sensor files fails, 1 time in a row: no such bucket",
-        "  > correct it; it looks when the next message comes",
+        "  > fix it; it is evaluated when the next message arrives",
         f'  ! at {AT} it failed: evaluation e1 of message m1, it said "no such bucket"',
     ]
     story.tell(SensorPaused(sensor_id="files"))
@@ -377,7 +377,7 @@ def test_a_backfill_at_work_and_where_in_it_a_partition_is() -> None:
     backfill(story)
     run_id = chunk(story, 0)
     head = [
-        "? the backfill bf is at work: 0 of 3 partitions made, with 1 of at most 2 runs now",
+        "? the backfill bf is running: 0 of 3 partitions materialized; 1 of at most 2 runs active",
         "  > chunk 2 of 3 is planned next",
     ]
     assert told(story) == [*head, NOTHING]
@@ -392,7 +392,7 @@ def test_a_backfill_that_has_as_many_runs_as_it_or_all_of_them_may_have() -> Non
     story = Story()
     backfill(story, max_concurrent_runs=1)
     chunk(story, 0)
-    assert told(story)[1] == "  > chunk 2 of 3 is planned when one of its runs has ended"
+    assert told(story)[1] == "  > chunk 2 of 3 is planned when one of its runs has finished"
     story = Story()
     backfill(story, "other")
     backfill(story)
@@ -401,7 +401,7 @@ def test_a_backfill_that_has_as_many_runs_as_it_or_all_of_them_may_have() -> Non
     assert told(story)[1] == "  > chunk 2 of 3 is planned next"
     chunk(story, 0, "other")
     assert told(story)[1] == (
-        "  > chunk 2 of 3 is planned when there is room: all backfills together may have 2 runs"
+        "  > chunk 2 of 3 is planned when fewer runs are active: all backfills together may have 2"
     )
 
 
@@ -410,8 +410,8 @@ def test_a_backfill_that_failed_and_its_partition() -> None:
     backfill(story, stop_on_failure=True)
     story.tell(RunCancelRequested(run_id=chunk(story, 0)))
     assert told(story, "p1")[:4] == [
-        "! the backfill bf failed: 0 of 3 partitions made, 1 failed",
-        "  > do what failed again",
+        "! the backfill bf failed: 0 of 3 partitions materialized, 1 failed",
+        "  > retry what failed",
         "  $ servo backfill retry-failed bf",
         "  - p1 failed in chunk 1 of 3 (CANCELLED), run run_bf_0 is CANCELLED",
     ]
@@ -426,7 +426,7 @@ def test_a_list_that_is_stored_elsewhere_may_hold_the_partition() -> None:
     story = Story()
     backfill(story, partition_keys=(), partitions_digest="d")
     assert told(story, "p9")[:2] == [
-        "? the backfill bf is at work: 0 of 3 partitions made, with 0 of at most 2 runs now",
+        "? the backfill bf is running: 0 of 3 partitions materialized; 0 of at most 2 runs active",
         "  > chunk 1 of 3 is planned next",
     ]
 
@@ -437,22 +437,24 @@ def test_backfills_that_are_paused_cancelled_or_done() -> None:
     change = BackfillStateChanged(backfill_id="bf", to_state=BackfillState.PAUSED, changed_by="ada")
     story.tell(change)
     assert told(story)[:3] == [
-        "? the backfill bf is paused by ada: 0 of 3 partitions made",
+        "? the backfill bf is paused by ada: 0 of 3 partitions materialized",
         "  > resume it",
         "  $ servo backfill resume bf",
     ]
     story.tell(replace(change, to_state=BackfillState.CANCELLING))
-    assert told(story)[0] == "- the backfill bf was cancelled by ada: 0 of 3 partitions made"
+    assert (
+        told(story)[0] == "- the backfill bf was cancelled by ada: 0 of 3 partitions materialized"
+    )
     row = story.state.backfills.rows["bf"]
     for state, word in (
-        (BackfillState.CANCELLING, "is being cancelled by ada: 0 of 3 partitions made"),
-        (BackfillState.SUCCEEDED, "succeeded: 0 of 3 partitions made"),
+        (BackfillState.CANCELLING, "is being cancelled by ada: 0 of 3 partitions materialized"),
+        (BackfillState.SUCCEEDED, "succeeded: 0 of 3 partitions materialized"),
     ):
         story.state.backfills.put("bf", replace(row, state=state))
         assert told(story)[0] == f"- the backfill bf {word}"
     going = replace(row, state=BackfillState.RUNNING, planned_chunks=3)
     story.state.backfills.put("bf", going)
-    assert told(story)[1] == "  > its last runs end"
+    assert told(story)[1] == "  > its last runs are finishing"
 
 
 def test_of_the_backfills_that_have_ended_the_newest_is_told() -> None:
@@ -462,7 +464,7 @@ def test_of_the_backfills_that_have_ended_the_newest_is_told() -> None:
         backfill(story, name, stop_on_failure=True)
         story.tell(RunCancelRequested(run_id=chunk(story, 0, name)))
     assert [line for line in told(story) if "the backfill" in line] == [
-        "! the backfill new failed: 0 of 3 partitions made, 1 failed"
+        "! the backfill new failed: 0 of 3 partitions materialized, 1 failed"
     ]
 
 
@@ -476,7 +478,7 @@ def deploy(story: Story, **fields: Any) -> None:
 
 def test_where_nothing_starts_it_a_person_does() -> None:
     story = Story()
-    then = "make it by hand"
+    then = "materialize it by hand"
     assert told(story, then=then) == [NOTHING, f"  > {then}"]
     deploy(story)
     assert told(story) == [NOTHING]

@@ -56,16 +56,16 @@ def test_a_waiting_task_leads_to_what_it_waits_for_however_far_up() -> None:
     story.plan({"raw": [], "clean": ["raw"], "joined": ["clean"], "report": ["joined", "raw"]})
     story.start("raw")
     assert why(story, "report") == [
-        "? ns/report waits for 2 of the 2 tasks it comes after",
+        "? ns/report waits for 2 of its 2 upstream tasks",
         "  > it can run when all of those have succeeded",
         f"  ? ns/raw runs on worker since {AT}, attempt 1 of 3",
     ]
-    assert why(story, "clean")[0] == "? ns/clean waits for the task it comes after"
+    assert why(story, "clean")[0] == "? ns/clean waits for its upstream task"
     story.finish("raw")
     assert why(story, "report") == [
-        "? ns/report waits for 1 of the 2 tasks it comes after",
+        "? ns/report waits for 1 of its 2 upstream tasks",
         "  > it can run when all of those have succeeded",
-        f"  ? ns/clean waits since {AT} for a worker that is free (in between: ns/joined)",
+        f"  ? ns/clean waits since {AT} for a free worker (in between: ns/joined)",
         "    > it starts when a worker is free",
     ]
 
@@ -75,10 +75,9 @@ def test_a_skipped_task_names_the_first_failure_and_what_lies_between() -> None:
     story.plan({"raw": [], "clean": ["raw"], "report": ["clean"]}, retry=ONCE)
     fail(story, "raw")
     assert why(story, "report") == [
-        f"! ns/report was skipped at {AT}, because of what it is made from",
+        f"! ns/report was skipped at {AT} because of its upstream assets",
         f"  ! ns/raw failed at {AT} (attempt 1 of 1): ValueError: no header (in between: ns/clean)",
-        "    > it has no retry policy, so it is tried once; see `servo logs run_1 ns/raw`, "
-        "correct it, and do it again",
+        "    > it has no retry policy; see `servo logs run_1 ns/raw`, fix the cause, and retry",
         "    $ servo run retry run_1",
     ]
 
@@ -89,7 +88,7 @@ def test_a_task_that_its_code_skipped_and_one_that_follows_it() -> None:
     story.start("files")
     story.finish("files", TaskOutcome.SKIPPED, error=TaskError(message="no file since Monday"))
     assert why(story, "load") == [
-        f"- ns/load was skipped at {AT}, because of what it is made from",
+        f"- ns/load was skipped at {AT} because of its upstream assets",
         f"  - ns/files skipped itself at {AT}: no file since Monday",
         "    > its code decides again the next time it runs",
     ]
@@ -101,8 +100,8 @@ def test_a_task_with_a_failed_upstream_waits_for_the_others_to_be_skipped() -> N
     fail(story, "a")
     told = why(story, "c")
     assert told[:2] == [
-        "? ns/c waits for 1 of the 2 tasks it comes after",
-        "  > it will be skipped when the others have ended: what it is made from failed",
+        "? ns/c waits for 1 of its 2 upstream tasks",
+        "  > it will be skipped when the others have finished, because an upstream task failed",
     ]
     assert [line[:10] for line in told if line.startswith(("  ? ", "  ! "))] == [
         "  ! ns/a f",
@@ -145,8 +144,8 @@ def test_a_planned_task_waits_with_its_run() -> None:
     story.plan({"b": []}, "run_2")
     assert why(story, "b", "run_2") == [
         "? ns/b is planned, and its run has not started",
-        "  ? run_2 waits for a free run slot: 1 of 1 runs are at work: run_1",
-        "    > it starts when enough of them have ended; or let more run at once",
+        "  ? run_2 waits for a free run slot: 1 of 1 runs are active: run_1",
+        "    > it starts when enough of them have finished; or raise the limit",
         "    $ servo admin quota --max-runs 2",
     ]
     del story.state.runs.rows["run_2"]
@@ -162,10 +161,10 @@ def test_a_task_that_was_sent_and_not_taken() -> None:
     story.dispatch("a")
     assert why(story, "a") == [
         f"? ns/a was sent to a queue at {AT} (delivery 1 of 8), and no worker has taken it yet",
-        "  > a worker takes it; if none does it is sent again at 2026-01-01 00:00:30Z, in 30 s",
+        "  > if no worker takes it, it is sent again at 2026-01-01 00:00:30Z, in 30 s",
     ]
     assert why(story, "a", led=False)[1:] == [
-        "  > nobody is at work in this workspace",
+        "  > no leader is running in this workspace",
         "  $ servo resume",
     ]
     task = replace(story.task("a"), queue="gpu", dispatched_at=None, dispatch_deadline=None)
@@ -180,7 +179,7 @@ def test_a_running_task_with_a_limit_and_one_that_was_told_to_stop() -> None:
     story.start("a")
     assert why(story, "a") == [
         f"? ns/a runs on worker since {AT}, attempt 1 of 3",
-        "  > it ends, or is stopped at 2026-01-01 00:01:30Z, in 90 s",
+        "  > it finishes, or times out at 2026-01-01 00:01:30Z, in 90 s",
     ]
     story.tell(RunCancelRequested(run_id="run_1"))
     assert why(story, "a")[1:] == [
@@ -198,7 +197,7 @@ def test_a_silent_worker_is_told_from_one_that_was_heard_of() -> None:
     story.wait(minutes=10)
     assert why(story, "a") == [
         "? ns/a runs, attempt 1 of 3, but its worker has been silent",
-        "  > it is given up as lost, and tried again on another worker",
+        "  > it will be given up as lost and retried on another worker",
     ]
     beat = TaskHeartbeatRow(
         run_id="run_1",
@@ -228,8 +227,8 @@ def test_a_running_task_where_nobody_leads() -> None:
     story.plan({"a": []})
     story.start("a")
     assert why(story, "a", led=False) == [
-        "? ns/a was running, attempt 1 of 3, and nobody is at work in this workspace now",
-        "  > whoever leads next waits for its worker or gives it up, and tries it again",
+        "? ns/a was running, attempt 1 of 3, and no leader is running in this workspace now",
+        "  > the next leader waits for its worker, or gives it up and retries it",
         "  $ servo resume",
     ]
 
@@ -243,13 +242,13 @@ def test_a_failure_that_is_tried_again_says_when_and_how_often() -> None:
     fail(story, "a")
     assert why(story, "a") == [
         f"? ns/a failed at {AT} (attempt 1 of 3): ValueError: no header",
-        "  > next try at 2026-01-01 00:00:30Z, in 30 s: attempt 2 of 3",
+        "  > next attempt at 2026-01-01 00:00:30Z, in 30 s: attempt 2 of 3",
     ]
     assert why(story, "a", led=False)[-1] == "  $ servo resume"
     bare = replace(story.task("a"), retry_at=None, error_message="", error_code="Odd")
     assert outline(explain_task(records_of(story), bare)) == [
         f"? ns/a failed at {AT} (attempt 1 of 3): Odd",
-        "  > it is tried again",
+        "  > it will be retried",
     ]
 
 
@@ -268,9 +267,9 @@ def test_lost_workers_do_not_count_against_the_tries() -> None:
         )
     )
     assert why(story, "a") == [
-        "? ns/a was lost: its worker fell silent at 2026-01-01 00:10:00Z (attempt 1, with 0 of 3 "
-        "tries failed and 1 worker lost)",
-        "  > next try at 2026-01-01 00:10:05Z, in 5 s: attempt 2, with 0 of 3 tries failed and "
+        "? ns/a was lost: its worker stopped responding at 2026-01-01 00:10:00Z (attempt 1, with "
+        "0 of 3 tries failed and 1 worker lost)",
+        "  > next attempt at 2026-01-01 00:10:05Z, in 5 s: attempt 2, with 0 of 3 tries failed and "
         "1 worker lost",
     ]
 
@@ -291,14 +290,14 @@ def test_why_a_failure_is_final() -> None:
     fail(story, "a", error=None)
     assert list(final(story)) == [
         "! ns/a failed at 2026-01-01 00:00:01Z (attempt 2 of 2)",
-        "  > no try is left",
+        "  > no attempts are left",
     ]
     story = Story()
     story.plan({"a": []})
     fail(story, "a", error=TaskError(message="x" * 400, retriable=False))
     told = list(final(story))
     assert told[0] == f"! ns/a failed at {AT} (attempt 1 of 3): {'x' * 299}…"
-    assert told[1] == "  > this kind of error is not tried again"
+    assert told[1] == "  > this kind of error is not retried"
 
 
 def test_a_task_that_ran_too_long_was_interrupted_or_taken_by_nobody() -> None:
@@ -314,7 +313,7 @@ def test_a_task_that_ran_too_long_was_interrupted_or_taken_by_nobody() -> None:
         "attempt_id": row.attempt_id,
     }
     story.tell(ExecutionTimedOut(**names, exec_id=row.exec_id))
-    assert next(final(story)).startswith("! ns/a ran longer than it may at 2026-01-01 00:00:02Z")
+    assert next(final(story)).startswith("! ns/a timed out at 2026-01-01 00:00:02Z")
 
     story = Story()
     story.plan({"a": []}, retry=no_more)
@@ -323,7 +322,7 @@ def test_a_task_that_ran_too_long_was_interrupted_or_taken_by_nobody() -> None:
     assert list(final(story)) == [
         f"! ns/a was interrupted: its worker was shut down at {AT} (attempt 1, with 0 of 1 tries "
         "failed and 1 worker lost)",
-        "  > it lost 1 worker, and may lose 0",
+        "  > it lost 1 worker, and at most 0 are allowed",
     ]
 
     story = Story()
@@ -337,7 +336,9 @@ def test_a_task_that_ran_too_long_was_interrupted_or_taken_by_nobody() -> None:
                 run_id="run_1", task_key=row.task_key, attempt_id=name, delivery=delivery
             )
         )
-    assert next(final(story)).startswith("! ns/a was taken by no worker at 2026-01-01 08:00:00Z")
+    assert next(final(story)).startswith(
+        "! ns/a was not picked up by any worker at 2026-01-01 08:00:00Z"
+    )
 
 
 def checked(story: Story, name: str, check: str, **fields: Any) -> CheckEvaluated:
@@ -376,7 +377,7 @@ def test_a_success_with_a_warning_and_the_check_that_gave_it() -> None:
     story.finish("a", output=CommittedOutput(materialization_id="m", gate=Gate.WARNED))
     assert why(story, "a") == [
         f"+ ns/a succeeded at {AT}, attempt 1 of 3",
-        "  - the output went through with a warning",
+        "  - the output was promoted with a warning",
         "    - its check recent failed (warn)",
     ]
 
@@ -399,8 +400,8 @@ def test_an_output_that_is_held_back_says_how_to_decide() -> None:
     story = Story()
     held(story)
     assert why(story, "a")[1:] == [
-        f"  ? the output of {AT} is held back in quarantine",
-        "    > look at the data; let it through, or `servo quarantine reject m`",
+        f"  ? the output of {AT} is in quarantine",
+        "    > check the data, then approve it, or run `servo quarantine reject m`",
         "    $ servo quarantine approve m",
         "    ! its check positive failed (error, blocking)",
     ]
@@ -410,13 +411,15 @@ def test_an_output_that_was_let_through_or_rejected_says_by_whom() -> None:
     story = Story()
     held(story)
     story.tell(QuarantineDecided(materialization_id="m", approved=True, decided_by="ada"))
-    assert why(story, "a")[1] == f"  - the output was held back, and let through at {AT} by ada"
+    assert (
+        why(story, "a")[1] == f"  - the output was held in quarantine and approved at {AT} by ada"
+    )
     story = Story()
     held(story)
     story.tell(QuarantineDecided(materialization_id="m", approved=False, reason="too few rows"))
     assert why(story, "a")[1:3] == [
-        f"  ! the output of {AT} was held back, and rejected at {AT}: too few rows",
-        "    > correct what it is made from, and make it again",
+        f"  ! the output of {AT} was held in quarantine and rejected at {AT}: too few rows",
+        "    > fix its upstream data, and materialize it again",
     ]
 
 
@@ -427,9 +430,9 @@ def test_a_cancelled_task_says_who_stopped_its_run_and_what_came_too_late() -> N
     story.tell(RunCancelRequested(run_id="run_1", requested_by="ada", reason="wrong day"))
     story.finish("a")
     assert why(story, "a") == [
-        f"! ns/a was cancelled at {AT}: the run was stopped by ada at {AT} (wrong day); its "
-        "execution said SUCCEEDED after that, too late",
-        "  > nothing does it again by itself",
+        f"! ns/a was cancelled at {AT}: the run was cancelled by ada at {AT} (wrong day); it "
+        "reported SUCCEEDED afterwards, too late to count",
+        "  > it will not run again unless you retry it",
         "  $ servo run retry run_1",
     ]
     assert ";" not in why(story, "b")[0]
@@ -445,7 +448,7 @@ def test_a_task_of_a_run_that_ran_out_of_time() -> None:
     story.wait(hours=25)
     story.tell(RunDeadlineExceeded(run_id="run_1"))
     assert why(story, "b")[0] == (
-        "! ns/b was cancelled at 2026-01-02 01:00:00Z: the run took longer than it may (25 h)"
+        "! ns/b was cancelled at 2026-01-02 01:00:00Z: the run exceeded its time limit (25 h)"
     )
 
 

@@ -1,4 +1,4 @@
-"""A task that makes several assets, and assets that others make."""
+"""A task that defines several assets, and assets that others make."""
 
 from typing import Any
 

@@ -62,7 +62,7 @@ def test_an_asset_loads_another_by_its_key() -> None:
 
     done = materialize([orders, total])
     assert done.asset_value("total") == 3
-    with pytest.raises(Invalid, match="no asset is being made here"):
+    with pytest.raises(Invalid, match="no asset is being materialized here"):
         _ = AssetExecutionContext.get()
 
 
@@ -147,7 +147,7 @@ def test_a_version_of_the_data_can_be_told_to_the_context() -> None:
     @asset
     def made(context: AssetExecutionContext) -> int:
         context.set_data_version(context.asset_key, DataVersion("7"))
-        with pytest.raises(Invalid, match="orders is not made here"):
+        with pytest.raises(Invalid, match="orders is not materialized here"):
             context.set_data_version("orders", DataVersion("7"))
         with pytest.raises(Invalid, match="a data version is '7'; use DataVersion"):
             context.set_data_version("made", "7")  # pyright: ignore[reportArgumentType] - the mistake
@@ -226,9 +226,9 @@ DEFS = Definitions(
 def test_definitions_are_asked_for_what_they_hold() -> None:
     assert DEFS.get_schedule_def("nightly").name == "nightly"
     assert DEFS.resolve_sensor_def("watch") is watch
-    with pytest.raises(NotFound, match="there is no schedule 'daily'; there is nightly"):
+    with pytest.raises(NotFound, match="there is no schedule 'daily'; available: nightly"):
         _ = DEFS.resolve_schedule_def("daily")
-    with pytest.raises(NotFound, match="there is no sensor 'x'; there is none"):
+    with pytest.raises(NotFound, match="there is no sensor 'x'; available: none"):
         _ = Definitions().get_sensor_def("x")
     everything = DEFS.get_implicit_global_asset_job_def()
     assert everything.name == "__ASSET_JOB"
@@ -274,7 +274,7 @@ def test_null_goes_with_the_rest_of_the_grammar() -> None:
     assert AssetSelection.owner(None) == AssetSelection.from_string("owner:<null>")
     assert AssetSelection.kind(None) == AssetSelection.from_string("kind:<null>")
     wrong: Any = [3]
-    with pytest.raises(Invalid, match="3 is no asset"):
+    with pytest.raises(Invalid, match="3 is not an asset"):
         assert not chosen.resolve(wrong)
 
 

@@ -284,16 +284,16 @@ def answer(workspace: Workspace, method: str, target: str) -> Any:
     for (verb, pattern), name in ROUTES.items():
         place = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern), url.path)
         if verb == method and place is not None:
-            texts = {key: unquote(text) for key, text in place.groupdict().items()}
+            strings = {key: unquote(text) for key, text in place.groupdict().items()}
             one = operations()[name]
-            given = _nested(one.parameters, texts | dict(parse_qsl(url.query)))
+            given = _nested(one.parameters, strings | dict(parse_qsl(url.query)))
             return msgspec.json.decode(msgspec.json.encode(one.perform(workspace, given)))
     raise NotFound(f"there is no route {method} {url.path}")
 
 
-def _nested(kind: type[msgspec.Struct], texts: Mapping[str, str]) -> dict[str, Any]:
+def _nested(kind: type[msgspec.Struct], strings: Mapping[str, str]) -> dict[str, Any]:
     """Names of a URL, those of a struct that is a parameter in a dict of their own."""
-    given: dict[str, Any] = dict(texts)
+    given: dict[str, Any] = dict(strings)
     for field in msgspec.structs.fields(kind):
         if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
             names = field.type.__struct_fields__

@@ -32,7 +32,7 @@ def printed(story: StoredStory, name: str, data: str | bytes, run_id: str = "run
     _ = story.store.put(key, data.encode() if isinstance(data, str) else data)
 
 
-def texts(chunks: list[LogChunk]) -> list[tuple[str, str]]:
+def strings(chunks: list[LogChunk]) -> list[tuple[str, str]]:
     return [(one.task_key, one.text) for one in chunks]
 
 
@@ -63,7 +63,7 @@ def test_the_newest_run_is_meant_unless_another_is_named(
             run_id="run_2", task_key=task_key("a"), attempt=1, exec_id="exec-a-1", text="new\n"
         )
     ]
-    assert texts(get_logs(workspace, LogQuery(run="run_1")).items) == [(task_key("a"), "old\n")]
+    assert strings(get_logs(workspace, LogQuery(run="run_1")).items) == [(task_key("a"), "old\n")]
 
 
 def test_an_asset_alone_is_one_of_the_newest_run(story: StoredStory, workspace: Workspace) -> None:
@@ -73,9 +73,9 @@ def test_an_asset_alone_is_one_of_the_newest_run(story: StoredStory, workspace: 
         printed(story, name, f"this is {name}")
     _ = story.publish()
     only_b = [(task_key("b"), "this is b")]
-    assert texts(get_logs(workspace, LogQuery(run="b")).items) == only_b
-    assert texts(get_logs(workspace, LogQuery(run="run_1", asset="b")).items) == only_b
-    assert texts(get_logs(workspace, LogQuery(asset="ns/b")).items) == only_b
+    assert strings(get_logs(workspace, LogQuery(run="b")).items) == only_b
+    assert strings(get_logs(workspace, LogQuery(run="run_1", asset="b")).items) == only_b
+    assert strings(get_logs(workspace, LogQuery(asset="ns/b")).items) == only_b
     with pytest.raises(NotFound, match="there is no run c"):
         _ = get_logs(workspace, LogQuery(run="c"))
     with pytest.raises(NotFound, match="there is no asset 'c'"):
@@ -102,7 +102,9 @@ def test_of_the_past_only_executions_are_shown_that_had_begun(
     printed(story, "b", "this is b")
     _ = story.publish()
     assert len(get_logs(workspace, NEWEST).items) == 2
-    assert texts(get_logs(workspace, NEWEST, as_of=between).items) == [(task_key("a"), "this is a")]
+    assert strings(get_logs(workspace, NEWEST, as_of=between).items) == [
+        (task_key("a"), "this is a")
+    ]
     assert get_logs(workspace, NEWEST, as_of=before).items == []
 
 
@@ -144,7 +146,7 @@ def test_what_is_printed_between_the_last_look_and_the_end_is_given_too(
         printed(story, "a", "last words")
 
     found = list(follow_logs(workspace, NEWEST, wait=one_after_another(end)))
-    assert texts(found) == [(task_key("a"), "last words")]
+    assert strings(found) == [(task_key("a"), "last words")]
 
 
 def test_the_first_run_is_waited_for(story: StoredStory, workspace: Workspace) -> None:
@@ -158,7 +160,7 @@ def test_the_first_run_is_waited_for(story: StoredStory, workspace: Workspace) -
         _ = story.publish()
 
     found = list(follow_logs(workspace, NEWEST, wait=one_after_another(publish, run)))
-    assert texts(found) == [(task_key("a"), "hello")]
+    assert strings(found) == [(task_key("a"), "hello")]
 
 
 def test_an_asset_that_is_not_planned_yet_is_waited_for_and_others_are_left_out(
@@ -188,7 +190,7 @@ def test_an_asset_that_is_not_planned_yet_is_waited_for_and_others_are_left_out(
         _ = story.publish()
 
     found = list(follow_logs(workspace, query, wait=one_after_another(plan, both, finish)))
-    assert texts(found) == [(task_key("b"), "this is b")]
+    assert strings(found) == [(task_key("b"), "this is b")]
 
 
 def test_a_run_that_ends_without_the_asset_says_so(

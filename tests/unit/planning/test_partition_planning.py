@@ -144,7 +144,7 @@ def test_assets_of_one_function_are_made_together_for_each_partition() -> None:
             [made("raw", DAYS)],
             (PartitionKeyRange("2024-01-09", "2024-01-08"),),
             "'2024-01-09' comes after '2024-01-08'",
-            "exchange",
+            "swap",
         ),
         ([made("plain")], ("eu",), "'eu' was named, and plain has no partitions", "leave"),
         (
@@ -166,7 +166,7 @@ def test_assets_of_one_function_are_made_together_for_each_partition() -> None:
             [made("raw", REGIONS), made("b", DAYS, raw=servo.TimeWindowPartitionMapping())],
             ("eu",),
             "b is made from raw: TimeWindowPartitionMapping is between",
-            "between partitions of time",
+            "between time-based partitions",
         ),
         (
             [made("raw", DAYS), made("all", None, raw=servo.IdentityPartitionMapping())],

@@ -49,8 +49,8 @@ def told() -> StoredStory:
 def values_of(held: Any) -> list[str]:
     """The values that a column could be asked for, given what one of its rows holds."""
     values = cast("tuple[Any, ...]", held if isinstance(held, tuple) else (held,))
-    texts = [str(value) for value in values if isinstance(value, str)]
-    return [*texts, "nowhere"] if len(texts) == len(values) else []
+    strings = [str(value) for value in values if isinstance(value, str)]
+    return [*strings, "nowhere"] if len(strings) == len(values) else []
 
 
 def test_whatever_is_asked_the_answer_is_that_of_the_state() -> None:

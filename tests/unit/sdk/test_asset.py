@@ -109,10 +109,10 @@ def variadic(*args: int) -> None:
 @pytest.mark.parametrize(
     ("fn", "options", "why"),
     [
-        (no_parameters, {"key": "a", "name": "b"}, "key comes together with name"),
-        (no_parameters, {"ins": {"x": AssetIn()}}, "x, which is no parameter"),
+        (no_parameters, {"key": "a", "name": "b"}, "key cannot be combined with name"),
+        (no_parameters, {"ins": {"x": AssetIn()}}, "x, which is not a parameter"),
         (no_parameters, {"deps": "orders"}, "deps is one text"),
-        (no_parameters, {"deps": [3]}, "names no asset"),
+        (no_parameters, {"deps": [3]}, "does not name an asset"),
         (no_parameters, {"tags": {"a": 1}}, "the tag 'a' is 1"),
         (no_parameters, {"timeout": 0}, "timeout is 0"),
         (no_parameters, {"colour": "red"}, "no option colour"),
@@ -135,8 +135,8 @@ def test_a_mistake_is_told_with_its_remedy(
         ({"owners": "a@b.c"}, r"owners is one text; write \['a@b.c'\]"),
         ({"kinds": "python"}, "kinds is one text"),
         ({"required_resource_keys": "db"}, "required_resource_keys is one text"),
-        ({"group_name": 3}, "group_name is 3; use a text"),
-        ({"code_version": 1}, "code_version is 1; use a text"),
+        ({"group_name": 3}, "group_name is 3; use a string"),
+        ({"code_version": 1}, "code_version is 1; use a string"),
         ({"metadata": [1]}, "metadata is .1.; use"),
         ({"retry_policy": 3}, "retry_policy is 3; use RetryPolicy"),
         ({"backfill_policy": "one"}, "backfill_policy is 'one'; use BackfillPolicy"),
@@ -156,9 +156,9 @@ def test_an_option_of_another_kind_is_refused_where_it_is_written(
 
 
 def test_definitions_refuse_what_is_no_job_and_no_check() -> None:
-    with pytest.raises(Invalid, match="3 is no job; use define_asset_job"):
+    with pytest.raises(Invalid, match="3 is not a job; use define_asset_job"):
         _ = Definitions(jobs=[3])
-    with pytest.raises(Invalid, match="3 is no check; decorate"):
+    with pytest.raises(Invalid, match="3 is not a check; decorate"):
         _ = Definitions(asset_checks=[3])
 
 

@@ -108,7 +108,7 @@ def test_an_asset_takes_a_condition_and_nothing_else() -> None:
         (lambda: A.missing() & True, "True is no condition"),
         (lambda: A.any_deps_match("missing"), "'missing' is no condition"),  # pyright: ignore[reportArgumentType] - that is the point
         (lambda: A.in_latest_time_window(timedelta(0)), "lookback_delta is"),
-        (lambda: A.asset_matches(3, A.missing()), "3 names no asset"),
+        (lambda: A.asset_matches(3, A.missing()), "3 does not name an asset"),
     ],
 )
 def test_what_cannot_be_is_refused(make: Callable[[], Any], wrong: str) -> None:

@@ -456,7 +456,7 @@ def test_an_old_style_schema_is_a_model() -> None:
     made = build_config(model, {"n": "3", "deep": {"names": ["x"]}}, where="resource a")
     assert made.model_dump() == {"n": 3, "deep": {"names": ["x"]}}
     assert schema_model(Orders, "resource a") is Orders
-    with pytest.raises(Invalid, match="resource a: n: 3 is no config schema"):
+    with pytest.raises(Invalid, match="resource a: n: 3 is not a config schema"):
         schema_model({"n": 3}, "resource a")
-    with pytest.raises(Invalid, match="is no config schema"):
+    with pytest.raises(Invalid, match="is not a config schema"):
         schema_model(str, "resource a")

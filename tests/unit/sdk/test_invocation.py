@@ -155,10 +155,10 @@ def test_a_function_that_makes_a_resource_is_opened_too() -> None:
 
 WRONG: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
     (plain, (), {}, "asset plain needs a value for raw; pass it: plain\\(raw=...\\)"),
-    (plain, ([1], 2, 3), {}, "too many values: there is no place for a int; it takes raw, factor"),
+    (plain, ([1], 2, 3), {}, "too many values: unexpected int; it takes raw, factor"),
     (plain, ([1],), {"raws": 2}, "takes no 'raws'; did you mean 'raw'?"),
     (plain, ([1],), {"other": 2}, "takes no 'other'; it takes raw, factor"),
-    (everything, ([1],), {}, "takes a context, and none was given; call it as everything\\(servo"),
+    (everything, ([1],), {}, "needs a context, but none was given; call it as everything\\(servo"),
     (everything, (), {"context": 3}, "the context is 3; use servo.build_asset_context"),
 ]
 
@@ -279,7 +279,7 @@ def test_a_built_context_says_what_it_was_given() -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("asset_key", "no asset's yet; call an asset with it, or build it with asset_key"),
+        ("asset_key", "not an asset's yet; call an asset with it, or build it with asset_key"),
         ("partition_key", "without partition_key; build it with partition_key=..."),
         ("partition_keys", "without partition_key"),
         ("partition_key_range", "build it with partition_key_range=..."),

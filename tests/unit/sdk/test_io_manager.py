@@ -107,7 +107,7 @@ def test_a_value_that_was_never_stored_is_told(manager: IOManager) -> None:
 
 
 def test_one_output_is_about_one_partition(manager: IOManager) -> None:
-    with pytest.raises(Invalid, match="asset orders is about 2 partitions here"):
+    with pytest.raises(Invalid, match="asset orders has 2 partitions here"):
         stored(manager, "orders", 1, partition_keys=["a", "b"])
 
 
@@ -259,7 +259,9 @@ def test_the_memory_of_a_process_outlives_an_execution() -> None:
 def test_a_resource_that_is_no_io_manager_is_told() -> None:
     memory = InMemoryIOManager()
     assert check_io_manager(memory, "io_manager") is memory
-    with pytest.raises(Invalid, match="the resource 'io_manager' is int, which is no IO manager"):
+    with pytest.raises(
+        Invalid, match="the resource 'io_manager' is int, which is not an IO manager"
+    ):
         check_io_manager(3, "io_manager")
 
 
@@ -305,7 +307,7 @@ def test_an_input_is_known_by_what_stored_it() -> None:
 def test_what_a_context_does_not_have_is_told() -> None:
     context = build_output_context()
     assert (context.has_asset_key, context.has_asset_partitions) == (False, False)
-    with pytest.raises(Invalid, match="the value of no asset"):
+    with pytest.raises(Invalid, match="belongs to no asset"):
         _ = context.asset_key
     with pytest.raises(Invalid, match="result has no partitions"):
         _ = context.asset_partition_keys

@@ -71,7 +71,7 @@ def test_a_job_is_a_choice_of_assets_with_a_name() -> None:
 def test_jobs_that_make_no_sense_are_refused() -> None:
     for jobs, why in (
         ([define_asset_job("a"), define_asset_job("a")], "two jobs are called a"),
-        ([define_asset_job("a", "group:nowhere")], "selects no asset"),
+        ([define_asset_job("a", "group:nowhere")], "selects no executable asset"),
     ):
         with pytest.raises(Invalid, match=why):
             Definitions([raw], jobs=jobs).project()
@@ -90,7 +90,7 @@ def test_jobs_of_a_module_without_definitions_count() -> None:
 def test_a_definition_is_found_by_its_key() -> None:
     assert DEFS.get_assets_def("mart") is mart
     assert [spec.key for spec in DEFS.get_all_asset_specs()] == [AssetKey("raw"), AssetKey("mart")]
-    with pytest.raises(NotFound, match="nothing here makes x"):
+    with pytest.raises(NotFound, match="nothing here defines x"):
         DEFS.get_assets_def("x")
 
 
@@ -167,7 +167,7 @@ def test_what_is_no_package_is_told(package: str) -> None:
     del package
     with pytest.raises(NotFound, match="there is no package nowhere"):
         load_assets_from_package_name("nowhere")
-    with pytest.raises(Invalid, match="a module and no package"):
+    with pytest.raises(Invalid, match="a module, not a package"):
         load_assets_from_package_module(sys.modules[__name__])
 
 

@@ -216,7 +216,10 @@ def wrong(value: Any) -> Any:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: MetadataValue.url(wrong(3)), "MetadataValue.url was given a int; give it a text"),
+        (
+            lambda: MetadataValue.url(wrong(3)),
+            "MetadataValue.url was given a int; give it a string",
+        ),
         (
             lambda: MetadataValue.int(wrong(1.5)),
             "MetadataValue.int was given a float; give it a whole",
@@ -229,8 +232,8 @@ def wrong(value: Any) -> Any:
         (lambda: MetadataValue.json({"a": object()}), "MetadataValue.json.a is a object"),
         (lambda: MetadataValue.timestamp(AT.replace(tzinfo=None)), "has no time zone"),
         (lambda: MetadataValue.table([]), "give a schema"),
-        (lambda: MetadataValue.path(BytesPath()), "is no text; decode it first"),
-        (lambda: MetadataValue.asset(3), "MetadataValue.asset: 3 names no asset"),
+        (lambda: MetadataValue.path(BytesPath()), "is not text; decode it first"),
+        (lambda: MetadataValue.asset(3), "MetadataValue.asset: 3 does not name an asset"),
         (lambda: TableRecord(wrong({"a": [1]})), "TableRecord: the column 'a' holds a list"),
         (lambda: TableRecord(wrong({"a": object()})), "TableRecord.a is a object"),
     ],

@@ -78,9 +78,12 @@ def test_the_usual_io_manager_needs_no_resource() -> None:
 @pytest.mark.parametrize(
     ("config", "told"),
     [
-        ({"ops": {"plan": {}}}, "'plan', which is no asset or check of the project; did you mean"),
+        (
+            {"ops": {"plan": {}}},
+            "'plan', but the project has no such asset or check; did you mean",
+        ),
         ({"ops": {"zebra": {}}}, "name the asset or check that it is for"),
-        ({"resources": {"other": {}}}, "'other', which is no resource of the project"),
+        ({"resources": {"other": {}}}, "'other', but the project has no such resource"),
     ],
 )
 def test_configuration_for_what_is_not_there_is_refused(config: Any, told: str) -> None:
@@ -106,7 +109,7 @@ def test_a_policy_that_is_none_is_refused_where_it_is_written(option: str) -> No
 
 
 def test_a_class_is_no_asset() -> None:
-    with pytest.raises(Invalid, match="Orders is a class, and not a function"):
+    with pytest.raises(Invalid, match="Orders is a class, not a function"):
 
         @asset
         class Orders: ...
@@ -116,7 +119,7 @@ def test_no_asset_is_offered_to_itself_for_a_parameter_that_is_none() -> None:
     @asset
     def d(db: Any) -> None: ...
 
-    with pytest.raises(Invalid, match="takes 'db', which is no asset; define it, rename"):
+    with pytest.raises(Invalid, match="takes 'db', which is not an asset; define it, rename"):
         project(d)
 
 
@@ -146,9 +149,9 @@ def test_a_spec_is_remarked_on_too() -> None:
 
 @pytest.mark.parametrize("make", [materialize, materialize_to_memory])
 def test_configuration_for_nobody_makes_nothing_in_this_process_either(make: Any) -> None:
-    with pytest.raises(Invalid, match="for 'plan', which is no asset or check of the project"):
+    with pytest.raises(Invalid, match="for 'plan', but the project has no such asset or check"):
         make([plain], run_config={"ops": {"plan": {"config": {}}}})
-    with pytest.raises(Invalid, match="for 'db', which is no resource of the project"):
+    with pytest.raises(Invalid, match="for 'db', but the project has no such resource"):
         make([plain], run_config={"resources": {"db": {"config": {}}}})
 
 

@@ -70,9 +70,9 @@ def test_a_definition_cannot_be_changed() -> None:
         ("eu", "the keys are 'eu'"),
         ([], "there is no key"),
         (["eu", "eu"], "eu more than once"),
-        (["eu", 3], "3 is no key"),
-        ([""], "'' is no key"),
-        (["a|b"], "'a|b' is no key"),
+        (["eu", 3], "3 is not a key"),
+        ([""], "'' is not a key"),
+        (["a|b"], "'a|b' is not a key"),
         (["100%"], "contains '%'"),
     ],
 )
@@ -114,7 +114,7 @@ def test_several_dimensions_have_every_combination() -> None:
 def test_a_key_is_stored_with_its_types() -> None:
     assert REGIONS.typed_key("eu") == PartitionKey.single("eu")
     assert BOTH.typed_key("2024-01-02|us").canonical() == "day=d:2024-01-02,region=s:dXM"
-    with pytest.raises(Invalid, match="is no key of"):
+    with pytest.raises(Invalid, match="is not a key of"):
         _ = BOTH.typed_key("us")
 
 
@@ -229,7 +229,7 @@ def test_a_long_list_with_a_key_twice_is_told_at_once_and_in_short() -> None:
     with pytest.raises(NotFound) as error:
         StaticPartitionsDefinition(keys).validate_partition_key("x")
     assert len(str(error.value)) < 400
-    assert error.value.remedy == "there is '0' to '99999'"
+    assert error.value.remedy == "available: '0' to '99999'"
 
 
 def test_keys_of_time_with_the_mark_between_dimensions_are_refused_there() -> None:
@@ -253,7 +253,7 @@ def test_a_dynamic_set_that_was_emptied_has_no_partitions_and_says_so() -> None:
 
     customers = DynamicPartitionsDefinition(name="customers")
     assert customers.get_last_partition_key(dynamic_partitions_store=Empty()) is None
-    with pytest.raises(NotFound, match="there is none at the moment"):
+    with pytest.raises(NotFound, match="it has no partitions at the moment"):
         customers.validate_partition_key("acme", dynamic_partitions_store=Empty())
     both = MultiPartitionsDefinition({"customer": customers, "day": DAYS})
     assert both.get_num_partitions(NOW, Empty()) == 0

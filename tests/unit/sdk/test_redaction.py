@@ -1,4 +1,4 @@
-"""A value that was resolved is found in whatever a text makes of it."""
+"""A value that was resolved is found in whatever a string makes of it."""
 
 import base64
 import json

@@ -199,7 +199,7 @@ def test_a_resource_knows_the_context_it_was_made_for() -> None:
     assert context.run_id == "r1"
     assert context.resource_config["name"] == SECRET
     assert SECRET not in repr(context.resource_config)
-    with pytest.raises(Invalid, match="was not made for an execution"):
+    with pytest.raises(Invalid, match="was not initialized for an execution"):
         Diary().get_resource_context()
 
 
@@ -446,7 +446,7 @@ def test_a_resource_that_is_not_there_is_told_with_those_that_are() -> None:
     assert repr(resources) == "<resources warehouse, client>"
     with pytest.raises(Invalid) as told:
         _ = resources.warehose
-    assert "there are client, warehouse" in told.value.message
+    assert "available: client, warehouse" in told.value.message
     assert "did you mean 'warehouse'?" in told.value.remedy
     assert not hasattr(resources, "other")
     assert ("client" in resources, "other" in resources) == (True, False)
@@ -462,7 +462,7 @@ def test_a_needed_resource_that_is_not_defined_is_told() -> None:
         pass
     assert "there is no resource 'db', which resource shop needs" in told.value.message
     assert 'resources={"db": ...}' in told.value.remedy
-    with pytest.raises(Invalid, match="there are none"), opened({}, "db"):
+    with pytest.raises(Invalid, match="none are defined"), opened({}, "db"):
         pass
 
 
@@ -502,7 +502,10 @@ def test_a_factory_has_to_say_what_it_makes() -> None:
     class Empty(ConfigurableResourceFactory[int]):
         pass
 
-    with pytest.raises(Invalid, match="Empty does not say what it makes"), opened({"e": Empty()}):
+    with (
+        pytest.raises(Invalid, match="Empty does not define what it creates"),
+        opened({"e": Empty()}),
+    ):
         pass
 
 
@@ -534,7 +537,7 @@ def test_a_secret_shows_nowhere() -> None:
 
 
 def test_a_refused_secret_shows_in_no_error() -> None:
-    shop = Shop(client=Client(""), port=EnvVar("TOKEN"))  # pyright: ignore[reportArgumentType] - may be a text
+    shop = Shop(client=Client(""), port=EnvVar("TOKEN"))  # pyright: ignore[reportArgumentType] - may be a string
     with pytest.raises(Invalid) as told, opened({"shop": shop}):
         pass
     assert SECRET not in "".join(traceback.format_exception(told.value))

@@ -58,13 +58,13 @@ def test_a_spec_hands_its_retention_on() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({}, r"Retention\(\) says nothing; give versions=3 or"),
+        ({}, r"Retention\(\) has neither versions nor age; give versions=3 or"),
         ({"versions": 0}, "versions is 0; give a whole number, 1 or more"),
         ({"versions": 1.5}, "versions is 1.5; give a whole number"),
         ({"versions": True}, "versions is True; give a whole number"),
         ({"age": 30}, r"age is 30; give a timedelta, as age=timedelta\(days=30\)"),
-        ({"age": timedelta(0)}, "age is 0:00:00; give more than nothing"),
-        ({"age": timedelta(days=-1)}, "give more than nothing"),
+        ({"age": timedelta(0)}, "age is 0:00:00; give more than 0"),
+        ({"age": timedelta(days=-1)}, "give more than 0"),
         ({"age": timedelta.max}, "at most 1000 years"),
     ],
 )

@@ -32,6 +32,13 @@ def test_a_schedule_without_a_function_asks_for_its_target() -> None:
     assert found == SensorResult(run_requests=[RunRequest(run_config={}, tags={"team": "x"})])
 
 
+def test_a_job_can_be_given_as_the_target() -> None:
+    job = servo.define_asset_job("nightly", "*")
+    planned = ScheduleDefinition(target=job, cron_schedule="@daily")
+    assert planned.name == "nightly_schedule"
+    assert planned.to_target() == ScheduleDefinition(job=job, cron_schedule="@daily").to_target()
+
+
 def test_a_function_says_what_is_to_be_made() -> None:
     @schedule(cron_schedule=["0 6 * * *", "0 18 * * *"], target="orders", execution_timezone="CET")
     def twice(context: servo.ScheduleEvaluationContext) -> Any:
@@ -101,7 +108,7 @@ def test_a_job_whose_partitions_are_known_later_is_resolved_later() -> None:
     made = build_schedule_from_partitioned_job(JOB, name="later")
     assert isinstance(made, PartitionedSchedule)
     assert made.resolved(DailyPartitionsDefinition("2024-01-01")).cron_schedule == "0 0 * * *"
-    with pytest.raises(Invalid, match="use partitions of time"):
+    with pytest.raises(Invalid, match="use time-based partitions"):
         _ = made.resolved(servo.StaticPartitionsDefinition(["a"]))
 
 
@@ -119,14 +126,14 @@ def _at_noon(context: servo.ScheduleEvaluationContext) -> bool:
     ("make", "wrong"),
     [
         (lambda: ScheduleDefinition(name="s", cron_schedule="61 * * * *", target="*"), "cron expr"),
-        (lambda: ScheduleDefinition(name="s", cron_schedule="@daily"), "has nothing to make"),
+        (lambda: ScheduleDefinition(name="s", cron_schedule="@daily"), "has no job or target"),
         (lambda: ScheduleDefinition(cron_schedule="@daily", target="*"), "the name of a schedule"),
         (lambda: ScheduleDefinition(name="a b", cron_schedule="@daily", target="*"), "'a b'"),
         (
             lambda: ScheduleDefinition(name="s", cron_schedule="@daily", target="*", job_name="j"),
             "has several targets",
         ),
-        (lambda: ScheduleDefinition(cron_schedule="@daily", job="j"), "'j' is no job"),
+        (lambda: ScheduleDefinition(cron_schedule="@daily", job="j"), "'j' is not a job"),
         (
             lambda: ScheduleDefinition(
                 name="s", cron_schedule="@daily", target="*", tags={"a": "b"}, tags_fn=_nothing

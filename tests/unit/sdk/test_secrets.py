@@ -106,9 +106,9 @@ def test_a_secret_that_nobody_has_is_told_with_who_was_asked() -> None:
         build_config(Wanted, {"token": Secret("tokn")}, where="asset orders")
     assert str(told.value) == (
         "asset orders: token is Secret('tokn'), which none of EnvSecrets(prefix='SHOP_'), Other"
-        " has; put it there, or correct its name"
+        " provides; add it there, or fix its name"
     )
-    with pytest.raises(Invalid, match="nobody provides secrets"):
+    with pytest.raises(Invalid, match="no secrets provider is configured"):
         build_config(Wanted, {"token": Secret("token")}, where="asset orders")
 
 
@@ -131,7 +131,7 @@ def test_a_provider_has_to_return_a_text() -> None:
         Secret("a").get_value()
 
 
-@pytest.mark.parametrize("wrong", ["a text", EnvSecrets, 3])
+@pytest.mark.parametrize("wrong", ["a string", EnvSecrets, 3])
 def test_what_provides_nothing_is_refused_where_it_is_written(wrong: object) -> None:
     with pytest.raises(Invalid, match="which provides none"):
         Definitions(secrets=[wrong])  # pyright: ignore[reportArgumentType] - the mistake

@@ -1,4 +1,4 @@
-"""Selections: what each part stands for, how texts are read, and the laws that hold for all."""
+"""Selections: what each part stands for, how strings are read, and the laws that hold for all."""
 
 from collections.abc import Callable
 from typing import Any
@@ -196,9 +196,9 @@ def test_an_asset_that_is_not_there_is_told_with_the_one_that_was_meant() -> Non
     [
         (lambda: A.assets("a").upstream(-1), "depth is -1"),
         (lambda: A.assets("a").downstream(-1), "depth is -1"),
-        (lambda: A.assets(3), "names no asset"),
-        (lambda: A.from_coercible(None), "names no asset"),
-        (lambda: A.from_coercible({"a": 1}), "names no asset"),
+        (lambda: A.assets(3), "does not name an asset"),
+        (lambda: A.from_coercible(None), "does not name an asset"),
+        (lambda: A.from_coercible({"a": 1}), "does not name an asset"),
         (lambda: A.tag_string("a=b=c"), "not a key and a value"),
         (lambda: A.tag_string("=b"), "not a key and a value"),
     ],
@@ -239,7 +239,7 @@ def test_what_people_pass_becomes_the_selection_they_meant(given: Any, expected:
     assert names(A.from_coercible(given)) == expected
 
 
-# --- texts ----------------------------------------------------------------------------------------
+# --- strings --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -632,6 +632,6 @@ def test_any_text_is_a_selection_or_told_to_be_none(text: str) -> None:
     try:
         parsed = A.from_string(text)
     except Invalid as told:
-        assert told.remedy  # noqa: PT017 - most texts are refused, and some must not be
+        assert told.remedy  # noqa: PT017 - most strings are refused, and some must not be
     else:
         assert A.from_string(parsed.to_selection_str()) == parsed

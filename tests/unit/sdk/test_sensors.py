@@ -109,10 +109,10 @@ def _two(context: Any, more: Any) -> None: ...
         ),
         (lambda: sensor(target="*", job=JOB)(_nothing), "has several targets"),
         (lambda: sensor(target="*", colour="red")(_nothing), "colour"),
-        (lambda: sensor(job="j")(_nothing), "'j' is no job"),
+        (lambda: sensor(job="j")(_nothing), "'j' is not a job"),
         (lambda: sensor(target="*")(_two), "takes more"),
         (lambda: run_status_sensor(run_status="FAILURE"), "run_status is 'FAILURE'"),  # pyright: ignore[reportArgumentType] - that is the point
-        (lambda: asset_sensor(asset_key=3), "names no asset"),
+        (lambda: asset_sensor(asset_key=3), "does not name an asset"),
         (lambda: AutomationConditionSensorDefinition("a", target=None), "has no target"),
         (lambda: build_sensor_context().update_cursor(3), "the cursor is 3"),  # pyright: ignore[reportArgumentType] - that is the point
         (lambda: SensorResult(cursor=3), "the cursor is 3"),  # pyright: ignore[reportArgumentType] - that is the point
@@ -120,7 +120,7 @@ def _two(context: Any, more: Any) -> None: ...
             lambda: SensorResult(run_requests=[RunRequest()], skip_reason="no"),
             "return run_requests or a skip_reason",
         ),
-        (lambda: SensorResult(run_requests=["orders"]), "'orders' is no RunRequest"),  # pyright: ignore[reportArgumentType] - that is the point
+        (lambda: SensorResult(run_requests=["orders"]), "'orders' is not a RunRequest"),  # pyright: ignore[reportArgumentType] - that is the point
         (
             lambda: sensor(lambda: [RunRequest(), 3], name="s").evaluate(build_sensor_context()),
             "sensor s returned 3",

@@ -63,12 +63,12 @@ SPECS = [AssetSpec("x")]
 
 WRONG: Mapping[str, tuple[Callable[[], Any], str]] = {
     # of assets
-    "prefix": (told(key_prefix=3), "key_prefix is 3; use a text, or"),
-    "prefix of numbers": (told(key_prefix=[3]), "an asset key is made of 3; use texts"),
-    "name": (told(name=3), "an asset key is made of 3; use texts"),
+    "prefix": (told(key_prefix=3), "key_prefix is 3; use a string, or"),
+    "prefix of numbers": (told(key_prefix=[3]), "an asset key is made of 3; use strings"),
+    "name": (told(name=3), "an asset key is made of 3; use strings"),
     "ins": (told(ins=[1]), rf"asset plain: ins is \[1\]; {A_DICT}"),
     "one of ins": (told(ins={"a": "b"}), r"ins of a is 'b'; use AssetIn\(key=\.\.\.\)"),
-    "names of ins": (told(ins={1: AssetIn()}), "ins has the name 1; use texts as names"),
+    "names of ins": (told(ins={1: AssetIn()}), "ins has the name 1; use strings as names"),
     "deps": (told(deps=3), f"asset plain: deps is 3; {A_LIST}"),
     "tags": (told(tags=3), "asset plain: tags is 3; use"),
     "kinds": (told(kinds=3), f"asset plain: kinds is 3; {A_LIST}"),
@@ -88,10 +88,10 @@ WRONG: Mapping[str, tuple[Callable[[], Any], str]] = {
     "their resources": (several(specs=SPECS, resource_defs=3), f"resource_defs is 3; {A_DICT}"),
     "their checks": (several(specs=SPECS, check_specs=3), f"check_specs is 3; {A_LIST}"),
     # of keys and checks
-    "key": (lambda: AssetKey(3), r'made of 3; use texts: AssetKey\("orders"\)'),
+    "key": (lambda: AssetKey(3), r'made of 3; use strings: AssetKey\("orders"\)'),
     "no key": (lambda: AssetKey(None), "an asset key is made of None"),
     "part": (lambda: AssetKey(["a", 3]), "an asset key is made of 3"),
-    "check": (lambda: AssetCheckSpec(3, asset="a"), "the name of a check is 3; use a text"),
+    "check": (lambda: AssetCheckSpec(3, asset="a"), "the name of a check is 3; use a string"),
     "check ins": (lambda: asset_check(asset="a", additional_ins=3)(plain), f"ins is 3; {A_DICT}"),
     "check keys": (
         lambda: asset_check(asset="a", required_resource_keys="db")(plain),
@@ -106,7 +106,7 @@ WRONG: Mapping[str, tuple[Callable[[], Any], str]] = {
     "sensors": (lambda: Definitions(sensors=3), f"Definitions: sensors is 3; {A_LIST}"),
     "loggers": (lambda: Definitions(loggers=3), f"Definitions: loggers is 3; {A_DICT}"),
     "what to make": (lambda: materialize(3), f"the list of assets is 3; {A_LIST}"),
-    "one of it": (lambda: materialize([3]), "3 is no asset; decorate a function with @asset"),
+    "one of it": (lambda: materialize([3]), "3 is not an asset; decorate a function with @asset"),
     "in memory": (lambda: materialize_to_memory(3), f"the list of assets is 3; {A_LIST}"),
     "its resources": (lambda: materialize([orders], resources=3), f"resources is 3; {A_DICT}"),
     "resources in memory": (
@@ -118,14 +118,14 @@ WRONG: Mapping[str, tuple[Callable[[], Any], str]] = {
     "their config": (lambda: RunConfig(resources=3), f"resources is 3; {A_DICT}"),
     "logging": (lambda: RunConfig(loggers=3), f"loggers is 3; {A_DICT}"),
     "execution": (lambda: RunConfig(execution=3), f"execution is 3; {A_DICT}"),
-    "job": (lambda: define_asset_job(3), "the name of a job is 3; use a text"),
+    "job": (lambda: define_asset_job(3), "the name of a job is 3; use a string"),
     "job tags": (lambda: define_asset_job("j", tags=3), f"job j: tags is 3; {A_DICT}"),
     "job run tags": (lambda: define_asset_job("j", run_tags=3), f"run_tags is 3; {A_DICT}"),
     "job metadata": (lambda: define_asset_job("j", metadata=3), f"metadata is 3; {A_DICT}"),
     "job config": (lambda: define_asset_job("j", config=3), r"a run config is 3; use RunConfig"),
     "cron": (
         lambda: ScheduleDefinition(name="s", target="*", cron_schedule=3),
-        'cron_schedule is 3; use a text like "0 2',
+        'cron_schedule is 3; use a string like "0 2',
     ),
     # of retries
     "retries": (lambda: RetryPolicy(max_retries="3"), "max_retries is '3'; use a whole number"),
@@ -134,7 +134,7 @@ WRONG: Mapping[str, tuple[Callable[[], Any], str]] = {
     # of what is said
     "instant": (lambda: MetadataValue.timestamp("x"), "timestamp was given a str; give it a num"),
     "module": (lambda: MetadataValue.python_artifact(math), "given a module; give it a class or"),
-    "path": (lambda: MetadataValue.path(3), "the path 3 is no text; give a text or a Path"),
+    "path": (lambda: MetadataValue.path(3), "the path 3 is not text; give a string or a Path"),
     "records": (lambda: MetadataValue.table(3), f"MetadataValue.table: records is 3; {A_LIST}"),
     "record": (lambda: MetadataValue.table([{"a": 1}]), "a record is .*; use TableRecord"),
     "columns": (lambda: TableSchema(3), f"TableSchema: columns is 3; {A_LIST}"),

@@ -51,7 +51,7 @@ def test_many_messages_go_together_in_their_order(instance: ServoInstance) -> No
 
 @pytest.mark.parametrize("name", ["polls", "nobody"])
 def test_who_takes_no_messages_is_sent_none(instance: ServoInstance, name: str) -> None:
-    with pytest.raises(NotFound, match=f"no push sensor {name}.*there is arrived"):
+    with pytest.raises(NotFound, match=f"no push sensor {name}.*available: arrived"):
         instance.push_sensor_message(name, 1)
 
 

@@ -27,7 +27,7 @@ DECLINED = 1
 
 @click.group()
 def admin() -> None:
-    """Inspect, verify, rebuild and clean up what is stored; set limits."""
+    """Inspect, verify, rebuild and clean up stored data; set limits."""
 
 
 admin.add_command(lane)
@@ -35,7 +35,7 @@ admin.add_command(pool)
 admin.add_command(quota)
 
 
-@admin.command("inspect", short_help="Show what is stored.")
+@admin.command("inspect", short_help="Show what is stored, table by table.")
 @json_option
 @with_workspace
 def inspect_(*, workspace: Workspace, json_: bool) -> None:
@@ -47,7 +47,7 @@ def inspect_(*, workspace: Workspace, json_: bool) -> None:
         admin_output.show_inspection(found, workspace.address)
 
 
-@admin.command("verify", short_help="Check every stored byte, and the projection.")
+@admin.command("verify", short_help="Verify all stored data.")
 @json_option
 @with_workspace
 def verify_(*, workspace: Workspace, json_: bool) -> int:
@@ -72,9 +72,9 @@ def verify_(*, workspace: Workspace, json_: bool) -> int:
 def rebuild_(*, workspace: Workspace, check: bool, yes: bool, json_: bool) -> int:
     """Rebuild the projection from the whole ledger, and publish it.
 
-    Shows first which rows differ from the published ones. Refused while another process leads the
-    workspace: stop it first. With --check nothing is written, and the exit code is 7 if any row
-    differs.
+    First shows which rows differ from the published ones. Refused while another process leads the
+    workspace: stop that process first. With --check nothing is written, and the exit code is 7 if
+    any row differs.
     """
     if check:
         return _check(workspace, json_=json_)
@@ -98,7 +98,7 @@ def rebuild_(*, workspace: Workspace, check: bool, yes: bool, json_: bool) -> in
 
         made = rebuild_projection(workspace, agree=agree, progress=step)
     if not made.published:
-        click.echo("nothing was published", err=True)
+        click.echo("Nothing was published.", err=True)
         return DECLINED
     if json_:
         emit_json(made)
@@ -119,15 +119,16 @@ def _check(workspace: Workspace, *, json_: bool) -> int:
 
 @admin.command("gc", short_help="Delete garbage and archive old ledger entries.")
 @click.option("--dry-run", is_flag=True, help="Delete nothing; show what would be deleted.")
-@click.option("--plans", is_flag=True, help="Also plans that no event names; reads the ledger.")
+@click.option(
+    "--plans", is_flag=True, help="Also delete unreferenced plans; reads the whole ledger."
+)
 @json_option
 @with_workspace
 def gc_(*, workspace: Workspace, dry_run: bool, plans: bool, json_: bool) -> int:
-    """Delete what no kept version of the projection needs, and archive old ledger entries.
+    """Delete unreferenced files and archive old ledger entries.
 
-    Also deletes outputs that the retention of their assets no longer keeps, and what killed
-    executions left behind. A leader does all this by itself. Ledger entries are never lost: they
-    move into the archive.
+    Also deletes outputs beyond the retention of their assets, and files that killed executions left
+    behind. Leaders do this on their own. Ledger entries are never lost: they move to the archive.
     """
     found = collect_garbage(workspace, dry_run=dry_run, plans=plans)
     if json_:

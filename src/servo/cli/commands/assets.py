@@ -53,7 +53,7 @@ _key = click.argument("key", shell_complete=asset_keys)
 
 @click.group("asset")
 def asset() -> None:
-    """Look at an asset and its outputs, or wipe it."""
+    """Show assets and their outputs, or wipe an asset."""
 
 
 @asset.command("show", short_help="Show an asset and its latest output.")
@@ -86,7 +86,7 @@ def show(*, workspace: Workspace, key: str, as_of: AsOf | None, json_: bool) -> 
 @asset.command("history", short_help="List the outputs of an asset.")
 @_key
 @paged
-@click.option("--freshness", is_flag=True, help="List the changes of its freshness instead.")
+@click.option("--freshness", is_flag=True, help="List changes of its freshness instead.")
 @at_a_moment
 @json_option
 @with_workspace
@@ -99,7 +99,7 @@ def history(
     as_of: AsOf | None,
     json_: bool,
 ) -> None:
-    """List the outputs of the asset KEY, newest first, and what became of each."""
+    """List the outputs of the asset KEY, newest first, with the status of each."""
     if freshness:
         _show_freshness(list_freshness_changes(workspace, key, page, as_of=as_of), json_=json_)
         return
@@ -122,7 +122,7 @@ def history(
     tell_older(found.next_cursor)
     if found.late_successes:
         late = plural(found.late_successes, "attempt")
-        out.print(f"{late} succeeded too late to count.")
+        out.print(f"{late} finished too late to be used.")
 
 
 @asset.command("wipe", short_help="Wipe an asset: it counts as never materialized.")
@@ -218,7 +218,7 @@ def _made(row: AssetRow, made: MaterializationRow) -> Any:
     for name, value in rendered(made.metadata).items():
         table.add_row(name, Text(value))
     if row.consecutive_failures:
-        table.add_row("since then", Text(_failures(row), "red"))
+        table.add_row("failures since", Text(_failures(row), "red"))
     return table
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 import click
 from rich.text import Text
 
-from servo.cli.command_code import leader_locations, one_code
+from servo.cli.command_code import Selected, leader_locations, one_code
 from servo.cli.options.code import as_dagster_option
 from servo.cli.options.completing import asset_keys
 from servo.cli.options.moment import at_a_moment
@@ -40,7 +40,7 @@ _all = click.option("--all", "whole", is_flag=True, help="Show every part of the
 
 @click.group("automation")
 def automation() -> None:
-    """Explain, pause, resume and try automation conditions."""
+    """Explain, pause, resume and dry-run automation conditions."""
 
 
 @automation.command("list", short_help="List the assets that have a condition.")
@@ -149,7 +149,7 @@ def resume(*, workspace: Workspace, sensor: str | None, json_: bool) -> int:
     return tell_change(found, f"Resumed {found.sensor_id}.", json_=json_)
 
 
-@automation.command("evaluate", short_help="See what conditions would request now.")
+@automation.command("evaluate", short_help="Dry-run conditions now.")
 @click.argument("code", required=False)
 @click.argument("select", nargs=-1)
 @as_dagster_option
@@ -173,7 +173,9 @@ def evaluate(
     workspace = open_workspace(where.address)
     known = leader_locations(workspace)
     given, chosen = code_or_selection(code, select, known)
-    evaluator = one_code(given, as_dagster=as_dagster, known=known).evaluator(where, workspace)
+    evaluator = one_code(
+        given, workspace, as_dagster=as_dagster, selected=Selected(select=chosen)
+    ).evaluator(where, workspace)
     found = preview_automation(workspace, evaluator, chosen)
     if json_:
         emit_json(found)
@@ -208,7 +210,7 @@ def _standing(found: ConditionDetail) -> object:
     table.add_row("evaluated", _when(evaluation.evaluated_at, evaluation.tick))
     table.add_row("requested", evaluation.outcome)
     if found.tree is None:
-        table.add_row("reason", "too large to be recorded")
+        table.add_row("reason", "too large to record")
     return table
 
 

@@ -13,7 +13,7 @@ from servo.cli.backfill_steps import (
     tell_who_works,
     watch,
 )
-from servo.cli.command_code import CommandCode, leader_locations, one_code
+from servo.cli.command_code import CommandCode, Selected, leader_locations, one_code
 from servo.cli.commands.materialize import with_workers
 from servo.cli.hosts import open_host
 from servo.cli.options.backfill_options import asked_for, request_id_option, with_partition_choice
@@ -54,7 +54,7 @@ _id = click.argument("backfill_id", shell_complete=backfill_ids)
 
 @click.group("backfill")
 def backfill() -> None:
-    """Materialize many partitions in runs of a few, and follow the progress."""
+    """Materialize many partitions, a few in each run, and follow the progress."""
 
 
 @backfill.command("create", short_help="Materialize many partitions.")
@@ -158,7 +158,7 @@ def show(
     as_of: AsOf | None,
     json_: bool,
 ) -> None:
-    """Show one backfill and its runs. The beginning of BACKFILL_ID is enough."""
+    """Show one backfill and its runs. BACKFILL_ID can be abbreviated."""
     found = get_backfill(workspace, backfill_id, as_of=as_of)
     if json_:
         emit_json(found)
@@ -166,22 +166,22 @@ def show(
     tell_details(found, partitions=partitions)
 
 
-@backfill.command("pause", short_help="Start no more runs of it.")
+@backfill.command("pause", short_help="Pause a backfill.")
 @_id
 @json_option
 @with_workspace
 def pause(*, workspace: Workspace, backfill_id: str, json_: bool) -> int:
-    """Start no more runs of a backfill. Runs under way finish, with all their partitions."""
+    """Pause a backfill: it starts no more runs. Running ones finish with all their partitions."""
     found = pause_backfill(workspace, backfill_id)
     return tell_change(found, _paused(found), json_=json_)
 
 
-@backfill.command("resume", short_help="Go on with it.")
+@backfill.command("resume", short_help="Resume a paused backfill.")
 @_id
 @json_option
 @with_workspace
 def resume(*, workspace: Workspace, backfill_id: str, json_: bool) -> int:
-    """Go on with a paused backfill."""
+    """Resume a paused backfill."""
     found = resume_backfill(workspace, backfill_id)
     name = found.backfill.backfill_id
     code = tell_change(found, f"Resumed {name}.", json_=json_)
@@ -190,17 +190,17 @@ def resume(*, workspace: Workspace, backfill_id: str, json_: bool) -> int:
     return code
 
 
-@backfill.command("cancel", short_help="Stop it.")
+@backfill.command("cancel", short_help="Cancel a backfill and its runs.")
 @_id
 @click.option("--force", is_flag=True, help="End its runs at once, even if workers do not answer.")
 @json_option
 @with_workspace
 def cancel(*, workspace: Workspace, backfill_id: str, force: bool, json_: bool) -> int:
-    """Stop a backfill: nothing of it starts any more, and its runs are cancelled.
+    """Cancel a backfill: it starts no more runs, and its running ones are cancelled.
 
     Running tasks have 30 seconds to clean up. With --force they have none: their processes are
-    killed, the backfill ends as CANCELLED, and what a lost worker reports later changes nothing.
-    --force also ends a backfill that is being cancelled already.
+    killed, the backfill ends as CANCELLED, and reports of a lost worker are ignored. --force also
+    ends a backfill that is being cancelled already.
     """
     found = cancel_backfill(workspace, backfill_id, force=force)
     row = found.backfill
@@ -208,7 +208,7 @@ def cancel(*, workspace: Workspace, backfill_id: str, force: bool, json_: bool) 
     return tell_change(found, done, json_=json_)
 
 
-@backfill.command("retry-failed", short_help="Retry its failed partitions.")
+@backfill.command("retry-failed", short_help="Retry the failed partitions of a backfill.")
 @_id
 @click.argument("code", required=False)
 @request_id_option
@@ -228,16 +228,18 @@ def retry_failed(  # noqa: PLR0913 - the options of the command
     wait_: bool,
     json_: bool,
 ) -> int:
-    """Create a backfill of the partitions of another that failed."""
+    """Create a backfill of the partitions that failed in another one."""
     workspace = open_workspace(where.address)
     event = new_retry(backfill_id, workspace, request_id=request_id)
     if not wait_:
         return tell_begun(workspace, begin_backfill(event, workspace), json_=json_)
-    found = one_code(code or code_behind(event.location, event.labels), as_dagster=as_dagster)
+    found = one_code(
+        code or code_behind(event.location, event.labels), workspace, as_dagster=as_dagster
+    )
     return begin_and_wait(workspace, event, found, where, workers, json_=json_)
 
 
-@backfill.command("wait", short_help="Wait until it has finished.")
+@backfill.command("wait", short_help="Wait until a backfill has finished.")
 @_id
 @click.argument("code", required=False)
 @with_workers
@@ -257,7 +259,9 @@ def wait(
     workspace = open_workspace(where.address)
     row = present_backfill(backfill_id, workspace).row
     if row.finished_at is None and workspace.leader() is None:
-        found = one_code(code or code_behind(row.location, row.labels), as_dagster=as_dagster)
+        found = one_code(
+            code or code_behind(row.location, row.labels), workspace, as_dagster=as_dagster
+        )
         with open_host(found, where, workers, backfills=True) as host:
             return tell_end(follow_here(host, row.backfill_id, json_=json_), json_=json_)
     return tell_end(watch(workspace, row.backfill_id, json_=json_), json_=json_)
@@ -270,9 +274,10 @@ def _code(
     where: Where, code: str | None, select: Sequence[str], *, as_dagster: bool
 ) -> tuple[CommandCode, Sequence[str]]:
     """The code that was named, or the leader's, and what is selected of it."""
-    known = leader_locations(where.workspace_or_empty())
-    code, select = code_or_selection(code, select, known)
-    return one_code(code, as_dagster=as_dagster, known=known, select=select), select
+    workspace = where.workspace_or_empty()
+    code, select = code_or_selection(code, select, leader_locations(workspace))
+    chosen = Selected(select=select)
+    return one_code(code, workspace, as_dagster=as_dagster, selected=chosen), select
 
 
 def _preview(
@@ -289,4 +294,4 @@ def _paused(found: BackfillChanged) -> str:
         return f"Paused {row.backfill_id}."
     most = min(row.active_chunks * row.chunk_size, row.total_partitions)
     runs, partitions = plural(row.active_chunks, "run"), plural(most, "partition")
-    return f"Paused {row.backfill_id}. {runs} under way finish first, at most {partitions}."
+    return f"Paused {row.backfill_id}. {runs} still running: up to {partitions}."

@@ -10,7 +10,7 @@ from servo.errors import Internal
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(*, shell: str) -> None:
-    r"""Print the script that makes SHELL complete servo's commands, asset keys and run ids.
+    """Print the completion script for a shell: commands, options, asset keys and run ids.
 
     \b
     bash: echo 'eval "$(servo completion bash)"' >> ~/.bashrc

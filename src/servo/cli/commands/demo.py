@@ -75,16 +75,16 @@ class _Play:
 
     def introduce(self) -> None:
         """What there is before anything runs."""
-        self._title("A project is a file of Python, and its only database is a folder")
+        self._title("A project is a Python file; its only database is a folder")
         self._say(
-            f"{self._folder / CODE} makes nine tables of a small shop with DuckDB. There is no "
-            f"server and no database: all state goes to {self._root}."
+            f"{self._folder / CODE} defines nine tables of a small shop, built with DuckDB. "
+            f"There is no server and no database: all state is in {self._root}."
         )
 
     def run_and_kill(self) -> None:
         """Run it, kill a worker, then kill everything."""
-        self._title("A run, and kill -9")
-        self._command(f"servo materialize          (each table takes {PACE} s longer, to watch)")
+        self._title("Start a run, then kill -9")
+        self._command(f"servo materialize          (slowed down by {PACE} s per table, to watch)")
         running = DemoProcess(self._folder, "materialize", "--config", PACED)
         try:
             self._kill_a_worker(running)
@@ -94,7 +94,7 @@ class _Play:
                 return
         finally:
             running.kill()
-        self._say("kill -9 of all the rest    the leader and the workers", "bold red")
+        self._say("kill -9 everything else    the leader and its workers", "bold red")
         self._tell_what_is_left()
 
     def _kill_a_worker(self, running: DemoProcess) -> None:
@@ -115,7 +115,7 @@ class _Play:
         """What the ledger says of the run, whatever was published of it."""
         tasks = self._workspace.read(lambda found: found.rows("tasks"), as_of=PRESENT)
         mine = [t for t in tasks if isinstance(t, TaskRow) and t.run_id == self._run_id]
-        groups = {"finished": "green", "running then": "red", "not begun": "dim"}
+        groups = {"finished": "green", "was running": "red", "not started": "dim"}
         for (what, style), chosen in zip(
             groups.items(),
             (
@@ -130,29 +130,29 @@ class _Play:
 
     def resume(self) -> None:
         """Finish what was begun."""
-        self._title("Another process goes on where it was")
+        self._title("Resume in another process")
         self._run_command("resume")
-        self._say("What ran more than once, from the table of tasks:")
+        self._say("Tasks that ran more than once:")
         self._ask(
             "select asset_key, attempt as attempts, user_failures as lost_with_its_worker,\n"
             "  infra_losses as lost_with_everything\n"
             f"from tasks where run_id = '{self._run_id}' and attempt > 1 order by 1"
         )
         once = sum(task.attempt == 1 for task in self._tasks())
-        self._say(f"The other {plural(once, 'task')} ran once: what is finished is not done again.")
+        self._say(f"The other {plural(once, 'task')} ran once: finished tasks are not repeated.")
 
     def refuse_bad_data(self) -> None:
         """A file with a mistake in it, and what becomes of it."""
-        self._title("A bad file arrives, and stays out")
+        self._title("Bad data arrives and is held back")
         self._command(f"echo {BAD_PAYMENT.strip()} >> {PAYMENTS}       (-40.00 paid by card)")
         spoil_payments(self._folder)
         self._run_command("materialize")
-        self._say("A blocking check looked at the new payments before anybody could use them:")
+        self._say("A blocking check ran before anything could read the new payments:")
         self._ask(
             "select check_name, passed, message from check_results\n"
             "where asset_key = 'payments' order by evaluated_at desc limit 2"
         )
-        self._say("The new version is held back, and the last good one stays in use:")
+        self._say("The new version is in quarantine; downstream assets read the last good one:")
         self._ask(
             "select asset_key, row_count, gating_decision, promoted as used\n"
             "from materializations where asset_key = 'payments'\n"
@@ -161,22 +161,22 @@ class _Play:
 
     def show_the_result(self) -> None:
         """Ask what was made, in its own file."""
-        self._title("What was made is Parquet, for DuckDB and everything else")
+        self._title("Outputs are Parquet files that any tool can read")
         uri = self._query("select last_output_uri from assets where asset_key = 'customer_value'")
         file = self._root / str(uri.rows[0][0]) / "data.parquet"
         self._out.print(Text(f"   …/{file.relative_to(self._stored)}", style="dim"), soft_wrap=True)
         with import_module("duckdb").connect() as db:
             relation = db.sql("select * from read_parquet($1)", params=[str(file)])
             self._show(relation.columns, relation.fetchall())
-        self._say("With the payment that was refused, Bob Ross would have spent -1.00.")
+        self._say("With the rejected payment, Bob Ross would have spent -1.00.")
 
     def where_to_look(self) -> None:
         """What to try next."""
-        self._title("Look around")
+        self._title("Explore")
         for path, what in (
-            (self._folder / CODE, "the project: change it and run it"),
-            (self._stored / "ledger", "what happened, as JSON"),
-            (self._stored / "assets", "what was made, every version"),
+            (self._folder / CODE, "the project: edit it and run it"),
+            (self._stored / "ledger", "every event, as JSON"),
+            (self._stored / "assets", "every version of every output"),
         ):
             line = Text.assemble((f"   {path!s:<42}", "bold"), f" {what}")
             self._out.print(line, soft_wrap=True)
@@ -205,7 +205,7 @@ class _Play:
         for line in lines:
             self._say(line)
         if code:
-            raise Unavailable(f"`servo {name}` ended with {code}", remedy="see what it said above")
+            raise Unavailable(f"`servo {name}` exited with {code}", remedy="see its output above")
 
     def _until(self, running: DemoProcess, condition: Callable[[], bool]) -> None:
         """Wait for a moment in the life of a command, or for its end."""
@@ -216,7 +216,7 @@ class _Play:
                 bar("   tasks", sum(t.state is TaskState.SUCCEEDED for t in tasks), len(tasks))
                 if self._clock.monotonic() > deadline:
                     raise Unavailable(
-                        f"nothing went on for {PATIENCE_S} s",
+                        f"no progress for {PATIENCE_S} s",
                         remedy="try again on a machine with less load",
                     )
                 self._moment.wait(LOOK_EVERY)

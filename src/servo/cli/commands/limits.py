@@ -124,39 +124,44 @@ def list_of_lanes(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> N
 
 
 @click.command("quota", short_help="Limit a whole workspace.")
-@click.option("--max-parallel", "max_concurrent_tasks", metavar="N|none", help="Tasks at once.")
 @click.option(
-    "--max-runs", "max_concurrent_runs", metavar="N|none", help="Runs at once; others wait."
+    "--max-parallel", "max_concurrent_tasks", metavar="N|none", help="Tasks that may run at once."
+)
+@click.option(
+    "--max-runs",
+    "max_concurrent_runs",
+    metavar="N|none",
+    help="Runs that may be active at once; others wait.",
 )
 @click.option(
     "--max-queued",
     "max_queued_tasks",
     metavar="N|none",
-    help="Tasks that wait in a queue for a worker; others stay ready.",
+    help="Tasks that may be queued for workers; others stay ready.",
 )
 @click.option(
     "--max-daily-runs",
     "max_daily_runs",
     metavar="N|none",
-    help="Runs a day, by UTC; further requests are rejected.",
+    help="Runs per UTC day; further requests are rejected.",
 )
 @click.option(
     "--max-run-duration",
     DURATION,
     metavar="TIME|none",
-    help="How long a run may take, such as 90m or 24h; then it is TIMED_OUT.",
+    help="How long a run may take, such as 90m or 24h; then it times out.",
 )
 @click.option(
     "--max-tasks-per-run",
     "max_tasks_per_run",
     metavar="N|none",
-    help="Tasks in a run; a larger plan is rejected.",
+    help="Tasks per run; larger plans are rejected.",
 )
 @click.option(
     "--max-backfill-runs",
     "max_backfill_concurrency",
     metavar="N|none",
-    help="Runs of all backfills at once; further chunks wait.",
+    help="Backfill runs that may be active at once; others wait.",
 )
 @at_a_moment
 @json_option
@@ -168,7 +173,7 @@ def quota(*, workspace: Workspace, as_of: AsOf | None, json_: bool, **limits: st
         _show(get_quota(workspace, as_of=as_of), json_=json_)
         return 0
     if as_of is not None:
-        raise Invalid("limits of the past cannot be set", remedy="leave out --as-of")
+        raise Invalid("limits cannot be set in the past", remedy="leave out --as-of")
     return tell_change(set_quota(workspace, given), "Set the limits of the workspace.", json_=json_)
 
 

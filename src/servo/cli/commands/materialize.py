@@ -8,7 +8,7 @@ from typing import Any, cast
 import click
 from rich.text import Text
 
-from servo.cli.command_code import CommandCode, leader_locations, one_code
+from servo.cli.command_code import CommandCode, Selected, leader_locations, one_code
 from servo.cli.hosts import Host, open_host
 from servo.cli.options.code import as_dagster_option
 from servo.cli.options.completing import asset_keys, run_ids
@@ -97,8 +97,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Materialize the assets of CODE, a file or a module, or the SELECTed ones.
 
-    CODE is optional when only one file defines assets, and when the project file names several and
-    only one of them defines the SELECTed assets.
+    CODE is optional when only one file defines assets, or only one code location the SELECTed ones.
 
     SELECT is an asset key, or an expression such as 'group:"raw" and not key:"tmp*"' or 'orders+'.
 
@@ -110,7 +109,8 @@ def materialize(  # noqa: PLR0913 - the options of the command
     workspace = where.workspace_or_empty()  # a refused request leaves no store behind
     known = leader_locations(workspace)
     code, select = code_or_selection(code, select, known)
-    found = one_code(code, as_dagster=as_dagster, known=known, select=select, job=job)
+    chosen = Selected(select=select, job=job)
+    found = one_code(code, workspace, as_dagster=as_dagster, selected=chosen)
     labels = {**default_tags(), **read_tags(tags), CODE_LABEL: found.name}
     new = NewRun(
         select=tuple(select),
@@ -161,7 +161,7 @@ def retry(  # noqa: PLR0913 - the options of the command
     workspace = open_workspace(where.address)
     repeated = run_to_retry(run_id, workspace, everything=all_, select=select)
     behind = code or code_behind(repeated.run.location, repeated.run.labels)
-    found = one_code(behind, as_dagster=as_dagster)
+    found = one_code(behind, workspace, as_dagster=as_dagster)
     prepared = prepare_retry(found.evaluator(where, workspace), repeated, select)
     return _run(found, where, workers, [prepared], json_=json_)
 

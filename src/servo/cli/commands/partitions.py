@@ -47,7 +47,7 @@ _keys = click.argument("keys", nargs=-1, required=True)
 
 @click.group("partitions")
 def partitions() -> None:
-    """See how the partitions of an asset stand, and change sets of dynamic partitions."""
+    """Show the partitions of an asset; add and delete dynamic partitions."""
 
 
 @partitions.command("status", short_help="Count the partitions of an asset by status.")
@@ -69,7 +69,7 @@ def status(*, workspace: Workspace, asset: str, as_of: AsOf | None, json_: bool)
     out = console()
     out.print(table)
     for name in found.unknown_mappings:
-        out.print(f"Not examined for staleness: {name}, because only code knows its mapping.")
+        out.print(f"{name}: staleness unknown, because its partition mapping is custom code.")
 
 
 @partitions.command("list", short_help="List the partitions of an asset.")
@@ -81,9 +81,13 @@ def status(*, workspace: Workspace, asset: str, as_of: AsOf | None, json_: bool)
     help="Only partitions of this status, or stale ones.",
 )
 @click.option(
-    "--limit", type=click.IntRange(1), default=40, show_default=True, help="How many lines."
+    "--limit",
+    type=click.IntRange(1),
+    default=40,
+    show_default=True,
+    help="Maximum number of lines.",
 )
-@click.option("--after", metavar="KEY", help="Only partitions behind this one.")
+@click.option("--after", metavar="KEY", help="Only partitions after this one.")
 @at_a_moment
 @json_option
 @with_workspace
@@ -97,7 +101,7 @@ def list_(  # noqa: PLR0913 - its options
     as_of: AsOf | None,
     json_: bool,
 ) -> None:
-    """List the partitions of ASSET in order; consecutive ones that stand alike share a line."""
+    """List the partitions of ASSET in order; consecutive ones with the same status share a line."""
     chosen = None if wanted is None else PartitionFilter(wanted)
     query = PartitionQuery(status=chosen, limit=limit, after=after)
     found = list_partitions(workspace, asset, query, as_of=as_of)
@@ -107,12 +111,16 @@ def list_(  # noqa: PLR0913 - its options
         _show(found)
 
 
-@partitions.command("stale", short_help="List what is stale, over all assets.")
+@partitions.command("stale", short_help="List stale assets and partitions.")
 @click.option(
-    "--limit", type=click.IntRange(1), default=40, show_default=True, help="How many lines."
+    "--limit",
+    type=click.IntRange(1),
+    default=40,
+    show_default=True,
+    help="Maximum number of lines.",
 )
-@click.option("--asset", metavar="ASSET", help="Begin with this asset.")
-@click.option("--after", metavar="KEY", help="Only partitions of that asset behind this one.")
+@click.option("--asset", metavar="ASSET", help="Start at this asset.")
+@click.option("--after", metavar="KEY", help="Start after this partition of that asset.")
 @at_a_moment
 @json_option
 @with_workspace
@@ -139,7 +147,7 @@ def stale(
     out.print(table if found.items else "Nothing is stale.")
     if found.next_asset is not None:
         more = "" if found.next_after is None else f" --after {found.next_after}"
-        out.print(f"There is more: --asset {found.next_asset}{more}")
+        out.print(f"More: --asset  {found.next_asset}{more}")
 
 
 @partitions.command("add", short_help="Add keys to a set of dynamic partitions.")
@@ -175,9 +183,9 @@ def _show(found: PartitionListing) -> None:
         reason = one.stale.value.lower() if one.stale else ""
         since = "" if one.stale_since is None else instant(one.stale_since)
         table.add_row(name, number(one.count), one.status.value.lower(), reason, since)
-    out.print(table if found.items else "No such partitions.")
+    out.print(table if found.items else "No partitions match.")
     if found.next_cursor is not None:
-        out.print(f"There are more: --after {found.next_cursor}")
+        out.print(f"More: --after {found.next_cursor}")
     if found.outside:
         count = plural(len(found.outside), "partition")
         some = ", ".join(str(shown_partition(key)) for key in found.outside[:3])

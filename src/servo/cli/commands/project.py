@@ -20,12 +20,12 @@ from servo.sdk.definitions.needs import check_resources
 @json_option
 @as_dagster_option
 def list_(*, code: str | None, json_: bool, as_dagster: bool) -> None:
-    """List the assets of CODE, a file or a module, in an order they can be made in."""
+    """List the assets of CODE, a file or a module, upstream assets first."""
     project = load_location(one_location(code, as_dagster=as_dagster))
     if json_:
         emit_json(project.definitions())
         return
-    table = grid("asset", "made from", "group", "description", whole=1)
+    table = grid("asset", "upstream", "group", "description", whole=1)
     for made in project.definitions():
         first = made.description.partition("\n")[0]
         table.add_row(made.asset_key, ", ".join(made.upstream), made.group, first)
@@ -36,24 +36,24 @@ def list_(*, code: str | None, json_: bool, as_dagster: bool) -> None:
 @click.argument("code", required=False)
 @as_dagster_option
 def check(*, code: str | None, as_dagster: bool) -> None:
-    """Load CODE, a file or a module, and say what is wrong with it by file and line."""
+    """Load CODE, a file or a module, and report errors with file and line."""
     location = one_location(code, as_dagster=as_dagster)
     project = load_location(location)
     check_resources(project)
     tell_near_misses(project)
-    console().print(f"{location.name}: {plural(len(project.specs), 'asset')}, nothing wrong")
+    console().print(f"{location.name}: {plural(len(project.specs), 'asset')}, no errors")
 
 
 @click.command("init")
 @click.argument("folder", default=".", type=click.Path(path_type=Path))
 def init(*, folder: Path) -> None:
-    """Begin a project in FOLDER: a file of assets that runs as it is, and a project file.
+    """Create a project in FOLDER: a file with two example assets, and a project file.
 
-    The project file is servo.toml, or a section of pyproject.toml if there is one. What is there
-    already is kept.
+    The project file is servo.toml, or a section of pyproject.toml if that exists. Existing files
+    and settings are kept.
     """
     written = begin_project(folder)
     if not written:
-        raise Conflict(f"{folder} has a project already", remedy="name another folder")
+        raise Conflict(f"{folder} already has a project", remedy="choose another folder")
     where = "" if folder == Path() else f"cd {folder} && "
-    console().print(f"wrote {', '.join(written)}; now: {where}servo materialize")
+    console().print(f"Wrote {', '.join(written)}. Next: {where}servo materialize")

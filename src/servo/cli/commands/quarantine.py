@@ -22,12 +22,12 @@ from servo.operations.quarantine import (
 from servo.workspace.workspace import Workspace
 
 _output = click.argument("output")
-_reason = click.option("--reason", default="", help="Why; kept in the ledger.")
+_reason = click.option("--reason", default="", help="Reason, recorded in the ledger.")
 
 
 @click.group("quarantine")
 def quarantine() -> None:
-    """Decide about outputs that a blocking check held back."""
+    """Approve or reject outputs that a blocking check held back."""
 
 
 @quarantine.command("list", short_help="List the outputs in quarantine.")
@@ -60,20 +60,20 @@ def list_(*, workspace: Workspace, page: Page, as_of: AsOf | None, json_: bool) 
 @json_option
 @with_workspace
 def approve(*, workspace: Workspace, output: str, reason: str, json_: bool) -> int:
-    """Promote OUTPUT: it becomes the latest, unless a newer output was promoted meanwhile.
+    """Promote OUTPUT: it becomes the latest, unless a newer output has been promoted.
 
-    The beginning of the id is enough.
+    OUTPUT is an id from `servo quarantine list`; it can be abbreviated.
     """
     return _tell(approve_output(workspace, output, reason=reason), json_=json_)
 
 
-@quarantine.command("reject", short_help="Reject an output for good.")
+@quarantine.command("reject", short_help="Reject an output permanently.")
 @_output
 @_reason
 @json_option
 @with_workspace
 def reject(*, workspace: Workspace, output: str, reason: str, json_: bool) -> int:
-    """Reject OUTPUT: it is never promoted. The beginning of the id is enough."""
+    """Reject OUTPUT: it will never be promoted. The id can be abbreviated."""
     return _tell(reject_output(workspace, output, reason=reason), json_=json_)
 
 

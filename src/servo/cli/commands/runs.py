@@ -38,7 +38,7 @@ COLOURS = {
 
 @click.group("run")
 def run() -> None:
-    """See what ran, how it went, and stop it."""
+    """Show, cancel and retry runs."""
 
 
 @run.command("list", short_help="List the newest runs.")
@@ -52,7 +52,7 @@ def list_(*, workspace: Workspace, page: Page, as_of: AsOf | None, json_: bool) 
     if json_:
         emit_json(found)
         return
-    table = grid("run", "state", "tasks", "began", "took", whole=2)
+    table = grid("run", "state", "tasks", "created", "duration", whole=2)
     for row in found.items:
         began = instant(row.created_at)
         table.add_row(row.run_id, coloured(row.state), _counts(row), began, _took(row))
@@ -69,7 +69,7 @@ def list_(*, workspace: Workspace, page: Page, as_of: AsOf | None, json_: bool) 
 @json_option
 @with_workspace
 def show(*, workspace: Workspace, run_id: str, as_of: AsOf | None, json_: bool) -> None:
-    """Show one run and its tasks. The beginning of RUN_ID is enough."""
+    """Show one run and its tasks. RUN_ID can be abbreviated."""
     found = get_run(workspace, run_id, as_of=as_of)
     if json_:
         emit_json(found)
@@ -93,24 +93,24 @@ def show(*, workspace: Workspace, run_id: str, as_of: AsOf | None, json_: bool) 
 
 def _asked_by(steps: Sequence[Step]) -> list[str]:
     """Who asked for a run, and what led to it, one line a step."""
-    words = ["asked for by", *["because of" for _ in steps[1:]]]
+    words = ["requested by", *["because of" for _ in steps[1:]]]
     return [
         f"{word} {step.actor or 'unknown'}: {step.what} (event {step.position})"
         for word, step in zip(words, steps, strict=False)
     ]
 
 
-@run.command("cancel", short_help="Stop a run.")
+@run.command("cancel", short_help="Cancel a run.")
 @click.argument("run_id", shell_complete=run_ids)
-@click.option("--reason", default="", help="Why; kept in the ledger.")
-@click.option("--force", is_flag=True, help="End it at once, even if workers do not answer.")
+@click.option("--reason", default="", help="Reason, recorded in the ledger.")
+@click.option("--force", is_flag=True, help="Cancel at once, even if workers do not respond.")
 @json_option
 @with_workspace
 def cancel(*, workspace: Workspace, run_id: str, reason: str, force: bool, json_: bool) -> int:
-    """Stop a run: nothing of it starts any more, and running tasks are interrupted.
+    """Cancel a run: no more of its tasks start, and running tasks are interrupted.
 
     Running tasks have 30 seconds to clean up. With --force they have none: their processes are
-    killed, the run ends as CANCELLED, and what a lost worker reports later changes nothing.
+    killed, the run is CANCELLED at once, and later reports of its workers are ignored.
     """
     found = cancel_run(workspace, run_id, reason=reason, force=force)
     if json_:
@@ -138,7 +138,7 @@ def _counts(row: RunRow) -> str:
         (row.tasks_cancelled, "cancelled"),
     )
     told: Sequence[str] = [f"{count} {word}" for count, word in parts if count]
-    return f"{', '.join(told) or 'none over'} of {row.task_count}"
+    return f"{', '.join(told) or 'none finished'} of {row.task_count}"
 
 
 def _took(row: RunRow) -> str:

@@ -99,7 +99,7 @@ def show(*, workspace: Workspace, name: str, as_of: AsOf | None, json_: bool) ->
     table = facts()
     table.add_row("status", _coloured(state.status.value))
     table.add_row("cron", _cron(definition))
-    table.add_row("target", definition.target or "decided by its function")
+    table.add_row("target", definition.target or "chosen by its function")
     table.add_row(
         "catch-up",
         f"up to {plural(definition.max_catchup_ticks, 'tick')} of the last "
@@ -111,7 +111,7 @@ def show(*, workspace: Workspace, name: str, as_of: AsOf | None, json_: bool) ->
     _print_ticks(found.ticks)
 
 
-@schedule.command("ticks", short_help="List its newest ticks.")
+@schedule.command("ticks", short_help="List the newest ticks of a schedule.")
 @click.argument("name")
 @paged
 @at_a_moment
@@ -127,7 +127,7 @@ def ticks(*, workspace: Workspace, name: str, page: Page, as_of: AsOf | None, js
     tell_older(found.next_cursor)
 
 
-@schedule.command("preview", short_help="List its next ticks.")
+@schedule.command("preview", short_help="List the next ticks of a schedule.")
 @click.argument("name")
 @click.option(
     "--count",
@@ -152,7 +152,7 @@ def preview(
         console().print(f"{instant(at)}  {at.astimezone(zone):%a %Y-%m-%d %H:%M:%S %Z}")
 
 
-@schedule.command("pause", short_help="Stop it from ticking.")
+@schedule.command("pause", short_help="Pause a schedule.")
 @click.argument("name")
 @json_option
 @with_workspace
@@ -161,9 +161,9 @@ def pause(*, workspace: Workspace, name: str, json_: bool) -> int:
     return tell_change(pause_schedule(workspace, name), f"Paused {name}.", json_=json_)
 
 
-@schedule.command("resume", short_help="Let it tick again.")
+@schedule.command("resume", short_help="Resume a schedule.")
 @click.argument("name")
-@click.option("--catchup", is_flag=True, help="Make up for missed ticks, as after a downtime.")
+@click.option("--catchup", is_flag=True, help="Run the missed ticks, as after downtime.")
 @json_option
 @with_workspace
 def resume(*, workspace: Workspace, name: str, catchup: bool, json_: bool) -> int:
@@ -172,11 +172,13 @@ def resume(*, workspace: Workspace, name: str, catchup: bool, json_: bool) -> in
     return tell_change(found, f"Resumed {name}.", json_=json_)
 
 
-@schedule.command("trigger", short_help="Trigger it by hand.")
+@schedule.command("trigger", short_help="Run a schedule's tick now.")
 @click.argument("name")
 @click.argument("code", required=False)
-@click.option("--at", "at_", help="Instant of the tick, such as 2025-01-15T06:00. Default: now.")
-@click.option("--dry-run", is_flag=True, help="Show the runs it would start, and start none.")
+@click.option("--at", "at_", help="Time of the tick, such as 2025-01-15T06:00. Default: now.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show the runs it would start, without starting them."
+)
 @with_workers
 @as_dagster_option
 @json_option
@@ -192,13 +194,12 @@ def trigger(  # noqa: PLR0913 - the options of the command
     as_dagster: bool,
     json_: bool,
 ) -> int:
-    """Trigger schedule NAME of CODE by hand, paused or not, and wait for its runs.
+    """Run a tick of schedule NAME in CODE now, even if it is paused, and wait for its runs.
 
-    The tick is recorded as manual. The schedule's own ticks are not affected.
+    The tick is recorded as manual. Scheduled ticks are not affected.
     """
     workspace = where.workspace_or_empty()
-    known = leader_locations(workspace)
-    found = one_code(code, as_dagster=as_dagster, known=known)
+    found = one_code(code, workspace, as_dagster=as_dagster)
     zone = _timezone(found, workspace, name)
     when = workspace.now() if at_ is None else parse_tick(at_, zone)
     if dry_run:

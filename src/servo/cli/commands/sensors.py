@@ -55,7 +55,7 @@ _COLOURS = {
 
 @click.group("sensor")
 def sensor() -> None:
-    """List, pause, resume, push to and try sensors."""
+    """List, pause, resume, push to and evaluate sensors."""
 
 
 @sensor.command("list", short_help="List the sensors.")
@@ -100,7 +100,7 @@ def show(*, workspace: Workspace, name: str, as_of: AsOf | None, json_: bool) ->
     table = facts()
     table.add_row("status", _coloured(state.status.value))
     table.add_row("kind", definition.labels.get(KIND_LABEL, ""))
-    table.add_row("target", definition.target or "decided by its function")
+    table.add_row("target", definition.target or "chosen by its function")
     if row.pushed:
         table.add_row("messages", f"{state.messages_received} received, {_waiting(row)}")
     else:
@@ -113,7 +113,7 @@ def show(*, workspace: Workspace, name: str, as_of: AsOf | None, json_: bool) ->
     _print_evaluations(found.evaluations)
 
 
-@sensor.command("history", short_help="List its newest evaluations.")
+@sensor.command("history", short_help="List the newest evaluations of a sensor.")
 @click.argument("name")
 @paged
 @at_a_moment
@@ -134,7 +134,7 @@ def history(
     tell_older(found.next_cursor)
 
 
-@sensor.command("pause", short_help="Stop evaluating it.")
+@sensor.command("pause", short_help="Pause a sensor.")
 @click.argument("name")
 @json_option
 @with_workspace
@@ -143,19 +143,19 @@ def pause(*, workspace: Workspace, name: str, json_: bool) -> int:
     return tell_change(pause_sensor(workspace, name), f"Paused {name}.", json_=json_)
 
 
-@sensor.command("resume", short_help="Evaluate it again.")
+@sensor.command("resume", short_help="Resume a sensor.")
 @click.argument("name")
 @json_option
 @with_workspace
 def resume(*, workspace: Workspace, name: str, json_: bool) -> int:
-    """Resume sensor NAME from its cursor. Its count of failures begins at zero."""
+    """Resume sensor NAME from its cursor. Its failure count restarts at zero."""
     return tell_change(resume_sensor(workspace, name), f"Resumed {name}.", json_=json_)
 
 
-@sensor.command("cursor", short_help="Show or move its cursor.")
+@sensor.command("cursor", short_help="Show or set the cursor of a sensor.")
 @click.argument("name")
-@click.option("--set", "set_", metavar="TEXT", help="Move the cursor to this text.")
-@click.option("--reset", is_flag=True, help="Remove the cursor; the sensor begins anew.")
+@click.option("--set", "set_", metavar="TEXT", help="Set the cursor to this text.")
+@click.option("--reset", is_flag=True, help="Clear the cursor; the sensor starts over.")
 @at_a_moment
 @json_option
 @with_workspace
@@ -168,14 +168,16 @@ def cursor(
     as_of: AsOf | None,
     json_: bool,
 ) -> int:
-    """Show the cursor of sensor NAME, or move it.
+    """Show the cursor of sensor NAME, or set it.
 
-    The result of an evaluation under way is then discarded.
+    If the cursor is set while an evaluation is running, its result is discarded.
     """
     if (set_ is not None) + reset + (as_of is not None) > 1:
         raise Invalid("--set, --reset and --as-of exclude each other", remedy="use only one")
     if set_ is not None or reset:
-        moved = f"Moved the cursor of {name}." if set_ is not None else f"Reset {name}."
+        moved = (
+            f"Set the cursor of {name}." if set_ is not None else f"Cleared the cursor of {name}."
+        )
         return tell_change(move_cursor(workspace, name, set_), moved, json_=json_)
     found = get_cursor(workspace, name, as_of=as_of)
     if json_:
@@ -185,7 +187,7 @@ def cursor(
     return 0
 
 
-@sensor.command("push", short_help="Send it a message.")
+@sensor.command("push", short_help="Send a message to a push sensor.")
 @click.argument("name")
 @click.option("--message-id", help="Idempotency key: repeating a message changes nothing.")
 @_payload
@@ -203,12 +205,12 @@ def push(
     return tell_change(found, f"Sent message {found.message_id} to {name}.", json_=json_)
 
 
-@sensor.command("evaluate", short_help="See what it would ask for.")
+@sensor.command("evaluate", short_help="Evaluate a sensor now, as a dry run.")
 @click.argument("name")
 @click.argument("code", required=False)
 @_payload
-@click.option("--cursor", "cursor_", help="Cursor to evaluate from. Default: its own.")
-@click.option("--commit", is_flag=True, help="Start the runs it asks for, and move its cursor.")
+@click.option("--cursor", "cursor_", help="Cursor to evaluate from. Default: the current one.")
+@click.option("--commit", is_flag=True, help="Start the runs it requests, and move its cursor.")
 @as_dagster_option
 @json_option
 @at_a_workspace
@@ -223,7 +225,7 @@ def evaluate(  # noqa: PLR0913 - the options of the command
     where: Where,
     json_: bool,
 ) -> int:
-    """Evaluate sensor NAME of CODE now, with a payload or a cursor, and show what it asks for.
+    """Evaluate sensor NAME in CODE now, with a payload or a cursor, and show what it requests.
 
     Nothing is started or recorded unless --commit is given.
     """
@@ -255,7 +257,7 @@ def _read_payload(given: str) -> str:
         return given.strip()
     path = Path(given[1:])
     if not path.is_file():
-        raise NotFound(f"there is no file {path}", remedy="name a file that holds JSON")
+        raise NotFound(f"file not found: {path}", remedy="name a file that contains JSON")
     return path.read_text().strip()
 
 

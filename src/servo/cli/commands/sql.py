@@ -33,7 +33,7 @@ _FORMATS = click.Choice(["table", "csv", "json"])
     type=_FORMATS,
     default="table",
     show_default=True,
-    help="How to print the rows; json prints a list with one object a row.",
+    help="Output format; json prints one object per row.",
 )
 @click.option("--json", "json_", is_flag=True, help="Print columns, rows and position as JSON.")
 @at_a_moment

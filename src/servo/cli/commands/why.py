@@ -28,10 +28,13 @@ RUN_ID = "run_"
 USAGE = "servo why ASSET[:PARTITION], servo why run RUN_ID, or servo why task RUN_ID TASK"
 
 _all = click.option(
-    "--all", "whole", is_flag=True, help="Show every part of a condition, not only the deciding."
+    "--all",
+    "whole",
+    is_flag=True,
+    help="Show every part of a condition, not only the deciding ones.",
 )
 _partition = click.option(
-    "--partition", help="The partition, for keys that are hard to write after a colon."
+    "--partition", help="Partition key, if it is awkward to write after a colon."
 )
 
 
@@ -60,14 +63,14 @@ def why(
     whole: bool,
     json_: bool,
 ) -> None:
-    """Explain how something came to be as it is, and what happens next.
+    """Explain the state of an asset, a run or a task, and what happens next.
 
     \b
-    servo why ASSET[:PARTITION]      its last materialization, attempts since, what starts the next
-    servo why run RUN_ID             what started a run, how far it is, what it waits for
+    servo why ASSET[:PARTITION]      its last materialization, later attempts, what starts the next
+    servo why run RUN_ID             what started it, how far it is, what it waits for
     servo why task RUN_ID TASK       the same for one task: its key, or the asset it materializes
 
-    The beginning of RUN_ID is enough. Name an asset as in `servo asset show`.
+    RUN_ID can be abbreviated, and so can an asset key, as in `servo asset show`.
     """
     found = _asked(workspace, about, partition, as_of, whole=whole)
     _tell(workspace, found, as_of, json_=json_)
@@ -116,7 +119,7 @@ def _asked(
             given = task if partition is None else f"{task}:{partition}"
             return explain_task(workspace, run_id, given, as_of=as_of, whole=whole)
         case _:
-            raise Invalid(f"cannot tell what {' '.join(about)!r} is about", remedy=f"use {USAGE}")
+            raise Invalid(f"cannot interpret {' '.join(about)!r}", remedy=f"use {USAGE}")
 
 
 def _about_one(

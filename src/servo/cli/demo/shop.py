@@ -19,8 +19,8 @@ def write_shop(folder: Path) -> None:
         code = folder / CODE
         if code.exists() and code.read_bytes() != (source / CODE).read_bytes():
             raise Conflict(
-                f"{code} is there already, and it is not the demo's or was changed",
-                remedy="name another folder: servo demo FOLDER",
+                f"{code} already exists and differs from the demo's own file",
+                remedy="choose another folder: servo demo FOLDER",
             )
         shutil.copytree(
             source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", ".*")

@@ -33,7 +33,12 @@ def with_partition_choice(command: Command) -> Command:
             "--partition", "keys", multiple=True, metavar="KEY", help="A partition; repeatable."
         ),
         click.option("--all", "which", flag_value="all", help="All partitions."),
-        click.option("--missing", "which", flag_value="missing", help="Partitions never made."),
+        click.option(
+            "--missing",
+            "which",
+            flag_value="missing",
+            help="Partitions that were never materialized.",
+        ),
         click.option(
             "--failed", "which", flag_value="failed", help="Partitions whose last run failed."
         ),
@@ -48,12 +53,12 @@ def with_partition_choice(command: Command) -> Command:
             show_default=True,
             help="Runs at the same time.",
         ),
-        click.option("--priority", type=int, default=0, help="Higher goes first."),
-        click.option("--stop-on-failure", is_flag=True, help="Start no runs after a failure."),
+        click.option("--priority", type=int, default=0, help="Higher priority runs first."),
+        click.option("--stop-on-failure", is_flag=True, help="Start no more runs after a failure."),
         click.option(
             "--max-failed",
             metavar="N|N%",
-            help="Start no runs after more than this many failures, or percent of all partitions.",
+            help="Start no more runs once more partitions than this have failed.",
         ),
         click.option(
             "--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag; repeatable."
@@ -95,5 +100,8 @@ def max_failed(text: str | None) -> tuple[int | None, int | None]:
         return None, None
     written = text.strip().removesuffix("%")
     if not written.isdecimal() or len(written) > MOST_DIGITS:
-        raise Invalid(f"invalid --max-failed: {text!r}", remedy="write a number, or a share as 5%")
+        raise Invalid(
+            f"invalid --max-failed: {text!r}",
+            remedy="use a number such as 3, or a percentage such as 5%",
+        )
     return (None, int(written)) if text.strip().endswith("%") else (int(written), None)

@@ -11,7 +11,7 @@ from servo.sdk.definitions.needs import near_misses
 from servo.sdk.definitions.project import Project
 
 as_dagster_option = click.option(
-    "--as-dagster", is_flag=True, help="Run a file that says `import dagster`, by standing in."
+    "--as-dagster", is_flag=True, help="Run code that imports dagster; Servo takes its place."
 )
 
 USUAL = ("assets.py", "definitions.py", "pipeline.py")
@@ -41,8 +41,8 @@ def find_code(given: str | None, folder: Path) -> str:
         return found[0]
     if not found:
         raise NotFound(
-            "no Python file here defines assets",
-            remedy="begin with `servo init`, which writes an assets.py, or name a file that does",
+            "no Python file in this folder defines assets",
+            remedy="create a project with `servo init`, or name a file that defines assets",
         )
     raise Invalid(f"several files may define assets: {', '.join(found)}", remedy="name one of them")
 

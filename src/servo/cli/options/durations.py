@@ -14,7 +14,9 @@ def parse_duration(text: str) -> timedelta:
     """The duration that was written."""
     found = _WRITTEN.fullmatch(text.strip())
     if found is None:
-        raise Invalid(f"{text!r} is not a duration", remedy="write 90s, 30m, 24h or 7d")
+        raise Invalid(
+            f"{text!r} is not a duration", remedy="use a duration such as 90s, 30m, 24h or 7d"
+        )
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 

@@ -9,7 +9,7 @@ from servo.cli.options.workspace import Command
 from servo.operations.moments import parse_moment
 
 as_of_option = click.option(
-    "--as-of", metavar="SEQ|TIME", help="Look at the past: after a ledger entry, or at an instant."
+    "--as-of", metavar="SEQ|TIME", help="Show the past: after a ledger entry, or at a time."
 )
 
 

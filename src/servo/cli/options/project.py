@@ -148,4 +148,4 @@ def _with_dagster(location: CodeLocation, as_dagster: bool) -> CodeLocation:
 def _refuse_twice(found: Sequence[CodeLocation]) -> None:
     for number, one in enumerate(found):
         if one.name in [other.name for other in found[:number]]:
-            raise Invalid(f"{one.name} is named twice", remedy="name each location once")
+            raise Invalid(f"{one.name} is given twice", remedy="name each location once")

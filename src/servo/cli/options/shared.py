@@ -9,16 +9,20 @@ from servo.cli.options.workspace import Command
 from servo.cli.rendering.output import console
 from servo.operations.listing import Page
 
-json_option = click.option("--json", "json_", is_flag=True, help="Print one JSON value.")
+json_option = click.option("--json", "json_", is_flag=True, help="Print the result as JSON.")
 
 
 def paged(command: Command) -> Command:
     """Give a command the options of a list that begins with the newest, as its argument `page`."""
 
     @click.option(
-        "--limit", type=click.IntRange(1), default=20, show_default=True, help="How many."
+        "--limit",
+        type=click.IntRange(1),
+        default=20,
+        show_default=True,
+        help="Maximum number of rows.",
     )
-    @click.option("--before", metavar="NAME", help="Those older than this one.")
+    @click.option("--before", metavar="NAME", help="Only rows older than this one.")
     @wraps(command)
     def wrapped(*, limit: int, before: str | None, **rest: Any) -> Any:
         return command(page=Page(limit=limit, before=before), **rest)
@@ -29,4 +33,4 @@ def paged(command: Command) -> Command:
 def tell_older(older: str | None) -> None:
     """Say how the next page is asked for, if there is one."""
     if older is not None:
-        console().print(f"there are older ones: --before {older}")
+        console().print(f"More: --before {older}")

@@ -63,7 +63,7 @@ def at_a_workspace(command: Command) -> Command:
         envvar="SERVO_STORE",
         default=default_store,
         show_default=DEFAULT_STORE,
-        help="Folder or URL of the store; also $SERVO_STORE, or the project file.",
+        help="Folder or URL of the store; also set by $SERVO_STORE or the project file.",
     )
     @click.option(
         "--tenant",

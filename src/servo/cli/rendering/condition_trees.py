@@ -20,7 +20,7 @@ def draw(tree: Tree, *, whole: bool = False) -> None:
     _grow(drawing, tree, marks)
     out.print(drawing)
     if hidden := count(every) - count(tree):
-        out.print(f"{plural(hidden, 'part')} did not decide it; --all shows them", style="dim")
+        out.print(f"{plural(hidden, 'part')} did not decide; show them with --all", style="dim")
 
 
 def _grow(drawing: Drawing, tree: Tree, marks: dict[bool, str]) -> None:

@@ -65,7 +65,7 @@ class Narrator:
     def _tell(self, run: RunRow, state: State) -> None:
         if run.run_id not in self._open:
             self._open.add(run.run_id)
-            self._say(Text(f"{run.run_id} began: {_tasks(run.task_count)}"))
+            self._say(Text(f"{run.run_id} started: {_tasks(run.task_count)}"))
         for name in list(state.index.run_tasks.get(run.run_id, ())):
             task = state.tasks.rows.get((run.run_id, name))
             if task is not None and task.state in _TOLD:
@@ -84,7 +84,7 @@ class Narrator:
         why = failure_of(task).partition("\n")[0]
         told = Text.assemble((task.asset_key, "red"), f" failed: {why}")
         if task.state is TaskState.RETRY_WAIT:
-            told.append(f" (attempt {task.attempt} of {task.max_attempts}, will be tried again)")
+            told.append(f" (attempt {task.attempt} of {task.max_attempts}, will be retried)")
         self._say(told)
 
 

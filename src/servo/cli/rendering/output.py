@@ -76,7 +76,7 @@ def fail(message: str) -> None:
 def console(*, stderr: bool = False) -> "Console":
     """A console of rich, imported now and not before.
 
-    It takes text as it is: a task key or an error with brackets is no markup.
+    It takes text as it is: a task key or an error with brackets is not markup.
     """
     made = import_module("rich.console").Console(stderr=stderr, highlight=False, markup=False)
     if not made.is_terminal:

@@ -27,7 +27,7 @@ def tell_receipt(receipt: Receipt, done: str) -> int:
     if receipt.queued:
         console().print(f"Queued: {receipt.reason}. It stays in the inbox until a leader takes it.")
         return QUEUED
-    console().print(f"{done} (already done before)" if receipt.repeated else done)
+    console().print(f"{done} (already requested earlier)" if receipt.repeated else done)
     return 0
 
 

@@ -90,7 +90,9 @@ def _now(host: Host, run: RunRow) -> Table:
     for task in by_state[TaskState.FAILED][:MAX_RUNNING]:
         table.add_row(_place(task), Text(f"failed: {_first_line(failure_of(task))}", "red"))
     for task in by_state[TaskState.RETRY_WAIT][:MAX_RUNNING]:
-        table.add_row(_place(task), Text(f"again soon: {_first_line(failure_of(task))}", "yellow"))
+        table.add_row(
+            _place(task), Text(f"retrying soon: {_first_line(failure_of(task))}", "yellow")
+        )
     running = by_state[TaskState.RUNNING]
     for task in running[:MAX_RUNNING]:
         again = f", attempt {task.attempt}" if task.attempt > 1 else ""
@@ -98,7 +100,7 @@ def _now(host: Host, run: RunRow) -> Table:
     if len(running) > MAX_RUNNING:
         table.add_row("", f"and {number(len(running) - MAX_RUNNING)} more")
     if held := held_up(mine, now):
-        why = f"waits {_since(held.ready_at, now)}: `servo why {run.run_id}` says for what"
+        why = f"waiting {_since(held.ready_at, now)}: see `servo why {run.run_id}`"
         table.add_row(_place(held), Text(why, "yellow"))
     return table
 
@@ -181,7 +183,7 @@ def _show_made(made: Sequence[MaterializationRow]) -> None:
     table = facts()
     for row in sorted(known, key=lambda row: row.created_seq)[:MAX_OUTPUTS]:
         rows = "" if row.row_count is None else f"{plural(row.row_count, 'row')}, "
-        held = "" if row.promoted else ", held back: see `servo quarantine list`"
+        held = "" if row.promoted else ", in quarantine: see `servo quarantine list`"
         table.add_row(f"  {_place(row)}", f"{rows}{size(row.byte_size or 0)}{held}")
     out.print(table)
     if len(known) > MAX_OUTPUTS:
@@ -194,11 +196,11 @@ def _show_next(run: RunRow, made: Sequence[MaterializationRow]) -> None:
     """What people do next, where people look."""
     stderr = console(stderr=True)
     if run.state in (RunState.FAILED, RunState.TIMED_OUT):
-        said = f"next: `servo logs {run.run_id}` for what it printed; mend it; "
-        stderr.print(Text(f"{said}`servo run retry {run.run_id}` does what is left", "dim"))
+        said = f"next: see `servo logs {run.run_id}`, fix the cause, and retry with "
+        stderr.print(Text(f"{said}`servo run retry {run.run_id}`", "dim"))
     elif made and stderr.is_terminal:
         askable = [row for row in made if row.output_format in _ASKABLE]
         last = max(askable or made, key=lambda row: row.created_seq).asset_key
         name = last if last.isidentifier() else f'"{last}"'
         asking = f" or `servo sql 'from data.{name}'`" if askable else ""
-        stderr.print(Text(f"next: look with `servo asset show {last}`{asking}", "dim"))
+        stderr.print(Text(f"next: `servo asset show {last}`{asking}", "dim"))

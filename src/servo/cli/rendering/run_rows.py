@@ -22,8 +22,8 @@ def task_shown(task_key: str) -> str:
 
 def waiting_words(row: RunRow) -> str:
     """That a run waits for a worker that has its code, and how to go on with it."""
-    told = f"{row.run_id} waits for a worker of location {row.location}"
-    return f"{told}: `servo resume {quote(row.location)}` finishes it"
+    told = f"{row.run_id} is waiting for a worker of location {row.location}"
+    return f"{told}: start one with `servo resume {quote(row.location)}`"
 
 
 def failure_shown(row: CheckResultRow) -> str:

@@ -54,7 +54,7 @@ class TriggerNarrator:
             if known is None:
                 count = plural(row.total_partitions, "partition")
                 runs = plural(row.total_chunks, "run")
-                self._say(Text(f"backfill {row.backfill_id} began: {count} in {runs}"))
+                self._say(Text(f"backfill {row.backfill_id} started: {count} in {runs}"))
             if (known or BackfillState.RUNNING) is not row.state:
                 self._say(_stands(row))
         for name, evaluation, wrong in _evaluated(state):
@@ -96,9 +96,9 @@ class TriggerNarrator:
 def _stands(row: BackfillRow) -> Text:
     name = f"backfill {row.backfill_id}"
     if row.finished_at is None:
-        word = "goes on" if row.state is BackfillState.RUNNING else row.state.value.lower()
-        left = plural(row.total_chunks - row.planned_chunks, "run")
-        return Text(f"{name} {word}: {left} of {number(row.total_chunks)} to begin")
+        word = "resumed" if row.state is BackfillState.RUNNING else row.state.value.lower()
+        left = number(row.total_chunks - row.planned_chunks)
+        return Text(f"{name} {word}: {left} of {plural(row.total_chunks, 'run')} left to start")
     told = [f"{number(row.partitions_succeeded)} succeeded"]
     told += [f"{number(row.partitions_failed)} failed"] if row.partitions_failed else []
     rest = f" of {plural(row.total_partitions, 'partition')}"

@@ -54,7 +54,7 @@ class Latest(msgspec.Struct, frozen=True, kw_only=True):
 def latest_of(row: Any) -> Latest | None:
     """What is current by the row of an asset or a partition: made, or seen where others make it.
 
-    Data of the version that was there before is no news of what was only seen.
+    Data of the version that was there before is not news of what was only seen.
     """
     made, seen = row.last_materialization_seq, row.last_observed_at
     changed = row.data_changed_seq

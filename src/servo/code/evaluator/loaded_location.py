@@ -215,7 +215,11 @@ class LoadedLocation:
             if key not in self.project.specs or (found.keys and key not in found.keys):
                 raise Invalid(
                     f"{what} asks for {key}, which "
-                    + ("is no asset" if key not in self.project.specs else "is not of its target"),
+                    + (
+                        "is not an asset"
+                        if key not in self.project.specs
+                        else "is not of its target"
+                    ),
                     remedy="correct its asset_selection, or its target",
                 )
         return found.only(wanted)
@@ -325,5 +329,5 @@ def told(error: BaseException) -> str:
 
 
 def _as_text(words: str) -> str:
-    """Words without secrets, and without what is no text, such as names of files may hold."""
+    """Words without secrets, and without what is not text, such as names of files may hold."""
     return hidden().text(words).encode(errors="backslashreplace").decode()

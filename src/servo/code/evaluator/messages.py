@@ -1,6 +1,6 @@
 """What is asked of an evaluator process, and what it answers.
 
-An answer never carries an exception: what user code raised is a text, with its secrets taken out.
+An answer never carries an exception: what user code raised is a string, with its secrets taken out.
 """
 
 from datetime import datetime
@@ -133,7 +133,7 @@ class Evaluated(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated", omit
     `dynamic` are partitions that come and go, `reported` what the sensor says of assets.
     `more` is set by a sensor that has seen more than it was told of, and is to be asked at once.
     `unasked` is set if there was nobody to ask, because the code cannot be imported, or if the
-    store could not be reached: it is no failure of what was to be evaluated. `cause` is the
+    store could not be reached: it is not a failure of what was to be evaluated. `cause` is the
     position of what a sensor was told of, if that is an event of this workspace, and
     `correlation` what that goes back to.
     """

@@ -106,7 +106,7 @@ def as_sent(answer: Answer) -> bytes:
         return msgspec.msgpack.encode(answer)
     except UnicodeEncodeError as error:
         wrong = Invalid(
-            f"the answer holds what is no text: {error}",
+            f"the answer holds what is not text: {error}",
             remedy="names of files may; write them with os.fsencode(name).decode(errors='replace')",
         )
         return msgspec.msgpack.encode(Evaluated(error=told(wrong)))

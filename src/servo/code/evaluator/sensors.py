@@ -185,8 +185,8 @@ def payload_of(loaded: LoadedLocation, message: Message) -> Any:
         return msgspec.json.decode(data) if data else None
     except msgspec.DecodeError as error:
         raise Invalid(
-            f"the payload of message {message.message_id} is no JSON: {error}",
-            remedy="send JSON; a text goes in quotes",
+            f"the payload of message {message.message_id} is not JSON: {error}",
+            remedy="send JSON; a string goes in quotes",
         ) from None
 
 
@@ -308,6 +308,6 @@ def _changed(sensor: SensorDefinition, request: Any) -> DynamicPartitionsChanged
         removed = tuple(request.partition_keys)
         return DynamicPartitionsChanged(set_name=request.partitions_def_name, removed=removed)
     raise Invalid(
-        f"sensor {sensor.name}: {request!r} is no request about partitions",
+        f"sensor {sensor.name}: {request!r} is not a request about partitions",
         remedy="use partitions_def.build_add_request([…]) or build_delete_request([…])",
     )

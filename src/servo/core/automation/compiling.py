@@ -237,7 +237,7 @@ class _Compiler:
         if there not in self.graph.assets:
             raise Invalid(
                 f"the automation condition of {self.plan.subject} asks for {there}, "
-                "which is no asset",
+                "which is not an asset",
                 remedy="correct the key in asset_matches, or define the asset",
             )
         same = self.graph.assets[here].space.fingerprint == self._fingerprint(there)

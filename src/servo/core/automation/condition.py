@@ -511,7 +511,9 @@ def _key(value: Any) -> AssetKey:
         return found
     if isinstance(found, str):
         return AssetKey.from_user_string(found)
-    raise Invalid(f"asset_matches: {value!r} names no asset", remedy="use an asset or an AssetKey")
+    raise Invalid(
+        f"asset_matches: {value!r} does not name an asset", remedy="use an asset or an AssetKey"
+    )
 
 
 def _duration(value: Any, what: str) -> int:

@@ -82,7 +82,7 @@ class Evaluator:
             self._add(plan, (states or {}).get(plan.subject))
 
     def begin(self) -> None:
-        """What was told so far is no news."""
+        """What was told so far is not news."""
         self.world.forget_news()
 
     def repartition(self, asset: str) -> None:

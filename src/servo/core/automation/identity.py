@@ -18,7 +18,7 @@ _LENGTH = 16
 
 
 def told(condition: AutomationCondition) -> str:
-    """A condition as a text in which labels do not count: equal for those that mean the same."""
+    """A condition as a string in which labels do not count: equal for those that mean the same."""
     below = ",".join(told(child) for child in condition.children())
     return f"{type(condition).__name__}[{_details(condition)}]({below})"
 

@@ -1,4 +1,4 @@
-"""What has to be remembered of a condition between two evaluations, as a text.
+"""What has to be remembered of a condition between two evaluations, as a string.
 
     {"space":"daily:2024-01-01","requested":"364","nodes":{"6c1f0a…":"0-363"},"spaces":{…}}
 
@@ -84,7 +84,7 @@ def read(text: str) -> StoredCondition:
 
 
 def packed(bits: int) -> str:
-    """A set as a text that is short also for a set of very many ranges."""
+    """A set as a string that is short also for a set of very many ranges."""
     if (bits & ~(bits << 1)).bit_count() <= _MOST_RANGES:
         return bitmaps.to_text(bits)
     data = bits.to_bytes((bits.bit_length() + _BYTE - 1) // _BYTE, "little")

@@ -91,7 +91,7 @@ class TaskStarted(Event, frozen=True, kw_only=True, tag="TaskStarted"):
 class TaskFinished(Event, frozen=True, kw_only=True, tag="TaskFinished"):
     """The granted execution of an attempt ended.
 
-    A task that makes several assets says in `outputs` which of them it produced, and only those
+    A task that defines several assets says in `outputs` which of them it produced, and only those
     count. `started_at` and `completed_at` are the worker's clock: information, never order.
     One that was `INTERRUPTED` before it `began` counts for nothing: the task is ready again, as if
     it had not been granted.

@@ -216,8 +216,8 @@ def _has_only_texts(kind: type[msgspec.Struct]) -> bool:
     known = _only_texts.get(kind)
     if known is None:
         rules = _checks(kind)
-        texts = all(check in (_text, _OPTIONAL_TEXT, None) for _, check in rules)
+        strings = all(check in (_text, _OPTIONAL_TEXT, None) for _, check in rules)
         typed = all(name in _TYPED for name, check in rules if check is None)
-        known = issubclass(kind, Event) and kind is not ScheduleUpserted and texts and typed
+        known = issubclass(kind, Event) and kind is not ScheduleUpserted and strings and typed
         _only_texts[kind] = known
     return known

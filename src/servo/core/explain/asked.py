@@ -95,12 +95,12 @@ def _again(records: Records, run: RunRow, source: RerunSource) -> Finding:
     before = records.run(source.run_id)
     fate = "" if before is None else f", which is {before.state.value}"
     by = f" by {source.user_id}" if source.user_id else " by hand"
-    found = _note(run, What.AGAIN, f"a repetition of {source.run_id}{fate}, asked for{by}")
+    found = _note(run, What.AGAIN, f"a retry of {source.run_id}{fate}, requested{by}")
     first = _first(records, before)
     if first is None:
         return found
     origin = _source(records, first)
-    told = replace(origin, text=f"the first of them, {first.run_id}: {origin.text}")
+    told = replace(origin, text=f"originally {first.run_id}: {origin.text}")
     return replace(found, because=(told,))
 
 
@@ -120,9 +120,9 @@ def _by_schedule(records: Records, run: RunRow, source: ScheduleSource) -> Findi
     name = source.schedule_id
     tick = records.tick(source.tick_id)
     if tick is None:
-        text = f"the schedule {name} asked for it: tick {source.tick_id}, which is not on record"
+        text = f"requested by the schedule {name}: tick {source.tick_id}, which is not on record"
         return _note(run, What.BY_SCHEDULE, text)
-    text = f"the schedule {name} asked for it: {_tick(records, tick)}"
+    text = f"requested by the schedule {name}: {_tick(records, tick)}"
     return replace(_note(run, What.BY_SCHEDULE, text), seq=tick.row_version)
 
 
@@ -142,7 +142,7 @@ def _tick(records: Records, tick: ScheduleTickRow) -> str:
 
 def _by_sensor(records: Records, run: RunRow, source: SensorSource) -> Finding:
     found = records.evaluation(source.sensor_id, source.eval_id)
-    head = f"the sensor {source.sensor_id} asked for it"
+    head = f"requested by the sensor {source.sensor_id}"
     if found is None:
         text = f"{head}: evaluation {source.eval_id}, which is not on record"
         return _note(run, What.BY_SENSOR, text)
@@ -182,7 +182,7 @@ def _by_backfill(records: Records, run: RunRow, source: BackfillSource) -> Findi
         text = f"chunk {number} of the backfill {source.backfill_id}, which is not on record"
         return _note(run, What.BY_BACKFILL, text)
     chunk = f"chunk {number} of {row.total_chunks} of the backfill {row.backfill_id}"
-    child = f", which repeats what {row.parent_backfill_id} left" if row.parent_backfill_id else ""
+    child = f", a retry of {row.parent_backfill_id}" if row.parent_backfill_id else ""
     text = f"{chunk} ({plural(row.total_partitions, 'partition')}, {row.state.value}){child}"
     return replace(_note(run, What.BY_BACKFILL, text), seq=row.row_version)
 
@@ -210,7 +210,7 @@ def _same_key(records: Records, run: RunRow) -> list[Finding]:
             what=What.SAME_RUN_KEY,
             mood=Mood.NOTE,
             subject=run.run_id,
-            text=f"also asked for by {words}: the same run key, so no second run was made",
+            text=f"also requested by {words}: the same run key, so no second run was created",
             seq=row.row_version,
         )
         for row, words in told
@@ -223,11 +223,11 @@ def _conflicts(records: Records, run: RunRow) -> list[Finding]:
             what=What.RUN_KEY_CONFLICT,
             mood=Mood.FAILED,
             subject=run.run_id,
-            text=f"a request for something else used the run key {run.run_key!r} too, at "
-            f"{instant(row.detected_at)}, and was refused (batch {row.conflicting_batch_id})",
+            text=f"a different request with the run key {run.run_key!r} was refused at "
+            f"{instant(row.detected_at)} (batch {row.conflicting_batch_id})",
             at=row.detected_at,
             seq=row.row_version,
-            next="whoever sent it asks again with a run key of its own",
+            next="send that request again with another run key",
         )
         for row in records.conflicts(run.run_key)
     ]

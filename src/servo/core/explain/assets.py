@@ -69,7 +69,7 @@ def _then(findings: Sequence[Finding]) -> str:
         return ""
     told = [cause for found in findings for cause in (found, *found.because)]
     first = any(found.command for found in told)
-    return "when that is settled, make it by hand" if first else "make it by hand"
+    return "once that is resolved, materialize it by hand" if first else "materialize it by hand"
 
 
 # --- what there is --------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def _standing(records: Records, subject: Subject, *, whole: bool) -> Finding:
     if made is None:
         return _without(records, subject, name)
     when = ago(made.created_at, records.now)
-    by = f"by {made.run_id}" if made.run_id else "by something else than Servo, which reported it"
+    by = f"by {made.run_id}" if made.run_id else "outside Servo, and reported"
     attempt = f", attempt {made.attempt}" if made.attempt else ""
     part = (
         ""
@@ -93,7 +93,7 @@ def _standing(records: Records, subject: Subject, *, whole: bool) -> Finding:
         what=What.MADE,
         mood=Mood.DONE,
         subject=name,
-        text=f"{name}{part} was last made at {when}, {by}{attempt}",
+        text=f"{name}{part} was last materialized at {when}, {by}{attempt}",
         at=made.created_at,
         seq=made.created_seq,
         because=_origin(records, made) if whole else (),
@@ -130,14 +130,14 @@ def _without(records: Records, subject: Subject, name: str) -> Finding:
         what=What.NEVER_MADE,
         mood=Mood.WAITS,
         subject=name,
-        text=f"{name} has never been made",
+        text=f"{name} has never been materialized",
         seq=None if row is None else row.row_version,
     )
     if any(made.decided_at is None for made in records.quarantined(subject)):
-        text = f"{name} has no data yet: what was made of it is held back"
+        text = f"{name} has no data yet: its output is in quarantine"
         never = replace(never, text=text)
     if row is not None and row.latest_floor:
-        text = f"{name} was wiped: what was made of it before no longer counts"
+        text = f"{name} was wiped: earlier outputs no longer count"
         never = replace(never, what=What.WIPED, text=text)
     return _defined(records.asset(subject.asset_key), never)
 
@@ -146,12 +146,12 @@ def _defined(asset: AssetRow | None, found: Finding) -> Finding:
     """The same, with a word if no code defines the asset."""
     if asset is None or asset.defined:
         return found
-    gone = "any more" if asset.location else "yet"
+    missing = "no longer defines" if asset.location else "does not define"
     note = Finding(
         what=What.UNDEFINED,
         mood=Mood.NOTE,
         subject=asset.asset_key,
-        text=f"no code that was deployed defines {asset.asset_key} {gone}",
+        text=f"the deployed code {missing} {asset.asset_key}",
         next="see `servo list` for what your code defines",
     )
     return replace(found, because=(*found.because, note))
@@ -195,13 +195,14 @@ def _freshness(records: Records, subject: Subject) -> list[Finding]:
     if row is None or row.state not in (FreshnessState.WARN, FreshnessState.FAIL):
         return []
     failed = row.state is FreshnessState.FAIL
-    what = "is older than its freshness policy allows" if failed else "is soon too old"
+    what = "is older" if failed else "will soon be older"
     return [
         Finding(
             what=What.FRESHNESS,
             mood=Mood.FAILED if failed else Mood.WAITS,
             subject=subject.asset_key,
-            text=f"it {what}: {row.state.value} since {ago(row.changed_at, records.now)}",
+            text=f"it {what} than its freshness policy allows: {row.state.value} since "
+            f"{ago(row.changed_at, records.now)}",
             at=row.changed_at,
             seq=row.row_version,
         )
@@ -273,7 +274,7 @@ def _trouble(row: AssetRow) -> str:
         )
         return f"failed{f' {often} times in a row' if often > 1 else ''}{last}"
     if row.last_materialization_id is None and row.last_observed_at is None:
-        return "has never been made"
+        return "has never been materialized"
     return ""
 
 
@@ -292,7 +293,7 @@ def _above_one(row: AssetRow, between: list[str]) -> Finding:
         what=What.UPSTREAM,
         mood=Mood.FAILED if row.consecutive_failures else Mood.WAITS,
         subject=row.asset_key,
-        text=f"it is made from {row.asset_key}, which {_trouble(row)}{path}",
+        text=f"it depends on {row.asset_key}, which {_trouble(row)}{path}",
         at=row.last_failure_at,
         seq=row.row_version,
         next="see why",
@@ -309,7 +310,7 @@ def _newer(records: Records, asset: AssetRow, subject: Subject) -> list[Finding]
     newer = [row.asset_key for row in rows if row is not None and _after(row, made.created_seq)]
     if not newer:
         return []
-    text = f"what it is made from is newer than it: {listed(newer)}"
+    text = f"its upstream assets are newer: {listed(newer)}"
     return [Finding(what=What.UPSTREAM, mood=Mood.NOTE, subject=asset.asset_key, text=text)]
 
 

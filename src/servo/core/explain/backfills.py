@@ -29,7 +29,7 @@ def _may_hold(row: BackfillRow, partition_key: str) -> bool:
 
 def _backfill(records: Records, row: BackfillRow, subject: Subject) -> Finding:
     name = row.backfill_id
-    done = f"{row.partitions_succeeded} of {plural(row.total_partitions, 'partition')} made"
+    done = f"{row.partitions_succeeded} of {plural(row.total_partitions, 'partition')} materialized"
     bad = f", {row.partitions_failed} failed" if row.partitions_failed else ""
     by = f" by {row.changed_by}" if row.changed_by else ""
     found = Finding(
@@ -51,7 +51,7 @@ def _backfill(records: Records, row: BackfillRow, subject: Subject) -> Finding:
             )
         case BackfillState.PENDING | BackfillState.RUNNING:
             active = f"{row.active_chunks} of at most {plural(row.max_concurrent_runs, 'run')}"
-            text = f"{found.text} is at work: {done}{bad}, with {active} now"
+            text = f"{found.text} is running: {done}{bad}; {active} active"
             return replace(found, text=text, next=_next_chunk(records, row))
         case BackfillState.CANCELLING | BackfillState.CANCELLED:
             ended = row.state is BackfillState.CANCELLED
@@ -64,7 +64,7 @@ def _backfill(records: Records, row: BackfillRow, subject: Subject) -> Finding:
                 found,
                 mood=Mood.FAILED,
                 text=f"{found.text} failed: {done}{bad}",
-                next="do what failed again",
+                next="retry what failed",
                 command=f"servo backfill retry-failed {name}",
             )
         case _:
@@ -74,14 +74,14 @@ def _backfill(records: Records, row: BackfillRow, subject: Subject) -> Finding:
 def _next_chunk(records: Records, row: BackfillRow) -> str:
     """What a backfill that is at work waits for."""
     if row.planned_chunks == row.total_chunks:
-        return "its last runs end"
+        return "its last runs are finishing"
     after = f"chunk {row.planned_chunks + 1} of {row.total_chunks} is planned"
     if row.active_chunks >= row.max_concurrent_runs:
-        return f"{after} when one of its runs has ended"
+        return f"{after} when one of its runs has finished"
     quota = records.quota("workspace")
     limit = None if quota is None else quota.max_backfill_concurrency
     if limit is not None and records.active_chunks() >= limit:
-        return f"{after} when there is room: all backfills together may have {limit} runs"
+        return f"{after} when fewer runs are active: all backfills together may have {limit}"
     return f"{after} next"
 
 

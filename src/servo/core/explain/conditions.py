@@ -20,8 +20,7 @@ from servo.core.state.states import SensorStatus
 MOST_PARTS = 150
 MOST_ASSETS = 3
 NO_NEWS = (
-    "what changed before this first evaluation is no news to it: make it by hand if it is to "
-    "follow that too"
+    "changes before this first evaluation do not count: materialize it by hand to include them"
 )
 
 
@@ -71,7 +70,7 @@ def _evaluated(records: Records, found: Finding, sensor_id: str) -> Finding:
     row = records.last_condition(sensor_id, found.subject)
     told = f"{found.text}, evaluated by {sensor_id}"
     if row is None:
-        found = replace(found, text=f"{told}, which has not come to it yet", mood=Mood.WAITS)
+        found = replace(found, text=f"{told}, which has not evaluated it yet", mood=Mood.WAITS)
     else:
         found = replace(
             found, text=told, next=_next(row), because=(evaluation(row, whole=records.whole),)
@@ -96,7 +95,7 @@ def _next(row: AutomationEvaluationRow) -> str:
     parts = lacking(tree) if tree is not None and not row.requested_count else []
     if tree is None or not parts:
         return ""
-    said = f"it is asked for when {listed(parts)}"
+    said = f"it will be requested when {listed(parts)}"
     return f"{said}; {NO_NEWS}" if was_first(tree) else said
 
 
@@ -104,8 +103,8 @@ def evaluation(row: AutomationEvaluationRow, *, whole: bool = False) -> Finding:
     """An evaluation of the condition of an asset; `whole`: also with what did not decide it."""
     count = row.requested_count
     tree = read_tree(row.tree)
-    asked = f"it asked for {asked_for(count, tree)}"
-    kept = "" if tree is not None else "; why was not kept"
+    asked = f"it requested {asked_for(count, tree)}"
+    kept = "" if tree is not None else "; the reason was not kept"
     head = f"{row.asset_key}, evaluation {row.tick} at {instant(row.evaluated_at)}"
     found = Finding(
         what=What.EVALUATION,
@@ -121,7 +120,7 @@ def evaluation(row: AutomationEvaluationRow, *, whole: bool = False) -> Finding:
     because = [_Parts(MOST_PARTS).part(shown)]
     hidden = parts(tree) - parts(shown)
     if hidden:
-        text = f"{plural(hidden, 'part')} did not decide it; --all shows them"
+        text = f"{plural(hidden, 'part')} did not decide; show them with --all"
         because.append(Finding(what=What.MORE, mood=Mood.NOTE, subject="", text=text))
     return replace(found, because=tuple(because))
 
@@ -176,7 +175,7 @@ def _told_once(
     for found in findings:
         name = (found.subject, found.seq)
         if found.what is What.EVALUATION and name in known:
-            yield replace(found, text=f"{found.text}, as told above", because=())
+            yield replace(found, text=f"{found.text}, as shown above", because=())
             continue
         if found.what is What.EVALUATION:
             known.add(name)

@@ -4,8 +4,8 @@ from servo.core.state.rows.execution import TaskRow
 from servo.core.state.states import TransitionReason
 
 _SEEN = {
-    TransitionReason.TIMED_OUT: "it ran longer than it may",
-    TransitionReason.HEARTBEAT_TIMEOUT: "its worker was heard of no more",
+    TransitionReason.TIMED_OUT: "it exceeded its timeout",
+    TransitionReason.HEARTBEAT_TIMEOUT: "its worker stopped responding",
     TransitionReason.DISPATCH_ACK_TIMEOUT: "no worker took it",
     TransitionReason.INTERRUPTED: "it was interrupted",
 }
@@ -17,5 +17,5 @@ def failure_of(task: TaskRow) -> str:
         return task.error_message
     seen = _SEEN.get(task.reason, task.error_code)
     if task.reason is TransitionReason.TIMED_OUT and task.execution_timeout_ms:
-        return f"{seen}: its timeout is {task.execution_timeout_ms / 1000:g} s"
+        return f"{seen} of {task.execution_timeout_ms / 1000:g} s"
     return seen

@@ -11,7 +11,7 @@ from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import RunState, TaskState
 
 RESUME = "servo resume"
-NOBODY = "nobody is at work in this workspace"
+NOBODY = "no leader is running in this workspace"
 
 
 def waiting_for_worker(records: Records, task: TaskRow) -> Finding:
@@ -38,8 +38,8 @@ def _pool(records: Records, task: TaskRow, holders: list[TaskRow]) -> Finding | 
     return _waits(
         task,
         What.POOL_FULL,
-        f"for a place in {where}: {_full(limit, holders)}",
-        f"a place is free when one of those ends; or let more run in {where}",
+        f"for a slot in {where}: {_full(limit, holders)}",
+        f"wait for one of those to finish, or raise the limit of {where}",
         f"servo admin pool set {task.pool} {limit + 1}",
     )
 
@@ -52,7 +52,7 @@ def _slots(records: Records, task: TaskRow, holders: list[TaskRow]) -> Finding |
         task,
         What.SLOTS_FULL,
         f"for a slot of the workspace: {_full(limit, holders)}",
-        "a slot is free when one of those ends; or let more run at once",
+        "wait for one of those to finish, or raise the limit",
         f"servo admin quota --max-parallel {limit + 1}",
     )
 
@@ -67,7 +67,7 @@ def _queue(records: Records, task: TaskRow) -> Finding | None:
         task,
         What.QUEUE_FULL,
         f"for a place in the queue: {_full(limit, sent)}",
-        "a place is free when a worker takes one of those: start workers, or let more wait",
+        "start workers, or raise the limit",
         f"servo admin quota --max-queued {limit + 1}",
     )
 
@@ -77,7 +77,7 @@ def _worker(records: Records, task: TaskRow) -> Finding:
     others = sum(row.location == task.location for row in ready) - 1
     among = f", as {words.plural(others, 'other task')} do" if others else ""
     which = f" of location {task.location}" if task.location else ""
-    text = f"for a worker{which} that is free{among}"
+    text = f"for a free worker{which}{among}"
     return _waits(task, What.TASK_READY, text, f"it starts when a worker{which} is free", "")
 
 
@@ -127,13 +127,13 @@ def waiting_for_run_slot(records: Records, run: RunRow) -> Finding:
     if limit is None or len(active) < limit:
         return _about_to_start(records, found)
     holders = words.listed([row.run_id for row in active])
-    used = f"{len(active)} of {limit} runs are at work: {holders}" if limit else "the limit is 0"
+    used = f"{len(active)} of {limit} runs are active: {holders}" if limit else "the limit is 0"
     goes = "goes" if ahead == 1 else "go"
     before = f"; {words.plural(ahead, 'run')} {goes} before it" if ahead else ""
     return replace(
         found,
         text=f"{found.text}: {used}{before}",
-        next="it starts when enough of them have ended; or let more run at once",
+        next="it starts when enough of them have finished; or raise the limit",
         command=f"servo admin quota --max-runs {limit + 1}",
     )
 
@@ -151,10 +151,10 @@ def runs_of_the_day(records: Records) -> list[Finding]:
             what=What.DAILY_LIMIT,
             mood=Mood.WAITS,
             subject=quota.daily_runs_day,
-            text=f"no more runs are accepted today: {words.plural(limit, 'run')} a day is the "
-            "limit of the workspace",
+            text="no more runs are accepted today: the workspace is limited to "
+            f"{words.plural(limit, 'run')} a day",
             seq=quota.row_version,
-            next="the next day begins at midnight UTC; or accept more",
+            next="wait until midnight UTC, or raise the limit",
             command=f"servo admin quota --max-daily-runs {limit + 1}",
         )
     ]

@@ -45,11 +45,12 @@ def find_partition(known: Collection[str], asset_key: str, text: str) -> str:
         )
     if not known:
         raise NotFound(
-            f"nothing is on record of any partition of {asset_key}",
+            f"no partition of {asset_key} is recorded yet",
             remedy=f"see `servo partitions list {asset_key}` for those it has",
         )
     some = listed([partition(key) for key in islice(sorted(known), SHOWN)])
-    raise NotFound(f"{asset_key} has no partition {text!r}", remedy=f"they are like {some}")
+    told = f"{asset_key} has no partition {text!r}"
+    raise NotFound(told, remedy=f"its partitions look like {some}")
 
 
 def _readings(known: Iterable[str], text: str) -> Iterator[str]:

@@ -96,8 +96,8 @@ def _words(row: _Starting) -> str:
         case ScheduleTickRow():
             return f"the schedule {row.schedule_id} ticked for {instant(row.scheduled_for)}"
         case SensorEvalRow():
-            about = "polled" if row.message_id is None else f"told of message {row.message_id}"
-            return f"the sensor {row.sensor_id} was {about}"
+            heard = "was polled" if row.message_id is None else f"got message {row.message_id}"
+            return f"the sensor {row.sensor_id} {heard}"
         case _:
             assert_never(row)
 

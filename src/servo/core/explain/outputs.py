@@ -36,10 +36,10 @@ def judged(records: Records, made: MaterializationRow) -> Finding | None:
     if made.gating_decision is Gate.QUARANTINED:
         return _quarantined(made, checks)
     if made.gating_decision is Gate.WARNED:
-        text = "the output went through with a warning"
+        text = "the output was promoted with a warning"
         return _about(made, What.WARNED, Mood.NOTE, text, because=checks)
     if made.expired_at is not None:
-        text = f"its data is no longer kept since {instant(made.expired_at)}"
+        text = f"its data expired at {instant(made.expired_at)}"
         return _about(made, What.EXPIRED, Mood.NOTE, text)
     return None
 
@@ -55,23 +55,23 @@ def _checks_of(
 
 def _quarantined(made: MaterializationRow, checks: tuple[Finding, ...]) -> Finding:
     if made.decided_at is None:
-        text = f"the output of {instant(made.created_at)} is held back in quarantine"
+        text = f"the output of {instant(made.created_at)} is in quarantine"
         found = _about(made, What.HELD, Mood.WAITS, text, because=checks)
         name = made.materialization_id
         return replace(
             found,
-            next=f"look at the data; let it through, or `servo quarantine reject {name}`",
+            next=f"check the data, then approve it, or run `servo quarantine reject {name}`",
             command=f"servo quarantine approve {name}",
         )
     by = f" by {made.decided_by}" if made.decided_by else ""
     why = f": {made.decision_reason}" if made.decision_reason else ""
     when = f"{instant(made.decided_at)}{by}{why}"
     if made.promoted:
-        text = f"the output was held back, and let through at {when}"
+        text = f"the output was held in quarantine and approved at {when}"
         return _about(made, What.RELEASED, Mood.NOTE, text, because=checks)
-    text = f"the output of {instant(made.created_at)} was held back, and rejected at {when}"
+    text = f"the output of {instant(made.created_at)} was held in quarantine and rejected at {when}"
     found = _about(made, What.REJECTED, Mood.FAILED, text, because=checks)
-    return replace(found, next="correct what it is made from, and make it again")
+    return replace(found, next="fix its upstream data, and materialize it again")
 
 
 def _about(

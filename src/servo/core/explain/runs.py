@@ -38,9 +38,9 @@ def explain_unknown_run(records: Records, run_id: str) -> Finding | None:
         what=What.RUN_UNKNOWN,
         mood=Mood.WAITS,
         subject=run_id,
-        text=f"nobody has asked for {run_id} yet, but there are reports about it",
+        text=f"{run_id} has not been requested yet, but reports about it have arrived",
         because=letters,
-        next="they count once the run is asked for and planned",
+        next="they count once the run is requested and planned",
     )
 
 
@@ -61,11 +61,11 @@ def _finding(run: RunRow, what: What, mood: Mood, text: str) -> Finding:
 def _pending(records: Records, run: RunRow) -> Finding:
     if run.plan_fingerprint:
         return waiting_for_run_slot(records, run)
-    found = _finding(run, What.RUN_UNPLANNED, Mood.WAITS, "was asked for, and has no plan yet")
+    found = _finding(run, What.RUN_UNPLANNED, Mood.WAITS, "was requested and has no plan yet")
     if run.plan_deadline is None:
         return found
     until = due(run.plan_deadline, records.now)
-    after = f"whoever asked for it plans it; without a plan it fails at {until}"
+    after = f"its requester has to plan it; without a plan it fails at {until}"
     return replace(found, next=after)
 
 
@@ -77,12 +77,12 @@ def _running(records: Records, run: RunRow) -> Finding:
     if run.deadline is None:
         return found
     until = due(run.deadline, records.now)
-    return replace(found, next=f"it ends when its tasks have, or is stopped at {until}")
+    return replace(found, next=f"it finishes with its tasks, or times out at {until}")
 
 
 def _stopping(records: Records, run: RunRow) -> Finding:
-    found = _finding(run, What.RUN_STOPPING, Mood.WAITS, f"is being stopped: {stopped(run)}")
-    after = "it has ended when what still runs has stopped, or was given up"
+    found = _finding(run, What.RUN_STOPPING, Mood.WAITS, f"is being cancelled: {stopped(run)}")
+    after = "it ends when its running tasks have stopped or been given up"
     return replace(found, because=_unfinished(records, run), next=after)
 
 
@@ -94,8 +94,8 @@ def _unfinished(records: Records, run: RunRow) -> tuple[Finding, ...]:
     blocked = [row for row in tasks.values() if row.state is TaskState.BLOCKED]
     unborn = run.task_count - len(tasks)
     notes = [
-        (len(blocked), "task", "that come after others wait for those"),
-        (unborn, "task", "of a large plan are still to be written down"),
+        (len(blocked), "task", "blocked until those finish"),
+        (unborn, "task", "of a large plan not yet recorded"),
     ]
     failed = [row for row in tasks.values() if row.state is TaskState.FAILED]
     return (
@@ -135,7 +135,7 @@ def _followed(task: TaskRow) -> bool:
 def _failed(records: Records, run: RunRow) -> Finding:
     if not run.plan_fingerprint:
         found = _finding(run, What.RUN_FAILED, Mood.FAILED, f"failed{_at(run)}: {run.error}")
-        return replace(found, next="nothing of it ran; ask for it again")
+        return replace(found, next="none of its tasks ran; request it again")
     text = f"failed{_at(run)}: {_counts(run)}"
     found = _finding(run, What.RUN_FAILED, Mood.FAILED, text)
     tasks = records.tasks(run.run_id).values()
@@ -145,7 +145,7 @@ def _failed(records: Records, run: RunRow) -> Finding:
     return replace(
         found,
         because=(*several(failed, lambda row: explain_task(records, row), "failed task"), *notes),
-        next="correct what failed, and do the rest again in a new run",
+        next="fix the failures, and retry the rest in a new run",
         command=f"servo run retry {run.run_id}",
     )
 
@@ -156,20 +156,20 @@ def _cancelled(records: Records, run: RunRow) -> Finding:
     if run.error:
         text = f"was given up{_at(run)}: {run.error}; {_counts(run)}"
     found = _finding(run, What.RUN_CANCELLED, Mood.FAILED, text)
-    after = "nothing does the rest by itself"
+    after = "the rest will not run unless you retry it"
     return replace(found, next=after, command=f"servo run retry {run.run_id}")
 
 
 def _timed_out(records: Records, run: RunRow) -> Finding:
     took = "" if run.finished_at is None else f" after {span(run.finished_at - run.created_at)}"
-    text = f"was stopped{took}: it took longer than it may; {_counts(run)}"
+    text = f"timed out{took}: it exceeded its time limit; {_counts(run)}"
     found = _finding(run, What.RUN_TIMED_OUT, Mood.FAILED, text)
     tasks = records.tasks(run.run_id).values()
     failed = [row for row in tasks if row.state is TaskState.FAILED]
     return replace(
         found,
         because=several(failed, lambda row: explain_task(records, row), "failed task"),
-        next="do the rest again in a new run",
+        next="retry the rest in a new run",
         command=f"servo run retry {run.run_id}",
     )
 
@@ -187,7 +187,7 @@ def _counts(run: RunRow) -> str:
     )
     told = [f"{count:,} {word}" for count, word in parts if count]
     if not told:
-        return f"none of {plural(run.task_count, 'task')} has ended"
+        return f"none of {plural(run.task_count, 'task')} has finished"
     return f"{', '.join(told)} of {plural(run.task_count, 'task')}"
 
 
@@ -200,10 +200,10 @@ def _letters(records: Records, run_id: str) -> tuple[Finding, ...]:
             what=What.PARKED,
             mood=Mood.WAITS,
             subject=run_id,
-            text=f"the batch {row.batch_id} came too early and is kept: {row.reason}",
+            text=f"the batch {row.batch_id} arrived too early and is kept: {row.reason}",
             at=row.parked_at,
             seq=row.row_version,
-            next=f"it counts when the run is planned, or is given up at "
+            next=f"it is applied when the run is planned, or dropped at "
             f"{due(row.expires_at, records.now)}",
         )
         for row in records.parked(run_id)

@@ -70,15 +70,17 @@ def _ticking(
         text = f"{found.text} cannot tick: {error.message}"
         return replace(found, mood=Mood.FAILED, text=text, next=error.remedy)
     if tick is None:
-        return replace(found, text=f"{found.text} has no tick to come", next="change its times")
+        return replace(
+            found, text=f"{found.text} has no future ticks", next="change its cron expression"
+        )
     if tick > records.now:
         return replace(
             found, text=f"{found.text} is active", next=f"next tick {due(tick, records.now)}"
         )
-    late = f"{found.text} is overdue: its tick of {due(tick, records.now)}, was not looked at yet"
+    late = f"{found.text} is overdue: its tick of {due(tick, records.now)}, was not evaluated yet"
     if records.led is False:
         return replace(found, mood=Mood.WAITS, text=f"{late}; {NOBODY}", command=RESUME)
-    return replace(found, mood=Mood.WAITS, text=late, next="it is looked at in a moment")
+    return replace(found, mood=Mood.WAITS, text=late, next="it will be evaluated in a moment")
 
 
 def _tick(records: Records, tick: ScheduleTickRow) -> Finding:
@@ -89,7 +91,7 @@ def _tick(records: Records, tick: ScheduleTickRow) -> Finding:
         what=What.SCHEDULE,
         mood=Mood.NOTE,
         subject=tick.tick_id,
-        text=f"{when} asked for a run",
+        text=f"{when} requested a run",
         at=tick.scheduled_for,
         seq=tick.row_version,
     )
@@ -98,7 +100,7 @@ def _tick(records: Records, tick: ScheduleTickRow) -> Finding:
             return replace(found, text=f"{found.text}{said}{_runs(records, tick)}")
         case TickStatus.FAILED:
             text = f"{when} failed{said}"
-            after = "correct what it evaluates; the next tick tries again"
+            after = "fix its function; the next tick tries again"
             return replace(found, mood=Mood.FAILED, text=text, next=after)
         case TickStatus.SKIPPED:
             if tick.skipped_count:
@@ -116,5 +118,5 @@ def _runs(records: Records, tick: ScheduleTickRow) -> str:
     if run is None:
         return ""
     shared = isinstance(run.source, ScheduleSource) and run.source.tick_id == tick.tick_id
-    before = "" if shared else ", which another request had asked for with the same run key"
+    before = "" if shared else ", already requested with the same run key"
     return f", {run.run_id}{before}, which is {run.state.value}"

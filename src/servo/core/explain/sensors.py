@@ -56,7 +56,7 @@ def _sensor(records: Records, row: SensorDefinitionRow) -> Finding:
                 found,
                 mood=Mood.FAILED,
                 text=text,
-                next=f"correct it; {_looks(records, row, state)}",
+                next=f"fix it; {_looks(records, row, state)}",
             )
         case SensorStatus.ACTIVE:
             return replace(found, text=f"{found.text} is active", next=_looks(records, row, state))
@@ -67,11 +67,11 @@ def _sensor(records: Records, row: SensorDefinitionRow) -> Finding:
 def _looks(records: Records, row: SensorDefinitionRow, state: SensorStateRow) -> str:
     """When a sensor looks again."""
     if row.mode is SensorMode.PUSH:
-        return "it looks when the next message comes"
+        return "it is evaluated when the next message arrives"
     if state.last_evaluation_at is None:
-        return "it looks in a moment"
+        return "it will be evaluated in a moment"
     again = state.last_evaluation_at + timedelta(milliseconds=row.min_interval_ms)
-    return f"it looks again at {due(again, records.now)}, at the earliest"
+    return f"it is evaluated again at {due(again, records.now)} at the earliest"
 
 
 def _looked(
@@ -80,12 +80,12 @@ def _looked(
     """The newest evaluation on record, and quiet ones since, which leave no record."""
     looked = state.last_evaluation_at
     if looked is None:
-        return (_note(row.sensor_id, "it has not looked yet"),)
+        return (_note(row.sensor_id, "it has not been evaluated yet"),)
     newest = records.last_evaluation(row.sensor_id)
     last = () if newest is None else (_evaluated(records, newest),)
     if newest is not None and newest.evaluated_at >= looked:
         return last
-    quiet = _note(row.sensor_id, f"it looked at {instant(looked)}: no new data")
+    quiet = _note(row.sensor_id, f"it was evaluated at {instant(looked)}: no new data")
     return (replace(quiet, at=looked), *last)
 
 
@@ -100,7 +100,7 @@ def _evaluated(records: Records, row: SensorEvalRow) -> Finding:
         seq=row.row_version,
     )
     if row.stale:
-        text = f"{when} it looked, but another evaluation was first, so this one did not count"
+        text = f"{when} its evaluation was discarded, because another one finished first"
         return replace(found, text=f"{text}: {evaluation(row)}")
     match row.status:
         case SensorEvalStatus.NO_NEW_DATA:
@@ -112,8 +112,8 @@ def _evaluated(records: Records, row: SensorEvalRow) -> Finding:
         case SensorEvalStatus.TRIGGERED:
             runs = [records.run_of_key(key) for key in row.run_keys]
             told = [f"{run.run_id} ({run.state.value})" for run in runs if run is not None]
-            what = f"for {listed(told)}" if told else f"for {plural(len(row.run_keys), 'run')}"
-            return replace(found, text=f"{when} it asked {what}: {evaluation(row)}")
+            what = listed(told) if told else f"{plural(len(row.run_keys), 'run')}"
+            return replace(found, text=f"{when} it requested {what}: {evaluation(row)}")
         case _:
             assert_never(row.status)
 

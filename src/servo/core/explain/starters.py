@@ -35,7 +35,7 @@ def starters(records: Records, subject: Subject, then: str) -> list[Finding]:
         what=What.NOTHING,
         mood=Mood.NOTE,
         subject=place(subject.asset_key, subject.partition_key),
-        text="nothing starts it by itself: no schedule, sensor or automation condition is about it",
+        text="nothing starts it automatically: no schedule, sensor or condition covers it",
         next=then,
         command=_by_hand(records, subject) if then else "",
     )

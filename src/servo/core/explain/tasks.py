@@ -27,10 +27,10 @@ MOST_ERROR = 300
 
 _HOW = MappingProxyType(
     {
-        TransitionReason.TIMED_OUT: "ran longer than it may",
+        TransitionReason.TIMED_OUT: "timed out",
         TransitionReason.INTERRUPTED: "was interrupted: its worker was shut down",
-        TransitionReason.HEARTBEAT_TIMEOUT: "was lost: its worker fell silent",
-        TransitionReason.DISPATCH_ACK_TIMEOUT: "was taken by no worker",
+        TransitionReason.HEARTBEAT_TIMEOUT: "was lost: its worker stopped responding",
+        TransitionReason.DISPATCH_ACK_TIMEOUT: "was not picked up by any worker",
     }
 )
 
@@ -93,11 +93,11 @@ def _planned(records: Records, task: TaskRow) -> Finding:
 
 def _blocked(records: Records, task: TaskRow) -> Finding:
     left, total = task.deps_total - task.deps_resolved_count, task.deps_total
-    those = "the task" if total == 1 else f"{left} of the {total} tasks"
-    found = _finding(task, What.TASK_BLOCKED, Mood.WAITS, f"waits for {those} it comes after")
+    those = "its upstream task" if total == 1 else f"{left} of its {total} upstream tasks"
+    found = _finding(task, What.TASK_BLOCKED, Mood.WAITS, f"waits for {those}")
     causes = causes_of(records, task)
     if task.upstream_failed:
-        after = "it will be skipped when the others have ended: what it is made from failed"
+        after = "it will be skipped when the others have finished, because an upstream task failed"
         return replace(found, because=causes, next=after)
     return replace(found, because=causes, next="it can run when all of those have succeeded")
 
@@ -113,7 +113,7 @@ def _sent(records: Records, task: TaskRow) -> Finding:
     if task.dispatch_deadline is None:
         return found
     again = due(task.dispatch_deadline, records.now)
-    return replace(found, next=f"a worker takes it; if none does it is sent again at {again}")
+    return replace(found, next=f"if no worker takes it, it is sent again at {again}")
 
 
 # --- running --------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def _running(records: Records, task: TaskRow) -> Finding:
         return silent
     if task.execution_deadline is not None:
         until = due(task.execution_deadline, records.now)
-        return replace(found, next=f"it ends, or is stopped at {until}")
+        return replace(found, next=f"it finishes, or times out at {until}")
     return found
 
 
@@ -145,14 +145,14 @@ def _silent_until(records: Records, task: TaskRow) -> Finding | None:
     if records.led is False:
         text = f"was running, {_attempt(task, task.attempt)}, and {NOBODY} now"
         found = _finding(task, What.TASK_SILENT, Mood.WAITS, text)
-        after = "whoever leads next waits for its worker or gives it up, and tries it again"
+        after = "the next leader waits for its worker, or gives it up and retries it"
         return replace(found, next=after, command=RESUME)
     if not ends or max(ends) > records.now:
         return None
     heard = "" if beat is None else f" since {instant(beat.last_heartbeat_at)}"
     text = f"runs, {_attempt(task, task.attempt)}, but its worker has been silent{heard}"
     found = _finding(task, What.TASK_SILENT, Mood.WAITS, text)
-    return replace(found, next="it is given up as lost, and tried again on another worker")
+    return replace(found, next="it will be given up as lost and retried on another worker")
 
 
 def _attempt(task: TaskRow, number: int) -> str:
@@ -174,9 +174,9 @@ def _retrying(records: Records, task: TaskRow) -> Finding:
     if records.led is False:
         found = replace(found, command=RESUME)
     if task.retry_at is None:
-        return replace(found, next="it is tried again")
+        return replace(found, next="it will be retried")
     when = due(task.retry_at, records.now)
-    return replace(found, next=f"next try at {when}: {_attempt(task, task.attempt + 1)}")
+    return replace(found, next=f"next attempt at {when}: {_attempt(task, task.attempt + 1)}")
 
 
 def _failed(records: Records, task: TaskRow) -> Finding:
@@ -186,7 +186,7 @@ def _failed(records: Records, task: TaskRow) -> Finding:
         found,
         because=failed_checks(records, task.run_id, task.attempt_id),
         next=f"{_why_final(task)}; see `servo logs {task.run_id} {task.asset_key}`, "
-        "correct it, and do it again",
+        "fix the cause, and retry",
         command=f"servo run retry {task.run_id}",
     )
 
@@ -207,12 +207,12 @@ def _why_final(task: TaskRow) -> str:
     policy = task.retry or RetryRules()
     if task.infra_losses > policy.max_infra_retries:
         lost = plural(task.infra_losses, "worker")
-        return f"it lost {lost}, and may lose {policy.max_infra_retries}"
+        return f"it lost {lost}, and at most {policy.max_infra_retries} are allowed"
     if task.user_failures >= task.max_attempts:
         if task.max_attempts == 1:
-            return "it has no retry policy, so it is tried once"
-        return "no try is left"
-    return "this kind of error is not tried again"
+            return "it has no retry policy"
+        return "no attempts are left"
+    return "this kind of error is not retried"
 
 
 # --- over -----------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def _skipped(records: Records, task: TaskRow) -> Finding:
         text = f"skipped itself at {when}{_error(task)}"
         found = _finding(task, What.TASK_SKIPPED, Mood.NOTE, text)
         return replace(found, next="its code decides again the next time it runs")
-    text = f"was skipped at {when}, because of what it is made from"
+    text = f"was skipped at {when} because of its upstream assets"
     causes = causes_of(records, task)
     failed = any(cause.mood is Mood.FAILED for cause in causes)
     mood = Mood.FAILED if failed else Mood.NOTE
@@ -235,22 +235,22 @@ def _cancelled(records: Records, task: TaskRow) -> Finding:
     run = records.run(task.run_id)
     why = "" if run is None else f": {stopped(run)}"
     late = task.late_outcome
-    told = "" if late is None else f"; its execution said {late.value} after that, too late"
+    told = "" if late is None else f"; it reported {late.value} afterwards, too late to count"
     text = f"was cancelled at {instant(task.transitioned_at)}{why}{told}"
     found = _finding(task, What.TASK_CANCELLED, Mood.FAILED, text)
-    after = "nothing does it again by itself"
+    after = "it will not run again unless you retry it"
     return replace(found, next=after, command=f"servo run retry {task.run_id}")
 
 
 def stopped(run: RunRow) -> str:
     """Who stopped a run, and why."""
     if run.timed_out:
-        return f"the run took longer than it may ({words.span(_allowed(run))})"
+        return f"the run exceeded its time limit ({words.span(_allowed(run))})"
     by = f" by {run.cancel_requested_by}" if run.cancel_requested_by else ""
     when = "" if run.cancel_requested_at is None else f" at {instant(run.cancel_requested_at)}"
     why = f" ({run.cancel_reason})" if run.cancel_reason else ""
     forced = " by force" if run.cancel_forced else ""
-    return f"the run was stopped{forced}{by}{when}{why}"
+    return f"the run was cancelled{forced}{by}{when}{why}"
 
 
 def _allowed(run: RunRow) -> timedelta:

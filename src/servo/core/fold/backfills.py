@@ -3,7 +3,7 @@
 Chunks are planned in order and none is left out, so the number of planned chunks is the index of
 the smallest missing one. A chunk is accepted only together with its run and only the end of that
 run ends it; every run ends, so every backfill does. How a backfill ended is derived here from
-what became of its partitions and is no transition of a user's: it takes up no version.
+what became of its partitions and is not a transition of a user's: it takes up no version.
 """
 
 from collections.abc import Callable, Iterable, Mapping

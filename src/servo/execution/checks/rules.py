@@ -80,7 +80,7 @@ def table_of(value: Any, what: object) -> Any:
             names = list(dict.fromkeys(name for row in rows for name in row))
             return pyarrow.table({name: [row.get(name) for row in rows] for name in names})
     raise Invalid(
-        f"{what} is a {name}, which is no table",
+        f"{what} is a {name}, which is not a table",
         remedy="return a table of Polars, pandas, Arrow or DuckDB, or a list of dicts",
     )
 
@@ -110,7 +110,9 @@ def _missing(table: Any, columns: Iterable[str]) -> AssetCheckResult | None:
     if not missing:
         return None
     has = ", ".join(table.column_names[:50]) or "none at all"
-    return _says(False, f"there is no column {', '.join(missing)}; there is {has}", missing=missing)
+    return _says(
+        False, f"there is no column {', '.join(missing)}; available: {has}", missing=missing
+    )
 
 
 # --- the checks -----------------------------------------------------------------------------------
@@ -226,7 +228,7 @@ def freshness(subject: CheckSubject, *, max_age: timedelta, column: str | None) 
         latest = import_module("pyarrow.compute").max(table.column(column)).as_py()
         newest = _instant(latest)
         if newest is None:
-            return _says(False, f"{column} holds {latest!r:.100}, which is no time")
+            return _says(False, f"{column} holds {latest!r:.100}, which is not a time")
     age = subject.now - newest
     return _says(
         age <= max_age,

@@ -1,7 +1,7 @@
 """Whether a table has the columns and types it should have.
 
 Types go by Arrow's names. People write them in many ways, and libraries differ in how wide their
-texts are, so both sides are brought to one spelling first: `str`, `utf8` and `large_string` are
+strings are, so both sides are brought to one spelling first: `str`, `utf8` and `large_string` are
 `string`, `float64` is `double`. `int`, `float`, `datetime` and the Python types mean any width.
 """
 
@@ -63,7 +63,7 @@ def _spelled(column: str, kind: Any) -> str:
     if text in _EXACT or text in _ANY or re.search(r"[\[<(]", text):
         return text
     raise Invalid(
-        f"the column {column} is to be {kind!r}, which is no type",
+        f"the column {column} is to be {kind!r}, which is not a type",
         remedy="use a name like int64, double, string, bool, date32, timestamp, or a Python type",
     )
 

@@ -66,7 +66,7 @@ class PipesMessageHandler:
     def _handle(self, message: Mapping[str, Any]) -> None:
         method = message.get("method")
         if VERSION_FIELD not in message or not isinstance(method, str):
-            raise _wrong(f"the program sent {_short(message)}, which is no message")
+            raise _wrong(f"the program sent {_short(message)}, which is not a message")
         take = self._methods.get(method)
         if take is None:
             self._log.warning("a pipe said %s, which this version does not know", method)

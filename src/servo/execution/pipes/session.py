@@ -173,7 +173,7 @@ def _partitions(context: AssetExecutionContext) -> dict[str, Any]:
 def _window(context: AssetExecutionContext) -> dict[str, str] | None:
     try:
         window = getattr(context, "partition_time_window", None)
-    except Exception:  # noqa: BLE001 - a partition that is no time has none
+    except Exception:  # noqa: BLE001 - a partition that is not a time has none
         return None
     if window is None:
         return None

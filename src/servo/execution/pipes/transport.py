@@ -140,4 +140,4 @@ def _hand_over(line: bytes, handler: PipesMessageHandler) -> None:
         handler.handle_message(cast("Params", message))
     else:
         shown = line[:200].decode(errors="replace")
-        handler.report_pipes_framework_message(f"this is no message: {shown}")
+        handler.report_pipes_framework_message(f"this is not a message: {shown}")

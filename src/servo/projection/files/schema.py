@@ -216,10 +216,10 @@ def _from_json(hint: object) -> Callable[[ArrowColumn], list[Any]]:
     def restore(column: ArrowColumn) -> list[Any]:
         # The same policy or source stands in thousands of rows; values are frozen and shared.
         known: dict[str | None, Any] = {None: None}
-        texts: list[str | None] = column.to_pylist()
-        for text in texts:
+        strings: list[str | None] = column.to_pylist()
+        for text in strings:
             if text not in known:
                 known[text] = decoder.decode(cast("str", text))
-        return [known[text] for text in texts]
+        return [known[text] for text in strings]
 
     return restore

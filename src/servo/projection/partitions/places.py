@@ -1,7 +1,7 @@
 """Which partition each row of an asset is about, by its number, and columns in that order.
 
-Stored keys are texts. Those of time are parsed as a column, and numbered by the stretches in which
-windows follow each other regularly; listed ones are looked up in one go; those of several
+Stored keys are strings. Those of time are parsed as a column, and numbered by the stretches in
+which windows follow each other regularly; listed ones are looked up in one go; those of several
 dimensions are taken apart into columns, and numbered by the different values of each dimension.
 """
 
@@ -83,9 +83,9 @@ def _texts(name: str, definition: PartitionsDefinition, space: PartitionSpace) -
     """The stored keys of partitions that are listed, in order."""
     if definition.value_type() is not ValueType.STRING:
         values = map(definition.typed_value, space.keys())
-        texts = [PartitionKey.single(value, name).canonical() for value in values]
-        return pa.array(texts, pa.string())
-    # As `PartitionKey` writes a text, which would take ten times as long.
+        strings = [PartitionKey.single(value, name).canonical() for value in values]
+        return pa.array(strings, pa.string())
+    # As `PartitionKey` writes a string, which would take ten times as long.
     keys = [key.encode() for key in space.keys(0)]
     encoded = pa.array([b2a_base64(key, newline=False).decode() for key in keys], pa.string())
     encoded = pc.replace_substring(encoded, "+", "-")
@@ -105,8 +105,8 @@ def _combined(
     total = repeated(0, len(keys), pa.array([0]))
     parts = pc.if_else(whole, parts, pa.scalar([""] * len(space.parts), parts.type))
     for place, (name, one) in enumerate(definition.dimensions().items()):
-        texts = pc.list_element(parts, place).dictionary_encode()
-        digits = _numbered(texts.dictionary, name, one, space.parts[name]).take(texts.indices)
+        strings = pc.list_element(parts, place).dictionary_encode()
+        digits = _numbered(strings.dictionary, name, one, space.parts[name]).take(strings.indices)
         total = pc.add(total, pc.multiply(digits, space.weights[name]))
     return total
 
@@ -145,8 +145,8 @@ def _instants(keys: ArrowColumn, tag: str, space: TimeSpace) -> ArrowColumn:
     try:
         times = plain.cast(pa.string(), safe=False).cast(kind)
     except pa.ArrowInvalid:  # one of them is none: each by itself
-        texts = [key and key[start:end] for key in keys.to_pylist()]
-        times = pa.array([_time(text, kind) for text in texts], kind)
+        strings = [key and key[start:end] for key in keys.to_pylist()]
+        times = pa.array([_time(text, kind) for text in strings], kind)
     if dated:
         days = times.cast(pa.int32()).cast(pa.int64())
         return pc.multiply(days, _DAY * _MICRO)

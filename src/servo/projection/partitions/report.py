@@ -150,8 +150,8 @@ class PartitionReader:
         self, definition: PartitionsDefinition, keys: ArrowColumn
     ) -> RowPlaces | None:
         """Those of the same partitions: what is made from another often has them."""
-        for known, texts, places in self._known:
-            if known == definition and texts.equals(keys):
+        for known, strings, places in self._known:
+            if known == definition and strings.equals(keys):
                 return places
         return None
 

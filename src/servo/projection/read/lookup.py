@@ -109,7 +109,7 @@ class Lookup:
 
 @cache
 def _first_of(table: str) -> str:
-    """The first column of a key that has several, if it is a text; none otherwise."""
+    """The first column of a key that has several, if it is a string; none otherwise."""
     spec = TABLES[table]
     is_text = schema(spec.row, spec.key).field(spec.key[0]).type == pa.string()
     return spec.key[0] if is_text and len(spec.key) > 1 else ""

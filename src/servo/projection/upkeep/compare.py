@@ -1,7 +1,7 @@
 """Projections as plain values, to be compared row for row.
 
 Two projections are equal when every table has the same rows; where rows were stored, in which file
-or in which order, is no part of that. `differences` says what differs in words, a few rows of it.
+or in which order, is not part of that. `differences` says what differs in words, a few rows of it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

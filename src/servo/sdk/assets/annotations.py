@@ -1,7 +1,7 @@
 """Whether values are what functions say of them by their annotations.
 
-A function that is annotated `-> int` and returns a text, or takes `orders: DataFrame` and is given
-a dict, is wrong somewhere, and the sooner somebody says where the better. Only what can be told for
+A function that is annotated `-> int` and returns a string, or takes `orders: DataFrame` and gets a
+dict, is wrong somewhere, and the sooner somebody says where the better. Only what can be told for
 sure counts: the classes of values, not what is inside of containers, and an annotation that is no
 class (a string that names what is not imported, a type variable, a protocol) fits everything.
 Numbers are numbers: a NumPy integer is an `int` and an `int` is a `float`.

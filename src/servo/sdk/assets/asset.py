@@ -82,7 +82,7 @@ def _define(  # noqa: PLR0913 - the options people know
     if unknown:
         raise Invalid(
             f"asset {what}: there is no option {', '.join(sorted(unknown))}",
-            remedy="see `help(servo.asset)` for the options there are",
+            remedy="see `help(servo.asset)` for its options",
         )
     check_isolation(isolation, f"asset {what}")
     own = own_key(fn, name=name, key=key, key_prefix=key_prefix)
@@ -133,8 +133,8 @@ def own_key(fn: Fn, *, name: str | None, key: Any, key_prefix: Any) -> AssetKey:
     if key is not None:
         if name is not None or key_prefix is not None:
             raise Invalid(
-                f"asset {key}: key comes together with name or key_prefix",
-                remedy="give the whole key, or a name and a prefix",
+                f"asset {key}: key cannot be combined with name or key_prefix",
+                remedy="give either the whole key, or a name and a prefix",
             )
         return to_key(key)
     return AssetKey([*prefix_parts(key_prefix), name or fn.__name__])
@@ -159,8 +159,8 @@ def loaded_deps(what: str, signature: Signature, ins: Mapping[str, AssetIn]) -> 
     strangers = sorted(set(ins) - set(signature.inputs))
     if strangers:
         raise Invalid(
-            f"{what}: ins names {', '.join(strangers)}, which is no parameter",
-            remedy="name parameters of the function in ins, and other assets in deps",
+            f"{what}: ins names {', '.join(strangers)}, which is not a parameter",
+            remedy="ins takes parameters of the function; put other assets into deps",
         )
     return [_loaded(ins.get(name, AssetIn()), name) for name in signature.inputs]
 

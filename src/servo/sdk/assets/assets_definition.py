@@ -108,7 +108,7 @@ class AssetsDefinition:
         """The key of the one asset that is made here."""
         if len(self.specs) != 1:
             raise Invalid(
-                f"{self.name} makes {len(self.specs)} assets", remedy="use `keys` for all of them"
+                f"{self.name} defines {len(self.specs)} assets", remedy="use `keys` for all of them"
             )
         return self.specs[0].key
 
@@ -127,8 +127,8 @@ class AssetsDefinition:
         wanted = self.key if key is None else key
         if wanted not in self.keys:
             raise Invalid(
-                f"{self.name} does not make {wanted}",
-                remedy=f"it makes {', '.join(str(spec.key) for spec in self.specs)}",
+                f"{self.name} does not define {wanted}",
+                remedy=f"it defines {', '.join(str(spec.key) for spec in self.specs)}",
             )
         return self.specs_by_key[wanted]
 
@@ -284,5 +284,6 @@ def assets_in(assets: Iterable[Any]) -> Iterator[AssetsDefinition | AssetSpec]:
             yield from assets_in(cast("Sequence[Any]", item))
         else:
             raise Invalid(
-                f"{item!r} is no asset", remedy="decorate a function with @asset, or use AssetSpec"
+                f"{item!r} is not an asset",
+                remedy="decorate a function with @asset, or use AssetSpec",
             )

@@ -93,8 +93,8 @@ class AssetExecutionContext(OfPartitions):
         found = CURRENT.get()
         if found is None:
             raise Invalid(
-                "no asset is being made here",
-                remedy="call it from an asset's function, on the thread it was called on",
+                "no asset is being materialized here",
+                remedy="call it inside an asset's function, on the same thread",
             )
         return found
 
@@ -105,7 +105,7 @@ class AssetExecutionContext(OfPartitions):
         """The asset that is made."""
         if self._assets_def is not None and len(self._assets_def.specs) > 1:
             raise Invalid(
-                f"{self._assets_def.name} makes several assets",
+                f"{self._assets_def.name} defines several assets",
                 remedy="use context.selected_asset_keys, or asset_key_for_output(name)",
             )
         return self._asset_key
@@ -119,7 +119,7 @@ class AssetExecutionContext(OfPartitions):
     def assets_def(self) -> AssetsDefinition:
         """The definition that is executed."""
         if self._assets_def is None:
-            raise Invalid("this context is of no asset", remedy="materialize the asset")
+            raise Invalid("this context belongs to no asset", remedy="materialize the asset")
         return self._assets_def
 
     @property
@@ -141,7 +141,7 @@ class AssetExecutionContext(OfPartitions):
         names = self.assets_def.keys_by_output_name
         if output_name not in names:
             raise Invalid(
-                f"there is no output {output_name!r}", remedy=f"there is {', '.join(names)}"
+                f"there is no output {output_name!r}", remedy=f"available: {', '.join(names)}"
             )
         return names[output_name]
 
@@ -150,7 +150,7 @@ class AssetExecutionContext(OfPartitions):
         inputs = self.assets_def.input_keys
         if input_name not in inputs:
             known = ", ".join(inputs) or "none"
-            raise Invalid(f"there is no input {input_name!r}", remedy=f"there is {known}")
+            raise Invalid(f"there is no input {input_name!r}", remedy=f"available: {known}")
         return inputs[input_name]
 
     def output_for_asset_key(self, asset_key: AssetKey) -> str:
@@ -158,7 +158,7 @@ class AssetExecutionContext(OfPartitions):
         names = {key: name for name, key in self.assets_def.keys_by_output_name.items()}
         if asset_key not in names:
             made = ", ".join(str(key) for key in names)
-            raise Invalid(f"{asset_key} is not made here", remedy=f"there is {made}")
+            raise Invalid(f"{asset_key} is not materialized here", remedy=f"available: {made}")
         return names[asset_key]
 
     # --- which execution ----------------------------------------------------------------------
@@ -240,7 +240,9 @@ class AssetExecutionContext(OfPartitions):
         """Say something about an asset that this execution makes."""
         key = self.asset_key if asset_key is None else to_key(asset_key)
         if key not in self.selected_asset_keys:
-            raise Invalid(f"{key} is not made here", remedy="name an asset that is selected")
+            raise Invalid(
+                f"{key} is not materialized here", remedy="name an asset that is selected"
+            )
         self._metadata.setdefault(key, {}).update(metadata)
 
     def set_data_version(self, asset_key: Any, data_version: DataVersion) -> None:
@@ -248,7 +250,9 @@ class AssetExecutionContext(OfPartitions):
         of_kind(data_version, DataVersion, what="a data version", remedy='use DataVersion("...")')
         key = to_key(asset_key)
         if key not in self.selected_asset_keys:
-            raise Invalid(f"{key} is not made here", remedy="name an asset that is selected")
+            raise Invalid(
+                f"{key} is not materialized here", remedy="name an asset that is selected"
+            )
         self._versions[key] = data_version
 
     def version_of(self, key: AssetKey) -> DataVersion | None:

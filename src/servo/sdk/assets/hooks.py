@@ -78,7 +78,7 @@ class HookContext(HoldsResources):
         """The asset that was made, or was not."""
         if self._happened.asset_key is None:
             raise Invalid(
-                "this hook is about no asset", remedy="give build_hook_context an asset_key"
+                "this hook context has no asset", remedy="give build_hook_context an asset_key"
             )
         return self._happened.asset_key
 
@@ -116,7 +116,9 @@ class HookContext(HoldsResources):
     def instance(self) -> Any:
         """The instance that the run is in."""
         if self._happened.instance is None:
-            raise Invalid("this hook has no instance", remedy="give build_hook_context an instance")
+            raise Invalid(
+                "this hook context has no instance", remedy="give build_hook_context an instance"
+            )
         return self._happened.instance
 
     @property
@@ -209,7 +211,7 @@ def check_hooks(hooks: Any, *, what: str) -> tuple[HookDefinition, ...]:
     for hook in found:
         if not isinstance(hook, HookDefinition):
             raise Invalid(
-                f"{what}: {hook!r} is no hook",
+                f"{what}: {hook!r} is not a hook",
                 remedy="decorate a function with @success_hook or @failure_hook",
             )
     return tuple(sorted(found, key=lambda hook: hook.name))

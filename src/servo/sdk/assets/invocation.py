@@ -94,7 +94,7 @@ def _take_context(
     if args and args[0] is None:
         return AssetExecutionContext(callee.key, Silence()), args[1:], rest
     raise Invalid(
-        f"{callee.what} takes a context, and none was given",
+        f"{callee.what} needs a context, but none was given",
         remedy=f"call it as {callee.fn.__name__}(servo.build_asset_context(), ...)",
     )
 
@@ -140,7 +140,7 @@ def _placed(callee: Callee, args: Sequence[Any], given: Mapping[str, Any]) -> di
         name = next((name for name in left if _fits(callee.signature, name, value)), None)
         if name is None:
             raise Invalid(
-                f"{callee.what} was given too many values: there is no place for {_kind(value)}",
+                f"{callee.what} was given too many values: unexpected {_kind(value)}",
                 remedy=f"it takes {', '.join(known)}" if known else "it takes no values",
             )
         arguments[name] = value
@@ -182,7 +182,7 @@ def _refuse_missing(callee: Callee, arguments: Mapping[str, Any]) -> None:
 
 
 def _kind(value: object) -> str:
-    return f"a {type(value).__qualname__}"
+    return type(value).__qualname__
 
 
 # --- resources and configuration ------------------------------------------------------------------

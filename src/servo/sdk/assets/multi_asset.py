@@ -1,4 +1,4 @@
-"""`@multi_asset`: one function that makes several assets.
+"""`@multi_asset`: one function that defines several assets.
 
     @multi_asset(outs={"users": AssetOut(), "orders": AssetOut()})
     def split(dump):
@@ -111,7 +111,7 @@ def multi_asset(  # noqa: PLR0913 - the options people know
         names = ", ".join(sorted(unknown))
         raise Invalid(f"{told}: there is no option {names}", remedy="see its help")
     if bool(outs) == bool(specs):
-        raise Invalid(f"{told} needs outs or specs, and one of them", remedy="say what it makes")
+        raise Invalid(f"{told} needs either outs or specs", remedy="pass outs={...} or specs=[...]")
     filled, tags = checked_ins(ins, what=told), by_name(op_tags, what=f"{told}: op_tags")
     for out in by_name(outs, what=f"{told}: outs").values():
         of_kind(out, AssetOut, what=f"{told}: one of outs", remedy="use AssetOut()")
@@ -208,7 +208,7 @@ def _with_deps(
     strangers = sorted(set(internal or {}) - set(made))
     if strangers:
         raise Invalid(
-            f"internal_asset_deps names {', '.join(strangers)}, which is no output",
+            f"internal_asset_deps names {', '.join(strangers)}, which is not an output",
             remedy=f"name one of {', '.join(made)}",
         )
     found: dict[str, AssetSpec] = {}

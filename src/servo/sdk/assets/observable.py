@@ -70,7 +70,7 @@ def _define(  # noqa: PLR0913 - the options people know
     if signature.inputs:
         raise Invalid(
             f"observable_source_asset {fn.__name__} takes {', '.join(signature.inputs)}",
-            remedy="take a context, resources and config: an observation is made from no assets",
+            remedy="take a context, resources and config: an observation has no upstream assets",
         )
     spec = AssetSpec(
         key=own_key(fn, name=name, key=key, key_prefix=key_prefix),

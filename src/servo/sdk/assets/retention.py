@@ -26,8 +26,8 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
         age: Any = self.age
         if versions is None and age is None:
             raise Invalid(
-                "Retention() says nothing",
-                remedy="give versions=3 or age=timedelta(days=30); without retention all is kept",
+                "Retention() has neither versions nor age",
+                remedy="give versions=3 or age=timedelta(days=30); the default keeps all",
             )
         if versions is not None and (type(versions) is not int or not 1 <= versions <= MOST_AGE_MS):
             raise Invalid(
@@ -41,7 +41,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
         if age is not None and not 1 <= age // _MILLISECOND <= MOST_AGE_MS:
             raise Invalid(
                 f"Retention: age is {age}",
-                remedy="give more than nothing and at most 1000 years, or count versions alone",
+                remedy="give more than 0 and at most 1000 years, or only versions",
             )
 
     @property

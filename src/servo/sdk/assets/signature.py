@@ -32,11 +32,11 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
 def read_signature(fn: Callable[..., Any]) -> Signature:
     """What `fn` asks for; `Invalid` if it takes anything that nothing could fill."""
     if inspect.isclass(fn):
-        raise Invalid(f"{fn.__name__} is a class, and not a function", remedy="decorate a function")
+        raise Invalid(f"{fn.__name__} is a class, not a function", remedy="decorate a function")
     try:
         parameters = inspect.signature(fn).parameters
     except (TypeError, ValueError) as error:
-        raise Invalid(f"{fn!r} is no function: {error}", remedy="decorate a function") from None
+        raise Invalid(f"{fn!r} is not a function: {error}", remedy="decorate a function") from None
     hints = _hints(fn)
     context = config = ""
     inputs: list[str] = []
@@ -84,6 +84,6 @@ def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
 def _refuse_variadic(fn: Callable[..., Any], name: str, parameter: inspect.Parameter) -> None:
     star = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
     raise Invalid(
-        f"{getattr(fn, '__name__', fn)} takes {star}{name}, which names no asset",
+        f"{getattr(fn, '__name__', fn)} takes {star}{name}, which does not name an asset",
         remedy="name every upstream asset as a parameter, or pass deps=[...] to the decorator",
     )

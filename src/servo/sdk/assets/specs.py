@@ -21,7 +21,7 @@ IO_MANAGER_KEY = "dagster/io_manager_key"
 
 
 def to_key(value: Any, *, what: str = "asset key") -> AssetKey:
-    """The key that a person meant by a text, a list of parts, or something that has one."""
+    """The key that a person meant by a string, a list of parts, or something that has one."""
     if isinstance(value, AssetKey):
         return value
     if isinstance(value, str):
@@ -32,8 +32,8 @@ def to_key(value: Any, *, what: str = "asset key") -> AssetKey:
     if isinstance(found, AssetKey):
         return found
     raise Invalid(
-        f"{what}: {value!r} names no asset",
-        remedy='use an asset, AssetKey(["schema", "table"]), or a text like "schema/table"',
+        f"{what}: {value!r} does not name an asset",
+        remedy='use an asset, AssetKey(["schema", "table"]), or a string like "schema/table"',
     )
 
 
@@ -154,7 +154,7 @@ def _checked_owners(owners: Iterable[str], *, what: str) -> tuple[str, ...]:
 def _check_values(spec: AssetSpec) -> None:
     what = f"asset {spec.key}"
     for name in ("description", "group_name", "code_version"):
-        of_kind(getattr(spec, name), str, what=f"{what}: {name}", remedy="use a text")
+        of_kind(getattr(spec, name), str, what=f"{what}: {name}", remedy="use a string")
     if spec.partitions_def is not None and not isinstance(
         spec.partitions_def, PartitionsDefinition
     ):
@@ -188,17 +188,17 @@ class AssetIn(msgspec.Struct, frozen=True):
 
 
 def prefix_parts(prefix: Any) -> tuple[str, ...]:
-    """The parts of a key prefix that was given as a text or as a list."""
+    """The parts of a key prefix that was given as a string or as a list."""
     if prefix is None:
         return ()
     if isinstance(prefix, str):
         return tuple(prefix.split("/"))
-    of_kind(prefix, Iterable, what="a key_prefix", remedy='use a text, or ["raw", "shop"]')
+    of_kind(prefix, Iterable, what="a key_prefix", remedy='use a string, or ["raw", "shop"]')
     return tuple(prefix)
 
 
 def check_tags(tags: Mapping[Any, Any] | Iterable[Any], *, what: str) -> dict[str, str]:
-    """`tags` if they are texts; a list of tags becomes keys without a value."""
+    """`tags` if they are strings; a list of tags becomes keys without a value."""
     of_kind(tags, Iterable, what=f"{what}: tags", remedy='use {"name": "value"}')
     pairs = (
         cast("Mapping[Any, Any]", tags) if isinstance(tags, Mapping) else dict.fromkeys(tags, "")
@@ -207,6 +207,7 @@ def check_tags(tags: Mapping[Any, Any] | Iterable[Any], *, what: str) -> dict[st
     for name, value in given.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise Invalid(
-                f"{what}: the tag {name!r} is {value!r}", remedy="tags are texts, keys and values"
+                f"{what}: the tag {name!r} is {value!r}",
+                remedy="keys and values of tags are strings",
             )
     return given

@@ -85,8 +85,8 @@ def _checks_by_asset(project: Project) -> dict[AssetKey, list[AssetCheckSpec]]:
         for spec in held:
             if spec.automation_condition is not None:
                 raise Invalid(
-                    f"the check {spec.name} of {spec.asset} has an automation condition, and is "
-                    "made by the function of the asset itself",
+                    f"the check {spec.name} of {spec.asset} has an automation condition, but "
+                    "the function of the asset evaluates it",
                     remedy="give the condition to the asset, or write an @asset_check",
                 )
             found.setdefault(spec.asset, []).append(spec)
@@ -101,7 +101,7 @@ def host_of(project: Project, check: AssetCheckKey) -> AssetKey:
     for host, held in project.checkbook.hosted.items():
         if any(_makes(bound, check) for bound in held):
             return host
-    raise Invalid(f"there is no check {text_of(check)}", remedy="name one of the project")
+    raise Invalid(f"there is no check {text_of(check)}", remedy="use a check of the project")
 
 
 def _makes(bound: BoundCheck, check: AssetCheckKey) -> bool:
@@ -199,7 +199,7 @@ def divided(
                 raise Invalid(
                     f"the sensors {taken[one]} and {sensor.name} both evaluate the condition of "
                     f"{text_of(one)}",
-                    remedy="let their targets not overlap",
+                    remedy="change their targets so that they do not overlap",
                 )
             taken[one] = sensor.name
     left = [one for one in conditions if one not in taken]

@@ -72,8 +72,8 @@ class Checkbook:
         if spec.asset not in maker.keys:
             raise Invalid(
                 f"{maker.name} ({maker.where}) declares the check {spec.name} of {spec.asset}, "
-                "which it does not make",
-                remedy="name an asset that it makes, or write an @asset_check",
+                "which it does not define",
+                remedy="name an asset that it defines, or write an @asset_check",
             )
         self._note(spec)
         self.declared.setdefault(spec.asset, []).append(spec)
@@ -105,7 +105,7 @@ class Checkbook:
         self.after[host] = tuple(dict.fromkeys(known))
 
     def conditions(self) -> dict[AssetKey, dict[str, str]]:
-        """The automation conditions of checks, as texts, by asset and name."""
+        """The automation conditions of checks, as strings, by asset and name."""
         bound = [one.definition.specs for held in self.hosted.values() for one in held]
         found: dict[AssetKey, dict[str, str]] = {}
         for spec in (spec for specs in (*self.declared.values(), *bound) for spec in specs):
@@ -122,7 +122,7 @@ class Checkbook:
     def _known(self, check: AssetChecksDefinition, key: AssetKey) -> None:
         if key not in self._rank:
             raise Invalid(
-                f"the check {check.name} ({check.where}) is of {key}, which is no asset",
+                f"the check {check.name} ({check.where}) is of {key}, which is not an asset",
                 remedy="name an asset of this project",
             )
 

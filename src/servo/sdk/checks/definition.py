@@ -66,7 +66,7 @@ class AssetCheckSpec(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         set_field = msgspec.structs.force_setattr
-        of_kind(self.name, str, what="the name of a check", remedy="use a text")
+        of_kind(self.name, str, what="the name of a check", remedy="use a string")
         if not _NAME.fullmatch(self.name):
             raise Invalid(
                 f"a check is called {self.name!r}", remedy="use letters, digits and underscores"
@@ -303,7 +303,7 @@ def _refuse_strangers(what: str, ins: Mapping[str, AssetIn], signature: Signatur
     strangers = sorted(set(ins) - set(signature.inputs))
     if strangers:
         raise Invalid(
-            f"{what}: ins names {', '.join(strangers)}, which is no parameter",
+            f"{what}: ins names {', '.join(strangers)}, which is not a parameter",
             remedy="name parameters of the function, and other assets in additional_deps",
         )
 

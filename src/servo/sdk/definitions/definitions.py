@@ -156,7 +156,7 @@ class Definitions:
         """The definition that makes an asset."""
         found = self.project().makers.get(to_key(key))
         if found is None:
-            raise NotFound(f"nothing here makes {to_key(key)}", remedy="see `servo list`")
+            raise NotFound(f"nothing here defines {to_key(key)}", remedy="see `servo list`")
         return found
 
     resolve_assets_def = get_assets_def
@@ -177,7 +177,7 @@ class Definitions:
 def _named(found: Mapping[str, Any], name: str, what: str) -> Any:
     if name not in found:
         known = ", ".join(sorted(found)) or "none"
-        raise NotFound(f"there is no {what} {name!r}", remedy=f"there is {known}")
+        raise NotFound(f"there is no {what} {name!r}", remedy=f"available: {known}")
     return found[name]
 
 
@@ -185,7 +185,7 @@ def _each(given: Iterable[Any] | None, kind: type[Any], what: str, remedy: str) 
     found = several(given, what=f"Definitions: {what}s")
     for item in found:
         if not isinstance(item, kind):
-            raise Invalid(f"{item!r} is no {what}", remedy=remedy)
+            raise Invalid(f"{item!r} is not a {what}", remedy=remedy)
     return found
 
 

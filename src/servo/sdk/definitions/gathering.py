@@ -175,7 +175,7 @@ def walk_package(package: ModuleType) -> Iterator[ModuleType]:
     folders = getattr(package, "__path__", None)
     if folders is None:
         raise Invalid(
-            f"{package.__name__} is a module and no package", remedy="use ..._from_modules"
+            f"{package.__name__} is a module, not a package", remedy="use ..._from_modules"
         )
     for found in pkgutil.walk_packages(folders, f"{package.__name__}."):
         yield import_module(found.name)
@@ -186,7 +186,7 @@ def _package(name: str) -> ModuleType:
         return import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and name.startswith(error.name):
-            raise NotFound(f"there is no package {name}", remedy="check its name") from None
+            raise NotFound(f"there is no package {name}", remedy="check the name") from None
         raise
 
 

@@ -38,8 +38,8 @@ class AssetJob(msgspec.Struct, frozen=True, kw_only=True):
         chosen = AssetSelection.from_coercible(self.selection).resolve(project)
         if not project.executable(chosen) and not self.checks(project):
             raise Invalid(
-                f"the job {self.name} selects no asset that can be made, and no check",
-                remedy="correct its selection",
+                f"the job {self.name} selects no executable asset and no check",
+                remedy="fix its selection",
             )
         return chosen
 
@@ -70,7 +70,7 @@ def define_asset_job(  # noqa: PLR0913 - the options people know
     op_retry_policy: RetryPolicy | None = None,
 ) -> AssetJob:
     """A job that makes the selected assets, or all of them."""
-    of_kind(name, str, what="the name of a job", remedy="use a text")
+    of_kind(name, str, what="the name of a job", remedy="use a string")
     if not name or not name.replace("_", "").replace("-", "").isalnum():
         raise Invalid(
             f"a job cannot be called {name!r}", remedy="use letters, digits, dashes, underscores"

@@ -96,6 +96,6 @@ def _refuse_strangers(given: Any, known: Iterable[str], what: str) -> None:
             close = get_close_matches(name, there, n=1)
             remedy = f"did you mean {close[0]!r}?" if close else f"name the {what} that it is for"
             raise Invalid(
-                f"the configuration is for {name!r}, which is no {what} of the project",
+                f"the configuration is for {name!r}, but the project has no such {what}",
                 remedy=remedy,
             )

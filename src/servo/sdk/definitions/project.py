@@ -82,7 +82,7 @@ class Project:
         if name not in self.jobs:
             close = get_close_matches(name, self.jobs, n=1)
             known = ", ".join(sorted(self.jobs)) or "none"
-            remedy = f"did you mean {close[0]!r}?" if close else f"there is {known}"
+            remedy = f"did you mean {close[0]!r}?" if close else f"available: {known}"
             raise NotFound(f"there is no job {name}", remedy=remedy)
         return self.jobs[name]
 
@@ -112,7 +112,7 @@ class Project:
         for name, resource in resources.items():
             if self.resources.setdefault(name, resource) is not resource:
                 raise Invalid(
-                    f"{maker.name} ({maker.where}) brings another resource {name!r} than there is",
+                    f"{maker.name} ({maker.where}) redefines the resource {name!r}",
                     remedy="give one of the two another name",
                 )
 
@@ -122,7 +122,7 @@ class Project:
             raise Invalid(
                 f"asset {key} ({maker.where}) has a retention, and the IO manager {manager!r} "
                 "stores it",
-                remedy="remove the retention: what an IO manager stores only it can delete",
+                remedy="remove the retention: only the IO manager can delete what it stored",
             )
 
     def retry_of(self, key: AssetKey) -> RetryRules:
@@ -169,7 +169,7 @@ class Project:
         known = [str(other) for other in others] + [other.name for other in others]
         close = get_close_matches(str(wanted), known, n=1)
         raise Invalid(
-            f"asset {key} ({self.makers[key].where}) takes {name!r}, which is no asset",
+            f"asset {key} ({self.makers[key].where}) takes {name!r}, which is not an asset",
             remedy=f"did you mean {close[0]!r}?" if close else RENAME,
         )
 

@@ -4,7 +4,7 @@
 
 Plain values become typed ones. The stored form is JSON, `{"rows": {"type": "int", "value": 12}}`,
 in the order that was given; `decode_metadata` gives back what `encode_metadata` was given. Numbers
-that JSON does not have are texts in a float ("nan", "inf", "-inf") and null in JSON and tables.
+that JSON does not have are strings in a float ("nan", "inf", "-inf") and null in JSON and tables.
 """
 
 import json
@@ -91,7 +91,7 @@ def normalize_metadata(metadata: Mapping[str, Any]) -> dict[str, MetadataValue]:
 def _checked_name(name: Any) -> str:
     if isinstance(name, str):
         return str(name)
-    raise Invalid(f"metadata has the name {name!r}", remedy="use texts as names")
+    raise Invalid(f"metadata has the name {name!r}", remedy="use strings as names")
 
 
 def _typed(name: str, raw: Any) -> MetadataValue:
@@ -107,7 +107,7 @@ def _typed(name: str, raw: Any) -> MetadataValue:
             return make(raw)
     raise Invalid(
         f"metadata {name!r} is a {type_name(raw)}, for which there is no metadata value",
-        remedy="use a text, a number, a list or dict of such, or MetadataValue.<type>(...)",
+        remedy="use a string, a number, a list or dict of such, or MetadataValue.<type>(...)",
     )
 
 
@@ -142,7 +142,7 @@ def encode_metadata(metadata: Mapping[str, Any]) -> str:
 
 
 def decode_metadata(text: str) -> dict[str, MetadataValue]:
-    """What was encoded; `Corrupt` if it is no stored form."""
+    """What was encoded; `Corrupt` if it is not a stored form."""
     if not text:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""Values as JSON holds them: texts, numbers, booleans, None, lists and dicts of such.
+"""Values as JSON holds them: strings, numbers, booleans, None, lists and dicts of such.
 
 Numbers that JSON does not have become null.
 """
@@ -29,7 +29,7 @@ def plain_data(value: Any, where: str) -> Any:
         return [plain_data(item, f"{where}[{index}]") for index, item in items]
     raise Invalid(
         f"{where} is a {type_name(value)}, which JSON cannot hold",
-        remedy="use texts, numbers, booleans, None, lists and dicts",
+        remedy="use strings, numbers, booleans, None, lists and dicts",
     )
 
 
@@ -56,4 +56,4 @@ def _name(key: Any, where: str) -> str:
         return str(key)
     if key is None or isinstance(key, bool | Integral):
         return json.dumps(key if key is None or isinstance(key, bool) else int(key))
-    raise Invalid(f"{where} has the key {key!r}", remedy="use texts as keys")
+    raise Invalid(f"{where} has the key {key!r}", remedy="use strings as keys")

@@ -16,7 +16,7 @@ _set = msgspec.structs.force_setattr
 
 
 class TableRecord(msgspec.Struct, frozen=True):
-    """One row: texts, numbers and booleans by column."""
+    """One row: strings, numbers and booleans by column."""
 
     data: Mapping[str, Cell]
 
@@ -25,7 +25,7 @@ class TableRecord(msgspec.Struct, frozen=True):
             if isinstance(value, Mapping | list | tuple):
                 raise Invalid(
                     f"TableRecord: the column {name!r} holds a {type_name(value)}",
-                    remedy="use texts, numbers, booleans and None",
+                    remedy="use strings, numbers, booleans and None",
                 )
         _set(self, "data", plain_data(self.data, "TableRecord"))
 

@@ -98,7 +98,7 @@ class MetadataValue(msgspec.Struct, frozen=True):
         if value.tzinfo is None:
             raise Invalid(
                 f"MetadataValue.timestamp: {value} has no time zone",
-                remedy="say which: datetime(..., tzinfo=UTC)",
+                remedy="pass datetime(..., tzinfo=UTC)",
             )
         return TimestampMetadataValue(value.timestamp())
 
@@ -312,7 +312,7 @@ def _expect(value: Any, kind: type, where: str) -> Any:
 
 
 _WORDS: dict[type, str] = {
-    str: "a text",
+    str: "a string",
     Integral: "a whole number",
     Real: "a number",
     bool: "True or False",
@@ -321,17 +321,17 @@ _WORDS: dict[type, str] = {
 
 def _path_text(path: Any) -> str:
     if not isinstance(path, str) and not hasattr(path, "__fspath__"):
-        raise Invalid(f"the path {path!r} is no text", remedy="give a text or a Path")
+        raise Invalid(f"the path {path!r} is not text", remedy="give a string or a Path")
     text = path if isinstance(path, str) else path.__fspath__()
     if isinstance(text, str):
         return str(text)
-    raise Invalid(f"the path {path!r} is no text", remedy="decode it first")
+    raise Invalid(f"the path {path!r} is not text", remedy="decode it first")
 
 
 def _infer_schema(records: Sequence[TableRecord]) -> TableSchema:
     if not records:
         raise Invalid(
-            "MetadataValue.table: without records there is nothing to see columns in",
+            "MetadataValue.table: without records, columns cannot be inferred",
             remedy="give a schema",
         )
     kinds: dict[type, str] = {bool: "bool", int: "int", float: "float"}

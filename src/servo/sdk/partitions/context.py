@@ -24,15 +24,13 @@ class Partitions(msgspec.Struct, frozen=True, kw_only=True):
     def only(self, what: str) -> str:
         """The one partition there is."""
         if len(self.keys) != 1:
-            raise Invalid(
-                f"{what} is about {len(self.keys)} partitions", remedy="use partition_keys"
-            )
+            raise Invalid(f"{what} has {len(self.keys)} partitions", remedy="use partition_keys")
         return self.keys[0]
 
     def span(self, what: str) -> PartitionKeyRange:
         """The first and the last."""
         if not self.keys:
-            raise Invalid(f"{what} is about no partition", remedy="ask has_partition_key first")
+            raise Invalid(f"{what} has no partition", remedy="check has_partition_key first")
         return PartitionKeyRange(self.keys[0], self.keys[-1])
 
     def window(self, what: str) -> TimeWindow:
@@ -46,8 +44,8 @@ class Partitions(msgspec.Struct, frozen=True, kw_only=True):
         ]
         if not windows:
             raise Invalid(
-                f"{what} is about partitions that are no windows of time: {self.definition}",
-                remedy="use partition_key, or divide the asset by time",
+                f"{what} has partitions that are not time windows: {self.definition}",
+                remedy="use partition_key, or partition the asset by time",
             )
         return TimeWindow(min(one.start for one in windows), max(one.end for one in windows))
 

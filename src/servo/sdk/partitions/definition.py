@@ -5,7 +5,7 @@
     both = MultiPartitionsDefinition({"region": regions, "day": DailyPartitionsDefinition(...)})
 
 A definition is a value: it is checked when it is written, never changes, and equals another that
-divides in the same way. People see keys as plain texts; `typed_key` is the identity under which a
+divides in the same way. People see keys as plain strings; `typed_key` is the identity under which a
 partition is stored (see `servo.core.partitions`).
 """
 
@@ -160,7 +160,7 @@ class PartitionsDefinition:
         """The key whose stored identity this is; `Invalid` if it cannot be one of these."""
         values = PartitionKey.parse(typed).values()
         if list(values) != [DEFAULT_DIMENSION]:
-            raise Invalid(f"{typed} is no key of {self}", remedy="ask for one of its partitions")
+            raise Invalid(f"{typed} is not a key of {self}", remedy="use one of its partitions")
         return self.plain_value(values[DEFAULT_DIMENSION])
 
     def value_type(self) -> ValueType:
@@ -234,9 +234,9 @@ class DynamicPartitionsDefinition(PartitionsDefinition):
     def __init__(self, partition_fn: Any = None, name: str | None = None) -> None:
         if partition_fn is not None or not isinstance(name, str) or not name:
             raise Invalid(
-                "DynamicPartitionsDefinition has no name", remedy="write name=… and no function"
+                "DynamicPartitionsDefinition has no name", remedy="use name=…, not a function"
             )
-        _ = PartitionKey.single(name)  # it is stored as texts of keys are
+        _ = PartitionKey.single(name)  # it is stored as strings of keys are
         super().__init__(_Dynamic(name))
 
     @property
@@ -272,7 +272,7 @@ class DynamicPartitionsDefinition(PartitionsDefinition):
 
 
 class MultiPartitionKey(str):
-    """The key of a partition in several dimensions: a text that knows its parts."""
+    """The key of a partition in several dimensions: a string that knows its parts."""
 
     __slots__ = ("keys_by_dimension",)
 
@@ -285,7 +285,7 @@ class MultiPartitionKey(str):
         made.keys_by_dimension = {name: keys_by_dimension[name] for name in names}
         return made
 
-    def __getnewargs__(self) -> tuple[Mapping[str, str]]:  # pyright: ignore[reportIncompatibleMethodOverride] - pickled by its parts, not as a text
+    def __getnewargs__(self) -> tuple[Mapping[str, str]]:  # pyright: ignore[reportIncompatibleMethodOverride] - pickled by its parts, not as a string
         return (self.keys_by_dimension,)
 
 
@@ -364,7 +364,7 @@ class MultiPartitionsDefinition(PartitionsDefinition):
             parts.values()
         ) != str(key):
             example = SEPARATOR.join(f"<{name}>" for name, _ in self._fields.parts)
-            raise Invalid(f"{key!r} is no key of {self}", remedy=f"write it like {example}")
+            raise Invalid(f"{key!r} is not a key of {self}", remedy=f"write it like {example}")
         return MultiPartitionKey(parts)
 
     def typed_value(self, key: str) -> Scalar:
@@ -380,7 +380,7 @@ class MultiPartitionsDefinition(PartitionsDefinition):
         """The key whose stored identity this is; `Invalid` if it cannot be one of these."""
         values = PartitionKey.parse(typed).values()
         if list(values) != [name for name, _ in self._fields.parts]:
-            raise Invalid(f"{typed} is no key of {self}", remedy="ask for one of its partitions")
+            raise Invalid(f"{typed} is not a key of {self}", remedy="use one of its partitions")
         return MultiPartitionKey({n: d.plain_value(values[n]) for n, d in self._fields.parts})
 
 
@@ -398,8 +398,8 @@ def checked_keys(keys: Any, *, what: str, empty: bool = True) -> tuple[str, ...]
     for key in found:
         if not isinstance(key, str) or not key or SEPARATOR in key:
             raise Invalid(
-                f"{what}: {key!r} is no key",
-                remedy=f"use texts that are not empty and have no {SEPARATOR!r} in them",
+                f"{what}: {key!r} is not a key",
+                remedy=f"use strings that are not empty and have no {SEPARATOR!r} in them",
             )
         _ = PartitionKey.single(key)
     twice = sorted(key for key, count in Counter(found).items() if count > 1)

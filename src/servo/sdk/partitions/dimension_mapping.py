@@ -52,7 +52,7 @@ def pairs_of(
     if isinstance(above, MultiPartitionsDefinition) == isinstance(below, MultiPartitionsDefinition):
         raise Invalid(
             f"MultiToSingleDimensionPartitionMapping is between {above} and {below}",
-            remedy="use it where one of the two has several dimensions, and one has not",
+            remedy="use it where only one side has several dimensions",
         )
     name = _the_one(above, below, mapping.partition_dimension_name)
     single = isinstance(below, MultiPartitionsDefinition)
@@ -74,7 +74,7 @@ def _named_pairs(
             if wanted not in dimensions_of(side):
                 raise Invalid(
                     f"MultiPartitionMapping names the dimension {wanted!r} of {side}",
-                    remedy=f"there is {', '.join(dimensions_of(side))}",
+                    remedy=f"available: {', '.join(dimensions_of(side))}",
                 )
         found.append(Pair(name, mapped.dimension_name, mapped.partition_mapping))
     return found
@@ -90,7 +90,7 @@ def _the_one(above: PartitionsDefinition, below: PartitionsDefinition, named: st
         if named not in dimensions:
             raise Invalid(
                 f"the partition mapping names the dimension {named!r} of {several}",
-                remedy=f"there is {', '.join(dimensions)}",
+                remedy=f"available: {', '.join(dimensions)}",
             )
         return named
     equal = [name for name, one in dimensions.items() if one == single]

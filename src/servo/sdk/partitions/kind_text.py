@@ -1,4 +1,4 @@
-"""Values as texts that name their kind, from which they are made again without their code.
+"""Values as strings that name their kind, from which they are made again without their code.
 
     {"kind":"static","partition_keys":["eu","us"]}
 

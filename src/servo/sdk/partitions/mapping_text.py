@@ -1,4 +1,4 @@
-"""Partition mappings other than the default ones, as texts (`servo.sdk.partitions.kind_text`)."""
+"""Partition mappings other than the default ones, as strings (`servo.sdk.partitions.kind_text`)."""
 
 from typing import Any
 
@@ -84,5 +84,5 @@ _KINDS = Kinds[PartitionMapping](
         "multi": _several,
         "multi_to_single": lambda told: MultiToSingleDimensionPartitionMapping(told["dimension"]),
     },
-    instead="run this where that code is",
+    instead="run this where that code is available",
 )

@@ -27,5 +27,5 @@ def present(given: datetime | None) -> datetime:
     if given is not None:
         return given
     if not _provided:
-        raise Invalid("nobody says what time it is", remedy="pass current_time=…")
+        raise Invalid("the current time is unknown", remedy="pass current_time=…")
     return _provided[0]()

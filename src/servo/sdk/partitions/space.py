@@ -59,11 +59,11 @@ class PartitionSpace(ABC):
         """The set from one key to another, both included; `Invalid` if the second comes first."""
         first, last = self.number(start), self.number(end)
         if first > last:
-            raise Invalid(f"{start!r} comes after {end!r}", remedy="exchange the two")
+            raise Invalid(f"{start!r} comes after {end!r}", remedy="swap the two")
         return bitmaps.span(first, last + 1)
 
     def bits(self, keys: Iterable[str]) -> int:
-        """The set of these keys; `NotFound` names one that is no partition."""
+        """The set of these keys; `NotFound` names one that is not a partition."""
         return bitmaps.bitmap(self.number(key) for key in keys)
 
     def keys_of(self, bits: int) -> Iterator[str]:
@@ -78,9 +78,9 @@ class PartitionSpace(ABC):
     def remedy(self) -> str:
         """Which keys there are, in a few words."""
         if not self.count:
-            return "there is none at the moment"
+            return "it has no partitions at the moment"
         first, last = self.key(0), self.key(self.count - 1)
-        return f"there is {first!r}" if first == last else f"there is {first!r} to {last!r}"
+        return f"available: {first!r}" if first == last else f"available: {first!r} to {last!r}"
 
 
 class KeyListing(NamedTuple):

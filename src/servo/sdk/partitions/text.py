@@ -1,4 +1,4 @@
-"""Definitions of partitions as texts (`servo.sdk.partitions.kind_text`).
+"""Definitions of partitions as strings (`servo.sdk.partitions.kind_text`).
 
 Whoever reads the workspace can count, list and map partitions by them.
 """
@@ -92,5 +92,5 @@ _KINDS = Kinds[PartitionsDefinition](
         "multi": _several,
         "time_window": _windows_of,
     },
-    instead="run this where that code is, or divide the asset by time, a list, or names",
+    instead="run this where that code is available, or use time, static or dynamic partitions",
 )

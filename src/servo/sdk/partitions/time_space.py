@@ -123,7 +123,7 @@ class TimeSpace(PartitionSpace):
         return (self.ordinal_at(tick) if most else None), unit, max(most, 1)
 
     def following(self, seconds: int) -> int | None:
-        """When the next tick is after an instant that is no window's; None if none is left."""
+        """When the next tick is after an instant that is not a window's; None if none is left."""
         if self.definition.value_type() is ValueType.DATE:
             return seconds + 1
         tick = max(self.definition.ticks.upto(instant_of(seconds)), self.first)

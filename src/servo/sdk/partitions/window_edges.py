@@ -31,7 +31,7 @@ class Windows(Edge):
         if not isinstance(self.above, TimeSpace) or not isinstance(self.below, TimeSpace):
             raise Invalid(
                 f"TimeWindowPartitionMapping is between {sides.above} and {sides.below}",
-                remedy="use it between partitions of time",
+                remedy="use it between time-based partitions",
             )
         self._above, self._below = self.above, self.below
         above, below = self._above.definition, self._below.definition

@@ -71,12 +71,15 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
         offsets = Offsets(minute=minute_offset or 0, hour=hour_offset or 0, day=day_offset)
         if (cron_schedule is None) == (schedule_type is None):
             raise Invalid(
-                "partitions of time have a cron_schedule or a schedule_type",
+                "time-based partitions need either a cron_schedule or a schedule_type",
                 remedy="give one of the two",
             )
         cron = cron_schedule or cron_of(schedule_type or ScheduleType.DAILY, offsets)
         if cron_schedule is not None and offsets != Offsets():
-            raise Invalid("a cron_schedule has no offsets", remedy="write them into the cron")
+            raise Invalid(
+                "a cron_schedule cannot be combined with offsets",
+                remedy="write the offsets into the cron expression",
+            )
         zone = Cron(cron, timezone or "UTC").timezone
         fields = _Windows(
             start=instant_read(start, fmt, zone),
@@ -220,7 +223,9 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
         if tick is not None:
             return self.window_at(tick)
         example = self.key_at(self.ticks.nth(self.first_tick) or self.start)
-        raise Invalid(f"{partition_key!r} is no key of {self}", remedy=f"write it like {example!r}")
+        raise Invalid(
+            f"{partition_key!r} is not a key of {self}", remedy=f"use a key like {example!r}"
+        )
 
     def get_partition_keys_in_time_window(self, time_window: TimeWindow) -> list[str]:
         """The keys of the windows that begin in a window."""
@@ -271,7 +276,7 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
             return self.key_at(value)
         if isinstance(value, date):
             return value.strftime(self.fmt)
-        raise Invalid(f"{value!r} is no time", remedy=f"ask for a partition of {self}")
+        raise Invalid(f"{value!r} is not a time", remedy=f"ask for a partition of {self}")
 
     def value_type(self) -> ValueType:
         """A day if keys are written as one, otherwise an instant."""
@@ -280,9 +285,9 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
     def _check_range(self) -> None:
         start, end = self._fields.start, self._fields.end
         if start < _FIRST:
-            raise Invalid(f"partitions begin at {start}", remedy="begin in 1970 or later")
+            raise Invalid(f"partitions start at {start}", remedy="start in 1970 or later")
         if end is not None and end <= start:
-            raise Invalid(f"partitions end at {end} and begin at {start}", remedy="end them later")
+            raise Invalid(f"partitions end at {end} but start at {start}", remedy="end them later")
 
     def _check_format(self) -> None:
         """Refuse a format that does not tell windows apart, or cannot be read back."""
@@ -294,6 +299,6 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
                 other = keys.get(tick + 1, key)
                 raise Invalid(
                     f"fmt={self.fmt!r} writes {key!r} (and then {other!r}) for the window from "
-                    f"{self.ticks.nth(tick)}, which cannot be told from that",
-                    remedy=f"use {HOUR!r}, or a format that tells them apart",
+                    f"{self.ticks.nth(tick)}, so that keys are ambiguous",
+                    remedy=f"use {HOUR!r}, or a format that distinguishes them",
                 )

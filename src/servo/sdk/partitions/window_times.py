@@ -1,4 +1,4 @@
-"""Times as people write them in partitions of time: windows, offsets, and texts of instants."""
+"""Times as people write them in partitions of time: windows, offsets, and strings of instants."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -77,7 +77,7 @@ def whole_number(value: Any, what: str) -> int:
 
 
 def instant_read(value: Any, fmt: str, timezone: str) -> datetime:
-    """The instant that a text or a datetime means in a time zone."""
+    """The instant that a string or a datetime means in a time zone."""
     if isinstance(value, datetime):
         zoned = value if value.tzinfo is not None else value.replace(tzinfo=ZoneInfo(timezone))
         return zoned.astimezone(UTC)
@@ -85,13 +85,13 @@ def instant_read(value: Any, fmt: str, timezone: str) -> datetime:
         for parsed in readings(value, fmt, timezone):
             return parsed
     raise Invalid(
-        f"{value!r} is no time of the form {fmt!r}",
+        f"{value!r} is not a time of the form {fmt!r}",
         remedy="write it in that form, or pass a datetime",
     )
 
 
 def readings(text: str, fmt: str, timezone: str) -> Iterator[datetime]:
-    """The instants that a text can mean, the likeliest first."""
+    """The instants that a string can mean, the likeliest first."""
     for form in (fmt,) if "%z" in fmt else (fmt, f"{fmt}%z"):
         try:
             local = datetime.strptime(text, form)  # noqa: DTZ007 - its zone follows

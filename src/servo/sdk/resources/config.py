@@ -155,7 +155,7 @@ class ConfigModel(BaseModel):
             if not holds_env(named):
                 raise
             return cls.__servo_field__(named, handler)
-        # A check that made plain texts of the variables' names has to be repeated.
+        # A check that made plain strings of the variables' names has to be repeated.
         kept = len(list(env_vars_in(checked))) >= len(list(env_vars_in(value)))
         return checked if kept else value
 
@@ -277,7 +277,7 @@ def build_config(
 ) -> Any:
     """The configuration of `where` ("asset orders") as its code wants it.
 
-    `values` is a mapping or a model. With a type that is no model the values are a plain dict.
+    `values` is a mapping or a model. With a type that is not a model the values are a plain dict.
     `Invalid` names every wrong field, what was given, what is expected, and what was meant.
     """
     known = environment() if environ is None else environ
@@ -316,6 +316,6 @@ def _schema_type(kind: Any, where: str) -> Any:
 
 def _unknown_schema(schema: Any, where: str) -> Invalid:
     return Invalid(
-        f"{where}: {schema!r} is no config schema Servo knows",
+        f"{where}: {schema!r} is not a config schema Servo knows",
         remedy='use a Config class, or Python types by name, like {"limit": int}',
     )

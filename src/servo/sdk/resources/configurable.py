@@ -37,7 +37,7 @@ class ConfigurableResourceFactory(ConfigModel, Generic[T]):
     def create_resource(self, context: InitResourceContext) -> T:  # noqa: ARG002 - for subclasses
         """What the code gets."""
         raise Invalid(
-            f"{type(self).__name__} does not say what it makes",
+            f"{type(self).__name__} does not define what it creates",
             remedy="define create_resource(self, context) in it",
         )
 
@@ -77,7 +77,7 @@ class ConfigurableResourceFactory(ConfigModel, Generic[T]):
         """The context this resource was made for."""
         if self._servo_context is None:
             raise Invalid(
-                f"{type(self).__name__} was not made for an execution",
+                f"{type(self).__name__} was not initialized for an execution",
                 remedy="use with_replaced_resource_context(build_init_resource_context())",
             )
         return self._servo_context
@@ -100,7 +100,7 @@ class ConfigurableResourceFactory(ConfigModel, Generic[T]):
 class ConfigurableResource(ConfigurableResourceFactory[T]):
     """A resource: fields that can be configured, and methods for assets to call.
 
-    State that is no configuration belongs in private attributes, set in `setup_for_execution`.
+    State that is not configuration belongs in private attributes, set in `setup_for_execution`.
     """
 
     def create_resource(self, context: InitResourceContext) -> T:  # noqa: ARG002 - for subclasses

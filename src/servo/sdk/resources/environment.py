@@ -104,6 +104,6 @@ def whole_number(text: str, variable: IntEnvVar, where: str) -> int:
     if text.strip().lstrip("+-").isdecimal():
         return int(text)
     raise Invalid(
-        f"{where} is {variable!r}, and {variable.env_var_name} is set to no whole number",
+        f"{where} is {variable!r}, and {variable.env_var_name} is not set to a whole number",
         remedy=f"set {variable.env_var_name} to digits",
     )

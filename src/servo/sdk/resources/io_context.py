@@ -107,7 +107,7 @@ class _Context(HoldsResources):
         """The asset whose value it is."""
         if self._stored.asset_key is None:
             raise Invalid(
-                f"{self.name} is the value of no asset", remedy="give the context an asset_key"
+                f"{self.name} belongs to no asset", remedy="give the context an asset_key"
             )
         return self._stored.asset_key
 
@@ -126,7 +126,7 @@ class _Context(HoldsResources):
         """The partitions of the asset that are stored or loaded."""
         if self._stored.partition_keys is None:
             raise Invalid(
-                f"{self._what()} has no partitions", remedy="ask has_asset_partitions first"
+                f"{self._what()} has no partitions", remedy="check has_asset_partitions first"
             )
         return self._stored.partition_keys
 
@@ -136,7 +136,7 @@ class _Context(HoldsResources):
         keys = self.asset_partition_keys
         if len(keys) != 1:
             raise Invalid(
-                f"{self._what()} is about {len(keys)} partitions here",
+                f"{self._what()} has {len(keys)} partitions here",
                 remedy="use asset_partition_keys for all of them",
             )
         return keys[0]

@@ -129,6 +129,6 @@ def check_io_manager(value: Any, key: str) -> IOManager:
     ):
         return value
     raise Invalid(
-        f"the resource {key!r} is {type(value).__name__}, which is no IO manager",
+        f"the resource {key!r} is {type(value).__name__}, which is not an IO manager",
         remedy="define handle_output(context, obj) and load_input(context) in it",
     )

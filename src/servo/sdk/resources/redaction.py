@@ -1,6 +1,6 @@
-"""Values that must not be seen, and texts without them.
+"""Values that must not be seen, and strings without them.
 
-Whoever resolves a secret tells its value here, and whoever is about to let a text leave the
+Whoever resolves a secret tells its value here, and whoever is about to let a string leave the
 process asks for it without any of them. A value is found as it is, in one line or in several, and
 as Python, JSON, URLs, hexadecimal and Base64 spell it, also in the middle of something longer that
 was encoded as a whole ("user:password"). Where two of them overlap, both are hidden.
@@ -118,7 +118,7 @@ def _merged(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _spellings(value: str) -> set[bytes]:
-    """Everything that a value can look like in a text."""
+    """Everything that a value can look like in a string."""
     stripped = value.strip()
     lines = [line.strip() for line in value.splitlines()] if len(value.splitlines()) > 1 else []
     plain = {value, stripped, *(line for line in lines if len(line) >= MIN_LINE)}

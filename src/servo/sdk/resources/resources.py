@@ -90,7 +90,7 @@ def unknown_resource(name: str, known: Iterable[str], *, asked_by: str = "") -> 
 
 
 def _listed(names: list[str]) -> str:
-    return f"there are {', '.join(names)}" if names else "there are none"
+    return f"available: {', '.join(names)}" if names else "none are defined"
 
 
 class HoldsResources:
@@ -220,7 +220,7 @@ class ResourceDefinition:
 def _resumed(generator: Generator[Any], name: str) -> Generator[Any]:
     """What a generator yields; the rest of it runs afterwards, and never sees the body's error.
 
-    A bare generator is no context manager: its author may have left out the `try`.
+    A bare generator is not a context manager: its author may have left out the `try`.
     """
     for made in generator:
         try:
@@ -252,7 +252,7 @@ def resource(
     version: str | None = None,
 ) -> Any:
     """Make the decorated function, of an `InitResourceContext` or of nothing, a resource."""
-    del version  # it told when to make results anew, of what is no asset
+    del version  # it told when to make results anew, of what is not an asset
     if inspect.isroutine(config_schema):
         return ResourceDefinition(config_schema)
 
@@ -282,8 +282,8 @@ def open_resources(
     """Make the needed resources, and those they need, and tear them down in the opposite order.
 
     `config` is what the run gives by name, `context` what every resource is told (its log and its
-    run). What is no definition is left as it is. If the body fails, that is the error, with a note
-    on every teardown that failed too; if it does not, the first failure of a teardown is raised.
+    run). Other values are left as they are. If the body fails, that is the error, with a note on
+    every teardown that failed too; if it does not, the first failure of a teardown is raised.
     """
     opening = _Opening(definitions, environ, config or {}, context or InitResourceContext())
     try:

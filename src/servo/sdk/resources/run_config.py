@@ -106,5 +106,5 @@ def _dump_model(model: Any) -> dict[str, Any]:
         told = str(error)
     raise Invalid(
         f"{type(model).__name__} cannot be sent with a run: {told}",
-        remedy="give it plain values: texts, numbers, lists and dicts",
+        remedy="give it plain values: strings, numbers, lists and dicts",
     )

@@ -43,7 +43,7 @@ class EnvSecrets:
         if not prefix or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", prefix):
             raise Invalid(
                 f"EnvSecrets has the prefix {prefix!r}",
-                remedy='name the beginning of the variables that may be read, like "SHOP_"',
+                remedy='give a prefix of the variables that may be read, like "SHOP_"',
             )
         self.prefix = prefix
 
@@ -92,13 +92,13 @@ def read_secret(secret: Secret, where: str) -> str:
         return found
     if not _providers:
         raise Invalid(
-            f"{where} is {secret!r}, and nobody provides secrets",
-            remedy='say who does: Definitions(..., secrets=[EnvSecrets(prefix="SHOP_")])',
+            f"{where} is {secret!r}, but no secrets provider is configured",
+            remedy='configure one: Definitions(..., secrets=[EnvSecrets(prefix="SHOP_")])',
         )
     asked = ", ".join(map(_told, _providers))
     raise Invalid(
-        f"{where} is {secret!r}, which none of {asked} has",
-        remedy="put it there, or correct its name",
+        f"{where} is {secret!r}, which none of {asked} provides",
+        remedy="add it there, or fix its name",
     )
 
 
@@ -110,7 +110,7 @@ def _ask(name: str) -> str | None:
         if not isinstance(found, str):
             raise Invalid(
                 f"{_told(provider)} returned {type(found).__name__} for {name!r}",
-                remedy="return a text, or None for a secret that is not there",
+                remedy="return a string, or None for a secret that is not there",
             )
         hidden().add(found)
         return found

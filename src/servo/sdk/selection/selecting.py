@@ -14,6 +14,6 @@ def selected(project: Project, select: Sequence[str]) -> list[AssetKey]:
     if not found:
         raise NotFound(
             f"no asset is selected by {' '.join(select)}",
-            remedy="see `servo list` for what there is",
+            remedy="see `servo list` for the assets of the project",
         )
     return found

@@ -64,7 +64,7 @@ class AssetSelection(msgspec.Struct, frozen=True):
 
     @staticmethod
     def assets(*assets_defs: Any) -> "AssetSelection":
-        """These assets: definitions, specs, keys, or texts like `"schema/table"`."""
+        """These assets: definitions, specs, keys, or strings like `"schema/table"`."""
         return AssetSelection(any_of(Key(key) for key in _keys_of(assets_defs)))
 
     @staticmethod
@@ -129,12 +129,12 @@ class AssetSelection(msgspec.Struct, frozen=True):
 
     @staticmethod
     def from_string(string: str) -> "AssetSelection":
-        """The selection that a text like `'+key:"report" and not tag:"slow"'` describes."""
+        """The selection that a string like `'+key:"report" and not tag:"slow"'` describes."""
         return AssetSelection(parse_selection(string))
 
     @staticmethod
     def from_coercible(selection: Any) -> "AssetSelection":
-        """The selection that a person meant by a text, an asset, or a list of any of these."""
+        """The selection that a person meant by a string, an asset, or a list of any of these."""
         if isinstance(selection, AssetSelection):
             return selection
         if isinstance(selection, str):

@@ -62,8 +62,8 @@ def _specs(checks: Iterable[Any]) -> Iterable[AssetCheckSpec]:
         found = check.specs if isinstance(check, AssetChecksDefinition) else ()
         if not found or not all({MAX_AGE, DEADLINES} & spec.metadata.keys() for spec in found):
             raise Invalid(
-                f"{getattr(check, 'name', check)!r} is no freshness check",
-                remedy="give those that servo.checks.freshness made, or build_..._freshness_checks",
+                f"{getattr(check, 'name', check)!r} is not a freshness check",
+                remedy="use checks from servo.checks.freshness or build_..._freshness_checks",
             )
         yield from found
 
@@ -72,7 +72,7 @@ def _overdue(specs: Sequence[AssetCheckSpec], context: SensorEvaluationContext) 
     asked = msgspec.json.decode(context.cursor or "{}", type=dict[str, int])
     now = context.evaluation_time
     if now is None:
-        raise Invalid("nobody says what time it is", remedy="give the context evaluation_time")
+        raise Invalid("the current time is unknown", remedy="pass evaluation_time to the context")
     due: list[AssetCheckKey] = []
     for spec in specs:
         name = f"{spec.asset.canonical()}:{spec.name}"
@@ -81,7 +81,7 @@ def _overdue(specs: Sequence[AssetCheckSpec], context: SensorEvaluationContext) 
             asked[name] = reason
             due.append(spec.key)
     if not due:
-        return SensorResult(skip_reason=SkipReason("nothing has become too old"))
+        return SensorResult(skip_reason=SkipReason("nothing is too old"))
     cursor = msgspec.json.encode(dict(sorted(asked.items()))).decode()
     return SensorResult(run_requests=[RunRequest(asset_check_keys=due)], cursor=cursor)
 

@@ -169,7 +169,7 @@ class MultiAssetSensorEvaluationContext(SensorEvaluationContext):
         key = to_key(given)
         if key not in self._monitored:
             raise Invalid(
-                f"sensor {self.sensor_name} does not look at {key}",
+                f"sensor {self.sensor_name} does not monitor {key}",
                 remedy="add it to monitored_assets",
             )
         return key
@@ -204,7 +204,7 @@ def check_handled(context: MultiAssetSensorEvaluationContext, *, asks: bool, mov
         raise _own_cursor(context.sensor_name)
     if asks and not context.handled:
         raise Invalid(
-            f"sensor {context.sensor_name} asks for runs and would be told the same again",
+            f"sensor {context.sensor_name} requests runs without advancing its cursor",
             remedy="call context.advance_all_cursors() or context.advance_cursor(…)",
         )
 
@@ -226,6 +226,6 @@ def _decoded(cursor: str | None) -> dict[str, Consumed]:
         }
     except msgspec.DecodeError:
         raise Invalid(
-            f"the cursor {cursor!r} is none of a sensor of several assets",
+            f"the cursor {cursor!r} is not a multi-asset sensor cursor",
             remedy="reset it with `servo sensor cursor NAME --reset`",
         ) from None

@@ -76,6 +76,6 @@ def build_push_sensor_context(
 
 def _no_cursor(name: str) -> Invalid:
     return Invalid(
-        f"sensor {name} is pushed to and has no cursor",
-        remedy="leave the cursor alone: a message is answered once, by its id",
+        f"sensor {name} is a push sensor and has no cursor",
+        remedy="do not set a cursor: each message is evaluated once, by its id",
     )

@@ -63,7 +63,7 @@ def add_triggers(project: Project, schedules: Iterable[Any], sensors: Iterable[A
     for sensor in sensors:
         name = getattr(sensor, "name", None)
         if not isinstance(name, str) or not hasattr(sensor, "default_status"):
-            raise Invalid(f"{sensor!r} is no sensor", remedy="decorate a function with @sensor")
+            raise Invalid(f"{sensor!r} is not a sensor", remedy="decorate a function with @sensor")
         if name in project.sensors:
             raise _twice("sensors", name)
         targets = sensor.targets() if isinstance(sensor, SensorDefinition) else ()
@@ -77,14 +77,14 @@ def _schedule(project: Project, given: Any) -> ScheduleDefinition:
     if isinstance(given, ScheduleDefinition):
         return given
     if not isinstance(given, PartitionedSchedule):
-        raise Invalid(f"{given!r} is no schedule", remedy="use ScheduleDefinition or @schedule")
+        raise Invalid(f"{given!r} is not a schedule", remedy="use ScheduleDefinition or @schedule")
     keys = resolve(project, Target(job=given.job), what=f"schedule {given.name}").keys
     divided = [project.specs[key].partitions_def for key in keys]
     found = [one for one in divided if one is not None]
     if len(set(found)) > 1:
         raise Invalid(
             f"schedule {given.name}: the assets of its job have different partitions",
-            remedy="give the job a partitions_def, or schedule them apart",
+            remedy="give the job a partitions_def, or schedule them separately",
         )
     return given.resolved(found[0] if found else None)
 
@@ -105,7 +105,7 @@ def resolve(project: Project, target: Target, *, what: str) -> Resolved:
     except (Invalid, NotFound) as error:
         raise type(error)(f"{what}: {error.message}", remedy=error.remedy) from None
     if not project.executable(chosen) and not checks:
-        raise Invalid(f"{what} selects no asset that can be made", remedy="correct its target")
+        raise Invalid(f"{what} selects no executable asset", remedy="fix its target")
     return Resolved(keys=tuple(chosen), checks=checks)
 
 
@@ -130,7 +130,7 @@ def _find(known: dict[str, Any], name: str, what: str) -> Any:
     if name not in known:
         close = get_close_matches(name, known, n=1)
         listed = ", ".join(sorted(known)) or "none"
-        remedy = f"did you mean {close[0]!r}?" if close else f"there is {listed}"
+        remedy = f"did you mean {close[0]!r}?" if close else f"available: {listed}"
         raise NotFound(f"the code has no {what} {name}", remedy=remedy)
     return known[name]
 

@@ -62,16 +62,16 @@ class RunRequest(msgspec.Struct, frozen=True):
         what = f"RunRequest {self.run_key or ''}".strip()
         key: Any = self.run_key
         if key is not None and (not isinstance(key, str) or not key):
-            raise Invalid(f"the run key is {key!r}", remedy="use a text, or none")
+            raise Invalid(f"the run key is {key!r}", remedy="use a string, or none")
         if key is not None:
-            _set(self, "run_key", str(key))  # the key of a partition is a text that knows more
+            _set(self, "run_key", str(key))  # the key of a partition is a string that knows more
         if self.run_config is not None:
             _set(self, "run_config", RunConfig.of(self.run_config).to_config_dict())
         _set(self, "tags", check_tags(self.tags or {}, what=what))
         for name in ("job_name", "partition_key"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
-                raise Invalid(f"{what}: the {name} is {value!r}", remedy="use a text, or none")
+                raise Invalid(f"{what}: the {name} is {value!r}", remedy="use a string, or none")
         if self.asset_selection is not None:
             chosen: Any = self.asset_selection
             several = (chosen,) if isinstance(chosen, str | AssetKey) else chosen
@@ -90,7 +90,7 @@ class SkipReason(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         message: Any = self.skip_message
         if message is not None and not isinstance(message, str):
-            raise Invalid(f"the reason to skip is {message!r}", remedy="use a text, or none")
+            raise Invalid(f"the reason to skip is {message!r}", remedy="use a string, or none")
 
 
 class SensorResult(msgspec.Struct, frozen=True):
@@ -107,7 +107,7 @@ class SensorResult(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.run_requests and self.skip_reason:
             raise Invalid(
-                "a sensor asks for runs and says why there are none",
+                "a sensor result has both run_requests and a skip_reason",
                 remedy="return run_requests or a skip_reason",
             )
         if isinstance(self.skip_reason, str):
@@ -118,14 +118,14 @@ class SensorResult(msgspec.Struct, frozen=True):
             _check_request(item)
         cursor: Any = self.cursor
         if cursor is not None and not isinstance(cursor, str):
-            raise Invalid(f"the cursor is {cursor!r}", remedy="use a text, such as json.dumps(…)")
+            raise Invalid(f"the cursor is {cursor!r}", remedy="use a string, such as json.dumps(…)")
         _set(self, "run_requests", tuple(self.run_requests or ()))
         _set(self, "dynamic_partitions_requests", tuple(self.dynamic_partitions_requests or ()))
 
 
 def _check_request(item: Any) -> None:
     if not isinstance(item, RunRequest):
-        raise Invalid(f"{item!r} is no RunRequest", remedy="return RunRequest(…)")
+        raise Invalid(f"{item!r} is not a RunRequest", remedy="return RunRequest(…)")
 
 
 def collected(answer: Any, *, what: str) -> SensorResult:

@@ -95,14 +95,14 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
         set_field = msgspec.structs.force_setattr
         set_field(self, "name", name)
         crons: Any = self.cron_schedule
-        of_kind(crons, str | Sequence, what="cron_schedule", remedy='use a text like "0 2 * * *"')
+        of_kind(crons, str | Sequence, what="cron_schedule", remedy='use a string like "0 2 * * *"')
         set_field(self, "cron_schedule", _one_or_all(self.cron().expressions))
         set_field(self, "tags", check_tags(self.tags or {}, what=f"schedule {name}"))
         _check_pairs(self)
         _settle_missed(self)
         if target is None and self.execution_fn is None:
             raise Invalid(
-                f"schedule {name} has nothing to make", remedy="give it a job or a target"
+                f"schedule {name} has no job or target", remedy="give it a job or a target"
             )
         if self.execution_fn is not None:
             _ = self.signature()
@@ -133,8 +133,8 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
         found = collected(self(context), what=f"schedule {self.name}")
         if found.cursor is not None or found.dynamic_partitions_requests or found.asset_events:
             raise Invalid(
-                f"schedule {self.name} returned what only a sensor can",
-                remedy="return run requests or a reason; use @sensor for a cursor and the rest",
+                f"schedule {self.name} returned what only a sensor may return",
+                remedy="return run requests or a SkipReason; use @sensor for cursors and the rest",
             )
         return found
 
@@ -165,7 +165,7 @@ class PartitionedSchedule(msgspec.Struct, frozen=True, kw_only=True):
         if not isinstance(partitions_def, TimeWindowPartitionsDefinition):
             raise Invalid(
                 f"schedule {self.name}: the partitions of its job are {partitions_def!r}",
-                remedy="use partitions of time, or write a schedule with a cron_schedule",
+                remedy="use time-based partitions, or write a schedule with a cron_schedule",
             )
         cron = partitions_def.get_cron_schedule(
             self.minute_of_hour, self.hour_of_day, self.day_of_week, self.day_of_month

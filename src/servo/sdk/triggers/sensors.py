@@ -69,7 +69,7 @@ class SensorEvaluationContext:
         """Say where the next evaluation goes on."""
         value: Any = cursor
         if value is not None and not isinstance(value, str):
-            raise Invalid(f"the cursor is {cursor!r}", remedy="use a text, such as json.dumps(…)")
+            raise Invalid(f"the cursor is {cursor!r}", remedy="use a string, such as json.dumps(…)")
         self.cursor = cursor
 
 

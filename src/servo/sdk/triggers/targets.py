@@ -8,6 +8,7 @@ import msgspec
 
 from servo.errors import Invalid
 from servo.sdk.assets.signature import Signature, read_signature
+from servo.sdk.definitions.jobs import AssetJob
 
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 
@@ -33,9 +34,11 @@ def one_target(
     if len(given) > 1:
         raise Invalid(f"{what} has several targets", remedy="give one of job, job_name and target")
     if job is not None and not isinstance(getattr(job, "name", None), str):
-        raise Invalid(f"{what}: {job!r} is no job", remedy="use define_asset_job, or target=…")
+        raise Invalid(f"{what}: {job!r} is not a job", remedy="use define_asset_job, or target=…")
     if not given:
         return None
+    if isinstance(target, AssetJob):
+        return Target(job=target)
     return Target(job_name=job_name, job=job, selection=target)
 
 
@@ -47,7 +50,7 @@ def evaluated_by(fn: Callable[..., Any], what: str, *, events: int = 0) -> Signa
         signature = msgspec.structs.replace(signature, context=inputs[0], inputs=inputs[1:])
     if len(signature.inputs) > events:
         raise Invalid(
-            f"{what} takes {', '.join(signature.inputs[events:])}, which nothing fills",
+            f"{what} takes {', '.join(signature.inputs[events:])}, which nothing provides",
             remedy="take a context, and resources by their types",
         )
     return signature

@@ -280,9 +280,11 @@ class ServoInstance:
         if partition is None:
             return None
         name = key.canonical()
-        texts = [row.partitions for row in self._rows("assets", AssetRow) if row.asset_key == name]
+        strings = [
+            row.partitions for row in self._rows("assets", AssetRow) if row.asset_key == name
+        ]
         with suppress(Invalid):
-            definition = partitions_from_text(texts[0]) if texts else None
+            definition = partitions_from_text(strings[0]) if strings else None
             if definition is not None:
                 return definition.typed_key(partition).canonical()
         return partition
@@ -441,7 +443,7 @@ class ServoInstance:
             pushed = sorted(one for one, mode in known.items() if mode is SensorMode.PUSH)
             raise NotFound(
                 f"there is no push sensor {name} in this workspace",
-                remedy=f"there is {', '.join(pushed) or 'none'}; deploy it with `servo dev`",
+                remedy=f"available: {', '.join(pushed) or 'none'}; deploy it with `servo dev`",
             )
 
     # --- reading ------------------------------------------------------------------

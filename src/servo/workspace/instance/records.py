@@ -43,7 +43,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, row: RunRow) -> "Run":
-        """The run of a row; labels that are Servo's own are no tags."""
+        """The run of a row; labels that are Servo's own are not tags."""
         return cls(
             run_id=row.run_id,
             status=_STATUS[row.state],
