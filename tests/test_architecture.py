@@ -7,12 +7,15 @@ also checked against a copy of the sources with one violation planted in it.
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tokenize
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from tokenize import COMMENT
 from typing import Any
 
 import pytest
@@ -21,6 +24,8 @@ ROOT = Path(__file__).parents[1]
 SOURCES = ("src", "tests", "benchmarks", "simulation")
 MOST_LINES = 800
 MOST_MODULES = 25
+SUPPRESSION = re.compile(r"\b(noqa|(pyright|type): ?ignore|pragma: no cover)\b")
+EXPLAINED = re.compile(r" - \S")
 
 IMPURE = (
     "asyncio",
@@ -347,6 +352,32 @@ def test_a_test_that_sleeps_is_caught(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_it.py").write_text("import time\n\ntime.sleep(1)\n")
     assert sleeping(tmp_path) == {"tests/test_it.py"}
+
+
+def unexplained(root: Path) -> list[str]:
+    """Comments that switch a check off without saying why."""
+    found: list[str] = []
+    for path in python_files(root):
+        with path.open("rb") as file:
+            comments = [one for one in tokenize.tokenize(file.readline) if one.type == COMMENT]
+        found += [
+            f"{path.relative_to(root)}:{comment.start[0]}"
+            for comment in comments
+            if SUPPRESSION.search(comment.string) and not EXPLAINED.search(comment.string)
+        ]
+    return found
+
+
+def test_whatever_switches_a_check_off_says_why() -> None:
+    assert unexplained(ROOT) == []
+
+
+def test_a_check_switched_off_in_silence_is_caught(tmp_path: Path) -> None:
+    silent = ("noqa: S101", "noqa", "pyright: ignore[reportAny]", "pragma: no cover")
+    lines = [f"x = 1  # {one}\n" for one in silent]
+    lines += ["x = 1  # noqa: S101 - in a test\n", 'x = "# noqa"\n']
+    plant(tmp_path, "core/ids.py", "".join(lines))
+    assert unexplained(tmp_path) == [f"src/servo/core/ids.py:{n}" for n in range(1, 5)]
 
 
 def test_no_source_file_is_longer_than_800_lines() -> None:

@@ -314,13 +314,13 @@ def test_resources_of_both_kinds_are_there(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_configuration_reaches_models_and_schemas(tmp_path: Path) -> None:
-    config = {"ops": {"request": {"config": {"start": "monday"}}}}
+    config: dict[str, Any] = {"ops": {"request": {"config": {"start": "monday"}}}}
     _ = made(tmp_path, CONFIG, "--config", json.dumps(config))
     assert value(tmp_path, "answer") == "MONDAY 5"
-    config["ops"]["answer"] = {"config": {"shout": False}}  # pyright: ignore[reportArgumentType] - JSON
+    config["ops"]["answer"] = {"config": {"shout": False}}
     _ = made(tmp_path, CONFIG, "--config", json.dumps(config))
     assert value(tmp_path, "answer") == "monday 5"
-    config["ops"]["answer"] = {"config": {"shuot": False}}  # pyright: ignore[reportArgumentType] - JSON
+    config["ops"]["answer"] = {"config": {"shuot": False}}
     wrong = servo(
         tmp_path, "materialize", "tutorial.py", "--config", json.dumps(config), "--as-dagster"
     )

@@ -245,7 +245,7 @@ def test_a_backfill_that_is_killed_is_finished_and_nothing_finished_is_made_agai
     thirty: Path, seed: int, chance_seed: int
 ) -> None:
     (thirty / "mended").touch()
-    chance = Random(f"{chance_seed}-{seed}")  # noqa: S311 - it chooses when to kill
+    chance = Random(f"{chance_seed}-{seed}")
     size = chance.choice(("1", "4"))
     create = ("backfill", "create", "code.py", "--all", "--chunk-size", size, "--wait")
     finished: dict[tuple[str, str], object] = {}

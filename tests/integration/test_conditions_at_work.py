@@ -231,7 +231,7 @@ STEPS: tuple[Callable[[Workspace], None], ...] = (
 )
 def test_an_evaluation_that_goes_on_is_as_one_that_begins_anew(seed: int) -> None:
     WORDS["fails"] = False
-    dice, workspace = random.Random(seed), Workspace()  # noqa: S311 - to be repeatable
+    dice, workspace = random.Random(seed), Workspace()
     workspace.make(raw)
     goes_on = workspace.room()
     for _ in range(9):

@@ -84,7 +84,7 @@ def test_ctrl_c_at_any_moment_ends_it_and_what_was_begun_can_be_gone_on_with(
     tmp_path: Path, chance_seed: int
 ) -> None:
     usual = usual_seconds(tmp_path / "alone")
-    chance = Random(chance_seed)  # noqa: S311 - it chooses when to interrupt
+    chance = Random(chance_seed)
     codes: set[int] = set()
     for number in range(TIMES):
         folder = tmp_path / str(number)

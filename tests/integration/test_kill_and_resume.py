@@ -119,7 +119,7 @@ def test_a_killed_run_is_finished_and_nothing_finished_is_done_again(
 ) -> None:
     tasks, code = SHAPES[shape]
     (tmp_path / "assets.py").write_text(MAKE + code)
-    chance = Random(f"{chance_seed}-{seed}")  # noqa: S311 - it chooses when to kill
+    chance = Random(f"{chance_seed}-{seed}")
     moment = chance.uniform(0, usual_seconds(shape))
     process = servo(tmp_path, "materialize")
     wait_for_entries(tmp_path, 3)

@@ -223,7 +223,7 @@ def warm_up() -> None:
 def nursery(root: str, seed: int, kills: int) -> None:
     """One life after the other; everything they said goes to standard output."""
     warm_up()
-    chance = random.Random(seed)  # noqa: S311 - when to kill, not what to hide
+    chance = random.Random(seed)
     unheard: dict[str, None] = {}
     for number in range(kills):
         early = chance.random() < EARLY

@@ -111,7 +111,7 @@ def live_and_die(root: Path, life: int, lines: int) -> list[str]:
 def test_whatever_a_killed_process_was_told_is_there_and_nothing_is_there_in_part(
     tmp_path: Path, chance_seed: int
 ) -> None:
-    chance = random.Random(chance_seed)  # noqa: S311 - when to kill, not what to hide
+    chance = random.Random(chance_seed)
     reader = Reader(tmp_path)
     reader.start()
     acknowledged: list[str] = []

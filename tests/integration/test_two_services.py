@@ -57,7 +57,7 @@ class Rival:
         self._unheard: list[str] = []
 
     def fight(self, terms: int) -> None:
-        chance = random.Random(f"{self._seed}-{self._me}")  # noqa: S311 - when to come back
+        chance = random.Random(f"{self._seed}-{self._me}")
         for _ in range(terms):
             self._lead()
             time.sleep(chance.uniform(0, 0.1))

@@ -52,6 +52,7 @@ from servo.projection.read.load import load_state
 from servo.projection.read.reader import Snapshot
 from servo.projection.upkeep.compare import canonical_rows
 from servo.storage.memory import MemoryStore
+from servo.testing.clock import CountingEntropy, ManualClock
 
 PATHS = Paths("acme", "prod")
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -139,30 +140,11 @@ def test_a_filter_admits_every_key_it_was_given(keys: list[tuple[str, int]]) -> 
 # --- a workspace under random changes, publishes, failures and merges -----------------------------
 
 
-class StoppedClock:
-    def now(self) -> datetime:
-        return START
-
-    def monotonic(self) -> float:
-        return 0.0
-
-
-class Counting:
-    """Entropy that never repeats and needs no luck."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def token_bytes(self, count: int) -> bytes:
-        self.count += 1
-        return self.count.to_bytes(count)
-
-
 class Flaky:
     """A store whose next write can be refused, or applied without an answer."""
 
     def __init__(self) -> None:
-        self.inner = MemoryStore(StoppedClock())
+        self.inner = MemoryStore(ManualClock())
         self.refuse_creates = False
         self.lose_answer = False
 
@@ -204,7 +186,7 @@ class Workspace:
 
     def __init__(self) -> None:
         self.store = Flaky()
-        self.entropy = Counting()
+        self.entropy = CountingEntropy()
         self.now = START
         self.model: Model = {name: {} for name in folded_tables()}
         self.captured: Model = {}

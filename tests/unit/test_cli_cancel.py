@@ -6,16 +6,14 @@ import pytest
 
 from servo.cli.main import run
 from servo.core.events.backfills import (
-    BackfillChunkPlanned,
-    BackfillCreated,
     BackfillState,
-    ExplicitSelector,
 )
 from servo.core.events.dispatch import DispatchRequested, Handover
-from servo.core.events.runs import BackfillSource, PlanCreated, RunRequested
+from servo.core.events.runs import PlanCreated
 from servo.core.state.states import RunState
 from servo.operations.backfills import get_backfill
 from servo.operations.runs import get_run
+from servo.testing.backfills import backfill_chunk, backfill_created
 from servo.testing.builders import specs, task_key
 from servo.workspace.address import Address
 from servo.workspace.workspace import Workspace, open_workspace
@@ -26,28 +24,10 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """A workspace in which a worker that no longer answers has begun the run of a backfill."""
     monkeypatch.setenv("SERVO_STORE", str(tmp_path / "store"))
     workspace = open_workspace(Address.of(str(tmp_path / "store")), must_exist=False)
-    backfill = BackfillCreated(
-        backfill_id="bf_1",
-        client_request_id="req",
-        request_fingerprint="fp",
-        asset_selection=("ns/a",),
-        selector=ExplicitSelector(count=1),
-        partition_keys=("day=d:2026-01-01",),
-        total_partitions=1,
-    )
-    workspace.submit(backfill).checked()
-    chunk = BackfillChunkPlanned(
-        backfill_id="bf_1",
-        chunk_index=0,
-        expected_state_version=1,
-        partition_keys=backfill.partition_keys,
-        run_key="k",
-        request_fingerprint="fp",
-    )
-    source = BackfillSource(backfill_id="bf_1", chunk_index=0)
-    request = RunRequested(run_id="run_1", run_key="k", request_fingerprint="fp", source=source)
+    created = backfill_created("day=d:2026-01-01", name="bf_1")
+    workspace.submit(created).checked()
     plan = PlanCreated(run_id="run_1", fingerprint="plan", tasks=specs({"a": ()}))
-    workspace.submit(chunk, request, plan).checked()
+    workspace.submit(*backfill_chunk(created), plan).checked()
     gone = Handover(exec_id="x", worker_id="gone")
     grant = DispatchRequested(run_id="run_1", task_key=task_key("a"), attempt=1, handover=gone)
     workspace.submit(grant).checked()

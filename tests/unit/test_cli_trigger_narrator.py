@@ -5,13 +5,12 @@ from typing import Any
 from servo.cli.rendering.narrator import Narrator
 from servo.cli.rendering.trigger_narrator import AGAIN_AFTER
 from servo.core.events.backfills import (
-    BackfillCreated,
     BackfillState,
     BackfillStateChanged,
-    ExplicitSelector,
 )
 from servo.core.events.schedules import ScheduleTicked, ScheduleUpserted, TickStatus
 from servo.core.events.sensors import PollTrigger, SensorEvalStatus, SensorEvaluated, SensorUpserted
+from servo.testing.backfills import backfill_created
 from servo.testing.builders import Story
 
 
@@ -107,17 +106,7 @@ def test_what_failed_before_it_began_is_not_told() -> None:
 def test_a_backfill_is_told_when_it_begins_is_paused_and_ends() -> None:
     told = Told()
     told.begin()
-    made = BackfillCreated(
-        backfill_id="bf",
-        client_request_id="bf",
-        request_fingerprint="fp",
-        asset_selection=("a",),
-        selector=ExplicitSelector(count=3),
-        partition_keys=("k=i:1", "k=i:2", "k=i:3"),
-        total_partitions=3,
-        chunk_size=2,
-        max_concurrent_runs=1,
-    )
+    made = backfill_created("k=i:1", "k=i:2", "k=i:3", chunk_size=2)
     assert told.new(made) == ["backfill bf started: 3 partitions in 2 runs"]
     assert told.new() == []
     paused = BackfillStateChanged(backfill_id="bf", to_state=BackfillState.PAUSED)
@@ -133,17 +122,7 @@ def test_a_backfill_is_told_when_it_begins_is_paused_and_ends() -> None:
 def test_a_backfill_that_was_over_before_anybody_looked_is_told_whole() -> None:
     told = Told()
     told.begin()
-    made = BackfillCreated(
-        backfill_id="bf",
-        client_request_id="bf",
-        request_fingerprint="fp",
-        asset_selection=("a",),
-        selector=ExplicitSelector(count=0),
-        total_partitions=0,
-        chunk_size=2,
-        max_concurrent_runs=1,
-    )
-    assert told.new(made) == [
+    assert told.new(backfill_created()) == [
         "backfill bf started: 0 partitions in 0 runs",
         "SUCCEEDED backfill bf: 0 succeeded of 0 partitions",
     ]

@@ -1,5 +1,7 @@
 """Which lane a run is in."""
 
+from typing import Any
+
 import pytest
 
 from servo.core.events.runs import (
@@ -61,9 +63,9 @@ def test_whoever_asks_for_a_run_puts_it_in_its_lane() -> None:
     plan = normalize(specs({"a": ()}))
     store, paths = MemoryStore(ManualClock()), Paths("acme", "prod")
 
-    def asked(**fields: object) -> str:
-        values: dict[str, object] = {"plan": plan, "run_key": "k", "tags": {}, **fields}
-        wanted = Wanted(**values)  # pyright: ignore[reportArgumentType] - fields by name
+    def asked(**fields: Any) -> str:
+        values: dict[str, Any] = {"plan": plan, "run_key": "k", "tags": {}, **fields}
+        wanted = Wanted(**values)
         return run_events(store, paths, b"s" * 16, wanted)[0].lane
 
     assert asked() == INTERACTIVE

@@ -14,7 +14,7 @@ import pytest
 from servo.errors import Conflict, Invalid, NotFound, ServoError, Unavailable
 from servo.storage.s3 import S3Options, S3Store
 
-SECRET = "hunter2secret"  # noqa: S105 - what must not be repeated
+SECRET = "hunter2secret"
 KEY_ID = "AKIDEXAMPLE"
 
 Answer = tuple[int, bytes, dict[str, str]]

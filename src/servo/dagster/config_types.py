@@ -52,36 +52,36 @@ class EnumValue(msgspec.Struct, frozen=True):
     description: str | None = None
 
 
-def Enum(name: str, enum_values: Sequence[EnumValue]) -> Any:  # noqa: N802 - a type to its users
+def Enum(name: str, enum_values: Sequence[EnumValue]) -> Any:
     """One of some strings."""
     if not enum_values:
         raise Invalid(f"the enum {name} has no values", remedy="list at least one EnumValue")
     return Literal[tuple(value.config_value for value in enum_values)]
 
 
-def Noneable(inner_type: Any) -> Any:  # noqa: N802 - a type to its users
+def Noneable(inner_type: Any) -> Any:
     """A value, or none."""
     return typing.Optional[to_type(inner_type)]  # noqa: UP045 - `|` refuses what is not a class
 
 
-def Array(inner_type: Any) -> Any:  # noqa: N802 - a type to its users
+def Array(inner_type: Any) -> Any:
     """A list of values."""
     return list[to_type(inner_type)]
 
 
-def Map(key_type: Any, inner_type: Any, key_label_name: str | None = None) -> Any:  # noqa: N802 - a type to its users
+def Map(key_type: Any, inner_type: Any, key_label_name: str | None = None) -> Any:
     """Values by key."""
     del key_label_name
     return dict[to_type(key_type), to_type(inner_type)]
 
 
-def Shape(fields: Mapping[str, Any], **names: Any) -> Any:  # noqa: N802 - a type to its users
+def Shape(fields: Mapping[str, Any], **names: Any) -> Any:
     """An object with these fields and no others."""
     del names
     return schema_model(fields, "Shape")
 
 
-def Permissive(fields: Mapping[str, Any] | None = None, description: str | None = None) -> Any:  # noqa: N802 - a type to its users
+def Permissive(fields: Mapping[str, Any] | None = None, description: str | None = None) -> Any:
     """An object with these fields and any others."""
     del description
     known: Any = schema_model(fields or {}, "Permissive")
@@ -91,7 +91,7 @@ def Permissive(fields: Mapping[str, Any] | None = None, description: str | None 
     return create_model("Permissive", __base__=PermissiveConfig, **typed)
 
 
-def Selector(fields: Mapping[str, Any], description: str | None = None) -> Any:  # noqa: N802 - a type to its users
+def Selector(fields: Mapping[str, Any], description: str | None = None) -> Any:
     """An object with exactly one of these fields."""
     del description
     readers = {name: TypeAdapter[Any](to_type(kind)) for name, kind in fields.items()}
@@ -105,7 +105,7 @@ def Selector(fields: Mapping[str, Any], description: str | None = None) -> Any: 
     return Annotated[Any, PlainValidator(chosen)]
 
 
-def ScalarUnion(scalar_type: Any, non_scalar_schema: Any, **names: Any) -> Any:  # noqa: N802 - a type to its users
+def ScalarUnion(scalar_type: Any, non_scalar_schema: Any, **names: Any) -> Any:
     """A scalar, or something that is none."""
     del names
     return typing.Union[to_type(scalar_type), to_type(non_scalar_schema)]  # noqa: UP007 - as above

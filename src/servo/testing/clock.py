@@ -35,3 +35,14 @@ class SeededEntropy:
 
     def token_bytes(self, count: int) -> bytes:
         return self._random.randbytes(count)
+
+
+class CountingEntropy:
+    """Chance that never repeats and needs no luck: 1, 2, 3 and so on, in as many bytes as asked."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def token_bytes(self, count: int) -> bytes:
+        self.count += 1
+        return self.count.to_bytes(count)

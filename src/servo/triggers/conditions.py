@@ -7,6 +7,7 @@ was first: the evaluation begins anew from what is on record then.
 """
 
 from datetime import datetime, timedelta
+from functools import partial
 
 from servo.code.evaluator.messages import ConditionsEvaluated, EvaluateConditions, Evaluated
 from servo.core.actors import ActorKind, Origin, actor
@@ -40,8 +41,7 @@ class Conditions:
         for row in list(state.sensors.rows.values()):
             name = row.sensor_id
             if self._is_at_work(state, row) and self._is_due(state, name, now):
-                seq = state.seq
-                work = lambda row=row, seq=seq: self._judge(row, seq, now)  # noqa: E731 - bound now
+                work = partial(self._judge, row, state.seq, now)
                 begun |= self._means.begin(f"automation {name}", work)
         return begun
 

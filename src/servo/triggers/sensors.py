@@ -12,6 +12,7 @@ the others wait for the timeouts of those before them, and for no longer.
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 import msgspec
 
@@ -112,11 +113,8 @@ class Sensors:
         """Begin the evaluations that are due."""
         begun = False
         for seen in self._due(state, now):
-            if polls(seen.definition):
-                work = lambda seen=seen: self._poll(state, seen)  # noqa: E731 - bound now
-            else:
-                work = lambda seen=seen: self._answer(state, seen)  # noqa: E731 - bound now
-            begun |= self._means.begin(f"sensor {seen.name}", work)
+            evaluate = self._poll if polls(seen.definition) else self._answer
+            begun |= self._means.begin(f"sensor {seen.name}", partial(evaluate, state, seen))
         return begun
 
     def next_due(self) -> datetime | None:

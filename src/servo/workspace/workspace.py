@@ -38,10 +38,11 @@ from servo.workspace.leading import Led, try_to_lead, who_leads
 from servo.workspace.origins import Cause, batch_from, origin_of
 from servo.workspace.receipt import Receipt
 
-T = TypeVar("T")
-
 CREATED_WITHIN = 30.0
 LOOK_EVERY = 0.05
+
+T = TypeVar("T")
+
 
 Replaying = Callable[[AsOf], AbstractContextManager[Progress]]
 """Told to whoever opens a workspace and wants to know how far a read has replayed the ledger."""

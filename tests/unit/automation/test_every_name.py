@@ -5,6 +5,7 @@ which one blocks.
 """
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -43,9 +44,9 @@ class Scene:
         self.now += minutes * MINUTE
         return "m" in self.evaluator.tick(self.now).requested
 
-    def make(self, key: str, **how: object) -> None:
+    def make(self, key: str, **how: Any) -> None:
         self.now += timedelta(seconds=1)
-        self.world.made(key, 1, self.now, **how)  # pyright: ignore[reportArgumentType] - as it is
+        self.world.made(key, 1, self.now, **how)
 
     def check(self, asset: str, name: str, *, passed: bool) -> None:
         result = {"passed": 1} if passed else {"failed": 1}

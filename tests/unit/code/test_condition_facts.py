@@ -18,7 +18,7 @@ from servo.core.events.assets import (
     CheckEvaluated,
     DefinitionsDeployed,
 )
-from servo.core.events.backfills import BackfillCreated, BackfillState, ExplicitSelector
+from servo.core.events.backfills import BackfillState
 from servo.core.events.backfills import BackfillStateChanged as StateChanged
 from servo.core.events.freshness import FreshnessChanged
 from servo.core.events.tasks import TaskOutcome
@@ -29,6 +29,7 @@ from servo.core.state.tables import TABLES
 from servo.ledger.paths import Paths
 from servo.projection.files.parquet import to_table
 from servo.sdk.automation.spaces import KeySpace
+from servo.testing.backfills import backfill_created
 from servo.testing.builders import Story
 
 A = AutomationCondition
@@ -89,17 +90,7 @@ def test_attempts_and_what_is_being_made() -> None:
 
 def test_backfills_that_are_not_over() -> None:
     story = Story()
-    created = BackfillCreated(
-        backfill_id="bf_1",
-        client_request_id="r1",
-        request_fingerprint="f",
-        asset_selection=("ns/a",),
-        selector=ExplicitSelector(count=2),
-        partition_keys=(RED, GREEN),
-        total_partitions=2,
-        chunk_size=2,
-    )
-    assert story.tell(created).applied
+    assert story.tell(backfill_created(RED, GREEN, name="bf_1")).applied
     assert told(story).world.facts["ns/a", ""].backfilling == 0b011
     story.tell(StateChanged(backfill_id="bf_1", to_state=BackfillState.CANCELLED))
     over = story.state.backfills.rows["bf_1"].state

@@ -5,11 +5,11 @@ from datetime import timedelta
 from servo.controllers import backfills, sensors
 from servo.controllers.schedules import Timetable
 from servo.core.declared import KIND_LABEL, LOCATION_LABEL
-from servo.core.events.backfills import BackfillCreated, ExplicitSelector
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.schedules import ScheduleUpserted
 from servo.core.events.sensors import SensorUpserted
 from servo.core.locations import HasLocation, any_location, just, location_of, one_of
+from servo.testing.backfills import backfill_created
 from servo.testing.builders import Story
 
 NAMES = ("a.py", "b.py", "")
@@ -68,16 +68,7 @@ def test_a_backfill_whose_code_is_not_at_hand_takes_no_slot() -> None:
     story = Story()
     _ = story.tell(QuotaSet(max_backfill_concurrency=1))
     for name in NAMES:
-        event = BackfillCreated(
-            backfill_id=f"bf_{name[:1]}",
-            client_request_id=name or "none",
-            request_fingerprint="fp",
-            asset_selection=("x",),
-            selector=ExplicitSelector(count=1),
-            partition_keys=("p",),
-            total_partitions=1,
-            location=name,
-        )
+        event = backfill_created("p", name=f"bf_{name[:1]}", location=name)
         assert story.tell(event).applied
 
     def first(has: HasLocation) -> list[str]:

@@ -1,6 +1,7 @@
 """Checks of when an asset was last made, and whether its last partition was."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -59,8 +60,9 @@ def test_checks_are_built_for_every_asset_and_run_with_it() -> None:
     ]
     instance = servo.ServoInstance.ephemeral()
     assert servo.materialize([orders, *built], instance=instance).success
-    rows = snapshot_at(instance.world.store, instance.paths, PRESENT).rows("check_results")
-    assert [(row.check_name, row.passed) for row in rows] == [("freshness_check", True)]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - of this table
+    found = snapshot_at(instance.world.store, instance.paths, PRESENT)
+    rows: list[Any] = found.rows("check_results")
+    assert [(row.check_name, row.passed) for row in rows] == [("freshness_check", True)]
 
 
 def test_partitions_are_looked_up_in_the_workspace() -> None:

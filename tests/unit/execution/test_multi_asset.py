@@ -181,15 +181,16 @@ def test_what_does_not_fit_is_told_and_makes_nothing(fn: Callable[..., Any], why
 
 
 def test_definitions_that_make_no_sense_are_refused() -> None:
-    for options, why in (
+    wrong: tuple[tuple[dict[str, Any], str], ...] = (
         ({}, "needs either outs or specs"),
         ({"outs": TWO, "specs": [AssetSpec("a")]}, "needs either outs or specs"),
         ({"outs": TWO, "colour": 1}, "no option colour"),
         ({"outs": {"a": AssetOut(key="x"), "b": AssetOut(key="x")}}, "makes x twice"),
         ({"outs": {"a": AssetOut(key="x", key_prefix="y")}}, "has a key and a key_prefix"),
-    ):
+    )
+    for options, why in wrong:
         with pytest.raises(Invalid, match=why):
-            multi_asset(**options)(lambda: None)  # pyright: ignore[reportArgumentType] - it is wrong
+            multi_asset(**options)(lambda: None)
 
 
 def test_an_output_may_come_from_a_spec() -> None:

@@ -3,11 +3,6 @@
 from datetime import timedelta
 from typing import Any
 
-from servo.core.events.backfills import (
-    BackfillChunkPlanned,
-    BackfillCreated,
-    ExplicitSelector,
-)
 from servo.core.events.runs import (
     AutomationSource,
     BackfillSource,
@@ -27,6 +22,7 @@ from servo.core.events.sensors import (
     SensorUpserted,
 )
 from servo.core.explain.asked import asked
+from servo.testing.backfills import backfill_chunk, backfill_created
 from servo.testing.builders import START, Story
 from servo.testing.explaining import outline, records_of
 
@@ -191,35 +187,9 @@ def test_an_evaluation_that_is_not_on_record() -> None:
 
 def test_a_chunk_of_a_backfill() -> None:
     story = Story()
-    keys = ("p1", "p2", "p3")
-    story.tell(
-        BackfillCreated(
-            backfill_id="bf",
-            client_request_id="c",
-            request_fingerprint="f",
-            asset_selection=("ns/a",),
-            selector=ExplicitSelector(count=3),
-            partition_keys=keys,
-            total_partitions=3,
-            chunk_size=2,
-            parent_backfill_id="bf0",
-        )
-    )
-    chunk = BackfillChunkPlanned(
-        backfill_id="bf",
-        chunk_index=0,
-        expected_state_version=1,
-        partition_keys=keys[:2],
-        run_key="key-run_1",
-        request_fingerprint="fp",
-    )
-    request = RunRequested(
-        run_id="run_1",
-        run_key="key-run_1",
-        request_fingerprint="fp",
-        source=BackfillSource(backfill_id="bf", chunk_index=0),
-    )
-    assert story.tell(chunk, request).applied
+    created = backfill_created("p1", "p2", "p3", chunk_size=2, parent_backfill_id="bf0")
+    story.tell(created)
+    assert story.tell(*backfill_chunk(created)).applied
     assert why(story) == [
         "- chunk 1 of 2 of the backfill bf (3 partitions, RUNNING), a retry of bf0; "
         "2026-01-01 00:00:00Z"

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from servo.core.events.assets import AssetReported
 from servo.core.events.automation import AutomationTicked
-from servo.core.events.backfills import BackfillChunkPlanned, BackfillCreated, ExplicitSelector
+from servo.core.events.backfills import BackfillChunkPlanned
 from servo.core.events.envelope import Answer, Event
 from servo.core.events.runs import (
     AutomationSource,
@@ -29,6 +29,7 @@ from servo.core.events.sensors import (
 )
 from servo.core.explain.asked import asked
 from servo.core.explain.origins import MOST_STEPS, what_caused
+from servo.testing.backfills import backfill_created
 from servo.testing.builders import Story
 from servo.testing.explaining import outline, records_of
 
@@ -144,15 +145,7 @@ def test_a_sensor_saw_an_output_that_was_reported() -> None:
 
 def test_a_chunk_of_a_backfill_that_repeats_another() -> None:
     story = Story()
-    created = BackfillCreated(
-        backfill_id="bf",
-        client_request_id="c",
-        request_fingerprint="f",
-        asset_selection=("ns/a",),
-        selector=ExplicitSelector(count=2),
-        partition_keys=DAYS,
-        total_partitions=2,
-    )
+    created = backfill_created(*DAYS)
     by_ada(story, created)
     first = story.state.backfills.rows["bf"]
     by_ada(

@@ -8,10 +8,8 @@ from msgspec.structs import replace
 from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
 from servo.core.events.backfills import (
     BackfillChunkPlanned,
-    BackfillCreated,
     BackfillState,
     BackfillStateChanged,
-    ExplicitSelector,
 )
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import (
@@ -44,6 +42,7 @@ from servo.core.explain.records import Subject
 from servo.core.explain.starters import starters
 from servo.core.keys import TaskOperation, task_key_text
 from servo.core.plan import TaskSpec
+from servo.testing.backfills import backfill_created
 from servo.testing.builders import Story, specs
 from servo.testing.explaining import outline, records_of
 
@@ -343,18 +342,7 @@ KEYS = ("p1", "p2", "p3")
 
 
 def backfill(story: Story, name: str = "bf", **fields: Any) -> None:
-    values: dict[str, Any] = {"partition_keys": KEYS, **fields}
-    created = BackfillCreated(
-        backfill_id=name,
-        client_request_id=name,
-        request_fingerprint="f",
-        asset_selection=("ns/a",),
-        selector=ExplicitSelector(count=3),
-        total_partitions=3,
-        chunk_size=1,
-        **values,
-    )
-    assert story.tell(created).applied
+    assert story.tell(backfill_created(*KEYS, name=name, chunk_size=1, **fields)).applied
 
 
 def chunk(story: Story, index: int, name: str = "bf") -> str:

@@ -11,85 +11,22 @@ from servo.core.events.assets import (
     DefinitionsDeployed,
     DynamicPartitionsChanged,
 )
-from servo.core.events.tasks import CommittedOutput, Gate, TaskFinished, TaskOutcome
-from servo.core.fold.assets import promote
-from servo.core.keys import TaskOperation, task_key_text
+from servo.core.events.tasks import TaskOutcome
 from servo.core.retry import RetryRules
-from servo.core.state import derived
 from servo.core.state.rows.assets import (
     AssetRow,
     DynamicPartitionRow,
-    PartitionStatusRow,
 )
-from servo.core.state.rows.execution import TaskRow
-from servo.core.state.states import TaskState, TransitionReason
+from servo.testing.asset_outputs import (
+    DAY,
+    asset_row,
+    partition_row,
+    promoted,
+)
 from servo.testing.builders import START, Story, content
 
-DAY = "day=d:2025-01-15"
-KEY = task_key_text("ns/a", DAY, TaskOperation.MATERIALIZE)
 ONCE = RetryRules(max_attempts=1, max_infra_retries=0)
 OK, BAD = TaskOutcome.SUCCEEDED, TaskOutcome.FAILED
-
-
-def task(**changes: object) -> TaskRow:
-    row = TaskRow(
-        run_id="run_1",
-        task_key="ns/a:materialize",
-        state=TaskState.RUNNING,
-        reason=TransitionReason.EXECUTION_STARTED,
-        transitioned_at=START,
-        asset_key="ns/a",
-        attempt=2,
-        code_version="planned",
-        row_version=1,
-    )
-    return replace(row, **changes)
-
-
-def success(exec_id: str = "exec", **changes: object) -> TaskFinished:
-    event = TaskFinished(
-        run_id="run_1", task_key="ns/a:materialize", attempt_id="att", exec_id=exec_id, outcome=OK
-    )
-    return replace(event, **changes)
-
-
-def output(gate: Gate = Gate.PROMOTED, name: str = "mat") -> CommittedOutput:
-    return CommittedOutput(
-        materialization_id=name,
-        uri="mem://x",
-        format="parquet",
-        row_count=3,
-        byte_size=40,
-        schema_hash="s",
-        content_hash="c",
-        data_version="d1",
-        gate=gate,
-        metadata="{}",
-    )
-
-
-def at(story: Story, seq: int) -> Story:
-    """Let the next rows be written as entry `seq`, that many minutes after the start."""
-    story.state.seq = seq
-    story.state.ts = START + timedelta(minutes=seq)
-    return story
-
-
-def asset(story: Story, key: str = "ns/a") -> AssetRow:
-    return story.state.assets.rows[key]
-
-
-def partition(story: Story, key: str = DAY) -> PartitionStatusRow:
-    row = story.state.partitions.rows["ns/a", key]
-    return derived.partition_status(story.state, row)
-
-
-def make(story: Story, seq: int, name: str, day: str | None = None) -> None:
-    """A success at entry `seq` whose output is promoted."""
-    made = success(exec_id=name, output=output(name=name))
-    promote(at(story, seq).state, task(partition_key=day), made)
-    story.state.seal()
-    story.now = story.state.ts
 
 
 # --- definitions ----------------------------------------------------------------------------------
@@ -118,7 +55,7 @@ def test_a_deployment_defines_its_assets() -> None:
         automation_condition="c",
     )
     story.tell(deploy(assets=(definition,), location="here"))
-    assert asset(story) == AssetRow(
+    assert asset_row(story) == AssetRow(
         asset_key="ns/a",
         defined=True,
         location="here",
@@ -145,7 +82,7 @@ def test_when_the_code_of_an_asset_changed_is_kept_until_it_changes_again() -> N
         story.wait(hours=1)
         definition = AssetDefinition(asset_key="ns/a", code_version=version, group=group)
         story.tell(deploy(assets=(definition,)))
-        return asset(story).code_changed_at
+        return asset_row(story).code_changed_at
 
     assert changed_at("") is None
     first = changed_at("v1")
@@ -156,10 +93,10 @@ def test_when_the_code_of_an_asset_changed_is_kept_until_it_changes_again() -> N
 
 def test_a_deployment_keeps_what_is_known_of_the_data() -> None:
     story = Story()
-    make(story, 6, "x")
+    promoted(story, 6, "x")
     story.tell(deploy("ns/a"))
-    assert asset(story).defined
-    assert asset(story).last_materialization_id == "x"
+    assert asset_row(story).defined
+    assert asset_row(story).last_materialization_id == "x"
 
 
 def test_a_deployment_that_changes_nothing_changes_no_row() -> None:
@@ -175,9 +112,9 @@ def test_an_asset_a_location_no_longer_defines_keeps_its_history() -> None:
     story.tell(deploy("ns/a", "ns/b"))
     story.tell(deploy("ns/c", location="elsewhere"))
     story.tell(deploy("ns/b", deployment_id="d2"))
-    assert not asset(story, "ns/a").defined
-    assert asset(story, "ns/b").deployment_id == "d1"
-    assert asset(story, "ns/c").defined
+    assert not asset_row(story, "ns/a").defined
+    assert asset_row(story, "ns/b").deployment_id == "d1"
+    assert asset_row(story, "ns/c").defined
 
 
 def test_an_asset_that_moves_stays_defined() -> None:
@@ -185,7 +122,7 @@ def test_an_asset_that_moves_stays_defined() -> None:
     story.tell(deploy("ns/a"))
     story.tell(deploy("ns/a", location="elsewhere"))
     story.tell(deploy())
-    assert asset(story).defined
+    assert asset_row(story).defined
 
 
 @pytest.mark.parametrize("keys", [("",), ("ns/a", "ns/a")])
@@ -217,7 +154,7 @@ def test_a_stored_list_that_was_not_read_undefines_nothing() -> None:
     assert story.tell(deploy(definitions_digest="sha256:x")).reason.startswith(
         "definitions_missing"
     )
-    assert asset(story).defined
+    assert asset_row(story).defined
 
 
 # --- dynamic partitions and observations ----------------------------------------------------------
@@ -254,7 +191,7 @@ def test_an_observation_is_kept_with_its_version() -> None:
     story = Story()
     seen = (START - timedelta(hours=1)).astimezone(timezone(timedelta(hours=9)))
     story.tell(AssetObserved(asset_key="ns/a", data_version="v1", observed_at=seen))
-    assert asset(story) == AssetRow(
+    assert asset_row(story) == AssetRow(
         asset_key="ns/a",
         last_observed_at=START - timedelta(hours=1),
         last_data_version="v1",
@@ -266,8 +203,8 @@ def test_an_observation_is_kept_with_its_version() -> None:
 def test_an_observation_without_a_time_was_made_now() -> None:
     story = Story()
     story.tell(AssetObserved(asset_key="ns/a", partition_key=DAY, data_version="v1"))
-    assert asset(story).last_observed_at == START
-    assert partition(story).last_data_version == "v1"
+    assert asset_row(story).last_observed_at == START
+    assert partition_row(story).last_data_version == "v1"
 
 
 def test_an_observation_of_nothing_or_at_no_instant_is_refused() -> None:

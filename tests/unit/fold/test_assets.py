@@ -19,85 +19,40 @@ from servo.core.events.runs import PlanCreated, RunRequested
 from servo.core.events.tasks import CommittedOutput, Gate, TaskCost, TaskFinished, TaskOutcome
 from servo.core.fold.apply import needs
 from servo.core.fold.assets import promote, record_attempt, record_cost
-from servo.core.keys import TaskOperation, task_key_text
+from servo.core.keys import TaskOperation
 from servo.core.plan import TaskSpec
 from servo.core.retry import RetryRules
-from servo.core.state import derived
 from servo.core.state.rows.assets import (
     AssetRow,
     CheckResultRow,
     MaterializationRow,
     PartitionStatusRow,
 )
-from servo.core.state.rows.execution import TaskCostRow, TaskRow
-from servo.core.state.states import TaskState, TransitionReason
+from servo.core.state.rows.execution import TaskCostRow
+from servo.core.state.states import TaskState
+from servo.testing.asset_outputs import (
+    DAY,
+    DAY_TASK,
+    asset_row,
+    at_entry,
+    output,
+    partition_row,
+    promoted,
+    running_task,
+    success,
+)
 from servo.testing.builders import START, Story, dump
 
-DAY = "day=d:2025-01-15"
-KEY = task_key_text("ns/a", DAY, TaskOperation.MATERIALIZE)
 ONCE = RetryRules(max_attempts=1, max_infra_retries=0)
 OK, BAD = TaskOutcome.SUCCEEDED, TaskOutcome.FAILED
-
-
-def task(**changes: object) -> TaskRow:
-    row = TaskRow(
-        run_id="run_1",
-        task_key="ns/a:materialize",
-        state=TaskState.RUNNING,
-        reason=TransitionReason.EXECUTION_STARTED,
-        transitioned_at=START,
-        asset_key="ns/a",
-        attempt=2,
-        code_version="planned",
-        row_version=1,
-    )
-    return replace(row, **changes)
-
-
-def success(exec_id: str = "exec", **changes: object) -> TaskFinished:
-    event = TaskFinished(
-        run_id="run_1", task_key="ns/a:materialize", attempt_id="att", exec_id=exec_id, outcome=OK
-    )
-    return replace(event, **changes)
-
-
-def output(gate: Gate = Gate.PROMOTED, name: str = "mat") -> CommittedOutput:
-    return CommittedOutput(
-        materialization_id=name,
-        uri="mem://x",
-        format="parquet",
-        row_count=3,
-        byte_size=40,
-        schema_hash="s",
-        content_hash="c",
-        data_version="d1",
-        gate=gate,
-        metadata="{}",
-    )
-
-
-def at(story: Story, seq: int) -> Story:
-    """Let the next rows be written as entry `seq`, that many minutes after the start."""
-    story.state.seq = seq
-    story.state.ts = START + timedelta(minutes=seq)
-    return story
-
-
-def asset(story: Story, key: str = "ns/a") -> AssetRow:
-    return story.state.assets.rows[key]
-
-
-def partition(story: Story, key: str = DAY) -> PartitionStatusRow:
-    row = story.state.partitions.rows["ns/a", key]
-    return derived.partition_status(story.state, row)
 
 
 # --- promotion ------------------------------------------------------------------------------------
 
 
 def test_a_success_makes_its_output_the_latest() -> None:
-    story = at(Story(), 7)
-    promote(story.state, task(), success(output=output(), code_version="v2"))
+    story = at_entry(Story(), 7)
+    promote(story.state, running_task(), success(output=output(), code_version="v2"))
     assert story.state.materializations.rows["mat"] == MaterializationRow(
         materialization_id="mat",
         asset_key="ns/a",
@@ -118,7 +73,7 @@ def test_a_success_makes_its_output_the_latest() -> None:
         created_seq=7,
         row_version=7,
     )
-    assert asset(story) == AssetRow(
+    assert asset_row(story) == AssetRow(
         asset_key="ns/a",
         last_materialization_id="mat",
         last_materialization_at=story.state.ts,
@@ -137,9 +92,9 @@ def test_a_success_makes_its_output_the_latest() -> None:
 
 
 def test_a_success_of_a_partition_makes_it_the_latest_of_the_partition_too() -> None:
-    story = at(Story(), 7)
-    promote(story.state, task(partition_key=DAY), success(output=output(Gate.WARNED)))
-    assert partition(story) == PartitionStatusRow(
+    story = at_entry(Story(), 7)
+    promote(story.state, running_task(partition_key=DAY), success(output=output(Gate.WARNED)))
+    assert partition_row(story) == PartitionStatusRow(
         asset_key="ns/a",
         partition_key=DAY,
         last_materialization_id="mat",
@@ -157,25 +112,25 @@ def test_a_success_of_a_partition_makes_it_the_latest_of_the_partition_too() -> 
         data_changed_seq=7,
         row_version=7,
     )
-    assert asset(story).last_partition_key == DAY
-    assert asset(story).last_gating_decision is Gate.WARNED
+    assert asset_row(story).last_partition_key == DAY
+    assert asset_row(story).last_gating_decision is Gate.WARNED
 
 
 @pytest.mark.parametrize("made", [None, output(name="")])
 def test_a_success_without_a_named_output_is_known_by_its_execution(
     made: CommittedOutput | None,
 ) -> None:
-    story = at(Story(), 7)
-    promote(story.state, task(partition_key=DAY), success(output=made))
+    story = at_entry(Story(), 7)
+    promote(story.state, running_task(partition_key=DAY), success(output=made))
     assert story.state.materializations.rows["exec"].promoted
-    assert asset(story).last_materialization_id == "exec"
-    assert partition(story).last_materialization_id == "exec"
+    assert asset_row(story).last_materialization_id == "exec"
+    assert partition_row(story).last_materialization_id == "exec"
 
 
 def test_the_cost_of_an_attempt_is_recorded() -> None:
-    story = at(Story(), 7)
+    story = at_entry(Story(), 7)
     cost = TaskCost(cpu_ms=1, wall_ms=2, peak_memory_bytes=3, bytes_read=4, bytes_written=5)
-    record_cost(story.state, task(asset_key=""), cost)
+    record_cost(story.state, running_task(asset_key=""), cost)
     assert story.state.task_costs.rows["run_1", "ns/a:materialize", 2] == TaskCostRow(
         run_id="run_1",
         task_key="ns/a:materialize",
@@ -200,8 +155,8 @@ def test_the_cost_of_an_attempt_is_recorded() -> None:
 )
 def test_a_task_that_makes_no_asset_makes_no_row_of_one(changes: dict[str, object]) -> None:
     story = Story()
-    promote(story.state, task(partition_key=DAY, **changes), success(output=output()))
-    record_attempt(story.state, task(partition_key=DAY, **changes), BAD)
+    promote(story.state, running_task(partition_key=DAY, **changes), success(output=output()))
+    record_attempt(story.state, running_task(partition_key=DAY, **changes), BAD)
     assert story.state.journal == []
 
 
@@ -215,8 +170,8 @@ def test_a_task_that_makes_no_asset_makes_no_row_of_one(changes: dict[str, objec
 )
 def test_a_partition_shows_its_values_by_dimension(key: str, values: dict[str, str]) -> None:
     story = Story()
-    record_attempt(story.state, task(partition_key=key), BAD)
-    assert partition(story, key).partition_values == values
+    record_attempt(story.state, running_task(partition_key=key), BAD)
+    assert partition_row(story, key).partition_values == values
 
 
 # --- attempts without a success -------------------------------------------------------------------
@@ -224,14 +179,16 @@ def test_a_partition_shows_its_values_by_dimension(key: str, values: dict[str, s
 
 @pytest.mark.parametrize("outcome", [BAD, TaskOutcome.TIMED_OUT])
 def test_a_failure_is_counted_and_leaves_the_data_as_it_was(outcome: TaskOutcome) -> None:
-    story = at(Story(), 7)
-    promote(story.state, task(partition_key=DAY), success(output=output()))
-    before, data = asset(story), partition(story)
-    record_attempt(at(story, 8).state, task(partition_key=DAY, run_id="run_2"), outcome)
-    assert asset(story) == replace(
+    story = at_entry(Story(), 7)
+    promote(story.state, running_task(partition_key=DAY), success(output=output()))
+    before, data = asset_row(story), partition_row(story)
+    record_attempt(
+        at_entry(story, 8).state, running_task(partition_key=DAY, run_id="run_2"), outcome
+    )
+    assert asset_row(story) == replace(
         before, last_failure_at=story.state.ts, consecutive_failures=1, row_version=8
     )
-    assert partition(story) == replace(
+    assert partition_row(story) == replace(
         data,
         last_attempt_run_id="run_2",
         last_attempt_at=story.state.ts,
@@ -242,11 +199,11 @@ def test_a_failure_is_counted_and_leaves_the_data_as_it_was(outcome: TaskOutcome
 
 def test_a_success_ends_a_row_of_failures() -> None:
     story = Story()
-    record_attempt(story.state, task(), BAD)
-    record_attempt(story.state, task(), BAD)
-    assert asset(story).consecutive_failures == 2
-    promote(story.state, task(), success(output=output()))
-    assert asset(story).consecutive_failures == 0
+    record_attempt(story.state, running_task(), BAD)
+    record_attempt(story.state, running_task(), BAD)
+    assert asset_row(story).consecutive_failures == 2
+    promote(story.state, running_task(), success(output=output()))
+    assert asset_row(story).consecutive_failures == 0
 
 
 @pytest.mark.parametrize(
@@ -254,11 +211,11 @@ def test_a_success_ends_a_row_of_failures() -> None:
 )
 def test_what_user_code_did_not_do_is_no_failure_of_the_asset(outcome: TaskOutcome) -> None:
     story = Story()
-    record_attempt(story.state, task(), outcome)
+    record_attempt(story.state, running_task(), outcome)
     assert len(story.state.assets) == 0
-    record_attempt(story.state, task(partition_key=DAY), outcome)
+    record_attempt(story.state, running_task(partition_key=DAY), outcome)
     assert len(story.state.assets) == 0
-    assert partition(story).last_attempt_outcome is outcome
+    assert partition_row(story).last_attempt_outcome is outcome
 
 
 # --- quarantine -----------------------------------------------------------------------------------
@@ -273,28 +230,20 @@ def decide(name: str = "mat", *, approved: bool = True) -> QuarantineDecided:
 def hold(story: Story, seq: int, name: str = "mat", day: str | None = None) -> None:
     """A success at entry `seq` whose output is held back."""
     held = success(exec_id=name, output=output(Gate.QUARANTINED, name))
-    promote(at(story, seq).state, task(partition_key=day), held)
-    story.state.seal()
-    story.now = story.state.ts
-
-
-def make(story: Story, seq: int, name: str, day: str | None = None) -> None:
-    """A success at entry `seq` whose output is promoted."""
-    made = success(exec_id=name, output=output(name=name))
-    promote(at(story, seq).state, task(partition_key=day), made)
+    promote(at_entry(story, seq).state, running_task(partition_key=day), held)
     story.state.seal()
     story.now = story.state.ts
 
 
 def test_an_output_in_quarantine_is_not_the_latest() -> None:
     story = Story()
-    make(story, 7, "good", DAY)
+    promoted(story, 7, "good", DAY)
     hold(story, 8, "bad", DAY)
-    assert asset(story).last_materialization_id == "good"
-    assert asset(story).last_gating_decision is Gate.QUARANTINED
-    assert asset(story).last_success_at == story.state.ts
-    assert partition(story).last_materialization_id == "good"
-    assert partition(story).last_attempt_at == story.state.ts
+    assert asset_row(story).last_materialization_id == "good"
+    assert asset_row(story).last_gating_decision is Gate.QUARANTINED
+    assert asset_row(story).last_success_at == story.state.ts
+    assert partition_row(story).last_materialization_id == "good"
+    assert partition_row(story).last_attempt_at == story.state.ts
     row = story.state.materializations.rows["bad"]
     assert (row.promoted, row.decided_at) == (False, None)
 
@@ -302,15 +251,15 @@ def test_an_output_in_quarantine_is_not_the_latest() -> None:
 @pytest.mark.parametrize("day", [None, DAY])
 def test_an_approved_output_becomes_the_latest(day: str | None) -> None:
     story = Story()
-    make(story, 7, "good", day)
+    promoted(story, 7, "good", day)
     hold(story, 8, "bad", day)
-    produced, before = story.state.ts, asset(story)
+    produced, before = story.state.ts, asset_row(story)
     story.wait(hours=1)
     assert story.tell(decide("bad")).data == {"latest": 1}
     row = story.state.materializations.rows["bad"]
     assert (row.promoted, row.decided_by, row.decision_reason) == (True, "ada", "looked")
     assert (row.decided_at, row.gating_decision) == (story.state.ts, Gate.QUARANTINED)
-    assert asset(story) == replace(
+    assert asset_row(story) == replace(
         before,
         last_materialization_id="bad",
         last_materialization_at=produced,
@@ -324,9 +273,9 @@ def test_an_approved_output_becomes_the_latest(day: str | None) -> None:
 def test_an_approved_output_becomes_the_latest_of_its_partition() -> None:
     story = Story()
     hold(story, 8, "bad", DAY)
-    before = partition(story)
+    before = partition_row(story)
     story.tell(decide("bad"))
-    assert partition(story) == replace(
+    assert partition_row(story) == replace(
         before,
         last_materialization_id="bad",
         last_materialization_run_id="run_1",
@@ -345,11 +294,11 @@ def test_an_approved_output_becomes_the_latest_of_its_partition() -> None:
 def test_an_old_output_let_out_of_quarantine_does_not_cover_a_newer_one(day: str | None) -> None:
     story = Story()
     hold(story, 7, "old", day)
-    make(story, 8, "new", day)
-    before = (asset(story), dict(story.state.partitions.rows))
+    promoted(story, 8, "new", day)
+    before = (asset_row(story), dict(story.state.partitions.rows))
     assert story.tell(decide("old")).data == {"latest": 0}
     assert story.state.materializations.rows["old"].promoted
-    assert (asset(story), dict(story.state.partitions.rows)) == before
+    assert (asset_row(story), dict(story.state.partitions.rows)) == before
 
 
 def test_of_two_outputs_let_out_of_quarantine_the_newer_one_stays() -> None:
@@ -358,16 +307,16 @@ def test_of_two_outputs_let_out_of_quarantine_the_newer_one_stays() -> None:
     hold(story, 8, "new", DAY)
     story.tell(decide("new"))
     story.tell(decide("old"))
-    assert partition(story).last_materialization_id == "new"
+    assert partition_row(story).last_materialization_id == "new"
 
 
 def test_a_partition_released_late_is_news_of_its_asset() -> None:
     story = Story()
     hold(story, 7, "old", DAY)
-    make(story, 8, "other", "day=d:2025-01-16")
+    promoted(story, 8, "other", "day=d:2025-01-16")
     assert story.tell(decide("old")).data == {"latest": 1}
-    assert asset(story).last_materialization_seq == 9
-    assert asset(story).last_partition_key == DAY
+    assert asset_row(story).last_materialization_seq == 9
+    assert asset_row(story).last_partition_key == DAY
 
 
 def test_a_rejected_output_is_recorded_and_never_promoted() -> None:
@@ -376,12 +325,12 @@ def test_a_rejected_output_is_recorded_and_never_promoted() -> None:
     assert story.tell(decide("bad", approved=False)).data == {"latest": 0}
     row = story.state.materializations.rows["bad"]
     assert (row.promoted, row.decided_at) == (False, story.state.ts)
-    assert asset(story).last_materialization_id is None
+    assert asset_row(story).last_materialization_id is None
 
 
 def test_a_decision_is_made_once_and_only_on_what_is_in_quarantine() -> None:
     story = Story()
-    make(story, 7, "good")
+    promoted(story, 7, "good")
     hold(story, 8, "bad")
     assert story.tell(decide("nothing")).reason == "unknown_materialization"
     assert story.tell(decide("good")).status is Status.CONFLICT
@@ -395,10 +344,10 @@ def test_a_decision_is_made_once_and_only_on_what_is_in_quarantine() -> None:
 
 def test_a_wiped_asset_has_no_latest_output_and_old_ones_do_not_return() -> None:
     story = Story()
-    make(story, 6, "x", DAY)
+    promoted(story, 6, "x", DAY)
     hold(story, 7, "held", DAY)
     assert story.tell(AssetWiped(asset_key="ns/a")).applied
-    assert asset(story) == AssetRow(
+    assert asset_row(story) == AssetRow(
         asset_key="ns/a",
         last_success_at=START + timedelta(minutes=7),
         last_gating_decision=Gate.QUARANTINED,
@@ -407,7 +356,7 @@ def test_a_wiped_asset_has_no_latest_output_and_old_ones_do_not_return() -> None
         data_changed_seq=6,
         row_version=8,
     )
-    assert partition(story) == PartitionStatusRow(
+    assert partition_row(story) == PartitionStatusRow(
         asset_key="ns/a",
         partition_key=DAY,
         last_attempt_run_id="run_1",
@@ -419,24 +368,26 @@ def test_a_wiped_asset_has_no_latest_output_and_old_ones_do_not_return() -> None
         row_version=8,
     )
     assert story.tell(decide("held")).data == {"latest": 0}
-    make(story, 20, "fresh", DAY)
-    assert partition(story).last_materialization_id == "fresh"
+    promoted(story, 20, "fresh", DAY)
+    assert partition_row(story).last_materialization_id == "fresh"
 
 
 def test_wiping_an_asset_leaves_its_neighbours_alone() -> None:
     story = Story()
-    make(story, 6, "x", DAY)
-    promote(story.state, task(asset_key="ns/b", partition_key=DAY), success(output=output()))
+    promoted(story, 6, "x", DAY)
+    promote(
+        story.state, running_task(asset_key="ns/b", partition_key=DAY), success(output=output())
+    )
     story.state.seal()
     before = story.state.partitions.rows["ns/b", DAY]
     story.tell(AssetWiped(asset_key="ns/a"))
     assert story.state.partitions.rows["ns/b", DAY] == before
-    assert asset(story, "ns/b").last_materialization_id == "mat"
+    assert asset_row(story, "ns/b").last_materialization_id == "mat"
 
 
 def test_wiping_an_asset_touches_none_of_its_partitions() -> None:
     story = Story()
-    make(story, 6, "x", DAY)
+    promoted(story, 6, "x", DAY)
     before = story.state.partitions.rows["ns/a", DAY]
     story.state.partitions.dirty.clear()
     story.tell(AssetWiped(asset_key="ns/a"))
@@ -447,45 +398,45 @@ def test_wiping_an_asset_touches_none_of_its_partitions() -> None:
 @pytest.mark.parametrize("last", ["wiped", "made"])
 def test_within_one_entry_the_order_of_wipe_and_output_counts(last: str) -> None:
     story = Story()
-    make(story, 6, "x", DAY)
+    promoted(story, 6, "x", DAY)
     made = AssetReported(asset_key="ns/a", partition_key=DAY, materialization_id="new")
     batches = [story.batch(AssetWiped(asset_key="ns/a")), story.batch(made)]
     story.commit(*(batches if last == "made" else reversed(batches)))
-    assert partition(story).last_materialization_id == ("new" if last == "made" else None)
-    assert partition(story).latest_floor == partition(story).row_version == story.state.seq
-    assert asset(story).wiped_seq == story.state.seq
+    assert partition_row(story).last_materialization_id == ("new" if last == "made" else None)
+    assert partition_row(story).latest_floor == partition_row(story).row_version == story.state.seq
+    assert asset_row(story).wiped_seq == story.state.seq
 
 
 def test_a_wipe_leaves_what_the_same_entry_made_of_another_asset() -> None:
     story = Story()
-    make(story, 6, "x", DAY)
+    promoted(story, 6, "x", DAY)
     other = AssetReported(asset_key="ns/b", partition_key=DAY, materialization_id="other")
     story.commit(story.batch(other), story.batch(AssetWiped(asset_key="ns/a")))
     assert story.state.partitions.rows["ns/b", DAY].last_materialization_id == "other"
-    assert partition(story).last_materialization_id is None
+    assert partition_row(story).last_materialization_id is None
 
 
 def test_what_happens_to_a_wiped_partition_later_builds_on_the_wiped_one() -> None:
     story = Story()
-    make(story, 6, "x", DAY)
+    promoted(story, 6, "x", DAY)
     story.tell(AssetWiped(asset_key="ns/a"))
     story.tell(AssetObserved(asset_key="ns/a", partition_key=DAY, data_version="v2"))
     row = story.state.partitions.rows["ns/a", DAY]
     assert (row.last_materialization_id, row.last_data_version) == (None, "v2")
-    assert row.latest_floor == asset(story).wiped_seq
+    assert row.latest_floor == asset_row(story).wiped_seq
 
 
 def test_wiping_some_partitions_leaves_the_others() -> None:
     story = Story()
     other = "day=d:2025-01-16"
-    make(story, 6, "x", DAY)
-    make(story, 7, "y", other)
+    promoted(story, 6, "x", DAY)
+    promoted(story, 7, "y", other)
     story.tell(AssetWiped(asset_key="ns/a", partition_keys=(DAY, "unknown")))
-    assert partition(story).last_materialization_id is None
-    assert partition(story, other).last_materialization_id == "y"
-    assert asset(story).last_materialization_id == "y"
+    assert partition_row(story).last_materialization_id is None
+    assert partition_row(story, other).last_materialization_id == "y"
+    assert asset_row(story).last_materialization_id == "y"
     story.tell(AssetWiped(asset_key="ns/a", partition_keys=(other,)))
-    assert asset(story).last_materialization_id is None
+    assert asset_row(story).last_materialization_id is None
 
 
 def test_an_asset_nobody_knows_cannot_be_wiped() -> None:
@@ -499,18 +450,18 @@ def running() -> Story:
     """A run whose only task is being executed."""
     story = Story()
     request = RunRequested(run_id="run_1", run_key="k", request_fingerprint="fp")
-    spec = TaskSpec(task_key=KEY, asset_key="ns/a", partition=DAY, retry=ONCE)
+    spec = TaskSpec(task_key=DAY_TASK, asset_key="ns/a", partition=DAY, retry=ONCE)
     story.tell(request, PlanCreated(run_id="run_1", fingerprint="p", tasks=(spec,)))
     handover = Handover(exec_id="exec")
-    story.tell(DispatchRequested(run_id="run_1", task_key=KEY, attempt=1, handover=handover))
+    story.tell(DispatchRequested(run_id="run_1", task_key=DAY_TASK, attempt=1, handover=handover))
     return story
 
 
 def check(story: Story, **changes: object) -> CheckEvaluated:
     event = CheckEvaluated(
         run_id="run_1",
-        task_key=KEY,
-        attempt_id=story.state.tasks.rows["run_1", KEY].attempt_id,
+        task_key=DAY_TASK,
+        attempt_id=story.state.tasks.rows["run_1", DAY_TASK].attempt_id,
         exec_id="exec",
         asset_key="ns/a",
         check_name="rows",
@@ -526,9 +477,9 @@ def check(story: Story, **changes: object) -> CheckEvaluated:
 
 
 def finish(story: Story) -> TaskFinished:
-    attempt_id = story.state.tasks.rows["run_1", KEY].attempt_id
+    attempt_id = story.state.tasks.rows["run_1", DAY_TASK].attempt_id
     return TaskFinished(
-        run_id="run_1", task_key=KEY, attempt_id=attempt_id, exec_id="exec", outcome=OK
+        run_id="run_1", task_key=DAY_TASK, attempt_id=attempt_id, exec_id="exec", outcome=OK
     )
 
 
@@ -538,7 +489,7 @@ def test_a_check_of_the_current_execution_is_recorded() -> None:
     assert story.tell(event).applied
     assert story.state.check_results.rows[event.attempt_id, "ns/a", "rows"] == CheckResultRow(
         run_id="run_1",
-        task_key=KEY,
+        task_key=DAY_TASK,
         attempt_id=event.attempt_id,
         asset_key="ns/a",
         partition_key=DAY,
@@ -552,7 +503,7 @@ def test_a_check_of_the_current_execution_is_recorded() -> None:
         evaluated_at=story.state.ts,
         row_version=3,
     )
-    assert asset(story).last_check_passed is False
+    assert asset_row(story).last_check_passed is False
 
 
 def test_a_check_sent_again_changes_nothing_and_holds_back_no_result() -> None:
@@ -562,7 +513,7 @@ def test_a_check_sent_again_changes_nothing_and_holds_back_no_result() -> None:
     assert story.tell(check(story, passed=True)).repeated
     assert dump(story.state) == before
     assert story.tell(check(story), finish(story)).applied
-    assert story.state.tasks.rows["run_1", KEY].state is TaskState.SUCCEEDED
+    assert story.state.tasks.rows["run_1", DAY_TASK].state is TaskState.SUCCEEDED
 
 
 def test_a_check_may_come_with_the_result_in_either_order() -> None:
@@ -622,6 +573,6 @@ def test_what_may_have_left_memory_is_asked_for() -> None:
     assert needs(Batch(id="b", events=(event,))) == [
         ("check_results", (event.attempt_id, "ns/a", "rows")),
         ("runs", "run_1"),
-        ("tasks", ("run_1", KEY)),
+        ("tasks", ("run_1", DAY_TASK)),
     ]
     assert ("materializations", "mat") in needs(Batch(id="b", events=(decide(),)))

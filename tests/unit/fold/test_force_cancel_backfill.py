@@ -4,17 +4,15 @@ import pytest
 from msgspec.structs import replace
 
 from servo.core.events.backfills import (
-    BackfillChunkPlanned,
-    BackfillCreated,
     BackfillState,
     BackfillStateChanged,
-    ExplicitSelector,
 )
 from servo.core.events.envelope import Status
-from servo.core.events.runs import BackfillSource, PlanCreated, RunRequested
+from servo.core.events.runs import PlanCreated
 from servo.core.events.tasks import CommittedOutput, TaskOutcome
 from servo.core.fold.apply import needs_now
 from servo.core.state.states import RunState, TaskState
+from servo.testing.backfills import backfill_chunk, backfill_created
 from servo.testing.builders import Story, dump, specs
 
 DAYS = ("day:d:2026-01-01", "day:d:2026-01-02")
@@ -25,34 +23,13 @@ FORCE = replace(CANCEL, force=True)
 def stuck() -> Story:
     """A backfill of two days with a run each; in both runs task `a` runs and `b` waits for it."""
     story = Story()
-    story.tell(
-        BackfillCreated(
-            backfill_id="bf",
-            client_request_id="req",
-            request_fingerprint="fp",
-            asset_selection=("ns/a",),
-            selector=ExplicitSelector(count=2),
-            partition_keys=DAYS,
-            total_partitions=2,
-            chunk_size=1,
-        )
-    )
+    created = backfill_created(*DAYS, chunk_size=1)
+    story.tell(created)
     for index, day in enumerate(DAYS):
         run = f"run_{index}"
-        chunk = BackfillChunkPlanned(
-            backfill_id="bf",
-            chunk_index=index,
-            expected_state_version=1,
-            partition_keys=(day,),
-            run_key=run,
-            request_fingerprint="fp",
-        )
-        source = BackfillSource(backfill_id="bf", chunk_index=index)
-        request = RunRequested(run_id=run, run_key=run, request_fingerprint="fp", source=source)
         tasks = specs({"a": (), "b": ("a",)}, partition=day)
-        assert story.tell(
-            chunk, request, PlanCreated(run_id=run, fingerprint="plan", tasks=tasks)
-        ).applied
+        plan = PlanCreated(run_id=run, fingerprint="plan", tasks=tasks)
+        assert story.tell(*backfill_chunk(created, index, run_id=run), plan).applied
         story.start("a", run)
     return story
 

@@ -10,10 +10,8 @@ from msgspec.structs import replace
 
 from servo.core.events.backfills import (
     BackfillChunkPlanned,
-    BackfillCreated,
     BackfillState,
     BackfillStateChanged,
-    ExplicitSelector,
 )
 from servo.core.events.dispatch import DispatchRequested, Handover
 from servo.core.events.envelope import Batch, Event, Status
@@ -34,6 +32,7 @@ from servo.core.retry import RetryRules
 from servo.core.state.rows.assets import PartitionStatusRow
 from servo.core.state.rows.automation import RunKeyConflictRow
 from servo.core.state.states import ChunkState
+from servo.testing.backfills import backfill_created
 from servo.testing.builders import START, Story, dump
 
 DAYS = ("day=d:2025-01-01", "day=d:2025-01-02")
@@ -202,16 +201,7 @@ def test_l2_inv_05_run_key_conflict() -> None:
 
 # --- backfills ------------------------------------------------------------------------------------
 
-CREATED = BackfillCreated(
-    backfill_id="bf",
-    client_request_id="req",
-    request_fingerprint="fp",
-    asset_selection=("ns/a",),
-    selector=ExplicitSelector(count=2),
-    partition_keys=DAYS,
-    total_partitions=2,
-    chunk_size=1,
-)
+CREATED = backfill_created(*DAYS, chunk_size=1)
 
 
 def chunk(index: int, version: int = 1) -> BackfillChunkPlanned:

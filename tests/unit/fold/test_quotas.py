@@ -6,7 +6,7 @@ import pytest
 
 from servo.controllers import dispatch, planning, timers
 from servo.controllers.fairness import Fairness
-from servo.core.events.backfills import BackfillChunkPlanned, BackfillCreated, ExplicitSelector
+from servo.core.events.backfills import BackfillChunkPlanned
 from servo.core.events.envelope import Answer
 from servo.core.events.quotas import LaneWeightSet, QuotaSet
 from servo.core.events.runs import BackfillSource, PlanCreated, RunRequested
@@ -15,6 +15,7 @@ from servo.core.fold.quotas import lane_weight
 from servo.core.lanes import BACKFILLS, LaneWeight, lane_weights
 from servo.core.quotas import QUOTAS, quota_set, workspace_limits
 from servo.core.state.states import RunState
+from servo.testing.backfills import backfill_created
 from servo.testing.builders import Story, specs
 
 
@@ -106,18 +107,7 @@ def test_max_tasks_per_run_refuses_the_plan_with_its_run() -> None:
 def test_max_backfill_concurrency_lets_chunks_wait() -> None:
     story = limited(max_backfill_concurrency=1)
     for name in ("one", "two"):
-        created = BackfillCreated(
-            backfill_id=name,
-            client_request_id=name,
-            request_fingerprint="fp",
-            asset_selection=("ns/a",),
-            selector=ExplicitSelector(count=2),
-            partition_keys=("p0", "p1"),
-            total_partitions=2,
-            chunk_size=1,
-            max_concurrent_runs=2,
-        )
-        assert story.tell(created).applied
+        assert story.tell(backfill_created("p0", "p1", name=name, chunk_size=1)).applied
     assert chunk(story, "one").applied
     assert chunk(story, "two").reason == "quota: no free run slot for backfills"
 

@@ -7,6 +7,7 @@ import pytest
 from servo.core.events.envelope import Status
 from servo.core.events.tasks import CommittedOutput, Gate, TaskFinished, TaskOutcome
 from servo.core.fold.tasks import partitions_of
+from servo.core.ids import TaskKeyStr
 from servo.core.plan import TaskSpec, input_partitions, normalize
 from servo.core.retry import RetryRules
 from servo.errors import Invalid
@@ -117,7 +118,8 @@ def test_a_task_of_one_partition_can_name_no_other() -> None:
 
 
 def spec(**changes: Any) -> TaskSpec:
-    return TaskSpec(task_key="a[n=i:0]:materialize", asset_key="a", partition="n=i:0", **changes)  # pyright: ignore[reportArgumentType] - a canonical text
+    key = TaskKeyStr("a[n=i:0]:materialize")
+    return TaskSpec(task_key=key, asset_key="a", partition="n=i:0", **changes)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,17 +41,22 @@ class Remembering:
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[LeaderServer]:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
 
-    def refuse(_: object) -> "object":
+    def refuse(_: object) -> Any:
         raise Invalid("no batches here", remedy="ask a question")
 
-    made = LeaderServer(Address.of(str(tmp_path / ".servo")), refuse)  # pyright: ignore[reportArgumentType] - never called
+    made = LeaderServer(Address.of(str(tmp_path / ".servo")), refuse)
     yield made
     made.close()
 
 
-def leader_at(server: LeaderServer, **other: object) -> LeaderAdvert:
-    fields = {"stays": True, "machine": machine_id(), "socket": server.path, **other}
-    return LeaderAdvert(pid=1, locations=("shop.py",), **fields)  # pyright: ignore[reportArgumentType] - any field
+def leader_at(server: LeaderServer, **other: Any) -> LeaderAdvert:
+    fields: dict[str, Any] = {
+        "stays": True,
+        "machine": machine_id(),
+        "socket": server.path,
+        **other,
+    }
+    return LeaderAdvert(pid=1, locations=("shop.py",), **fields)
 
 
 def answering(server: LeaderServer, evaluator: Remembering) -> CodeQuestions:

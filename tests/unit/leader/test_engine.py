@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -82,9 +83,9 @@ def new_store() -> MoodyStore:
     return MoodyStore(ManualClock())
 
 
-def request(run_id: str = "run_1", **fields: object) -> RunRequested:
-    values = {"run_key": f"key-{run_id}", "request_fingerprint": "fp", **fields}
-    return RunRequested(run_id=run_id, **values)  # pyright: ignore[reportArgumentType] - fields by name
+def request(run_id: str = "run_1", **fields: Any) -> RunRequested:
+    values: dict[str, Any] = {"run_key": f"key-{run_id}", "request_fingerprint": "fp", **fields}
+    return RunRequested(run_id=run_id, **values)
 
 
 def plan(run_id: str = "run_1", **dag: tuple[str, ...]) -> PlanCreated:
@@ -504,7 +505,7 @@ def test_a_projection_that_is_damaged_or_gone_is_made_again(loss: str) -> None:
 
 def test_ids_inside_other_values_are_checked_too() -> None:
     leader = HandLeader(new_store())
-    row = {"run_id": "r", "task_key": "t", "attempt_id": "a", "exec_id": "e"}
+    row: dict[str, Any] = {"run_id": "r", "task_key": "t", "attempt_id": "a", "exec_id": "e"}
     for event in (
         request(source=SensorSource(sensor_id="../x", eval_id="e")),
         request(asset_selection=("a/../b",)),
@@ -512,7 +513,7 @@ def test_ids_inside_other_values_are_checked_too() -> None:
             run_id="r", fingerprint="f", segments=(PlanSegment(digest="no such", count=1),)
         ),
         TaskFinished(
-            **row,  # pyright: ignore[reportArgumentType] - fields by name
+            **row,
             outcome=TaskOutcome.SUCCEEDED,
             output=CommittedOutput(materialization_id="..\\x"),
         ),

@@ -64,11 +64,11 @@ class OverASocket:
     """An evaluator whose questions and answers are sent as bytes, as to a process of its own."""
 
     def __init__(self, evaluator: EvaluatorHere) -> None:
-        self._evaluator = evaluator
+        self.evaluator = evaluator
 
     def ask(self, question: Question, seconds: float) -> Answer:
         arrived = questions_decoder.decode(msgspec.msgpack.encode(question))
-        return answers_decoder.decode(msgspec.msgpack.encode(self._evaluator.ask(arrived, seconds)))
+        return answers_decoder.decode(msgspec.msgpack.encode(self.evaluator.ask(arrived, seconds)))
 
 
 @pytest.fixture
@@ -195,5 +195,5 @@ def test_a_plan_is_the_same_in_this_process_and_over_a_socket(
     workspace: Workspace, evaluator: Evaluates
 ) -> None:
     assert isinstance(evaluator, OverASocket)
-    here = evaluator._evaluator  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    here = evaluator.evaluator
     assert preview_backfill(workspace, here, ALL) == preview_backfill(workspace, evaluator, ALL)

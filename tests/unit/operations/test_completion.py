@@ -3,7 +3,6 @@
 import pytest
 
 from servo import asset, materialize
-from servo.core.events.backfills import BackfillCreated, ExplicitSelector
 from servo.operations.completion import (
     MOST,
     Completion,
@@ -11,6 +10,7 @@ from servo.operations.completion import (
     complete_backfills,
     complete_runs,
 )
+from servo.testing.backfills import backfill_created
 from servo.testing.operating import workspace_of, workspace_told
 from servo.testing.workspaces import StoredStory
 from servo.workspace.instance.instance import ServoInstance
@@ -62,17 +62,7 @@ def test_runs_are_newest_first_with_their_states_and_not_too_many() -> None:
 def test_backfills_have_their_states(workspace: Workspace) -> None:
     story = StoredStory()
     for name in ("bf_a", "bf_b", "other"):
-        created = BackfillCreated(
-            backfill_id=name,
-            client_request_id=name,
-            request_fingerprint="fp",
-            asset_selection=("ns/a",),
-            selector=ExplicitSelector(count=1),
-            partition_keys=("partition=d:2026-01-01",),
-            total_partitions=1,
-            chunk_size=1,
-        )
-        assert story.tell(created).applied
+        assert story.tell(backfill_created("partition=d:2026-01-01", name=name)).applied
         story.wait(seconds=1)
     _ = story.publish()
     assert complete_backfills(workspace_told(story), "bf") == [

@@ -26,6 +26,7 @@ from servo.projection.publish.publisher import Publisher
 from servo.projection.read.cold import ColdRows
 from servo.projection.read.load import load_state
 from servo.storage.memory import MemoryStore
+from servo.testing.clock import CountingEntropy, ManualClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PATHS = Paths("acme", "prod")
@@ -33,28 +34,11 @@ TABLE = "idempotency_keys"
 MANY = 40_000  # three row groups
 
 
-class StoppedClock:
-    def now(self) -> datetime:
-        return NOW
-
-    def monotonic(self) -> float:
-        return 0.0
-
-
-class Counting:
-    def __init__(self) -> None:
-        self.count = 0
-
-    def token_bytes(self, count: int) -> bytes:
-        self.count += 1
-        return self.count.to_bytes(count)
-
-
 class Watched(MemoryStore):
     """Records what is read, and how much."""
 
     def __init__(self) -> None:
-        super().__init__(StoppedClock())
+        super().__init__(ManualClock())
         self.reads: list[tuple[str, int]] = []
 
     def get(self, key: str) -> Blob:
@@ -94,7 +78,7 @@ class Closed:
         self.store = Watched()
         self.state = State("acme", "prod")
         self.learned = ColdRows(self.store)
-        self.publisher = Publisher(self.store, PATHS, Counting(), cold=self.learned)
+        self.publisher = Publisher(self.store, PATHS, CountingEntropy(), cold=self.learned)
         claim = first_claim(identity="ab" * 16, owner="me", nonce="first", ts=NOW)
         self.manifest: Manifest = encode(claim)[1]
         assert ManifestStore(self.store, PATHS).create(self.manifest) is None

@@ -14,24 +14,17 @@ from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectMeta
 from servo.projection.files.manifest_store import ManifestStore
 from servo.storage.memory import MemoryStore
+from servo.testing.clock import ManualClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PATHS = Paths("acme", "prod")
-
-
-class StoppedClock:
-    def now(self) -> datetime:
-        return NOW
-
-    def monotonic(self) -> float:
-        return 0.0
 
 
 class Watched(MemoryStore):
     """Counts requests, and can stop answering."""
 
     def __init__(self) -> None:
-        super().__init__(StoppedClock())
+        super().__init__(ManualClock())
         self.listings = 0
         self.listed = 0
         self.silent = False

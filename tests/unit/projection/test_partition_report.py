@@ -1,6 +1,7 @@
 """How partitions stand in a workspace that a leader has published."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -64,8 +65,8 @@ class World:
         }
 
 
-def defined(name: str, definition: PartitionsDefinition | None, **told: object) -> AssetDefinition:
-    return AssetDefinition(asset_key=name, partitions=partitions_text(definition), **told)  # pyright: ignore[reportArgumentType] - by name
+def defined(name: str, definition: PartitionsDefinition | None, **told: Any) -> AssetDefinition:
+    return AssetDefinition(asset_key=name, partitions=partitions_text(definition), **told)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Publishing what the fold made: what is written, what is kept, and what every failure leaves."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
@@ -22,33 +22,17 @@ from servo.projection.read.reader import Snapshot
 from servo.projection.upkeep.compare import differences, dump, dump_snapshot
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import START, Story, task_key
+from servo.testing.clock import CountingEntropy, ManualClock
 
 PATHS = Paths("acme", "prod")
 HOUR = timedelta(hours=1)
-
-
-class StoppedClock:
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC)
-
-    def monotonic(self) -> float:
-        return 0.0
-
-
-class Counting:
-    def __init__(self) -> None:
-        self.count = 0
-
-    def token_bytes(self, count: int) -> bytes:
-        self.count += 1
-        return self.count.to_bytes(count)
 
 
 class Watched(MemoryStore):
     """Records what is written and deleted, and fails on command."""
 
     def __init__(self) -> None:
-        super().__init__(StoppedClock())
+        super().__init__(ManualClock())
         self.written: list[str] = []
         self.deleted: list[str] = []
         self.fail_puts = 0
@@ -78,7 +62,7 @@ class Desk:
     def __init__(self) -> None:
         self.store = Watched()
         self.cold = ColdRows(self.store)
-        self.publisher = Publisher(self.store, PATHS, Counting(), cold=self.cold)
+        self.publisher = Publisher(self.store, PATHS, CountingEntropy(), cold=self.cold)
         claim = first_claim(identity="ab" * 16, owner="me", nonce="first", ts=START)
         self.manifest: Manifest = encode(claim)[1]
         assert ManifestStore(self.store, PATHS).create(self.manifest) is None
@@ -293,7 +277,7 @@ def test_a_start_in_the_middle_of_a_large_runs_move_ends_it() -> None:
     story.wait(hours=2)
     _ = desk.publish(story, max_rows=3)
     story.state = desk.loaded()
-    desk.publisher = Publisher(desk.store, PATHS, Counting(), cold=desk.cold)
+    desk.publisher = Publisher(desk.store, PATHS, CountingEntropy(), cold=desk.cold)
     story.wait(hours=2)
     _ = desk.publish(story)
     assert len(story.state.tasks) == 0
@@ -521,6 +505,6 @@ def test_all_files_of_a_publish_are_handed_over_together() -> None:
         batches.append([key for key, _ in objects])
         one_by_one(store, objects)
 
-    desk.publisher = Publisher(desk.store, PATHS, Counting(), uploads=at_once)
+    desk.publisher = Publisher(desk.store, PATHS, CountingEntropy(), uploads=at_once)
     capture = desk.publish(story)
     assert [len(batch) for batch in batches] == [len(capture.changed)]

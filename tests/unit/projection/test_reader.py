@@ -21,31 +21,15 @@ from servo.projection.read.load import load_state
 from servo.projection.read.reader import AsOf, Reader, Snapshot
 from servo.projection.upkeep.compare import canonical_rows, differences, dump
 from servo.storage.memory import MemoryStore
+from servo.testing.clock import CountingEntropy, ManualClock
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PATHS = Paths("acme", "prod")
 
 
-class StoppedClock:
-    def now(self) -> datetime:
-        return START
-
-    def monotonic(self) -> float:
-        return 0.0
-
-
-class Counting:
-    def __init__(self) -> None:
-        self.count = 0
-
-    def token_bytes(self, count: int) -> bytes:
-        self.count += 1
-        return self.count.to_bytes(count)
-
-
 class Watched(MemoryStore):
     def __init__(self) -> None:
-        super().__init__(StoppedClock())
+        super().__init__(ManualClock())
         self.reads: list[str] = []
         self.silent = 0
 
@@ -69,7 +53,7 @@ class Leader:
     def __init__(self) -> None:
         self.store = Watched()
         self.state = State("acme", "prod")
-        self.publisher = Publisher(self.store, PATHS, Counting())
+        self.publisher = Publisher(self.store, PATHS, CountingEntropy())
         claim = first_claim(identity="ab" * 16, owner="me", nonce="first", ts=START)
         self.manifest: Manifest = encode(claim)[1]
         assert ManifestStore(self.store, PATHS).create(self.manifest) is None

@@ -5,7 +5,6 @@ whether the slot can be read. The rule under test must never say "mine" or "not 
 """
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from enum import Enum, auto
 
 import pytest
@@ -16,6 +15,7 @@ from servo.errors import Conflict, Corrupt, Unavailable
 from servo.ledger.slots import create_owned
 from servo.ports.object_store import Blob, ObjectMeta
 from servo.storage.memory import MemoryStore
+from servo.testing.clock import ManualClock
 
 KEY = "t/w/ledger/orchestration/00000000000000000007.json"
 MINE = b"mine:payload"
@@ -32,19 +32,11 @@ class Try(Enum):
     RIVAL_FIRST = auto()  # somebody else fills the slot first, then the store answers
 
 
-class StoppedClock:
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC)
-
-    def monotonic(self) -> float:
-        return 0.0
-
-
 class Scripted(MemoryStore):
     """A store that goes through a script; past its end it works."""
 
     def __init__(self, script: Sequence[Try], *, readable: bool = True) -> None:
-        super().__init__(StoppedClock())
+        super().__init__(ManualClock())
         self.script = list(script)
         self.readable = readable
         self.sent: list[bytes] = []

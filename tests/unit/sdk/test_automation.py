@@ -37,7 +37,7 @@ def test_equal_conditions_are_equal_and_survive_copies() -> None:
         condition = make()
         assert condition == make()
         assert hash(condition) == hash(make())
-        assert pickle.loads(pickle.dumps(condition)) == condition  # noqa: S301 - our own bytes
+        assert pickle.loads(pickle.dumps(condition)) == condition
     assert A.on_cron("@daily") != A.on_cron("@daily", "Asia/Tokyo")
 
 

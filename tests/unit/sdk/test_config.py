@@ -18,7 +18,7 @@ from servo.sdk.resources.references import env_vars_in, resolve_env
 from servo.sdk.resources.run_config import RunConfig
 from servo.sdk.resources.secrets import Secret
 
-SECRET = "hunter2-canary"  # noqa: S105 - to be looked for where it must not be
+SECRET = "hunter2-canary"
 ENVIRON = {"TOKEN": SECRET, "PORT": "5432", "URL": "https://shop"}
 
 
@@ -196,7 +196,7 @@ def test_a_variable_is_replaced_only_where_the_config_is_built() -> None:
         Client, {"token": "", "ports": [{"env": "PORT"}]}, where="a", environ=ENVIRON
     ).ports == [5432]
     assert type(made.token) is str
-    assert written.token == "TOKEN"  # noqa: S105 - the name, not a password
+    assert written.token == "TOKEN"
 
 
 def test_a_variable_may_be_a_default() -> None:
@@ -299,7 +299,7 @@ def test_a_models_own_check_does_not_quote_the_environment() -> None:
 
         @model_validator(mode="after")
         def is_long(self) -> "Login":
-            if self.token != "TOKEN":  # noqa: S105 - the name, before the value is known
+            if self.token != "TOKEN":
                 raise ValueError(f"{self.token} is too short")
             return self
 
@@ -343,7 +343,7 @@ def test_a_dump_can_be_used_although_it_does_not_show() -> None:
     assert dumped["token"] == SECRET
     assert f"Bearer {dumped['token']}" == f"Bearer {SECRET}"
     assert dumped["port"] == 5432
-    again = pickle.loads(pickle.dumps(dumped))  # noqa: S301 - made here
+    again = pickle.loads(pickle.dumps(dumped))
     assert again == dumped
     assert repr(again) == repr(dumped)
 
@@ -361,7 +361,7 @@ def test_a_changed_copy_is_what_gets_resolved() -> None:
 
 def test_a_variable_is_a_text_of_its_name_and_survives_copies() -> None:
     for variable in (EnvVar("A"), EnvVar.int("A")):
-        for other in (copy.deepcopy(variable), pickle.loads(pickle.dumps(variable))):  # noqa: S301 - our own
+        for other in (copy.deepcopy(variable), pickle.loads(pickle.dumps(variable))):
             assert (repr(other), str(other), f"{other}") == (repr(variable),) * 3
             assert other.env_var_name == "A"
 

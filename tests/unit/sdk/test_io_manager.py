@@ -124,7 +124,7 @@ def test_a_file_lies_under_the_parts_of_the_key_and_the_partition(tmp_path: Path
     manager = FilesystemIOManager(base_dir=str(tmp_path))
     context = stored(manager, ["raw", "orders"], {"a": 1}, partition_key="2025-01-01")
     path = tmp_path / "raw" / "orders" / "2025-01-01"
-    assert pickle.loads(path.read_bytes()) == {"a": 1}  # noqa: S301 - written above
+    assert pickle.loads(path.read_bytes()) == {"a": 1}
     assert context.output_metadata == {"path": path}
 
 

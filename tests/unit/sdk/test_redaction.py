@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from servo.sdk.resources.redaction import STARS, Redaction
 
-SECRET = 'p/ss "wörd"+\n\'x\\y'  # noqa: S105 - to be looked for where it must not be
+SECRET = 'p/ss "wörd"+\n\'x\\y'
 
 SPELLED: dict[str, Callable[[str], str]] = {
     "plain": lambda v: v,
@@ -100,7 +100,7 @@ def test_a_number_is_hidden_as_text_and_known_as_number() -> None:
 
 @pytest.mark.parametrize("cut", range(30))
 def test_no_half_of_a_value_is_left_where_a_text_is_cut(cut: int) -> None:
-    secret = "0123456789"  # noqa: S105 - as above
+    secret = "0123456789"
     data = f"{'x' * 40}{secret}{'y' * cut}".encode()
     told = hiding(secret).tail(data, 15)
     assert len(told) <= 15

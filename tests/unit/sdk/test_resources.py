@@ -37,7 +37,7 @@ from servo.sdk.resources.resources import (
     resource,
 )
 
-SECRET = "hunter2-canary"  # noqa: S105 - to be looked for where it must not be
+SECRET = "hunter2-canary"
 ENVIRON = {"TOKEN": SECRET, "PORT": "5432"}
 
 
@@ -167,7 +167,7 @@ def test_plain_objects_are_left_as_they_are() -> None:
     thing = StringIO()
     with opened({"thing": thing, "shop": Shop(client=Client("x"))}) as resources:
         assert resources.thing is thing
-        assert resources.shop.client.token == "x"  # noqa: S105 - no password
+        assert resources.shop.client.token == "x"
     assert not thing.closed
 
 
@@ -553,7 +553,7 @@ def test_resources_can_be_built_for_a_test() -> None:
     config = {"client": {"config": {"token": "new"}}}
     definitions = {"client": client(), "diary": Diary()}
     with build_resources(definitions, resource_config=config) as resources:
-        assert resources.client.token == "new"  # noqa: S105 - no password
+        assert resources.client.token == "new"
     assert pages == ["client", "setup diary", "teardown diary"]
     with build_resources({"c": ClientFactory(token=EnvVar("TOKEN"))}, environ=ENVIRON) as resources:
         assert resources.c.token == SECRET

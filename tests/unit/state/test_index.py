@@ -4,12 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from servo.core.events.backfills import BackfillChunkPlanned, BackfillCreated, ExplicitSelector
 from servo.core.events.dispatch import CancelGraceExpired, DispatchRequested
 from servo.core.events.envelope import Event, Status
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import (
-    BackfillSource,
     PlanCreated,
     RunAdmitted,
     RunCancelRequested,
@@ -18,6 +16,7 @@ from servo.core.events.runs import (
 from servo.core.events.tasks import TaskOutcome
 from servo.core.events.timers import TimerRequested, TimerType
 from servo.core.state.state import State
+from servo.testing.backfills import backfill_chunk, backfill_created
 from servo.testing.builders import START, Story, dump, specs, task_key
 
 HINTS = ("timers_due", "runs_due")
@@ -81,28 +80,9 @@ def _limit() -> tuple[Story, list[Event]]:
 
 def _chunk() -> tuple[Story, list[Event]]:
     story = Story()
-    story.tell(
-        BackfillCreated(
-            backfill_id="bf",
-            client_request_id="req",
-            request_fingerprint="fp",
-            asset_selection=("ns/a",),
-            selector=ExplicitSelector(count=1),
-            partition_keys=("day=d:2025-01-01",),
-            total_partitions=1,
-        )
-    )
-    chunk = BackfillChunkPlanned(
-        backfill_id="bf",
-        chunk_index=0,
-        expected_state_version=1,
-        partition_keys=("day=d:2025-01-01",),
-        run_key="k",
-        request_fingerprint="f",
-    )
-    source = BackfillSource(backfill_id="bf", chunk_index=0)
-    request = RunRequested(run_id="run_1", run_key="k", request_fingerprint="f", source=source)
-    return story, [chunk, request]
+    created = backfill_created("day=d:2025-01-01")
+    story.tell(created)
+    return story, [*backfill_chunk(created)]
 
 
 def _release() -> tuple[Story, list[Event]]:

@@ -1,6 +1,5 @@
 """The host of schedules: whatever is refused or lost, no tick is passed over in silence."""
 
-import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from datetime import timedelta
@@ -22,19 +21,11 @@ from servo.core.events.schedules import ScheduleTicked, ScheduleUpserted, TicksS
 from servo.core.state.rows.automation import ScheduleTickRow
 from servo.errors import Unavailable
 from servo.leader.service import Service
-from servo.ledger.paths import Paths
-from servo.ports.world import World
-from servo.projection.read.time_travel import snapshot_at
-from servo.storage.memory import MemoryStore
 from servo.testing.builders import START
-from servo.testing.clock import ManualClock
-from servo.triggers.host import AGAIN_AFTER, Means, Triggers
+from servo.testing.trigger_host import TriggerHost
+from servo.triggers.host import AGAIN_AFTER
 from servo.triggers.schedules import Schedules
-from servo.workspace.system import SystemEntropy
 
-LIMIT = 2_000
-EVENT = threading.Event()
-PATHS = Paths("t", "w")
 MINUTE = timedelta(minutes=1)
 
 
@@ -70,48 +61,28 @@ class Road:
         return self.service.submit(batch)
 
 
-class Host:
-    """A leader in memory, and a host whose clock stands still."""
+class Host(TriggerHost):
+    """A leader in memory, and a host of schedules whose clock stands still."""
 
-    def __init__(self, service: Service, clock: ManualClock, store: MemoryStore) -> None:
-        self.service, self.clock, self._store = service, clock, store
-        self.evaluators, self.road = Office(), Road(service)
-        evaluators: Any = self.evaluators
-        means = Means(self.road, evaluators, clock, SystemEntropy())
-        self.triggers = Triggers(service, clock)
-        self.triggers.add("", means, (Schedules(means),))
-        self._sent = 0
+    def __init__(self) -> None:
+        self.evaluators = Office()
+        super().__init__(self.evaluators, Schedules, road=self._road)
 
-    def tell(self, *events: Event) -> None:
-        self._sent += 1
-        answer = self.service.commit(Batch(id=f"test-{self._sent}", events=events))
-        assert answer.applied, answer
-
-    def look(self, **later: float) -> None:
-        """Let time pass, and everything be done that is due then."""
-        self.clock.advance(timedelta(**later))
-        for _ in range(LIMIT):
-            if not self.triggers.look():
-                break
-            _ = EVENT.wait(0.005)
+    def _road(self, service: Service) -> Road:
+        self.road = Road(service)
+        return self.road
 
     @property
     def ticks(self) -> list[tuple[int, TickStatus]]:
         """The minutes of the ticks and stretches on record, and what became of them."""
-        seq = self.service.engine.state.seq
-        found = snapshot_at(self._store, PATHS, seq).rows("schedule_ticks")
-        rows = [row for row in found if isinstance(row, ScheduleTickRow)]
+        rows = self.recorded("schedule_ticks", ScheduleTickRow)
         return sorted(((row.scheduled_for - START) // MINUTE, row.status) for row in rows)
 
 
 @pytest.fixture
 def host() -> Generator[Host]:
-    clock = ManualClock(START)
-    store = MemoryStore(clock)
-    with Service(World(store, clock, SystemEntropy()), PATHS) as service:
-        host = Host(service, clock, store)
+    with Host() as host:
         yield host
-        host.triggers.stop()
 
 
 @pytest.fixture(params=[{}, {EVALUATED_LABEL: "function"}], ids=["plain", "decided"])
@@ -137,9 +108,9 @@ def lose(kind: type[Event], times: int = 1) -> Callable[[Batch], None]:
 
 def test_a_tick_that_is_lost_keeps_those_after_it_waiting(schedule: Host) -> None:
     schedule.road.meet = lose(ScheduleTicked)
-    schedule.look(minutes=3)
+    schedule.settle(minutes=3)
     assert schedule.ticks == []
-    schedule.look(seconds=AGAIN_AFTER)
+    schedule.settle(seconds=AGAIN_AFTER)
     assert schedule.ticks == [(n, TickStatus.SKIPPED) for n in (1, 2, 3)]
 
 
@@ -154,7 +125,7 @@ def test_a_tick_whose_run_is_refused_is_on_record_before_the_next(schedule: Host
         return Evaluated(runs=(RequestedRun(requested=requested, planned=planned),))
 
     schedule.evaluators.say = say
-    schedule.look(minutes=3)
+    schedule.settle(minutes=3)
     assert schedule.ticks == [
         (1, TickStatus.FAILED),
         (2, TickStatus.SKIPPED),
@@ -172,7 +143,7 @@ def test_a_stretch_that_another_host_ended_earlier_leaves_the_rest_due(schedule:
             schedule.tell(other)
 
     schedule.road.meet = meet
-    schedule.look(minutes=10)
+    schedule.settle(minutes=10)
     recorded = [(n, TickStatus.SKIPPED) for n in (1, 2, 8, 9, 10)]
     assert schedule.ticks == recorded  # 1, 2 to 7, and the three that are made up for
     row = schedule.service.engine.state.schedule_state.rows["s"]

@@ -1,8 +1,6 @@
 """The host of schedules: what is asked when, and what is committed."""
 
-import threading
 from collections.abc import Callable, Generator
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -17,26 +15,15 @@ from servo.code.evaluator.messages import (
     RequestedRun,
 )
 from servo.core.declared import EVALUATED_LABEL
-from servo.core.events.envelope import Batch, Event
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import PlanCreated, RunRequested, ScheduleSource
 from servo.core.events.schedules import SchedulePaused, ScheduleUpserted, TickStatus
 from servo.core.state.rows.automation import ScheduleTickRow
 from servo.core.state.state import State
-from servo.leader.service import Service
-from servo.ledger.paths import Paths
-from servo.ports.world import World
-from servo.projection.read.time_travel import snapshot_at
-from servo.storage.memory import MemoryStore
-from servo.testing.builders import START
-from servo.testing.clock import ManualClock
-from servo.triggers.host import AGAIN_AFTER, Means, Triggers
+from servo.testing.trigger_host import TriggerHost
+from servo.triggers.host import AGAIN_AFTER, Triggers
 from servo.triggers.schedules import Schedules
-from servo.workspace.system import SystemEntropy
 
-LIMIT = 2_000
-EVENT = threading.Event()
-PATHS = Paths("t", "w")
 TOO_LARGE = "x" * 300_000
 
 
@@ -65,25 +52,12 @@ class Office:
     def close(self) -> None: ...
 
 
-class Host:
-    """A leader in memory, and a host whose clock stands still."""
+class Host(TriggerHost):
+    """A leader in memory, and a host of schedules whose clock stands still."""
 
-    def __init__(self, service: Service, clock: ManualClock, store: MemoryStore) -> None:
-        self.service = service
-        self.store = store
-        self.clock = clock
+    def __init__(self) -> None:
         self.evaluators = Office()
-        self.means = Means(service, self.evaluators, clock, SystemEntropy())  # pyright: ignore[reportArgumentType] - all that is used of it
-        self.said: list[str] = []
-        self.means.say = self.said.append
-        self.triggers = Triggers(service, clock)
-        self.triggers.add("", self.means, (Schedules(self.means),))
-        self._sent = 0
-
-    def tell(self, *events: Event) -> None:
-        self._sent += 1
-        answer = self.service.commit(Batch(id=f"test-{self._sent}", events=events))
-        assert answer.applied, answer
+        super().__init__(self.evaluators, Schedules)
 
     def define(self, *names: str, decides: bool = False, **fields: Any) -> None:
         for name in names:
@@ -94,28 +68,20 @@ class Host:
 
     def look(self, **later: float) -> int:
         """Let time pass, and everything be done that is due then; how much was asked."""
-        self.clock.advance(timedelta(**later))
         before = len(self.evaluators.asked)
-        for _ in range(LIMIT):
-            if not self.triggers.look():
-                break
-            _ = EVENT.wait(0.005)
+        self.settle(**later)
         return len(self.evaluators.asked) - before
 
     def ticks(self, name: str) -> list[tuple[TickStatus, str]]:
-        seq = self.service.engine.state.seq
-        found = snapshot_at(self.store, PATHS, seq).rows("schedule_ticks")
-        rows = [row for row in found if isinstance(row, ScheduleTickRow)]
+        rows = self.recorded("schedule_ticks", ScheduleTickRow)
         mine = sorted((r for r in rows if r.schedule_id == name), key=lambda r: r.scheduled_for)
         return [(row.status, row.message) for row in mine]
 
 
 @pytest.fixture
 def host() -> Generator[Host]:
-    clock = ManualClock(START)
-    store = MemoryStore(clock)
-    with Service(World(store, clock, SystemEntropy()), PATHS) as service:
-        yield Host(service, clock, store)
+    with Host() as host:
+        yield host
 
 
 def asked_run(tick: EvaluateTick, **labels: str) -> RequestedRun:
@@ -272,7 +238,6 @@ def test_a_run_of_a_tick_is_asked_for_by_its_schedule_because_of_the_tick(host: 
     host.evaluators.say = lambda tick: Evaluated(runs=(asked_run(tick),))
     host.look(minutes=1)
     (run,) = list(host.service.engine.state.runs.rows.values())
-    rows = snapshot_at(host.store, PATHS, host.service.engine.state.seq).rows("schedule_ticks")
-    (tick,) = [row for row in rows if isinstance(row, ScheduleTickRow)]
+    (tick,) = host.recorded("schedule_ticks", ScheduleTickRow)
     assert (run.requested_by, run.cause) == ("schedule:a", tick.request_position)
     assert run.correlation == tick.correlation == tick.request_position

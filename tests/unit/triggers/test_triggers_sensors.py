@@ -17,7 +17,7 @@ from servo.code.evaluator.messages import (
 )
 from servo.core.declared import KIND_LABEL
 from servo.core.events.assets import AssetReported, DynamicPartitionsChanged
-from servo.core.events.envelope import Batch, Event
+from servo.core.events.envelope import Event
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import PlanCreated, RunRequested, SensorSource
 from servo.core.events.sensors import (
@@ -31,21 +31,12 @@ from servo.core.fold.limits import MAX_MESSAGE_ATTEMPTS
 from servo.core.state.rows.automation import SensorEvalRow, SensorStateRow
 from servo.core.state.states import SensorStatus
 from servo.errors import Conflict
-from servo.leader.service import Service
-from servo.ledger.paths import Paths
-from servo.ports.world import World
-from servo.projection.read.time_travel import snapshot_at
-from servo.storage.memory import MemoryStore
-from servo.testing.builders import START
-from servo.testing.clock import ManualClock
-from servo.triggers.host import Means, Triggers
+from servo.testing.trigger_host import TriggerHost
 from servo.triggers.sensors import Sensors
-from servo.workspace.system import SystemEntropy
 
 Answers = Callable[[Question], Any]
 LIMIT = 2_000
 EVENT = threading.Event()
-PATHS = Paths("t", "w")
 
 
 class Office:
@@ -68,25 +59,12 @@ class Office:
     def close(self) -> None: ...
 
 
-class Host:
-    """A leader in memory, and a host whose clock stands still."""
+class Host(TriggerHost):
+    """A leader in memory, and a host of sensors whose clock stands still."""
 
-    def __init__(self, service: Service, clock: ManualClock, store: MemoryStore) -> None:
-        self.service = service
-        self.store = store
-        self.clock = clock
+    def __init__(self) -> None:
         self.evaluators = Office()
-        self.means = Means(service, self.evaluators, clock, SystemEntropy())  # pyright: ignore[reportArgumentType] - all that is used of it
-        self.said: list[str] = []
-        self.means.say = self.said.append
-        self.triggers = Triggers(service, clock)
-        self.triggers.add("", self.means, (Sensors(self.means),))
-        self._sent = 0
-
-    def tell(self, *events: Event) -> None:
-        self._sent += 1
-        answer = self.service.commit(Batch(id=f"test-{self._sent}", events=events))
-        assert answer.applied, answer
+        super().__init__(self.evaluators, Sensors)
 
     def define(self, **fields: Any) -> None:
         given: dict[str, Any] = {"sensor_id": "s", "labels": {KIND_LABEL: "poll"}, **fields}
@@ -94,12 +72,9 @@ class Host:
 
     def look(self, **later: float) -> int:
         """Let time pass, and everything be done that is due then; how much was asked."""
-        self.clock.advance(timedelta(**later) + timedelta(milliseconds=1))
         before = len(self.evaluators.asked)
-        for _ in range(LIMIT):
-            if not self.triggers.look():
-                break
-            _ = EVENT.wait(0.005)
+        self.clock.advance(timedelta(milliseconds=1))
+        self.settle(**later)
         return len(self.evaluators.asked) - before
 
     @property
@@ -112,17 +87,14 @@ class Host:
 
     @property
     def evals(self) -> list[SensorEvalRow]:
-        found = snapshot_at(self.store, PATHS, self.seq).rows("sensor_evals")
-        rows = [row for row in found if isinstance(row, SensorEvalRow)]
+        rows = self.recorded("sensor_evals", SensorEvalRow)
         return sorted(rows, key=lambda row: (row.row_version, row.eval_id))
 
 
 @pytest.fixture
 def host() -> Generator[Host]:
-    clock = ManualClock(START)
-    store = MemoryStore(clock)
-    with Service(World(store, clock, SystemEntropy()), PATHS) as service:
-        yield Host(service, clock, store)
+    with Host() as host:
+        yield host
 
 
 def asked_run(key: str, fingerprint: str = "fp") -> RequestedRun:
@@ -454,7 +426,8 @@ def messages(*names: str) -> list[Event]:
     return [SensorMessageReceived(sensor_id="s", message_id=name) for name in names]
 
 
-def seen(question: EvaluateMessages) -> list[str]:
+def seen(question: Question) -> list[str]:
+    assert isinstance(question, EvaluateMessages)
     return [message.message_id for message in question.messages]
 
 
@@ -466,7 +439,7 @@ def pushed(host: Host) -> Host:
 
 def test_messages_are_evaluated_in_their_order_many_at_a_time(pushed: Host) -> None:
     pushed.evaluators.say = lambda asked: EvaluatedMany(
-        answers=tuple(Evaluated(skipped=name) for name in seen(asked)[:2])  # pyright: ignore[reportArgumentType] - as asked
+        answers=tuple(Evaluated(skipped=name) for name in seen(asked)[:2])
     )
     pushed.tell(*messages("c", "a", "b", "a"))
     assert pushed.look() == 2

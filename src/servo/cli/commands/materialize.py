@@ -97,7 +97,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Materialize the assets of CODE, a file or a module, or the SELECTed ones.
 
-    CODE is optional when only one file defines assets.
+    CODE is optional when only one file defines assets, or only one code location the SELECTed ones.
 
     SELECT is an asset key, or an expression such as 'group:"raw" and not key:"tmp*"' or 'orders+'.
 

@@ -61,15 +61,15 @@ _FAMILIES = (
     freshness,
     parking,
 )
-RULES: Mapping[type[Event], Rule] = {k: r for family in _FAMILIES for k, r in family.RULES.items()}
-NEEDS: Mapping[type[Event], Needs] = {k: n for family in _FAMILIES for k, n in family.NEEDS.items()}
-THEN: Mapping[type[Event], Then] = {
+RULES: Mapping[type[Any], Rule] = {k: r for family in _FAMILIES for k, r in family.RULES.items()}
+NEEDS: Mapping[type[Any], Needs] = {k: n for family in _FAMILIES for k, n in family.NEEDS.items()}
+THEN: Mapping[type[Any], Then] = {
     k: n for family in (runs, tasks, dispatch, assets, backfills) for k, n in family.THEN.items()
 }
 _COMMANDS = frozenset(kind for kind in RULES if kind.KIND is EventKind.COMMAND)
 
 _ONE_NAME: Mapping[type[Any], tuple[str]] = {kind: (kind.__name__,) for kind in RULES}
-_REPORTS = frozenset({TaskStarted, TaskFinished})
+_REPORTS = (TaskStarted, TaskFinished)
 _APPLIED = Status.APPLIED
 NO_TIME = timedelta(0)
 
@@ -170,7 +170,7 @@ def _apply(  # noqa: C901, PLR0911 - one line for each thing that can become of 
 def _run_rules(state: State, batch: Batch, ctx: Ctx, mark: int) -> None:
     for event in batch.events:
         try:
-            RULES.get(type(event), _unknown)(state, event, ctx)  # pyright: ignore[reportArgumentType, reportCallIssue] - an unknown one has none
+            RULES.get(type(event), _unknown)(state, event, ctx)
         except Repeated as known:
             ctx.data.update(known.data)
             ctx.repeats(known.at)
@@ -327,7 +327,7 @@ def needs(batch: Batch) -> list[tuple[str, object]]:
     if batch.request_id or _commands(batch):
         wanted.append(("idempotency_keys", batch.request_id or batch.id))
     for event in batch.events:
-        asked = NEEDS.get(type(event))  # pyright: ignore[reportArgumentType] - an unknown one has none
+        asked = NEEDS.get(type(event))
         if asked is not None:
             wanted.extend(asked(event))
     if batch.parkable or batch.quarantined:
@@ -345,7 +345,7 @@ def needs_now(state: State, batch: Batch) -> list[tuple[str, object]]:
     for held in _chain(state, batch):
         wanted.extend(needs(held))
         for event in held.events:
-            follows = THEN.get(type(event))  # pyright: ignore[reportArgumentType] - an unknown one has none
+            follows = THEN.get(type(event))
             if follows is not None:
                 wanted.extend(follows(state, event))
     return wanted
@@ -381,9 +381,9 @@ def _about_known_tasks(state: State, batch: Batch) -> bool:
         return False
     tasks, runs = state.tasks.rows, state.runs.rows
     for event in batch.events:
-        if type(event) not in _REPORTS or event.run_id not in runs:  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - a report
+        if not isinstance(event, _REPORTS) or event.run_id not in runs:
             return False
-        task = tasks.get((event.run_id, event.task_key))  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - a report
+        task = tasks.get((event.run_id, event.task_key))
         if task is None or task.partition_key is not None:
             return False
     return True
