@@ -45,7 +45,7 @@ def orders():
         (
             "@sensor(target='group:\"none\"')\ndef s(context): ...",
             "sensor s selects no executable asset",
-            "correct its target",
+            "fix its target",
         ),
         (
             '@sensor(target="orders", timeout_seconds=0)\ndef s(context): ...',

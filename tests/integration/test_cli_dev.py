@@ -127,7 +127,7 @@ def test_edits_are_followed_and_broken_ones_change_nothing(tmp_path: Path) -> No
         assert other.returncode == 4
         assert "does not have other.py" in other.stderr
         assert running.stop() == 0
-    assert "ended" in "".join(running.lines)
+    assert "stopped" in "".join(running.lines)
 
 
 @pytest.mark.slow

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from servo.cli import hosts
-from servo.cli.command_code import CommandCode
 from servo.cli.hosts import AT_ONCE, EARLY, open_host
 from servo.cli.options.workspace import Where
+from servo.host.location_code import LocationCode
 from servo.workspace.code_location import CodeLocation
 
 WORKS = "interrupted; it goes on elsewhere"
@@ -58,7 +58,7 @@ def test_ctrl_c_says_what_became_of_it_at_any_moment(
     host = Interrupted(moment)
     monkeypatch.setattr(hosts, "_host", host.opened)
     location = CodeLocation(name="assets.py", code="assets.py", folder=str(tmp_path))
-    code = CommandCode(location)
+    code = LocationCode(location)
     where = Where(store=str(tmp_path / ".servo"), tenant="default", workspace="default")
     with pytest.raises(KeyboardInterrupt) as stopped, open_host(code, where, 1):
         host.work()

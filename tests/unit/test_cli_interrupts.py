@@ -60,7 +60,7 @@ def test_a_second_ctrl_c_is_raised_at_once(module: str) -> None:
         _ = import_module(module)
 
 
-def test_a_lock_that_is_being_taken_is_not_left_taken() -> None:
+def test_a_lock_that_is_being_taken_is_not_left_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     lock, condition = threading.Lock(), threading.Condition()
 
     def taken_and_let_go() -> None:
@@ -75,7 +75,7 @@ def test_a_lock_that_is_being_taken_is_not_left_taken() -> None:
         lock.release()
 
     interrupted = SimpleNamespace(__enter__=INTERRUPT, __exit__=let_go)
-    condition._lock = interrupted  # pyright: ignore[reportAttributeAccessIssue]  # noqa: SLF001
+    monkeypatch.setattr(condition, "_lock", interrupted)
     with Interrupts().raised_when_safe(), pytest.raises(KeyboardInterrupt):
         taken_and_let_go()
     assert not lock.locked()

@@ -1,6 +1,5 @@
 """Backfills that a command begins and follows to their end."""
 
-from servo.cli.command_code import CommandCode
 from servo.cli.hosts import Host, interrupt, open_host
 from servo.cli.options.workspace import Where
 from servo.cli.rendering.backfill_display import exit_code_of, follow, tell_backfill
@@ -9,6 +8,7 @@ from servo.cli.rendering.receipts import QUEUED, tell_receipt
 from servo.code.backfills.view import Backfill
 from servo.core.events.backfills import BackfillCreated
 from servo.errors import Unavailable
+from servo.host.location_code import LocationCode
 from servo.operations.backfill_requests import BackfillBegun, check_request
 from servo.operations.backfills import find_backfill, finished, present_backfill
 from servo.workspace.workspace import Workspace
@@ -17,7 +17,7 @@ from servo.workspace.workspace import Workspace
 def begin_and_wait(
     workspace: Workspace,
     event: BackfillCreated,
-    code: CommandCode,
+    code: LocationCode,
     where: Where,
     workers: int,
     *,

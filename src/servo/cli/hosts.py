@@ -6,7 +6,6 @@ from contextlib import ExitStack, contextmanager, suppress
 import click
 from rich.text import Text
 
-from servo.cli.command_code import CommandCode
 from servo.cli.interrupts import interrupts
 from servo.cli.options.workspace import Where
 from servo.cli.rendering.output import console, plural
@@ -14,6 +13,7 @@ from servo.errors import ServoError
 from servo.host.attached import AttachedHost
 from servo.host.host import Host
 from servo.host.leading import LeadingHost
+from servo.host.location_code import LocationCode
 from servo.host.opening import open_leading_or_attached
 from servo.leader.lease import LeaderAdvert
 from servo.sdk.definitions.executors import at_most
@@ -31,11 +31,11 @@ EARLY = "interrupted before anything was requested; run the command again"
 
 @contextmanager
 def open_host(
-    code: CommandCode,
+    code: LocationCode,
     where: Where,
     workers: int,
     *,
-    also: Sequence[CommandCode] = (),
+    also: Sequence[LocationCode] = (),
     backfills: bool = False,
 ) -> Generator[Host]:
     """Lead the workspace, or have its leader do the work; both know what the code defines.
@@ -110,7 +110,7 @@ def tell_stopping(host: Host) -> None:
 
 
 def _host(
-    codes: Sequence[CommandCode], where: Where, workers: int, *, backfills: bool
+    codes: Sequence[LocationCode], where: Where, workers: int, *, backfills: bool
 ) -> LeadingHost | AttachedHost:
     """A host that leads, or one that has the process do the work that leads already."""
 

@@ -175,7 +175,7 @@ def evaluate(
     given, chosen = code_or_selection(code, select, known)
     evaluator = one_code(
         given, workspace, as_dagster=as_dagster, selected=Selected(select=chosen)
-    ).evaluator(where, workspace)
+    ).evaluator(where.address, workspace)
     found = preview_automation(workspace, evaluator, chosen)
     if json_:
         emit_json(found)

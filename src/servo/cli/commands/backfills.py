@@ -13,7 +13,7 @@ from servo.cli.backfill_steps import (
     tell_who_works,
     watch,
 )
-from servo.cli.command_code import CommandCode, Selected, leader_locations, one_code
+from servo.cli.command_code import Selected, leader_locations, one_code
 from servo.cli.commands.materialize import with_workers
 from servo.cli.hosts import open_host
 from servo.cli.options.backfill_options import asked_for, request_id_option, with_partition_choice
@@ -26,6 +26,7 @@ from servo.cli.options.workspace import Where, at_a_workspace, with_workspace
 from servo.cli.rendering.backfill_display import tell_details, tell_list, tell_preview
 from servo.cli.rendering.output import console, emit_json, plural
 from servo.cli.rendering.receipts import tell_change
+from servo.host.location_code import LocationCode
 from servo.operations.backfill_requests import (
     Asked,
     BackfillPreview,
@@ -272,7 +273,7 @@ def wait(
 
 def _code(
     where: Where, code: str | None, select: Sequence[str], *, as_dagster: bool
-) -> tuple[CommandCode, Sequence[str]]:
+) -> tuple[LocationCode, Sequence[str]]:
     """The code that was named, or the leader's, and what is selected of it."""
     workspace = where.workspace_or_empty()
     code, select = code_or_selection(code, select, leader_locations(workspace))
@@ -281,10 +282,10 @@ def _code(
 
 
 def _preview(
-    code: CommandCode, select: Sequence[str], asked: Asked, where: Where
+    code: LocationCode, select: Sequence[str], asked: Asked, where: Where
 ) -> BackfillPreview:
     workspace = where.workspace_or_empty()
-    return preview_backfill(workspace, code.evaluator(where, workspace), asked, select)
+    return preview_backfill(workspace, code.evaluator(where.address, workspace), asked, select)
 
 
 def _paused(found: BackfillChanged) -> str:

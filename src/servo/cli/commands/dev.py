@@ -1,8 +1,8 @@
-"""`servo dev`: a workspace at work while its code is being written.
+"""`servo dev`: leads a workspace while its code is being written.
 
-Leads the workspace with warm workers until Ctrl-C, goes on with what was begun, makes what other
-terminals ask for, and follows the code of every location by itself (see
-`servo.cli.followed_code`): an edit reloads one, and one that does not import stops no other.
+It resumes interrupted runs, runs what is due and what other terminals request, and reloads every
+location after an edit (see `servo.host.followed_code`). Code that does not import stops nothing
+else.
 """
 
 import os
@@ -13,9 +13,7 @@ from datetime import timedelta
 import click
 from rich.text import Text
 
-from servo.cli.command_code import refuse_shared
 from servo.cli.commands.materialize import with_workers
-from servo.cli.followed_code import FollowedCode
 from servo.cli.hosts import (
     AT_ONCE,
     stopped_by_sigterm,
@@ -30,8 +28,11 @@ from servo.cli.rendering.output import console, plural
 from servo.code.examine import Examined, examine
 from servo.code.setting import Setting
 from servo.config import Settings
+from servo.core.declared import Declared
 from servo.errors import ServoError
+from servo.host.followed_code import FollowedCode
 from servo.host.leading import LeadingHost
+from servo.host.location_code import refuse_shared
 from servo.workspace.composition import system_clock
 
 LOOK_EVERY = 0.2
@@ -45,12 +46,12 @@ INBOX_OF_A_BUCKET = timedelta(seconds=1)
 @as_dagster_option
 @at_a_workspace
 def dev(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool) -> None:
-    """Work on CODE: run what is asked for, and follow every edit.
+    """Lead the workspace while you develop CODE: run what is due or requested, reload edits.
 
     CODE is one or more files, modules or code locations; without it, all of the project file.
 
-    Ask for runs in another terminal with `servo materialize`. Ctrl-C ends it; what runs then is
-    gone on with next time.
+    Start runs in another terminal with `servo materialize`. Ctrl-C stops it; interrupted tasks are
+    resumed next time.
     """
     # An edit that keeps second and size would be hidden by what Python compiled before it.
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -87,7 +88,7 @@ class Development:
         self._out = console()
         self._narrator = Narrator(self.say, session.has)
         self._codes = [
-            FollowedCode(session, setting, one, self.say)
+            FollowedCode(session, setting, one, self)
             for setting, one in zip(settings, found, strict=True)
         ]
 
@@ -95,12 +96,28 @@ class Development:
         """Print a line, with the time."""
         self._out.print(Text.assemble((f"{self._clock.now():%H:%M:%S} ", "dim"), what))
 
+    def loaded(self, location: str, before: Declared, after: Declared) -> None:
+        """Say what an edit changed."""
+        self.say(f"loaded {location}: {_difference(before, after)}")
+
+    def refused(self, location: str, why: str, *, previous_stays: bool) -> None:
+        """Say why code cannot be loaded, and what stays in use."""
+        del location  # the reason names it
+        self.say(Text(f"not loaded: {why}", "red"))
+        if previous_stays:
+            self.say("the previous version of the code stays in use")
+
+    def workers_broken(self, location: str, why: str) -> None:
+        """Say why no worker can start."""
+        self.say(Text(f"no new worker of {location} can start: {why}", "red"))
+
     def begin(self, workers: int) -> None:
         """Say what is at work, and go on with what was begun."""
         for code in self._codes:
             code.begin(self._codes)
         for code in self._codes:
-            self.say(f"{code.name}: {code.counted}, {plural(workers, 'worker')}{self._how(code)}")
+            has = _counted(code.declared) if code.is_loaded else "not loaded"
+            self.say(f"{code.name}: {has}, {plural(workers, 'worker')}{self._how(code)}")
         self._session.questions.load_edits = self._load_edits
         self._narrator.begin(self._session.service.engine.state)
         if self._session.triggers is not None:
@@ -110,7 +127,11 @@ class Development:
     def _how(self, code: FollowedCode) -> str:
         """How to go on, once."""
         last = code is self._codes[-1]
-        return "; `servo materialize` in another terminal, Ctrl-C to end" if last else ""
+        return (
+            "; start runs with `servo materialize` in another terminal; Ctrl-C stops"
+            if last
+            else ""
+        )
 
     def _load_edits(self, location: str) -> None:
         for code in self._codes:
@@ -134,11 +155,11 @@ class Development:
         self._session.pool.drain()
         left = len(self._session.open_runs())
         rest = (
-            f"; {plural(left, 'run')} not ended: `servo dev` or `servo resume` goes on"
+            f"; {plural(left, 'run')} left: continue with `servo dev` or `servo resume`"
             if left
             else ""
         )
-        self.say(f"ended{rest}")
+        self.say(f"stopped{rest}")
 
     def _look_at_runs(self) -> None:
         service = self._session.service
@@ -149,3 +170,24 @@ class Development:
         except ServoError:
             return  # the store did not answer, and the leader takes over again
         service.wake()  # so that what others left in the inbox is found now
+
+
+def _difference(before: Declared, after: Declared) -> str:
+    """How many assets there are, and which are new or gone."""
+    old, new = ({made.asset_key for made in side.assets} for side in (before, after))
+    parts = [_counted(after)]
+    for word, keys in (("new", new - old), ("gone", old - new)):
+        if keys:
+            parts.append(f"{word}: {', '.join(sorted(keys))}")
+    return "; ".join(parts)
+
+
+def _counted(declared: Declared) -> str:
+    several = (
+        (declared.assets, "asset"),
+        (declared.schedules, "schedule"),
+        (declared.sensors, "sensor"),
+    )
+    return ", ".join(
+        plural(len(found), word) for found, word in several if found or word == "asset"
+    )

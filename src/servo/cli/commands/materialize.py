@@ -8,7 +8,7 @@ from typing import Any, cast
 import click
 from rich.text import Text
 
-from servo.cli.command_code import CommandCode, Selected, leader_locations, one_code
+from servo.cli.command_code import Selected, leader_locations, one_code
 from servo.cli.hosts import Host, open_host
 from servo.cli.options.code import as_dagster_option
 from servo.cli.options.completing import asset_keys, run_ids
@@ -30,6 +30,7 @@ from servo.core.state.states import RunState
 from servo.core.tags import ISOLATION, OWN_PROCESS
 from servo.errors import Invalid, NotFound
 from servo.host.leading import LeadingHost
+from servo.host.location_code import LocationCode
 from servo.operations.run_requests import (
     NewRun,
     PreparedRun,
@@ -122,7 +123,7 @@ def materialize(  # noqa: PLR0913 - the options of the command
         tags={**labels, **({ISOLATION: OWN_PROCESS} if isolate else {})},
         run_key=run_key,
     )
-    prepared = prepare_run(found.evaluator(where, workspace), new)
+    prepared = prepare_run(found.evaluator(where.address, workspace), new)
     for hint in prepared.hints:
         console(stderr=True).print(f"hint: {hint}")
     if dry_run:
@@ -162,12 +163,12 @@ def retry(  # noqa: PLR0913 - the options of the command
     repeated = run_to_retry(run_id, workspace, everything=all_, select=select)
     behind = code or code_behind(repeated.run.location, repeated.run.labels)
     found = one_code(behind, workspace, as_dagster=as_dagster)
-    prepared = prepare_retry(found.evaluator(where, workspace), repeated, select)
+    prepared = prepare_retry(found.evaluator(where.address, workspace), repeated, select)
     return _run(found, where, workers, [prepared], json_=json_)
 
 
 def _run(
-    code: CommandCode,
+    code: LocationCode,
     where: Where,
     workers: int,
     planned: list[PreparedRun],

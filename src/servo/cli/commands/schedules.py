@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import click
 from rich.text import Text
 
-from servo.cli.command_code import CommandCode, leader_locations, one_code
+from servo.cli.command_code import leader_locations, one_code
 from servo.cli.commands.materialize import exit_code_of, tell, with_workers
 from servo.cli.hosts import open_host
 from servo.cli.options.code import as_dagster_option
@@ -25,6 +25,7 @@ from servo.core.state.rows.automation import (
 )
 from servo.core.state.states import ScheduleStatus
 from servo.errors import Invalid
+from servo.host.location_code import LocationCode
 from servo.operations.evaluating import RequestPreview
 from servo.operations.listing import Page
 from servo.operations.moments import AsOf
@@ -203,10 +204,12 @@ def trigger(  # noqa: PLR0913 - the options of the command
     zone = _timezone(found, workspace, name)
     when = workspace.now() if at_ is None else parse_tick(at_, zone)
     if dry_run:
-        previewed = preview_tick(workspace, found.evaluator(where, workspace), name, at=when)
+        previewed = preview_tick(
+            workspace, found.evaluator(where.address, workspace), name, at=when
+        )
         return _tell_preview(previewed, json_=json_)
     with open_host(found, where, workers) as host:
-        evaluator = found.evaluator(where, host.workspace)
+        evaluator = found.evaluator(where.address, host.workspace)
         ticked = trigger_schedule(host.workspace, evaluator, name, at=when)
         found.forget_project()
         ended = [wait_for(host, run, shown=not json_) for run in ticked.run_ids]
@@ -227,7 +230,7 @@ def trigger(  # noqa: PLR0913 - the options of the command
     return max((tell(one, where, json_=False) for one in ended), default=0)
 
 
-def _timezone(code: CommandCode, workspace: Workspace, name: str) -> str:
+def _timezone(code: LocationCode, workspace: Workspace, name: str) -> str:
     """The time zone of a schedule: of the code that is here, or as the leader deployed it."""
     if code.name in leader_locations(workspace):
         return get_schedule(workspace, name).schedule.definition.timezone

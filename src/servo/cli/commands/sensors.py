@@ -9,7 +9,6 @@ import click
 from rich.text import Text
 
 from servo.cli.commands.schedules import print_requests
-from servo.cli.loaded_here import evaluator_process
 from servo.cli.options.code import as_dagster_option
 from servo.cli.options.moment import at_a_moment
 from servo.cli.options.project import one_location
@@ -24,6 +23,7 @@ from servo.core.events.sensors import SensorEvalStatus
 from servo.core.state.rows.automation import SensorEvalRow
 from servo.core.state.states import SensorStatus
 from servo.errors import Invalid, NotFound
+from servo.host.evaluators import evaluator_process
 from servo.operations.evaluating import run_id_salt
 from servo.operations.listing import Page
 from servo.operations.moments import AsOf
@@ -231,7 +231,7 @@ def evaluate(  # noqa: PLR0913 - the options of the command
     """
     workspace, text = where.workspace_or_empty(), _read_payload(payload)
     location = one_location(code, as_dagster=as_dagster)
-    with evaluator_process(location, where, salt=run_id_salt(workspace)) as evaluator:
+    with evaluator_process(where.setting(location), salt=run_id_salt(workspace)) as evaluator:
         found = evaluate_sensor(
             workspace, evaluator, name, cursor=cursor_, payload=text, commit=commit
         )

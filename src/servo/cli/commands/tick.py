@@ -8,7 +8,7 @@ import click
 from msgspec.structs import replace
 from rich.text import Text
 
-from servo.cli.command_code import CommandCode, several_codes
+from servo.cli.command_code import several_codes
 from servo.cli.commands.materialize import FAILED, with_workers
 from servo.cli.hosts import (
     AT_ONCE,
@@ -16,7 +16,6 @@ from servo.cli.hosts import (
     stopped_by_sigterm,
     telling_interrupted,
 )
-from servo.cli.loaded_here import evaluator_process
 from servo.cli.options.code import as_dagster_option
 from servo.cli.options.shared import json_option
 from servo.cli.options.workspace import Where, at_a_workspace
@@ -27,7 +26,9 @@ from servo.code.evaluator.pool import EvaluatorPool
 from servo.config import Settings
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import RunState
+from servo.host.evaluators import evaluator_process
 from servo.host.leading import LeadingHost
+from servo.host.location_code import LocationCode
 from servo.host.one_pass import Outlook, PassReport, active_conditions, make_pass, outlook
 from servo.sdk.definitions.executors import at_most
 from servo.triggers.conditions import JUDGE_SECONDS
@@ -69,14 +70,14 @@ def tick(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool, j
     return max(_told(ahead, ended, json_=json_), FAILED if broken else 0)
 
 
-def _changed_conditions(codes: Sequence[CommandCode], where: Where, workspace: Workspace) -> str:
+def _changed_conditions(codes: Sequence[LocationCode], where: Where, workspace: Workspace) -> str:
     """The first sensor whose conditions have something to say that is not on record, or none.
 
     They are evaluated in processes that have their code.
     """
     for code in codes:
         names = workspace.read(partial(active_conditions, declared=code.declared))
-        with evaluator_process(code.location, where, salt=bytes(32)) as pool:
+        with evaluator_process(where.setting(code.location), salt=bytes(32)) as pool:
             if found := next((name for name in names if _has_news(pool, name)), ""):
                 return found
     return ""
@@ -89,7 +90,7 @@ def _has_news(pool: EvaluatorPool, name: str) -> bool:
 
 
 def _pass(
-    codes: Sequence[CommandCode], where: Where, workers: int, began: datetime
+    codes: Sequence[LocationCode], where: Where, workers: int, began: datetime
 ) -> list[RunRow]:
     """Lead the workspace for one pass; the runs that ended in it."""
     out = console(stderr=True)

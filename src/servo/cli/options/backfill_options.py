@@ -4,11 +4,11 @@ from typing import Any
 
 import click
 
-from servo.cli.command_code import CommandCode
 from servo.cli.commands.materialize import read_tags
 from servo.cli.options.project import CODE_LABEL, default_tags
 from servo.cli.options.workspace import Command
 from servo.errors import Invalid
+from servo.host.location_code import LocationCode
 from servo.operations.backfill_requests import (
     DEFAULT_CONCURRENT_RUNS,
     Asked,
@@ -70,7 +70,7 @@ def with_partition_choice(command: Command) -> Command:
     return command
 
 
-def asked_for(code: CommandCode, options: dict[str, Any]) -> Asked:
+def asked_for(code: LocationCode, options: dict[str, Any]) -> Asked:
     """The backfill that these options ask for."""
     which: Which = options["which"] or ""
     choice = Choice(

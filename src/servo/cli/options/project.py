@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from servo.cli.options.code import find_code, is_module
+from servo.code.finding import find_code, is_module
 from servo.core.definitions import IN_PROCESS
 from servo.errors import Invalid
 from servo.workspace.code_location import CodeLocation
@@ -90,13 +90,6 @@ def code_or_selection(
 def _is_code(text: str) -> bool:
     here = Path.cwd()
     return is_location(text) or (here / text).exists() or is_module(text, here)
-
-
-def is_here(location: CodeLocation) -> bool:
-    """Whether the code of a location is on this machine, where it says."""
-    if location.code.endswith(".py"):
-        return Path(location.folder, location.code).is_file()
-    return is_module(location.code, Path(location.folder))
 
 
 def code_behind(location: str, labels: Mapping[str, str]) -> str | None:

@@ -1,27 +1,40 @@
-"""The code of one location in `servo dev`, from one edit to the next.
+"""The code of one location under a leader that follows edits.
 
-When a file of it changes, it is looked at in a process of its own, and only if that can import it
-are the definitions deployed anew and the workers replaced, each after what it is doing. Code that
-does not import changes nothing but a line that says what is wrong and where.
+When a file changes, the code is imported in a process of its own. Only if that succeeds are the
+definitions deployed again and the workers replaced, each after its current task. Code that does not
+import changes nothing; whoever listens is told what is wrong and where.
 """
 
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
+from typing import Protocol
 
-from rich.text import Text
-
-from servo.cli.command_code import refuse_shared
-from servo.cli.rendering.output import plural
 from servo.code.examine import Examined, fingerprint, finished, start_examining
 from servo.code.setting import Setting
 from servo.core.declared import Declared
 from servo.errors import Conflict, Invalid, ServoError
 from servo.host.leading import LeadingHost
+from servo.host.location_code import refuse_shared
 from servo.workspace.composition import system_clock
 
-Say = Callable[[Text | str], None]
+
+class ListensToCode(Protocol):
+    """Is told what becomes of the code of a location."""
+
+    def loaded(self, location: str, before: Declared, after: Declared) -> None:
+        """An edit was loaded."""
+        ...
+
+    def refused(self, location: str, why: str, *, previous_stays: bool) -> None:
+        """The code as it is cannot be loaded; the previous version may stay in use."""
+        ...
+
+    def workers_broken(self, location: str, why: str) -> None:
+        """No new worker can start."""
+        ...
+
 
 LOADED_WITHIN = 20.0
 LOOK_EVERY = 0.05
@@ -30,11 +43,13 @@ LOOK_EVERY = 0.05
 class FollowedCode:
     """A code location of a session, watched and reloaded by itself."""
 
-    def __init__(self, session: LeadingHost, setting: Setting, found: Examined, say: Say) -> None:
+    def __init__(
+        self, session: LeadingHost, setting: Setting, found: Examined, listener: ListensToCode
+    ) -> None:
         self._session = session
         self._setting = setting
         self._location = setting.location
-        self._say = say
+        self._listener = listener
         self._clock = system_clock()
         self._error = found.error
         self._declared = found.declared
@@ -52,9 +67,9 @@ class FollowedCode:
         return self._location.name
 
     @property
-    def counted(self) -> str:
-        """What it declares, in numbers; or that it is not loaded."""
-        return "not loaded" if self._error else _counted(self._declared)
+    def is_loaded(self) -> bool:
+        """Whether some version of it is in use."""
+        return not self._error
 
     def begin(self, beside: Sequence["FollowedCode"]) -> None:
         """Tell the workspace what it declares; of one that is broken, say so and wait for edits."""
@@ -89,7 +104,7 @@ class FollowedCode:
         if broken != self._told_broken:
             self._told_broken = broken
             if broken is not None and not self._error:
-                self._say(Text(f"no new worker can start: {broken}", "red"))
+                self._listener.workers_broken(self.name, broken)
 
     def _reload(self, found: Examined) -> None:
         if fingerprint(self._files) != self._seen:
@@ -113,13 +128,11 @@ class FollowedCode:
         self._session.pool.of(self.name).renew()
         self._error = self._refusal = ""
         self._loaded = self._seen
-        self._say(f"loaded {self.name}: {_difference(self._declared, found.declared)}")
-        self._declared = found.declared
+        before, self._declared = self._declared, found.declared
+        self._listener.loaded(self.name, before, found.declared)
 
     def _refuse(self, why: str) -> None:
-        self._say(Text(f"not loaded: {why}", "red"))
-        if self._loaded:
-            self._say("the previous version of the code stays in use")
+        self._listener.refused(self.name, why, previous_stays=bool(self._loaded))
         self._refusal = why
 
     @property
@@ -144,24 +157,3 @@ class FollowedCode:
                     f"{self.name} is still being loaded", remedy="try again when it is loaded"
                 )
             _ = pause.wait(LOOK_EVERY)
-
-
-def _difference(before: Declared, after: Declared) -> str:
-    """How many assets there are, and which are new or gone."""
-    old, new = ({made.asset_key for made in side.assets} for side in (before, after))
-    parts = [_counted(after)]
-    for word, keys in (("new", new - old), ("gone", old - new)):
-        if keys:
-            parts.append(f"{word}: {', '.join(sorted(keys))}")
-    return "; ".join(parts)
-
-
-def _counted(declared: Declared) -> str:
-    several = (
-        (declared.assets, "asset"),
-        (declared.schedules, "schedule"),
-        (declared.sensors, "sensor"),
-    )
-    return ", ".join(
-        plural(len(found), word) for found, word in several if found or word == "asset"
-    )

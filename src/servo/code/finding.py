@@ -1,0 +1,46 @@
+"""Finding code: the file or module that is meant, and whether it is on this machine."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from servo.errors import Invalid, NotFound
+from servo.workspace.code_location import CodeLocation
+
+USUAL = ("assets.py", "definitions.py", "pipeline.py")
+
+
+def is_module(name: str, folder: Path) -> bool:
+    """Whether a module of this name could be imported; of a dotted one only the first part."""
+    first = name.partition(".")[0]
+    if not first.isidentifier():
+        return False
+    local = any(
+        (place / first).is_dir() or (place / f"{first}.py").is_file()
+        for place in (folder, folder / "src")
+    )
+    return local or find_spec(first) is not None
+
+
+def find_code(given: str | None, folder: Path) -> str:
+    """The file or module that was named, or the only one it can be."""
+    if given is not None:
+        return given
+    for name in USUAL:
+        if (folder / name).is_file():
+            return name
+    found = sorted(path.name for path in folder.glob("*.py") if "asset" in path.read_text())
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise NotFound(
+            "no Python file in this folder defines assets",
+            remedy="create a project with `servo init`, or name a file that defines assets",
+        )
+    raise Invalid(f"several files may define assets: {', '.join(found)}", remedy="name one of them")
+
+
+def is_here(location: CodeLocation) -> bool:
+    """Whether the code of a location is on this machine, where it says."""
+    if location.code.endswith(".py"):
+        return Path(location.folder, location.code).is_file()
+    return is_module(location.code, Path(location.folder))

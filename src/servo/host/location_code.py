@@ -1,0 +1,129 @@
+"""The code of one location, for a process that may not have to import it.
+
+A command that runs beside `servo dev` asks its evaluators and imports nothing. Otherwise the code
+is imported here, at the moment when something of it is needed.
+"""
+
+from collections.abc import Mapping
+
+from servo.code.evaluator.messages import Answer, Question
+from servo.code.examine import Examined
+from servo.code.finding import is_here
+from servo.code.loader import load_location
+from servo.code.setting import Setting
+from servo.core.declared import Declared
+from servo.errors import Invalid, Unavailable
+from servo.host.evaluators import evaluator_here
+from servo.host.questions import EvaluatorOfLeader, answers_questions
+from servo.operations.evaluating import Evaluates, run_id_salt
+from servo.sdk.definitions.executors import ExecutorDefinition
+from servo.sdk.definitions.project import Project
+from servo.sdk.triggers.resolution import declared
+from servo.workspace.address import Address
+from servo.workspace.code_location import CodeLocation
+from servo.workspace.workspace import Workspace
+
+
+class LocationCode:
+    """The code of one location. Everything but its name and place is found out by importing it."""
+
+    def __init__(self, location: CodeLocation, examined: Examined | None = None) -> None:
+        self.location = location
+        self._declared = None if examined is None else examined.declared
+        self._executor = None if examined is None else examined.executor
+        self._instead: ExecutorDefinition | None = None
+        self._project: Project | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the location."""
+        return self.location.name
+
+    @property
+    def place(self) -> str:
+        """Where the code is; empty if it is not on this machine, or not in this folder."""
+        return self.location.place if is_here(self.location) else ""
+
+    @property
+    def project(self) -> Project:
+        """What the code defines."""
+        if self._project is None:
+            self._project = load_location(self.location)
+            self._declared = declared(self._project)
+            self._executor = self._project.executor
+        return self._project
+
+    @property
+    def declared(self) -> Declared:
+        """What a workspace is told of the code."""
+        if self._declared is None:
+            _ = self.project
+        return self._declared or Declared()
+
+    @property
+    def executor(self) -> ExecutorDefinition | None:
+        """What limits how many of its tasks run at a time."""
+        if self._instead is not None:
+            return self._instead
+        _ = self.declared
+        return self._executor
+
+    def use_executor(self, executor: ExecutorDefinition) -> None:
+        """Limit tasks as a job says, and not as the project does."""
+        self._instead = executor
+
+    def forget_project(self) -> None:
+        """Let go of the project, which is large and not needed once there is a plan."""
+        self._project = None
+
+    def evaluator(self, address: Address, workspace: Workspace) -> Evaluates:
+        """Who answers questions about the code: the leader of this machine, or this process."""
+        here = _EvaluatorWhenAsked(self, address, workspace)
+        leader = workspace.leader()
+        if leader is None or not answers_questions(leader) or self.name not in leader.locations:
+            return here
+        return _LeaderFirst(EvaluatorOfLeader(leader, self.name, self.place), here)
+
+
+class _EvaluatorWhenAsked:
+    """Imports the code here when the first question is asked."""
+
+    def __init__(self, code: LocationCode, address: Address, workspace: Workspace) -> None:
+        self._code = code
+        self._address = address
+        self._workspace = workspace
+
+    def ask(self, question: Question, seconds: float) -> Answer:
+        """The answer of the code as it is here."""
+        setting = Setting(location=self._code.location, address=self._address)
+        store, salt = self._workspace.store, run_id_salt(self._workspace)
+        evaluator = evaluator_here(self._code.project, setting, store, salt=salt)
+        return evaluator.ask(question, seconds)
+
+
+class _LeaderFirst:
+    """Asks the leader, and this process if the leader ends meanwhile: asking changes nothing."""
+
+    def __init__(self, leader: EvaluatorOfLeader, here: Evaluates) -> None:
+        self._leader = leader
+        self._here = here
+
+    def ask(self, question: Question, seconds: float) -> Answer:
+        """The answer of whoever can give one."""
+        try:
+            return self._leader.ask(question, seconds)
+        except Unavailable:
+            return self._here.ask(question, seconds)
+
+
+def refuse_shared(declared: Mapping[str, Declared]) -> None:
+    """`Invalid` if two locations define the same asset: it would be deployed back and forth."""
+    owners: dict[str, str] = {}
+    for name, its in declared.items():
+        for made in its.assets:
+            other = owners.setdefault(made.asset_key, name)
+            if other != name:
+                raise Invalid(
+                    f"{made.asset_key} is defined in both {other} and {name}",
+                    remedy="define it in one of them, or use another --workspace",
+                )
