@@ -100,7 +100,8 @@ def payments(duck: Duck, raw_payments: pa.Table) -> pa.Table:
 @asset_check(asset=payments, blocking=True)
 def no_negative_payments(duck: Duck, payments: pa.Table) -> AssetCheckResult:
     """A negative payment is a mistake in the file."""
-    wrong = duck.query("select payment_id, amount from payments where amount < 0", payments=payments)
+    sql = "select payment_id, amount from payments where amount < 0"
+    wrong = duck.query(sql, payments=payments)
     found = ", ".join(
         f"payment {row['payment_id']} is {row['amount']}" for row in wrong.to_pylist()
     )
