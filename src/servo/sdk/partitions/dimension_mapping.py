@@ -27,6 +27,10 @@ ALONE = "partition"
 """The name of the only dimension."""
 
 
+DimensionsMapping = MultiPartitionMapping | MultiToSingleDimensionPartitionMapping
+"""The mappings of partitions in several dimensions."""
+
+
 class Pair(NamedTuple):
     """A dimension upstream, the one downstream that it belongs to, and how."""
 
@@ -43,12 +47,11 @@ def dimensions_of(definition: PartitionsDefinition) -> dict[str, PartitionsDefin
 
 
 def pairs_of(
-    above: PartitionsDefinition, below: PartitionsDefinition, mapping: PartitionMapping
+    above: PartitionsDefinition, below: PartitionsDefinition, mapping: DimensionsMapping
 ) -> list[Pair]:
     """Which dimensions belong together by a mapping between these."""
     if isinstance(mapping, MultiPartitionMapping):
         return _named_pairs(above, below, mapping)
-    assert isinstance(mapping, MultiToSingleDimensionPartitionMapping)  # noqa: S101 - the only other
     if isinstance(above, MultiPartitionsDefinition) == isinstance(below, MultiPartitionsDefinition):
         raise Invalid(
             f"MultiToSingleDimensionPartitionMapping is between {above} and {below}",
