@@ -282,6 +282,9 @@ def test_a_rebuild_asks_first(
     code, _, err = servo("admin", "rebuild")
     assert code == 1
     assert err.endswith("Nothing was published.\n")
+    monkeypatch.setattr("sys.stdin", _Typed(""))
+    code, _, err = servo("admin", "rebuild")
+    assert (code, "pass --yes" in err) == (2, True)
     assert servo("admin", "rebuild", "--json")[0] == 2
     assert told.objects() == before
 
@@ -293,7 +296,7 @@ class _Typed:
         self._lines = text.splitlines(keepends=True)
 
     def readline(self) -> str:
-        return self._lines.pop(0)
+        return self._lines.pop(0) if self._lines else ""
 
     def isatty(self) -> bool:
         return False
