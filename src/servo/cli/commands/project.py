@@ -1,47 +1,73 @@
 """`servo list`, `servo check`, `servo init`: a project before anything runs."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from servo.cli.new_project import begin_project
-from servo.cli.options.code import as_dagster_option, tell_near_misses
-from servo.cli.options.project import one_location
+from servo.cli.options.code import as_dagster_option
+from servo.cli.options.project import locations
 from servo.cli.options.shared import json_option
-from servo.cli.rendering.output import console, emit_json, plural
+from servo.cli.rendering.output import EXIT_CODES, console, emit_json, fail, plural
 from servo.cli.rendering.tables import grid
-from servo.code.loader import load_location
-from servo.errors import Conflict
-from servo.sdk.definitions.needs import check_resources
+from servo.errors import Conflict, Invalid
+from servo.host.checking import LocationReport, check_locations, report_locations
 
 
 @click.command("list")
-@click.argument("code", required=False)
+@click.argument("code", nargs=-1)
 @json_option
 @as_dagster_option
-def list_(*, code: str | None, json_: bool, as_dagster: bool) -> None:
-    """List the assets of CODE, a file or a module, upstream assets first."""
-    project = load_location(one_location(code, as_dagster=as_dagster))
+def list_(*, code: Sequence[str], json_: bool, as_dagster: bool) -> int:
+    """List the assets of CODE, upstream assets first.
+
+    CODE is one or more files, modules or code locations; without it, all of the project file.
+    """
+    found = report_locations(locations(code, as_dagster=as_dagster))
     if json_:
-        emit_json(project.definitions())
-        return
-    table = grid("asset", "upstream", "group", "description", whole=1)
-    for made in project.definitions():
-        first = made.description.partition("\n")[0]
-        table.add_row(made.asset_key, ", ".join(made.upstream), made.group, first)
-    console().print(table)
+        emit_json([made for report in found for made in report.assets])
+    else:
+        _show_assets([report for report in found if not report.error])
+    return _fail_for(found)
 
 
 @click.command("check")
-@click.argument("code", required=False)
+@click.argument("code", nargs=-1)
 @as_dagster_option
-def check(*, code: str | None, as_dagster: bool) -> None:
-    """Load CODE, a file or a module, and report errors with file and line."""
-    location = one_location(code, as_dagster=as_dagster)
-    project = load_location(location)
-    check_resources(project)
-    tell_near_misses(project)
-    console().print(f"{location.name}: {plural(len(project.specs), 'asset')}, no errors")
+def check(*, code: Sequence[str], as_dagster: bool) -> int:
+    """Load CODE and report errors with file and line.
+
+    CODE is one or more files, modules or code locations; without it, all of the project file.
+    """
+    found = check_locations(locations(code, as_dagster=as_dagster))
+    for report in found:
+        for hint in report.hints:
+            console(stderr=True).print(f"hint: {hint}")
+        if not report.error:
+            count = plural(len(report.assets), "asset")
+            console().print(f"{report.location}: {count}, no errors")
+    return _fail_for(found)
+
+
+def _show_assets(found: Sequence[LocationReport]) -> None:
+    several = len(found) > 1
+    columns = ("asset", "upstream", "group", "description")
+    table = grid(*(["location"] if several else []), *columns, whole=2 if several else 1)
+    for report in found:
+        for made in report.assets:
+            place = [report.location] if several else []
+            first = made.description.partition("\n")[0]
+            table.add_row(*place, made.asset_key, ", ".join(made.upstream), made.group, first)
+    console().print(table)
+
+
+def _fail_for(found: Sequence[LocationReport]) -> int:
+    """Print the errors of locations; the exit code."""
+    broken = [report for report in found if report.error]
+    for report in broken:
+        fail(f"{report.location}: {report.error}")
+    return EXIT_CODES[Invalid] if broken else 0
 
 
 @click.command("init")
