@@ -45,12 +45,12 @@ def orders():
         (
             "@sensor(target='group:\"none\"')\ndef s(context): ...",
             "sensor s selects no executable asset",
-            "fix its target",
+            "change its target",
         ),
         (
             '@sensor(target="orders", timeout_seconds=0)\ndef s(context): ...',
             "timeout_seconds is 0",
-            "use seconds, more than 0",
+            "pass a number of seconds greater than 0",
         ),
     ],
     ids=["invalid cron", "unknown zone", "unknown asset", "empty selection", "no time at all"],

@@ -30,10 +30,13 @@ def parse_definitions(data: bytes, digest: Digest) -> tuple[AssetDefinition, ...
     """The list that was stored under `digest`; `Corrupt` if these are not its bytes."""
     if definitions_digest(data) != digest:
         raise Corrupt(
-            f"definitions {digest} hold other bytes than were written",
+            f"the stored definitions {digest} do not match their hash",
             remedy="restore the object from a backup, or deploy again",
         )
     try:
         return _decoder.decode(data)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise Corrupt(f"definitions {digest}: {error}", remedy="report this as a bug") from error
+        raise Corrupt(
+            f"the stored definitions {digest} cannot be decoded: {error}",
+            remedy="report this as a bug",
+        ) from error

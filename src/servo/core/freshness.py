@@ -91,7 +91,7 @@ def read_policy(text: str) -> Policy:
     except msgspec.DecodeError as error:
         raise Invalid(
             f"{text[:200]!r} is not a freshness policy: {error}",
-            remedy="write what FreshnessPolicy.time_window(…) or .cron(…) stands for",
+            remedy="use FreshnessPolicy.time_window(…) or FreshnessPolicy.cron(…)",
         ) from error
     if isinstance(policy, CronDeadline):
         _ = Cron(policy.deadline_cron, policy.timezone)

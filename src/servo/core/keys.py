@@ -172,7 +172,7 @@ def _several(given: object) -> tuple[str, ...]:
     for part in parts:
         if not isinstance(part, str):
             raise Invalid(
-                f"an asset key is made of {part!r}",
+                f"invalid asset key part {part!r}",
                 remedy='use strings: AssetKey("orders"), or AssetKey(["raw", "orders"])',
             )
     return cast("tuple[str, ...]", parts)
@@ -191,10 +191,10 @@ def _check_part(part: str) -> None:
 
 def _check_whole(parts: tuple[str, ...]) -> None:
     if not parts:
-        raise Invalid("an asset key has no parts", remedy="give it at least a name")
+        raise Invalid("an asset key has no parts", remedy="pass at least a name")
     if len(parts) == 1 and "." in parts[0]:
         raise Invalid(
-            f"asset key {parts[0]!r} reads like a namespace and a name",
+            f"asset key {parts[0]!r} looks like a prefix and a name",
             remedy=f"write AssetKey({parts[0].split('.')!r})",
         )
     if len("/".join(parts).encode()) > MAX_KEY_BYTES:

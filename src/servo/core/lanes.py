@@ -58,8 +58,8 @@ def lane_of(source: SourceRef, tags: Mapping[str, str]) -> str:
         return _LANES[type(source)]
     if not named.strip() or len(named.encode()) > MAX_ID_BYTES or not named.isprintable():
         raise Invalid(
-            f"the lane of the run is {named!r}",
-            remedy=f"name a lane with the tag {LANE_TAG}, such as {INTERACTIVE}, or leave it out",
+            f"invalid lane {named!r}",
+            remedy=f"set the tag {LANE_TAG} to a lane such as {INTERACTIVE}, or leave it out",
         )
     return named
 

@@ -158,7 +158,7 @@ def _utc(value: datetime) -> datetime:
     except OverflowError:
         pass
     raise Invalid(
-        f"partition value {value} is not an instant in UTC's years 1 to 9999",
+        f"partition value {value} is not a UTC timestamp in the years 1 to 9999",
         remedy="use an aware datetime, such as datetime(2025, 1, 15, tzinfo=UTC)",
     )
 
@@ -208,7 +208,9 @@ def _read(text: str, kind: ValueType) -> Scalar:
             return value
     except (ValueError, KeyError):
         pass
-    raise Invalid(f"{text!r} is no {kind.name.lower()}", remedy=f"write it like {_LIKE[kind]}")
+    raise Invalid(
+        f"{text!r} is not a valid {kind.name.lower()}", remedy=f"write it like {_LIKE[kind]}"
+    )
 
 
 _LIKE: dict[ValueType, str] = {
@@ -227,7 +229,7 @@ def split_display(text: str, names: Sequence[str]) -> dict[str, str]:
     marks = list(re.finditer(rf"(?:^|,)({'|'.join(names)})=", text))
     if not marks or marks[0].start() != 0 or sorted(mark[1] for mark in marks) != sorted(names):
         raise Invalid(
-            f"{text!r} does not give each of {', '.join(names)} once",
+            f"{text!r} does not contain each of {', '.join(names)} once",
             remedy=f"write {','.join(f'{name}=...' for name in names)}, or the canonical form",
         )
     ends = [mark.start() for mark in marks[1:]] + [len(text)]

@@ -105,7 +105,8 @@ def normalize(specs: Iterable[TaskSpec]) -> Plan:
     given = list(specs)
     if len(given) > MAX_TASKS:
         raise Invalid(
-            f"a plan has {len(given)} tasks", remedy=f"split the run; {MAX_TASKS} is the limit"
+            f"a plan has {len(given)} tasks",
+            remedy=f"split the run; the limit is {MAX_TASKS} tasks",
         )
     by_key: dict[TaskKeyStr, TaskSpec] = {}
     for spec in given:
@@ -139,7 +140,7 @@ def fingerprint(tenant: TenantId, workspace: WorkspaceId, plan: Plan) -> str:
 def split(plan: Plan, size: int) -> Iterator[Chunk]:
     """The plan in order, in chunks of at most `size` tasks; an empty plan has none."""
     if size < 1:
-        raise Invalid(f"a chunk of {size} tasks holds nothing", remedy="use a size of at least 1")
+        raise Invalid(f"the size of a plan chunk is {size}", remedy="use at least 1")
     for start in range(0, len(plan.tasks), size):
         yield Chunk(tasks=plan.tasks[start : start + size])
 
@@ -158,17 +159,17 @@ def parse_chunk(data: bytes, digest: Digest) -> Chunk:
     """The chunk that was stored under `digest`; `Corrupt` if these are not its bytes."""
     if chunk_digest(data) != digest:
         raise Corrupt(
-            f"plan chunk {digest} holds other bytes than were written",
+            f"plan chunk {digest} does not match its hash",
             remedy="restore the object from a backup, or start the run again",
         )
     try:
         chunk = _decoder.decode(data)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise Corrupt(f"plan chunk {digest}: {error}", remedy="report this as a bug") from error
-    if chunk.version != _CHUNK_VERSION:
         raise Corrupt(
-            f"plan chunk {digest} has version {chunk.version}", remedy="use a newer Servo"
-        )
+            f"plan chunk {digest} cannot be decoded: {error}", remedy="report this as a bug"
+        ) from error
+    if chunk.version != _CHUNK_VERSION:
+        raise Corrupt(f"plan chunk {digest} has version {chunk.version}", remedy="upgrade Servo")
     return chunk
 
 
@@ -178,7 +179,7 @@ _decoder = msgspec.json.Decoder(Chunk)
 def _check_spec(spec: TaskSpec) -> None:
     if spec.task_key != task_key_text(spec.asset_key, spec.partition, spec.operation):
         raise Invalid(
-            f"{spec.task_key} is not the key of its asset, partition and operation",
+            f"task key {spec.task_key} does not match its asset, partition and operation",
             remedy="build it with TaskKey.canonical()",
         )
     if spec.also_partitions:
@@ -195,13 +196,13 @@ def _check_together(spec: TaskSpec) -> None:
     names = (spec.partition, *spec.also_partitions)
     if None in names or len(set(names)) < len(names):
         raise Invalid(
-            f"{spec.task_key} makes several partitions, and has none, or one twice",
-            remedy="name the first in `partition` and each of the others once",
+            f"{spec.task_key} has several partitions, but the first is missing or one is repeated",
+            remedy="set `partition` to the first, and list each of the others once",
         )
     if len(names) > MAX_TOGETHER:
         raise Invalid(
-            f"{spec.task_key} makes {len(names)} partitions",
-            remedy=f"make at most {MAX_TOGETHER} together, with BackfillPolicy.multi_run",
+            f"{spec.task_key} materializes {len(names)} partitions",
+            remedy=f"materialize at most {MAX_TOGETHER} at once, with BackfillPolicy.multi_run",
         )
 
 

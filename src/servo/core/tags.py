@@ -18,7 +18,9 @@ def is_isolated(*tags: Mapping[str, str]) -> bool:
 def check_isolation(value: str | None, what: str) -> None:
     """`Invalid` if an isolation is none that there is."""
     if value not in (None, "", OWN_PROCESS):
-        raise Invalid(f"{what}: isolation is {value!r}", remedy=f'use "{OWN_PROCESS}", or none')
+        raise Invalid(
+            f"{what}: isolation is {value!r}", remedy=f'use "{OWN_PROCESS}", or leave it out'
+        )
 
 
 def priority_of(tags: Mapping[str, object], what: str) -> int:
@@ -31,7 +33,7 @@ def priority_of(tags: Mapping[str, object], what: str) -> int:
     if abs(priority) > MAX_PRIORITY:
         raise Invalid(
             f"{what}: the priority is {given!r}",
-            remedy="use a whole number; higher goes first, and without one it is 0",
+            remedy="use a whole number; higher runs first, and the default is 0",
         )
     return priority
 

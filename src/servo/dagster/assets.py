@@ -95,7 +95,10 @@ def with_resources(
     held = dict(resource_defs)
     for name, config in (resource_config_by_key or {}).items():
         if name not in held:
-            raise Invalid(f"there is no resource {name!r} to configure", remedy="name one of them")
+            raise Invalid(
+                f"there is no resource {name!r} to configure",
+                remedy="use a name from resource_defs",
+            )
         held[name] = held[name].configured(config.get("config", config))
     return [_holding(item, held) for item in definitions]
 

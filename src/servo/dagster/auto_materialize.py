@@ -91,7 +91,7 @@ class AutoMaterializePolicy(msgspec.Struct, frozen=True):
         if strangers := [rule for rule in rules if rule not in self.rules]:
             raise Invalid(
                 f"the policy has no rule {strangers[0]}",
-                remedy="use an AutomationCondition and leave out one of its operands",
+                remedy="use an AutomationCondition and its method without(…) instead",
             )
         left = tuple(rule for rule in self.rules if rule not in rules)
         return msgspec.structs.replace(self, rules=left)

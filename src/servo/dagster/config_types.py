@@ -36,7 +36,9 @@ class Field:
     ) -> None:
         has_default = default_value is not _MISSING
         if has_default and is_required:
-            raise Invalid("a Field is required and has a default", remedy="leave out one of them")
+            raise Invalid(
+                "a Field has both is_required=True and a default", remedy="leave out one of them"
+            )
         self.description = description
         optional = is_required is False and not has_default
         self.__servo_type__ = Noneable(config) if optional else to_type(config)

@@ -37,8 +37,8 @@ def definitions(fn: Callable[..., Any]) -> CalledDefinitions:
     """Make the decorated function the definitions that it returns."""
     if inspect.signature(fn).parameters:
         raise Invalid(
-            f"{fn.__name__} takes a context, and there are no components",
-            remedy="take no parameter",
+            f"{fn.__name__} takes a context, but components are not supported",
+            remedy="remove the parameter",
         )
     made = fn()
     if not isinstance(made, Definitions):
@@ -95,7 +95,7 @@ def load_from_defs_folder(
     """
     given = defs_folder or path_within_project or project_root
     if given is None:
-        raise Invalid("load_from_defs_folder: no folder", remedy="pass path_within_project=…")
+        raise Invalid("load_from_defs_folder needs a folder", remedy="pass path_within_project=…")
     folder = _defs_folder(Path(given).resolve())
     files = sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
     return _gathered([_imported(path) for path in files], None, {})
@@ -113,7 +113,7 @@ def _defs_folder(start: Path) -> Path:
     found = sorted([*start.glob("*/defs"), *start.glob("src/*/defs")])
     if len(found) == 1:
         return found[0]
-    raise NotFound(f"there is no folder defs in {start}", remedy="create it, or name the package")
+    raise NotFound(f"there is no folder `defs` in {start}", remedy="create it, or pass the package")
 
 
 def _imported(path: Path) -> ModuleType:

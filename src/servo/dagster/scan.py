@@ -47,7 +47,8 @@ def check_supported(target: str, folder: Path) -> None:
     if found:
         lines = "".join(f"\n  {item}" for item in found)
         raise Invalid(
-            f"{target} uses what is not supported:{lines}\n{len(found)} in all", remedy=REMEDY
+            f"{target} uses features that Servo does not support:{lines}\n{len(found)} in all",
+            remedy=REMEDY,
         )
 
 

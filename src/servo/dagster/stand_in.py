@@ -43,8 +43,8 @@ def stand_in() -> None:
     ours = import_module("servo.dagster")
     if sys.modules.get(NAME, ours) is not ours:
         raise Conflict(
-            "dagster itself is imported in this process",
-            remedy="leave out --as-dagster, or do not import dagster before",
+            "dagster is already imported in this process",
+            remedy="leave out --as-dagster, or use a process that has not imported dagster",
         )
     sys.modules[NAME] = ours
     if importlib.util.find_spec("servo.pipes") is not None:

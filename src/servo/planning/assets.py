@@ -83,8 +83,8 @@ def _plan(
     total = sum(len(numbers) for numbers in wanted.values())
     if total > MAX_TASKS:
         raise Invalid(
-            f"a plan would have {total} tasks",
-            remedy=f"make fewer partitions at a time; {MAX_TASKS} is the limit",
+            f"the run would have {total} tasks",
+            remedy=f"materialize fewer partitions at a time; the limit is {MAX_TASKS} tasks",
         )
     together = _by_function(project, [key for key in project.order if key in wanted], alone)
     planned = Planned(relations, project)
@@ -111,8 +111,8 @@ def _same(wanted: Wanted, group: Sequence[AssetKey]) -> Sequence[int]:
     numbers = {key: tuple(wanted[key]) for key in group}
     if len(set(numbers.values())) > 1:
         raise Invalid(
-            f"{', '.join(map(str, group))} are made together and divided otherwise",
-            remedy="give all assets of one function the same partitions_def",
+            f"{', '.join(map(str, group))} come from one function but have different partitions",
+            remedy="use the same partitions_def for all assets of a function",
         )
     return numbers[group[0]]
 
@@ -137,8 +137,8 @@ def _check_whole(maker: AssetsDefinition, chosen: list[AssetKey]) -> None:
     if len(chosen) < len(maker.keys) and not maker.can_subset:
         left = ", ".join(sorted(str(key) for key in maker.keys - set(chosen)))
         raise Invalid(
-            f"{maker.name} ({maker.where}) makes {left} together with {chosen[0]}",
-            remedy="select all of them, or let it make some with can_subset=True",
+            f"{maker.name} ({maker.where}) materializes {left} together with {chosen[0]}",
+            remedy="select all of them, or set can_subset=True on the decorator",
         )
 
 

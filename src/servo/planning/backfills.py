@@ -38,8 +38,9 @@ class Backfilled:
         if not divided:
             names = ", ".join(str(key) for key in self.assets[:3])
             raise Invalid(
-                f"{names} has no partitions" if names else "what was selected cannot be made",
-                remedy="select assets with partitions_def; `servo materialize` makes the others",
+                f"{names} has no partitions" if names else "no executable asset is selected",
+                remedy="select assets with a partitions_def, or use `servo materialize` for the "
+                "others",
             )
         self._divided = divided
 
@@ -85,7 +86,7 @@ class OfOne:
         self._assets, self._divided = assets
         definition = relations.definition(owner)
         if definition is None:
-            raise Invalid(f"{owner} has no partitions", remedy="select assets that have")
+            raise Invalid(f"{owner} has no partitions", remedy="select an asset with partitions")
         self.owner = owner
         self.definition = definition
         self.same = [key for key in self._divided if relations.definition(key) == definition]
@@ -132,8 +133,9 @@ class OfOne:
             return asked or DEFAULT_CHUNK_SIZE
         if asked is not None and asked < total:
             raise Invalid(
-                f"a run makes {asked} partitions, and the assets ask for a single run",
-                remedy="leave the size of chunks out, or change their backfill_policy",
+                f"the chunk size is {asked}, but the backfill_policy of the assets "
+                "requires a single run",
+                remedy="leave out the chunk size, or change their backfill_policy",
             )
         return max(total, 1)
 
@@ -172,9 +174,9 @@ class OfOne:
         known = {*placed, *self.same}
         if lost := [key for key in self._divided if key not in known]:
             raise Invalid(
-                f"{lost[0]} is divided otherwise than {self.owner}, and neither is made from "
-                "the other",
-                remedy=f"make a backfill of its own for {lost[0]}",
+                f"{lost[0]} and {self.owner} have different partitions, and neither is "
+                "upstream of the other",
+                remedy=f"start a separate backfill of {lost[0]}",
             )
 
     def _place(self, places: dict[Place, int], key: AssetKey, bits: int, index: int) -> None:

@@ -87,6 +87,6 @@ def _check_place(
     place = location if row is None else row.labels.get(LOCATION_LABEL, location)
     if place != location:
         raise Conflict(
-            f"{what} is defined by {place} in this workspace already",
+            f"{what} is already defined by the code location {place} in this workspace",
             remedy="rename one of the two, or use another --workspace",
         )

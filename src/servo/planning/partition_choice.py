@@ -65,7 +65,7 @@ class Relations:
             )
         except Invalid as error:
             raise Invalid(
-                f"{below} is made from {above}: {error.message}", remedy=error.remedy
+                f"{below} depends on {above}: {error.message}", remedy=error.remedy
             ) from None
 
 
@@ -84,9 +84,9 @@ def choose_partitions(
     if lost := [key for key in divided if key not in chosen]:
         named = next(iter(chosen))
         raise Invalid(
-            f"{lost[0]} is divided otherwise than {named}, whose partitions were named, and "
-            "neither is made from the other",
-            remedy=f"make {lost[0]} by itself, with partitions of its own",
+            f"the partitions given are those of {named}; {lost[0]} has other "
+            "partitions, and neither is upstream of the other",
+            remedy=f"materialize {lost[0]} separately, with its own partitions",
         )
     return {key: tuple(bitmaps.numbers(chosen[key])) if key in chosen else (0,) for key in assets}
 
@@ -100,16 +100,16 @@ def _check_asked(
     if given and not divided:
         names = ", ".join(str(key) for key in assets[:3]) or "nothing"
         raise Invalid(
-            f"the partition {_texts(given)[0]!r} was named, and {names} has no partitions",
-            remedy="leave the partition out, or select an asset that has partitions",
+            f"partition {_texts(given)[0]!r} was given, but {names} has no partitions",
+            remedy="leave out the partition, or select an asset with partitions",
         )
     if divided and not given:
         space = relations.space(divided[0])
         example = space.key(space.count - 1) if space.count else "KEY"
         names = ", ".join(key.to_user_string() for key in divided[:5])
         raise Invalid(
-            f"these assets have partitions, and none was named: {names}",
-            remedy=f"name one or more (such as --partition {example!r}), or select the others: "
+            f"these assets are partitioned, but no partition was given: {names}",
+            remedy=f"pass one (such as --partition {example!r}), or exclude them: "
             + " and ".join(f'not key:"{key.to_user_string()}"' for key in divided[:3]),
         )
 

@@ -164,8 +164,7 @@ class Planned:
                 which = "" if space is UNDIVIDED else f" {space.key(number)!r}"
                 more = f" and {len(one.missing) - 1} more" if len(one.missing) > 1 else ""
                 raise Invalid(
-                    f"{key}{which} is made from {up} {one.missing[0]!r}{more}, which does not "
-                    "exist",
+                    f"{key}{which} depends on {up} {one.missing[0]!r}{more}, which does not exist",
                     remedy=f"{self._relations.space(up).remedy()}; {self._advice(up, key)}",
                 )
 
@@ -173,8 +172,8 @@ class Planned:
         both = (self._relations.definition(up), self._relations.definition(key))
         if all(isinstance(one, TimeWindowPartitionsDefinition) for one in both):
             option = "allow_nonexistent_upstream_partitions=True"
-            return f"make another partition, or use TimeWindowPartitionMapping({option})"
-        return "make another partition, or say with a partition_mapping what it is made from"
+            return f"materialize another partition, or use TimeWindowPartitionMapping({option})"
+        return "materialize another partition, or map it with another partition_mapping"
 
 
 def _together(found: Sequence[FoundNumbers]) -> list[int]:

@@ -18,7 +18,7 @@ def several(values: Iterable[T] | None, *, what: str) -> tuple[T, ...]:
     """The values that were given; `Invalid` for one text, which would be taken for its letters."""
     given: Any = values
     if isinstance(values, str):
-        raise Invalid(f"{what} is one text", remedy=f"write [{values!r}]")
+        raise Invalid(f"{what} is a single string", remedy=f"write [{values!r}]")
     if given is not None and not isinstance(given, Iterable):
         raise Invalid(f"{what} is {given!r}", remedy="write a list: [...]")
     return tuple(values or ())
@@ -32,5 +32,5 @@ def by_name(values: Mapping[str, T] | None, *, what: str) -> dict[str, T]:
     pairs = dict(cast("Mapping[Any, T]", given))
     for name in pairs:
         if not isinstance(name, str):
-            raise Invalid(f"{what} has the name {name!r}", remedy="use strings as names")
+            raise Invalid(f"{what} has the key {name!r}", remedy="use strings as keys")
     return pairs

@@ -236,7 +236,7 @@ class _Compiler:
         here, there = node.key[0], condition.key.canonical()
         if there not in self.graph.assets:
             raise Invalid(
-                f"the automation condition of {self.plan.subject} asks for {there}, "
+                f"the automation condition of {self.plan.subject} refers to {there}, "
                 "which is not an asset",
                 remedy="correct the key in asset_matches, or define the asset",
             )
@@ -278,7 +278,7 @@ def _any_timed(node: Node) -> bool:
 def _operand(condition: AutomationCondition) -> Operand:
     if not isinstance(condition, Operand):
         raise Invalid(
-            f"{condition!r} is no kind of condition that can be evaluated",
-            remedy="make it with AutomationCondition.…() and the operators & | ~",
+            f"{condition!r} is not a condition that Servo can evaluate",
+            remedy="build it from AutomationCondition.…() and the operators & | ~",
         )
     return condition

@@ -74,8 +74,9 @@ class AutomationCondition(msgspec.Struct, frozen=True, kw_only=True):
     def _selected(self, change: "Callable[[Deps], Deps]") -> "AutomationCondition":
         if not _looks_at_dependencies(self):
             raise Invalid(
-                f"{self} does not look at dependencies",
-                remedy="use allow and ignore on any_deps_…, all_deps_…, eager, on_cron, on_missing",
+                f"{self} has no condition on dependencies",
+                remedy="call allow and ignore on any_deps_…, all_deps_…, eager, on_cron or "
+                "on_missing",
             )
         return self._mapped(lambda node: change(node) if isinstance(node, Deps) else node)
 
@@ -83,8 +84,8 @@ class AutomationCondition(msgspec.Struct, frozen=True, kw_only=True):
         """The same condition without one of those that it joins with `&`."""
         if not isinstance(self, And) or condition not in self.operands:
             raise Invalid(
-                f"{condition} is none of the conditions that {self} joins",
-                remedy="leave out one of its operands, or use replace",
+                f"{condition} is not an operand of {self}",
+                remedy="pass one of its operands, or use replace",
             )
         left = tuple(operand for operand in self.operands if operand != condition)
         return left[0] if len(left) == 1 else msgspec.structs.replace(self, operands=left)
@@ -499,7 +500,7 @@ def _parts(condition: AutomationCondition, kind: type[_Many]) -> tuple[Automatio
 def _checked(value: Any) -> AutomationCondition:
     if not isinstance(value, AutomationCondition):
         raise Invalid(
-            f"{value!r} is no condition",
+            f"{value!r} is not an automation condition",
             remedy="use AutomationCondition.…() and the operators & | ~",
         )
     return value

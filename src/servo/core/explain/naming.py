@@ -40,13 +40,13 @@ def find_partition(known: Collection[str], asset_key: str, text: str) -> str:
         return found[0]
     if found:
         raise Conflict(
-            f"{text!r} could be {len(found)} partitions of {asset_key}: {listed(found)}",
-            remedy="write one of these with --partition",
+            f"{text!r} matches {len(found)} partitions of {asset_key}: {listed(found)}",
+            remedy="pass one of them with --partition",
         )
     if not known:
         raise NotFound(
             f"no partition of {asset_key} is recorded yet",
-            remedy=f"see `servo partitions list {asset_key}` for those it has",
+            remedy=f"run `servo partitions list {asset_key}` to see its partitions",
         )
     some = listed([partition(key) for key in islice(sorted(known), SHOWN)])
     told = f"{asset_key} has no partition {text!r}"

@@ -88,13 +88,13 @@ def apply_entry(state: State, entry: Entry, digest: str) -> list[Answer]:
     """Replay a stored entry. One of an older epoch than seen is dead: it only takes up its seq."""
     if entry.seq != state.seq + 1:
         raise Corrupt(
-            f"entry {entry.seq} follows entry {state.seq}",
-            remedy="the ledger has a hole; restore the missing entries from a backup",
+            f"ledger entry {entry.seq} follows entry {state.seq}",
+            remedy="restore the missing ledger entries from a backup",
         )
     if entry.prev_hash != state.last_hash:
         raise Corrupt(
-            f"entry {entry.seq} does not continue the chain of hashes",
-            remedy="an entry was replaced; restore the ledger from a backup",
+            f"ledger entry {entry.seq} does not continue the chain of hashes",
+            remedy="restore the entries before it from a backup: one was replaced",
         )
     state.last_hash = digest
     if entry.epoch < state.epoch:

@@ -134,7 +134,7 @@ def own_key(fn: Fn, *, name: str | None, key: Any, key_prefix: Any) -> AssetKey:
         if name is not None or key_prefix is not None:
             raise Invalid(
                 f"asset {key}: key cannot be combined with name or key_prefix",
-                remedy="give either the whole key, or a name and a prefix",
+                remedy="pass either key, or name and key_prefix",
             )
         return to_key(key)
     return AssetKey([*prefix_parts(key_prefix), name or fn.__name__])
@@ -159,8 +159,8 @@ def loaded_deps(what: str, signature: Signature, ins: Mapping[str, AssetIn]) -> 
     strangers = sorted(set(ins) - set(signature.inputs))
     if strangers:
         raise Invalid(
-            f"{what}: ins names {', '.join(strangers)}, which is not a parameter",
-            remedy="ins takes parameters of the function; put other assets into deps",
+            f"{what}: ins names {', '.join(strangers)}, but the function has no such parameter",
+            remedy="name parameters of the function in ins, and other assets in deps",
         )
     return [_loaded(ins.get(name, AssetIn()), name) for name in signature.inputs]
 
@@ -175,7 +175,9 @@ def duration(value: timedelta | float | None, what: str) -> timedelta | None:
         return value
     of_kind(value, int | float, what=f"asset {what}: timeout", remedy="use seconds or a timedelta")
     if value <= 0:
-        raise Invalid(f"asset {what}: timeout is {value}", remedy="use seconds, more than 0")
+        raise Invalid(
+            f"asset {what}: timeout is {value}", remedy="pass a number of seconds greater than 0"
+        )
     return timedelta(seconds=value)
 
 

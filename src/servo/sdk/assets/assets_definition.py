@@ -108,7 +108,7 @@ class AssetsDefinition:
         """The key of the one asset that is made here."""
         if len(self.specs) != 1:
             raise Invalid(
-                f"{self.name} defines {len(self.specs)} assets", remedy="use `keys` for all of them"
+                f"{self.name} defines {len(self.specs)} assets, not one", remedy="use `keys`"
             )
         return self.specs[0].key
 
@@ -128,7 +128,7 @@ class AssetsDefinition:
         if wanted not in self.keys:
             raise Invalid(
                 f"{self.name} does not define {wanted}",
-                remedy=f"it defines {', '.join(str(spec.key) for spec in self.specs)}",
+                remedy=f"use one of {', '.join(str(spec.key) for spec in self.specs)}",
             )
         return self.specs_by_key[wanted]
 

@@ -93,8 +93,9 @@ class AssetExecutionContext(OfPartitions):
         found = CURRENT.get()
         if found is None:
             raise Invalid(
-                "no asset is being materialized here",
-                remedy="call it inside an asset's function, on the same thread",
+                "no asset is being materialized on this thread",
+                remedy="call AssetExecutionContext.get() from the function of an asset, on its "
+                "own thread",
             )
         return found
 
@@ -106,7 +107,7 @@ class AssetExecutionContext(OfPartitions):
         if self._assets_def is not None and len(self._assets_def.specs) > 1:
             raise Invalid(
                 f"{self._assets_def.name} defines several assets",
-                remedy="use context.selected_asset_keys, or asset_key_for_output(name)",
+                remedy="use context.selected_asset_keys or context.asset_key_for_output(name)",
             )
         return self._asset_key
 
@@ -119,7 +120,10 @@ class AssetExecutionContext(OfPartitions):
     def assets_def(self) -> AssetsDefinition:
         """The definition that is executed."""
         if self._assets_def is None:
-            raise Invalid("this context belongs to no asset", remedy="materialize the asset")
+            raise Invalid(
+                "this context has no asset",
+                remedy="call the asset with the context, or materialize it",
+            )
         return self._assets_def
 
     @property
@@ -158,7 +162,9 @@ class AssetExecutionContext(OfPartitions):
         names = {key: name for name, key in self.assets_def.keys_by_output_name.items()}
         if asset_key not in names:
             made = ", ".join(str(key) for key in names)
-            raise Invalid(f"{asset_key} is not materialized here", remedy=f"available: {made}")
+            raise Invalid(
+                f"{asset_key} is not materialized by this function", remedy=f"available: {made}"
+            )
         return names[asset_key]
 
     # --- which execution ----------------------------------------------------------------------
@@ -241,7 +247,8 @@ class AssetExecutionContext(OfPartitions):
         key = self.asset_key if asset_key is None else to_key(asset_key)
         if key not in self.selected_asset_keys:
             raise Invalid(
-                f"{key} is not materialized here", remedy="name an asset that is selected"
+                f"{key} is not materialized by this execution",
+                remedy="pass one of context.selected_asset_keys",
             )
         self._metadata.setdefault(key, {}).update(metadata)
 
@@ -251,7 +258,8 @@ class AssetExecutionContext(OfPartitions):
         key = to_key(asset_key)
         if key not in self.selected_asset_keys:
             raise Invalid(
-                f"{key} is not materialized here", remedy="name an asset that is selected"
+                f"{key} is not materialized by this execution",
+                remedy="pass one of context.selected_asset_keys",
             )
         self._versions[key] = data_version
 
@@ -268,7 +276,8 @@ class AssetExecutionContext(OfPartitions):
         """
         if self.execution.load is None:
             raise Invalid(
-                "this context loads no assets", remedy="materialize the asset instead of calling it"
+                "this context cannot load assets",
+                remedy="use servo.materialize instead of calling the asset as a function",
             )
         return self.execution.load(to_key(asset_key), python_type, partition_key)
 
@@ -285,7 +294,7 @@ class AssetExecutionContext(OfPartitions):
         """Record that an asset which is not made here was made, or was seen."""
         if not isinstance(event, AssetMaterialization):
             raise Invalid(
-                f"log_event was given a {type(event).__name__}",
-                remedy="give it an AssetMaterialization or an AssetObservation",
+                f"log_event got a {type(event).__name__}",
+                remedy="pass an AssetMaterialization or an AssetObservation",
             )
         self.logged_events.append(event)

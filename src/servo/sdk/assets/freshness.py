@@ -46,8 +46,8 @@ class TimeWindowFreshnessPolicy(FreshnessPolicy, frozen=True, kw_only=True):
         fail = _duration(self.fail_window, "fail_window")
         if self.warn_window is not None and _duration(self.warn_window, "warn_window") >= fail:
             raise Invalid(
-                f"warn_window {self.warn_window} is not less than fail_window {fail}",
-                remedy="warn before it fails",
+                f"warn_window {self.warn_window} is not shorter than fail_window {fail}",
+                remedy="pass a shorter warn_window",
             )
 
 

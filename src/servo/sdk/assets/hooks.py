@@ -78,7 +78,7 @@ class HookContext(HoldsResources):
         """The asset that was made, or was not."""
         if self._happened.asset_key is None:
             raise Invalid(
-                "this hook context has no asset", remedy="give build_hook_context an asset_key"
+                "this hook context has no asset", remedy="pass asset_key=… to build_hook_context"
             )
         return self._happened.asset_key
 
@@ -117,7 +117,7 @@ class HookContext(HoldsResources):
         """The instance that the run is in."""
         if self._happened.instance is None:
             raise Invalid(
-                "this hook context has no instance", remedy="give build_hook_context an instance"
+                "this hook context has no instance", remedy="pass instance=… to build_hook_context"
             )
         return self._happened.instance
 
@@ -206,7 +206,9 @@ def _hook(when: When, fn: Fn | None, name: str | None, keys: Iterable[str] | Non
 def check_hooks(hooks: Any, *, what: str) -> tuple[HookDefinition, ...]:
     """The hooks that were given, in one order; `Invalid` if something else was."""
     if isinstance(hooks, HookDefinition):
-        raise Invalid(f"{what}: hooks is one hook", remedy=f"write hooks={{{hooks.name}}}")
+        raise Invalid(
+            f"{what}: hooks is a single hook, not a set", remedy=f"write hooks={{{hooks.name}}}"
+        )
     found = several(hooks, what=f"{what}: hooks")
     for hook in found:
         if not isinstance(hook, HookDefinition):

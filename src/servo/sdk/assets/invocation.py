@@ -108,7 +108,7 @@ def _checked_context(callee: Callee, value: Any) -> AssetExecutionContext:
         return AssetExecutionContext(callee.key, Silence())
     if not _is_context(value):
         raise Invalid(
-            f"{callee.what}: the context is {value!r}", remedy="use servo.build_asset_context()"
+            f"{callee.what}: the context is {value!r}", remedy="pass servo.build_asset_context()"
         )
     return value
 
@@ -131,7 +131,7 @@ def _placed(callee: Callee, args: Sequence[Any], given: Mapping[str, Any]) -> di
             close = get_close_matches(name, known, n=1)
             there = f"it takes {', '.join(known)}" if known else "it takes no values"
             raise Invalid(
-                f"{callee.what} takes no {name!r}",
+                f"{callee.what} has no parameter {name!r}",
                 remedy=f"did you mean {close[0]!r}?" if close else there,
             )
     arguments = dict(given)
@@ -140,8 +140,8 @@ def _placed(callee: Callee, args: Sequence[Any], given: Mapping[str, Any]) -> di
         name = next((name for name in left if _fits(callee.signature, name, value)), None)
         if name is None:
             raise Invalid(
-                f"{callee.what} was given too many values: unexpected {_kind(value)}",
-                remedy=f"it takes {', '.join(known)}" if known else "it takes no values",
+                f"{callee.what} got an unexpected argument of type {_kind(value)}",
+                remedy=f"pass {', '.join(known)}" if known else "pass no values",
             )
         arguments[name] = value
     return arguments
@@ -201,8 +201,9 @@ def _resources(
     for name in callee.signature.resources:
         if name in arguments and name in there:
             raise Invalid(
-                f"{callee.what} is given the resource {name!r} twice, once by the context",
-                remedy="give it in one place",
+                f"{callee.what} got the resource {name!r} twice: as an argument and from "
+                "the context",
+                remedy="pass it only once",
             )
         if name not in arguments and name not in there:
             raise _no_resource(callee, name)
@@ -241,8 +242,8 @@ def _config(
     held = None if context is None else context.op_config
     if name in arguments and held is not None:
         raise Invalid(
-            f"{callee.what} is given its configuration twice, once by the context",
-            remedy="give it in one place",
+            f"{callee.what} got its config twice: as an argument and from the context",
+            remedy="pass it only once",
         )
     given = arguments.get(name, held)
     if given is None and _parameters(callee)[name].default is not inspect.Parameter.empty:

@@ -61,7 +61,8 @@ class AssetOut(msgspec.Struct, frozen=True, kw_only=True):
         """The asset behind the output of this name."""
         if self.key is not None and self.key_prefix is not None:
             raise Invalid(
-                f"AssetOut {name} has a key and a key_prefix", remedy="give the whole key alone"
+                f"AssetOut {name} has both key and key_prefix",
+                remedy="pass only key, with the prefix in it",
             )
         own = to_key(self.key) if self.key is not None else None
         shared = set(AssetOut.__struct_fields__) & set(AssetSpec.__struct_fields__) - {"key"}
@@ -109,7 +110,10 @@ def multi_asset(  # noqa: PLR0913 - the options people know
     told = name or "multi_asset"
     if unknown:
         names = ", ".join(sorted(unknown))
-        raise Invalid(f"{told}: there is no option {names}", remedy="see its help")
+        raise Invalid(
+            f"{told}: there is no option {names}",
+            remedy="see `help(servo.multi_asset)` for the options",
+        )
     if bool(outs) == bool(specs):
         raise Invalid(f"{told} needs either outs or specs", remedy="pass outs={...} or specs=[...]")
     filled, tags = checked_ins(ins, what=told), by_name(op_tags, what=f"{told}: op_tags")
@@ -175,7 +179,7 @@ def _only_policy(
     if len(found) > 1:
         raise Invalid(
             f"{fn.__name__} has several backfill policies",
-            remedy="give it one: backfill_policy=... of the decorator",
+            remedy="pass one backfill_policy to the decorator",
         )
     return found[0] if found else None
 
@@ -208,8 +212,8 @@ def _with_deps(
     strangers = sorted(set(internal or {}) - set(made))
     if strangers:
         raise Invalid(
-            f"internal_asset_deps names {', '.join(strangers)}, which is not an output",
-            remedy=f"name one of {', '.join(made)}",
+            f"internal_asset_deps names {', '.join(strangers)}, but there is no such output",
+            remedy=f"use one of {', '.join(made)}",
         )
     found: dict[str, AssetSpec] = {}
     for name, spec in made.items():
@@ -227,7 +231,9 @@ def _each_once(fn: Fn, made: Mapping[str, AssetSpec]) -> tuple[AssetSpec, ...]:
     keys = [spec.key for spec in made.values()]
     twice = sorted({str(key) for key in keys if keys.count(key) > 1})
     if twice:
-        raise Invalid(f"{fn.__name__} makes {', '.join(twice)} twice", remedy="remove one of them")
+        raise Invalid(
+            f"{fn.__name__} defines {', '.join(twice)} twice", remedy="remove one of them"
+        )
     return tuple(made.values())
 
 

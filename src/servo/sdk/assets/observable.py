@@ -69,8 +69,10 @@ def _define(  # noqa: PLR0913 - the options people know
     signature = read_signature(fn)
     if signature.inputs:
         raise Invalid(
-            f"observable_source_asset {fn.__name__} takes {', '.join(signature.inputs)}",
-            remedy="take a context, resources and config: an observation has no upstream assets",
+            f"observable_source_asset {fn.__name__} has the parameters "
+            f"{', '.join(signature.inputs)}",
+            remedy="use only context, config and resource parameters: an observation loads "
+            "no assets",
         )
     spec = AssetSpec(
         key=own_key(fn, name=name, key=key, key_prefix=key_prefix),
@@ -114,8 +116,8 @@ def SourceAsset(  # noqa: N802, PLR0913 - the name and the options people know
     if rest:
         raise Invalid(
             f"SourceAsset {key}: there is no option {', '.join(sorted(rest))}",
-            remedy="give resources and IO managers to Definitions(resources=...), and code that "
-            "looks at it to @observable_source_asset",
+            remedy="pass resources and IO managers to Definitions(resources=...), and "
+            "observe the asset with @observable_source_asset",
         )
     stored = {IO_MANAGER_KEY: io_manager_key} if io_manager_key else {}
     return AssetSpec(

@@ -94,8 +94,8 @@ class RetryRequested(Exception):
     def __init__(self, max_retries: int = 1, seconds_to_wait: float | None = None) -> None:
         if not 0 <= (seconds_to_wait or 0) <= LONGEST_WAIT_SECONDS:
             raise Invalid(
-                f"a retry was requested after {seconds_to_wait} seconds",
-                remedy="wait for 0 seconds to a year",
+                f"RetryRequested: seconds_to_wait is {seconds_to_wait}",
+                remedy="use 0 seconds to a year",
             )
         super().__init__(f"retry requested, at most {max_retries} times")
         self.max_retries = max_retries

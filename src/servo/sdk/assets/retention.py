@@ -27,21 +27,23 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
         if versions is None and age is None:
             raise Invalid(
                 "Retention() has neither versions nor age",
-                remedy="give versions=3 or age=timedelta(days=30); the default keeps all",
+                remedy="pass versions=3 or age=timedelta(days=30), or leave out retention to "
+                "keep every version",
             )
         if versions is not None and (type(versions) is not int or not 1 <= versions <= MOST_AGE_MS):
             raise Invalid(
                 f"Retention: versions is {versions!r}",
-                remedy="give a whole number, 1 or more: the latest version is always kept",
+                remedy="use a whole number of at least 1: the latest version is always kept",
             )
         if age is not None and not isinstance(age, timedelta):
             raise Invalid(
-                f"Retention: age is {age!r}", remedy="give a timedelta, as age=timedelta(days=30)"
+                f"Retention: age is {age!r}",
+                remedy="use a timedelta, such as age=timedelta(days=30)",
             )
         if age is not None and not 1 <= age // _MILLISECOND <= MOST_AGE_MS:
             raise Invalid(
                 f"Retention: age is {age}",
-                remedy="give more than 0 and at most 1000 years, or only versions",
+                remedy="use more than 0 and at most 1000 years, or pass only versions",
             )
 
     @property
@@ -56,5 +58,5 @@ def check_retention(value: Any, *, what: str) -> Retention | None:
         return value
     raise Invalid(
         f"{what}: retention is {value!r}",
-        remedy="write retention=servo.Retention(versions=3), or age=timedelta(days=30) in it",
+        remedy="use Retention(versions=3) or Retention(age=timedelta(days=30))",
     )

@@ -46,7 +46,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
         if self.max_retries < 0:
             raise Invalid(f"max_retries is {self.max_retries}", remedy="use 0 or more")
         if self.delay is not None and self.delay < 0:
-            raise Invalid(f"delay is {self.delay}", remedy="use seconds, 0 or more")
+            raise Invalid(f"delay is {self.delay}", remedy="use 0 or more seconds")
         of_kind(self.backoff, Backoff, what="backoff", remedy="use Backoff.LINEAR or EXPONENTIAL")
         of_kind(self.jitter, Jitter, what="jitter", remedy="use Jitter.FULL or PLUS_MINUS")
 

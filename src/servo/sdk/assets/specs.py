@@ -131,7 +131,7 @@ def checked_condition(condition: Any, *, what: str) -> AutomationCondition | Non
     if condition is not None and not isinstance(condition, AutomationCondition):
         raise Invalid(
             f"{what}: automation_condition is {condition!r}",
-            remedy="use AutomationCondition.eager() or another",
+            remedy="use an AutomationCondition, such as AutomationCondition.eager()",
         )
     return condition
 
@@ -145,7 +145,7 @@ def _checked_owners(owners: Iterable[str], *, what: str) -> tuple[str, ...]:
     for owner in cast("tuple[object, ...]", given):
         if not isinstance(owner, str) or not _OWNER.fullmatch(owner):
             raise Invalid(
-                f"{what}: an owner is {owner!r}",
+                f"{what}: invalid owner {owner!r}",
                 remedy='use "team:name" for a team, or the e-mail address of a person',
             )
     return given
@@ -208,6 +208,6 @@ def check_tags(tags: Mapping[Any, Any] | Iterable[Any], *, what: str) -> dict[st
         if not isinstance(name, str) or not isinstance(value, str):
             raise Invalid(
                 f"{what}: the tag {name!r} is {value!r}",
-                remedy="keys and values of tags are strings",
+                remedy="use strings for the keys and values of tags",
             )
     return given

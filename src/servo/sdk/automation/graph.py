@@ -86,8 +86,8 @@ def _checks_by_asset(project: Project) -> dict[AssetKey, list[AssetCheckSpec]]:
             if spec.automation_condition is not None:
                 raise Invalid(
                     f"the check {spec.name} of {spec.asset} has an automation condition, but "
-                    "the function of the asset evaluates it",
-                    remedy="give the condition to the asset, or write an @asset_check",
+                    "runs in the function of the asset",
+                    remedy="set the condition on the asset, or define the check with @asset_check",
                 )
             found.setdefault(spec.asset, []).append(spec)
     for bound in (one for held in book.hosted.values() for one in held):
@@ -101,7 +101,9 @@ def host_of(project: Project, check: AssetCheckKey) -> AssetKey:
     for host, held in project.checkbook.hosted.items():
         if any(_makes(bound, check) for bound in held):
             return host
-    raise Invalid(f"there is no check {text_of(check)}", remedy="use a check of the project")
+    raise Invalid(
+        f"there is no check {text_of(check)}", remedy="use a check that the project defines"
+    )
 
 
 def _makes(bound: BoundCheck, check: AssetCheckKey) -> bool:

@@ -73,7 +73,7 @@ class Checkbook:
             raise Invalid(
                 f"{maker.name} ({maker.where}) declares the check {spec.name} of {spec.asset}, "
                 "which it does not define",
-                remedy="name an asset that it defines, or write an @asset_check",
+                remedy="pass an asset that it defines, or define the check with @asset_check",
             )
         self._note(spec)
         self.declared.setdefault(spec.asset, []).append(spec)
@@ -122,8 +122,9 @@ class Checkbook:
     def _known(self, check: AssetChecksDefinition, key: AssetKey) -> None:
         if key not in self._rank:
             raise Invalid(
-                f"the check {check.name} ({check.where}) is of {key}, which is not an asset",
-                remedy="name an asset of this project",
+                f"the check {check.name} ({check.where}) is defined for {key}, which is "
+                "not an asset",
+                remedy="pass an asset that the project defines",
             )
 
     def _values(self, check: AssetChecksDefinition, host: AssetKey) -> dict[str, AssetKey]:
@@ -158,8 +159,9 @@ class Checkbook:
         wrong = [name for name, own in found.items() if not own]
         if wrong:
             raise Invalid(
-                f"the check {check.name} ({check.where}) looks at {wrong[0] or 'an input'} before "
-                f"{host} is made, which takes {', '.join(inputs) or 'nothing'}",
+                f"the check {check.name} ({check.where}) runs before {host} and reads "
+                f"{wrong[0] or 'an input'}, but the inputs of {host} are "
+                f"{', '.join(inputs) or 'none'}",
                 remedy="name one parameter of the asset's function"
                 + (' with input="..."' if options.rule else ""),
             )

@@ -69,14 +69,14 @@ class AssetCheckSpec(msgspec.Struct, frozen=True):
         of_kind(self.name, str, what="the name of a check", remedy="use a string")
         if not _NAME.fullmatch(self.name):
             raise Invalid(
-                f"a check is called {self.name!r}", remedy="use letters, digits and underscores"
+                f"invalid check name {self.name!r}", remedy="use letters, digits and underscores"
             )
         what = f"check {self.name}"
         set_field(self, "asset", to_key(self.asset, what=what))
         deps = [dep.asset_key for dep in to_deps(self.additional_deps, what=what)]
         if self.asset in deps:
             raise Invalid(
-                f"{what}: additional_deps names {self.asset}, which it is a check of",
+                f"{what}: additional_deps contains {self.asset}, the asset that it checks",
                 remedy="leave it out: a check always depends on its asset",
             )
         set_field(self, "additional_deps", tuple(AssetDep(key) for key in deps))
@@ -245,9 +245,9 @@ def asset_check(  # noqa: PLR0913 - the options people know
         values = [name for name in signature.inputs if name not in options.ins]
         if len(values) > 1 and not options.before:
             raise Invalid(
-                f"{what} takes {', '.join(values)}",
-                remedy=f"take one parameter: the value of {spec.asset}; name others in "
-                "additional_ins",
+                f"{what} has the parameters {', '.join(values)}",
+                remedy=f"take one parameter for the value of {spec.asset}, and list the others "
+                "in additional_ins",
             )
         return AssetChecksDefinition(fn, (spec,), signature, options)
 
@@ -278,7 +278,7 @@ def multi_asset_check(  # noqa: PLR0913 - the options people know
     """
     del name, description, can_subset, compute_kind, op_tags, retry_policy, pool
     if not specs:
-        raise Invalid("multi_asset_check has no specs", remedy="name at least one AssetCheckSpec")
+        raise Invalid("multi_asset_check needs specs", remedy="pass at least one AssetCheckSpec")
 
     def define(fn: Fn) -> AssetChecksDefinition:
         what = f"multi_asset_check {fn.__name__}"
@@ -303,8 +303,8 @@ def _refuse_strangers(what: str, ins: Mapping[str, AssetIn], signature: Signatur
     strangers = sorted(set(ins) - set(signature.inputs))
     if strangers:
         raise Invalid(
-            f"{what}: ins names {', '.join(strangers)}, which is not a parameter",
-            remedy="name parameters of the function, and other assets in additional_deps",
+            f"{what}: ins names {', '.join(strangers)}, but the function has no such parameter",
+            remedy="name parameters of the function in ins, and other assets in additional_deps",
         )
 
 
@@ -329,7 +329,9 @@ def to_timeout(given: timedelta | float | None, what: str) -> timedelta:
         return DEFAULT_TIMEOUT
     timeout = given if isinstance(given, timedelta) else timedelta(seconds=given)
     if timeout <= timedelta():
-        raise Invalid(f"{what}: timeout is {given}", remedy="use seconds, more than 0")
+        raise Invalid(
+            f"{what}: timeout is {given}", remedy="pass a number of seconds greater than 0"
+        )
     return timeout
 
 

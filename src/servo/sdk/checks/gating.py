@@ -89,7 +89,8 @@ def to_policy(given: CheckPolicy | str | None, what: str, *, quarantine: bool) -
         )
     if quarantine and found is CheckPolicy.WARN_ONLY:
         raise Invalid(
-            f"{what} has quarantine, and a check_policy under which nothing is held back",
+            f"{what}: quarantine has no effect with check_policy {found.value!r}, "
+            "which never blocks",
             remedy="leave out one of the two",
         )
     return found

@@ -72,7 +72,7 @@ def _known(given: tuple[Any, ...], everything: Keys) -> Keys:
         if strangers := [key for key in keys if key not in everything]:
             raise Invalid(
                 f"selection: there is no check {_text(strangers[0])}",
-                remedy="select one that is defined by @asset_check or servo.checks",
+                remedy="select a check defined with @asset_check or servo.checks",
             )
         found |= keys
     return frozenset(found)

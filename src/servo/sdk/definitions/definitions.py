@@ -45,7 +45,8 @@ class Definitions:
         unknown = sorted(set(rest) - accepted)
         if unknown:
             raise Invalid(
-                f"Definitions has no {', '.join(unknown)}", remedy="see `help(servo.Definitions)`"
+                f"Definitions has no parameter {', '.join(unknown)}",
+                remedy="see `help(servo.Definitions)`",
             )
         self.assets: tuple[Asset, ...] = tuple(assets_in(assets or ()))
         self.resources = by_name(resources, what="Definitions: resources")
@@ -69,14 +70,14 @@ class Definitions:
             for name, resource in other.resources.items():
                 if resources.setdefault(name, resource) is not resource:
                     raise Invalid(
-                        f"the resource {name!r} is defined twice and differently",
-                        remedy="give one of the two another name, or merge the same object",
+                        f"the merged Definitions differ in the resource {name!r}",
+                        remedy="rename one of the two, or pass the same object to both",
                     )
             for name, said in other.metadata.items():
                 if metadata.setdefault(name, said) != said:
                     raise Invalid(
-                        f"the metadata {name!r} is given twice and differently",
-                        remedy="give it once, or say the same",
+                        f"the merged Definitions differ in the metadata {name!r}",
+                        remedy="remove one of the two",
                     )
         return Definitions(
             [asset for other in others for asset in other.assets],
@@ -140,7 +141,9 @@ class Definitions:
                 return spec
             made: Any = func(spec)
             if made is None or not isinstance(made, AssetSpec):
-                raise Invalid(f"func made {made!r} of {spec.key}", remedy="return an AssetSpec")
+                raise Invalid(
+                    f"func returned {made!r} for {spec.key}", remedy="return an AssetSpec"
+                )
             return made
 
         found = copy(self)
@@ -156,7 +159,10 @@ class Definitions:
         """The definition that makes an asset."""
         found = self.project().makers.get(to_key(key))
         if found is None:
-            raise NotFound(f"nothing here defines {to_key(key)}", remedy="see `servo list`")
+            raise NotFound(
+                f"these Definitions have no asset {to_key(key)}",
+                remedy="run `servo list` to see the assets",
+            )
         return found
 
     resolve_assets_def = get_assets_def
@@ -193,7 +199,7 @@ def _only_executor(all_of_them: Sequence[Definitions]) -> ExecutorDefinition | N
     found = list(dict.fromkeys(one.executor for one in all_of_them if one.executor is not None))
     if len(found) > 1:
         raise Invalid(
-            f"there are two executors: {', '.join(e.name for e in found)}",
-            remedy="give one to the merged Definitions",
+            f"the merged Definitions have several executors: {', '.join(e.name for e in found)}",
+            remedy="pass executor=… to only one of them",
         )
     return found[0] if found else None

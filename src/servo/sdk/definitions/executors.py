@@ -65,7 +65,7 @@ def refuse_unknown(config: Mapping[str, Any], *, what: str) -> None:
 def _limit(given: Any) -> int | None:
     """How many at a time; 0 is as many as there is room for."""
     if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < 0):
-        raise Invalid(f"max_concurrent is {given!r}", remedy="use a number, 1 or more")
+        raise Invalid(f"max_concurrent is {given!r}", remedy="use a whole number of at least 1")
     return given or None
 
 
@@ -83,7 +83,7 @@ def check_executor(value: object, *, what: str) -> ExecutorDefinition | None:
     kind = getattr(value, "name", None) or type(value).__name__
     raise Invalid(
         f"{what}: there is no executor {kind}",
-        remedy="use in_process_executor or multiprocess_executor, or none: "
+        remedy="use in_process_executor or multiprocess_executor, or leave it out: "
         "Servo runs everything on its own workers",
     )
 

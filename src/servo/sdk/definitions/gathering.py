@@ -166,7 +166,7 @@ _ACCEPTED = frozenset(
 def _check_options(options: Iterable[str]) -> None:
     unknown = sorted(set(options) - _ACCEPTED)
     if unknown:
-        raise Invalid(f"there is no option {', '.join(unknown)}", remedy="see its help")
+        raise Invalid(f"there is no option {', '.join(unknown)}", remedy="leave it out")
 
 
 def walk_package(package: ModuleType) -> Iterator[ModuleType]:
@@ -175,7 +175,8 @@ def walk_package(package: ModuleType) -> Iterator[ModuleType]:
     folders = getattr(package, "__path__", None)
     if folders is None:
         raise Invalid(
-            f"{package.__name__} is a module, not a package", remedy="use ..._from_modules"
+            f"{package.__name__} is a module, not a package",
+            remedy="use the function that ends in _from_modules",
         )
     for found in pkgutil.walk_packages(folders, f"{package.__name__}."):
         yield import_module(found.name)
@@ -186,7 +187,10 @@ def _package(name: str) -> ModuleType:
         return import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and name.startswith(error.name):
-            raise NotFound(f"there is no package {name}", remedy="check the name") from None
+            raise NotFound(
+                f"there is no package {name}",
+                remedy="check the name, and that the package is installed",
+            ) from None
         raise
 
 
@@ -197,7 +201,9 @@ def _caller() -> ModuleType:
         frame = frame.f_back if frame is not None else None
     name = frame.f_globals.get("__name__") if frame is not None else None
     if name not in sys.modules:
-        raise NotFound("the calling module is not known", remedy="use ..._from_modules")
+        raise NotFound(
+            "the calling module is unknown", remedy="use the function that ends in _from_modules"
+        )
     return sys.modules[name]
 
 

@@ -39,7 +39,7 @@ class AssetJob(msgspec.Struct, frozen=True, kw_only=True):
         if not project.executable(chosen) and not self.checks(project):
             raise Invalid(
                 f"the job {self.name} selects no executable asset and no check",
-                remedy="fix its selection",
+                remedy="change its selection",
             )
         return chosen
 
@@ -73,7 +73,7 @@ def define_asset_job(  # noqa: PLR0913 - the options people know
     of_kind(name, str, what="the name of a job", remedy="use a string")
     if not name or not name.replace("_", "").replace("-", "").isalnum():
         raise Invalid(
-            f"a job cannot be called {name!r}", remedy="use letters, digits, dashes, underscores"
+            f"invalid job name {name!r}", remedy="use letters, digits, dashes and underscores"
         )
     if selection is not None:
         _ = AssetSelection.from_coercible(selection)

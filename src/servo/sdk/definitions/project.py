@@ -120,8 +120,8 @@ class Project:
         manager = self.io_manager_of(key)
         if self.specs[key].retention is not None and manager:
             raise Invalid(
-                f"asset {key} ({maker.where}) has a retention, and the IO manager {manager!r} "
-                "stores it",
+                f"asset {key} ({maker.where}) has a retention, but the IO manager "
+                f"{manager!r} stores its outputs",
                 remedy="remove the retention: only the IO manager can delete what it stored",
             )
 

@@ -91,7 +91,7 @@ def normalize_metadata(metadata: Mapping[str, Any]) -> dict[str, MetadataValue]:
 def _checked_name(name: Any) -> str:
     if isinstance(name, str):
         return str(name)
-    raise Invalid(f"metadata has the name {name!r}", remedy="use strings as names")
+    raise Invalid(f"metadata has the key {name!r}", remedy="use strings as keys")
 
 
 def _typed(name: str, raw: Any) -> MetadataValue:
@@ -106,8 +106,8 @@ def _typed(name: str, raw: Any) -> MetadataValue:
         if isinstance(raw, kind):
             return make(raw)
     raise Invalid(
-        f"metadata {name!r} is a {type_name(raw)}, for which there is no metadata value",
-        remedy="use a string, a number, a list or dict of such, or MetadataValue.<type>(...)",
+        f"metadata {name!r} has the unsupported type {type_name(raw)}",
+        remedy="use a string, a number, a list or dict of them, or MetadataValue.<type>(...)",
     )
 
 

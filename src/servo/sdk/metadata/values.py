@@ -69,8 +69,8 @@ class MetadataValue(msgspec.Struct, frozen=True):
         module = getattr(python_artifact, "__module__", None)
         if not isinstance(module, str):
             raise Invalid(
-                f"MetadataValue.python_artifact was given a {type_name(python_artifact)}",
-                remedy="give it a class or a function",
+                f"MetadataValue.python_artifact got a {type_name(python_artifact)}",
+                remedy="pass a class or a function",
             )
         name = getattr(python_artifact, "__qualname__", type(python_artifact).__qualname__)
         return PythonArtifactMetadataValue(module, name)
@@ -308,7 +308,7 @@ class NullMetadataValue(MetadataValue, frozen=True):
 def _expect(value: Any, kind: type, where: str) -> Any:
     if isinstance(value, kind):
         return value
-    raise Invalid(f"{where} was given a {type_name(value)}", remedy=f"give it {_WORDS[kind]}")
+    raise Invalid(f"{where} got a {type_name(value)}", remedy=f"pass {_WORDS[kind]}")
 
 
 _WORDS: dict[type, str] = {
@@ -321,18 +321,18 @@ _WORDS: dict[type, str] = {
 
 def _path_text(path: Any) -> str:
     if not isinstance(path, str) and not hasattr(path, "__fspath__"):
-        raise Invalid(f"the path {path!r} is not text", remedy="give a string or a Path")
+        raise Invalid(f"the path {path!r} is not a string", remedy="pass a string or a Path")
     text = path if isinstance(path, str) else path.__fspath__()
     if isinstance(text, str):
         return str(text)
-    raise Invalid(f"the path {path!r} is not text", remedy="decode it first")
+    raise Invalid(f"the path {path!r} is not a string", remedy="decode it first")
 
 
 def _infer_schema(records: Sequence[TableRecord]) -> TableSchema:
     if not records:
         raise Invalid(
-            "MetadataValue.table: without records, columns cannot be inferred",
-            remedy="give a schema",
+            "MetadataValue.table cannot infer the columns without records",
+            remedy="pass schema=TableSchema(...)",
         )
     kinds: dict[type, str] = {bool: "bool", int: "int", float: "float"}
     first = records[0].data

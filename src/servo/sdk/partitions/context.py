@@ -151,7 +151,9 @@ class OfPartitions:
 
     def _of_input(self, name: str) -> Partitions:
         if self._input_partitions is None:
-            raise Invalid(f"nothing is loaded for {name!r} here", remedy="materialize the asset")
+            raise Invalid(
+                f"this context does not load the input {name!r}", remedy="materialize the asset"
+            )
         return self._input_partitions(name)
 
     def asset_partition_key_for_input(self, input_name: str) -> str:

@@ -52,7 +52,7 @@ class PartitionsDefinition:
         object.__setattr__(self, "_fields", fields)
 
     def __setattr__(self, name: str, value: Any) -> Never:
-        raise AttributeError(f"{type(self).__name__} cannot be changed; define another one")
+        raise AttributeError(f"{type(self).__name__} is immutable; create another one")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PartitionsDefinition) and self._fields == other._fields
@@ -160,7 +160,7 @@ class PartitionsDefinition:
         """The key whose stored identity this is; `Invalid` if it cannot be one of these."""
         values = PartitionKey.parse(typed).values()
         if list(values) != [DEFAULT_DIMENSION]:
-            raise Invalid(f"{typed} is not a key of {self}", remedy="use one of its partitions")
+            raise Invalid(f"{typed} is not a key of {self}", remedy="use one of its partition keys")
         return self.plain_value(values[DEFAULT_DIMENSION])
 
     def value_type(self) -> ValueType:
@@ -234,7 +234,8 @@ class DynamicPartitionsDefinition(PartitionsDefinition):
     def __init__(self, partition_fn: Any = None, name: str | None = None) -> None:
         if partition_fn is not None or not isinstance(name, str) or not name:
             raise Invalid(
-                "DynamicPartitionsDefinition has no name", remedy="use name=…, not a function"
+                "DynamicPartitionsDefinition needs a name",
+                remedy="pass name=…; a partition function is not supported",
             )
         _ = PartitionKey.single(name)  # it is stored as strings of keys are
         super().__init__(_Dynamic(name))
@@ -251,7 +252,7 @@ class DynamicPartitionsDefinition(PartitionsDefinition):
         del current_time
         if dynamic_partitions_store is None:
             raise Invalid(
-                f"the keys of the dynamic partitions {self.name!r} are in a workspace",
+                f"the keys of the dynamic partitions {self.name!r} are stored in the workspace",
                 remedy="pass dynamic_partitions_store=context.instance",
             )
         return list(dynamic_partitions_store.get_dynamic_partitions(self.name))
@@ -304,7 +305,7 @@ class MultiPartitionsDefinition(PartitionsDefinition):
         if not 1 < len(partitions_defs) <= MAX_DIMENSIONS:
             raise Invalid(
                 f"MultiPartitionsDefinition has {len(partitions_defs)} dimensions",
-                remedy=f"name 2 to {MAX_DIMENSIONS} of them",
+                remedy=f"use 2 to {MAX_DIMENSIONS} dimensions",
             )
         for name, definition in partitions_defs.items():
             _ = PartitionKey.single(None, dimension=name)  # refuses a name that cannot be stored
@@ -369,7 +370,7 @@ class MultiPartitionsDefinition(PartitionsDefinition):
 
     def typed_value(self, key: str) -> Scalar:
         """Not one value but several: see `typed_key`."""
-        raise Invalid(f"{key!r} has several dimensions", remedy="use typed_key")
+        raise Invalid(f"{key!r} is a key with several dimensions", remedy="use typed_key")
 
     def typed_key(self, key: str) -> PartitionKey:
         """The identity under which a partition is stored, with every dimension by its name."""
@@ -380,7 +381,7 @@ class MultiPartitionsDefinition(PartitionsDefinition):
         """The key whose stored identity this is; `Invalid` if it cannot be one of these."""
         values = PartitionKey.parse(typed).values()
         if list(values) != [name for name, _ in self._fields.parts]:
-            raise Invalid(f"{typed} is not a key of {self}", remedy="use one of its partitions")
+            raise Invalid(f"{typed} is not a key of {self}", remedy="use one of its partition keys")
         return MultiPartitionKey({n: d.plain_value(values[n]) for n, d in self._fields.parts})
 
 
@@ -393,20 +394,22 @@ def _restored(kind: type[PartitionsDefinition], fields: Any) -> PartitionsDefini
 def checked_keys(keys: Any, *, what: str, empty: bool = True) -> tuple[str, ...]:
     """Keys as they may be stored, each once."""
     if isinstance(keys, str) or not isinstance(keys, Iterable):
-        raise Invalid(f"{what}: the keys are {keys!r}", remedy='list them: ["eu", "us"]')
+        raise Invalid(
+            f"{what}: the keys are {keys!r}", remedy='pass a list of strings, such as ["eu", "us"]'
+        )
     found: list[Any] = list(keys)  # pyright: ignore[reportUnknownArgumentType] - checked next
     for key in found:
         if not isinstance(key, str) or not key or SEPARATOR in key:
             raise Invalid(
-                f"{what}: {key!r} is not a key",
-                remedy=f"use strings that are not empty and have no {SEPARATOR!r} in them",
+                f"{what}: invalid key {key!r}",
+                remedy=f"use strings that are not empty and do not contain {SEPARATOR!r}",
             )
         _ = PartitionKey.single(key)
     twice = sorted(key for key, count in Counter(found).items() if count > 1)
     if twice:
-        raise Invalid(f"{what}: {', '.join(twice[:5])} more than once", remedy="list each key once")
+        raise Invalid(f"{what}: duplicate keys {', '.join(twice[:5])}", remedy="list each key once")
     if not found and not empty:
-        raise Invalid(f"{what}: there is no key", remedy="list at least one")
+        raise Invalid(f"{what} has no keys", remedy="pass at least one key")
     return tuple(found)
 
 
@@ -417,11 +420,11 @@ def _check_dimension(name: str, definition: Any) -> None:
         )
     if isinstance(definition, MultiPartitionsDefinition):
         raise Invalid(
-            f"the dimension {name} has several dimensions itself", remedy="name all of them here"
+            f"the dimension {name} is a MultiPartitionsDefinition itself",
+            remedy="list its dimensions here instead",
         )
     if SEPARATOR in getattr(definition, "fmt", ""):
         raise Invalid(
-            f"the dimension {name} writes its keys with {SEPARATOR!r}, which stands between "
-            "dimensions",
-            remedy="use another fmt there",
+            f"the keys of the dimension {name} contain {SEPARATOR!r}, which separates dimensions",
+            remedy="use a fmt without it",
         )

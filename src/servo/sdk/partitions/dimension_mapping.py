@@ -51,8 +51,8 @@ def pairs_of(
     assert isinstance(mapping, MultiToSingleDimensionPartitionMapping)  # noqa: S101 - the only other
     if isinstance(above, MultiPartitionsDefinition) == isinstance(below, MultiPartitionsDefinition):
         raise Invalid(
-            f"MultiToSingleDimensionPartitionMapping is between {above} and {below}",
-            remedy="use it where only one side has several dimensions",
+            f"MultiToSingleDimensionPartitionMapping cannot map {above} to {below}",
+            remedy="use it where exactly one side has several dimensions",
         )
     name = _the_one(above, below, mapping.partition_dimension_name)
     single = isinstance(below, MultiPartitionsDefinition)
@@ -65,15 +65,16 @@ def _named_pairs(
     for one in (above, below):
         if not isinstance(one, MultiPartitionsDefinition):
             raise Invalid(
-                f"MultiPartitionMapping is between {above} and {below}",
-                remedy="use it between partitions in several dimensions",
+                f"MultiPartitionMapping cannot map {above} to {below}",
+                remedy="use it where both sides have several dimensions",
             )
     found: list[Pair] = []
     for name, mapped in mapping.downstream_mappings_by_upstream_dimension.items():
         for wanted, side in ((name, above), (mapped.dimension_name, below)):
             if wanted not in dimensions_of(side):
                 raise Invalid(
-                    f"MultiPartitionMapping names the dimension {wanted!r} of {side}",
+                    f"MultiPartitionMapping names the dimension {wanted!r}, which {side} does "
+                    "not have",
                     remedy=f"available: {', '.join(dimensions_of(side))}",
                 )
         found.append(Pair(name, mapped.dimension_name, mapped.partition_mapping))
@@ -89,7 +90,8 @@ def _the_one(above: PartitionsDefinition, below: PartitionsDefinition, named: st
     if named is not None:
         if named not in dimensions:
             raise Invalid(
-                f"the partition mapping names the dimension {named!r} of {several}",
+                f"the partition mapping names the dimension {named!r}, which {several} "
+                "does not have",
                 remedy=f"available: {', '.join(dimensions)}",
             )
         return named
@@ -104,8 +106,9 @@ def _the_one(above: PartitionsDefinition, below: PartitionsDefinition, named: st
         if len(found) == 1:
             return found[0]
     raise Invalid(
-        f"{single} is like {len(equal) or 'none'} of the dimensions of {several}",
-        remedy="name one: MultiToSingleDimensionPartitionMapping(partition_dimension_name=…)",
+        f"{len(equal) or 'none'} of the dimensions of {several} are partitioned like {single}",
+        remedy="name the dimension: "
+        "MultiToSingleDimensionPartitionMapping(partition_dimension_name=…)",
     )
 
 

@@ -50,7 +50,7 @@ class Kinds(Generic[T]):
             return self.made(msgspec.json.decode(text))
         except (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError) as error:
             raise Invalid(
-                f"{text[:80]!r} describes no {self._what}: {error}",
+                f"{text[:80]!r} is not a stored description of {self._what}: {error}",
                 remedy="deploy the code that defines the asset again",
             ) from None
 
@@ -59,8 +59,8 @@ class Kinds(Generic[T]):
         kind = told["kind"]
         if kind not in self._makers:
             raise Invalid(
-                f"{self._what} of the kind {kind!r} ({told.get('name', 'unknown')}) are only known "
-                "to the code that defines them",
+                f"{self._what} of the kind {kind!r} ({told.get('name', 'unknown')}) exist "
+                "only in the code that defines them",
                 remedy=self._instead,
             )
         return self._makers[kind](told)

@@ -87,7 +87,7 @@ class StaticPartitionMapping(PartitionMapping, frozen=True):
         what = type(self).__name__
         given: Any = self.downstream_partition_keys_by_upstream_partition_key
         if not isinstance(given, Mapping):
-            raise Invalid(f"{what} is given {given!r}", remedy='write {"upstream": "downstream"}')
+            raise Invalid(f"{what} got {given!r}", remedy='pass a dict: {"upstream": "downstream"}')
         pairs = cast("Mapping[str, Any]", given)
         _ = checked_keys(pairs, what=what)
         held = {
@@ -140,7 +140,7 @@ class BackfillPolicy(msgspec.Struct, frozen=True):
         if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
             raise Invalid(
                 f"max_partitions_per_run is {most!r}",
-                remedy="use a whole number from 1, or BackfillPolicy.single_run()",
+                remedy="use a whole number of at least 1, or BackfillPolicy.single_run()",
             )
 
     @staticmethod
@@ -167,6 +167,6 @@ def checked_mapping(value: Any, *, what: str) -> PartitionMapping | None:
 def _check_mapped(name: str, mapped: Any) -> None:
     if not isinstance(mapped, DimensionPartitionMapping):
         raise Invalid(
-            f"the dimension {name} maps by {mapped!r}",
+            f"the mapping of the dimension {name} is {mapped!r}",
             remedy="use DimensionPartitionMapping(dimension_name, partition_mapping)",
         )

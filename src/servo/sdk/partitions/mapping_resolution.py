@@ -124,7 +124,7 @@ def _divided(sides: Sides, mapping: PartitionMapping) -> Edge:
             return _dimensions(sides, sides.above, sides.below, mapping)
         case _:
             raise Invalid(
-                f"{type(mapping).__name__} does not say what it maps",
+                f"{type(mapping).__name__} does not implement upstream_keys",
                 remedy="define upstream_keys(self, key, upstream, downstream) in it",
             )
 

@@ -30,7 +30,7 @@ class Windows(Edge):
         super().__init__(sides)
         if not isinstance(self.above, TimeSpace) or not isinstance(self.below, TimeSpace):
             raise Invalid(
-                f"TimeWindowPartitionMapping is between {sides.above} and {sides.below}",
+                f"TimeWindowPartitionMapping cannot map {sides.above} to {sides.below}",
                 remedy="use it between time-based partitions",
             )
         self._above, self._below = self.above, self.below

@@ -72,7 +72,7 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
         if (cron_schedule is None) == (schedule_type is None):
             raise Invalid(
                 "time-based partitions need either a cron_schedule or a schedule_type",
-                remedy="give one of the two",
+                remedy="pass one of the two",
             )
         cron = cron_schedule or cron_of(schedule_type or ScheduleType.DAILY, offsets)
         if cron_schedule is not None and offsets != Offsets():
@@ -196,7 +196,7 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
         """The window that begins at the tick of this number."""
         start, end = self.ticks.nth(tick), self.ticks.nth(tick + 1)
         if start is None or end is None:
-            raise Invalid(f"{self} has no window {tick}", remedy="ask for an earlier one")
+            raise Invalid(f"{self} has no window {tick}", remedy="use an earlier one")
         zone = ZoneInfo(self.timezone)
         return TimeWindow(start.astimezone(zone), end.astimezone(zone))
 
@@ -276,7 +276,7 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
             return self.key_at(value)
         if isinstance(value, date):
             return value.strftime(self.fmt)
-        raise Invalid(f"{value!r} is not a time", remedy=f"ask for a partition of {self}")
+        raise Invalid(f"{value!r} is not a time", remedy=f"use a partition of {self}")
 
     def value_type(self) -> ValueType:
         """A day if keys are written as one, otherwise an instant."""
@@ -285,9 +285,11 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
     def _check_range(self) -> None:
         start, end = self._fields.start, self._fields.end
         if start < _FIRST:
-            raise Invalid(f"partitions start at {start}", remedy="start in 1970 or later")
+            raise Invalid(f"start_date is {start}", remedy="use 1970 or later")
         if end is not None and end <= start:
-            raise Invalid(f"partitions end at {end} but start at {start}", remedy="end them later")
+            raise Invalid(
+                f"end_date {end} is not after start_date {start}", remedy="use a later end_date"
+            )
 
     def _check_format(self) -> None:
         """Refuse a format that does not tell windows apart, or cannot be read back."""
@@ -298,7 +300,7 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
             if tick not in self._ticks_written(key):
                 other = keys.get(tick + 1, key)
                 raise Invalid(
-                    f"fmt={self.fmt!r} writes {key!r} (and then {other!r}) for the window from "
-                    f"{self.ticks.nth(tick)}, so that keys are ambiguous",
-                    remedy=f"use {HOUR!r}, or a format that distinguishes them",
+                    f"fmt={self.fmt!r} is ambiguous: the key {key!r} does not identify the window "
+                    f"from {self.ticks.nth(tick)} (the next has {other!r})",
+                    remedy=f"use {HOUR!r}, or another format that distinguishes them",
                 )

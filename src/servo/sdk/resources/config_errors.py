@@ -41,7 +41,7 @@ def _problem(model_type: type[BaseModel], detail: ErrorDetails, named: Mapping[s
     secret = _secret(detail["loc"], named)
     if secret is not None:
         # Not the validator's own words, which may quote the value.
-        return f"{_place(model_type, path)} refuses the value of {secret}"
+        return f"{_place(model_type, path)} rejects the value of {secret}"
     told = detail["msg"].removeprefix("Value error, ")
     if not path:
         return told
@@ -91,4 +91,4 @@ def _fields_there_are(model_type: type[BaseModel]) -> str:
         + ("" if field.is_required() else f" = {short(field.get_default())}")
         for name, field in model_type.model_fields.items()
     ]
-    return f"the fields are {', '.join(fields)}" if fields else "there are no fields to give"
+    return f"the fields are {', '.join(fields)}" if fields else "leave it out: there are no fields"

@@ -37,7 +37,7 @@ class ConfigurableResourceFactory(ConfigModel, Generic[T]):
     def create_resource(self, context: InitResourceContext) -> T:  # noqa: ARG002 - for subclasses
         """What the code gets."""
         raise Invalid(
-            f"{type(self).__name__} does not define what it creates",
+            f"{type(self).__name__} does not implement create_resource",
             remedy="define create_resource(self, context) in it",
         )
 

@@ -51,5 +51,6 @@ def as_dict(values: Any, where: str) -> dict[str, Any]:
     if isinstance(values, Mapping):
         return dict(cast("Mapping[str, Any]", values))
     raise Invalid(
-        f"{where}: the config is {short(values)}", remedy='give fields by name, like {"limit": 5}'
+        f"{where}: the config is {short(values)}",
+        remedy='pass the fields by name, like {"limit": 5}',
     )

@@ -90,7 +90,7 @@ def read_variable(
     found = environ.get(name)
     if found is None:
         raise Invalid(
-            f"{where} is {variable!r}, and the environment variable {name} is not set",
+            f"{where} is {variable!r}, but the environment variable {name} is not set",
             remedy=f"set {name} where the code runs",
         )
     hidden().add(found)
@@ -104,6 +104,6 @@ def whole_number(text: str, variable: IntEnvVar, where: str) -> int:
     if text.strip().lstrip("+-").isdecimal():
         return int(text)
     raise Invalid(
-        f"{where} is {variable!r}, and {variable.env_var_name} is not set to a whole number",
-        remedy=f"set {variable.env_var_name} to digits",
+        f"{where} is {variable!r}, but {variable.env_var_name} is not set to a whole number",
+        remedy=f"set {variable.env_var_name} to a whole number",
     )

@@ -107,7 +107,7 @@ class _Context(HoldsResources):
         """The asset whose value it is."""
         if self._stored.asset_key is None:
             raise Invalid(
-                f"{self.name} belongs to no asset", remedy="give the context an asset_key"
+                f"{self.name} has no asset", remedy="pass asset_key=… when you build the context"
             )
         return self._stored.asset_key
 
@@ -207,8 +207,8 @@ class OutputContext(_Context):
         twice = sorted(self._added.keys() & metadata.keys())
         if twice:
             raise Invalid(
-                f"{self._what()}: the metadata {', '.join(twice)} was given before",
-                remedy="give every name once for an output",
+                f"{self._what()}: the metadata {', '.join(twice)} was already added",
+                remedy="add each key once for an output",
             )
         self._added.update(metadata)
 
@@ -287,7 +287,9 @@ def build_output_context(  # noqa: PLR0913 - the options people know
     `metadata` is the older name of `definition_metadata`.
     """
     if metadata is not None and definition_metadata is not None:
-        raise Invalid("both metadata and definition_metadata were given", remedy="use one of them")
+        raise Invalid(
+            "both metadata and definition_metadata were given", remedy="pass only one of them"
+        )
     stored = StoredValue(
         name=name,
         asset_key=None if asset_key is None else to_key(asset_key),
@@ -326,8 +328,8 @@ def build_input_context(  # noqa: PLR0913 - the options people know
     if asset_partition_key_range is not None:
         if asset_partitions_def is None:
             raise Invalid(
-                "build_input_context was given a range of partitions and no definition of them",
-                remedy="give it asset_partitions_def too, or partition_keys=[...]",
+                "build_input_context got asset_partition_key_range without asset_partitions_def",
+                remedy="pass asset_partitions_def too, or partition_keys=[...] instead",
             )
         partition_keys = asset_partitions_def.get_partition_keys_in_range(asset_partition_key_range)
     stored = StoredValue(

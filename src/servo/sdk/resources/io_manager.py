@@ -105,7 +105,7 @@ class InMemoryIOManager(IOManager):
     def _find(self, identifier: tuple[str, ...]) -> Any:
         if identifier not in self.values:
             raise NotFound(
-                f"nothing is kept in memory for {'/'.join(identifier)}",
+                f"there is no value in memory for {'/'.join(identifier)}",
                 remedy="materialize it first, in the same process",
             )
         return self.values[identifier]

@@ -228,7 +228,7 @@ def _resumed(generator: Generator[Any], name: str) -> Generator[Any]:
         finally:
             next(generator, None)
         return
-    raise Invalid(f"resource {name} yields nothing", remedy="yield the resource, once")
+    raise Invalid(f"resource {name} yields nothing", remedy="yield the resource once")
 
 
 Maker = Callable[..., Any]
@@ -395,14 +395,14 @@ def _fields(launch: Any, where: str) -> dict[str, Any]:
         return launch.__servo_values__()
     if isinstance(launch, Mapping):
         return dict(cast("Mapping[str, Any]", launch))
-    raise Invalid(f"{where}: the run gives it {launch!r}", remedy="give its fields by name")
+    raise Invalid(f"{where}: the run config is {launch!r}", remedy="pass its fields by name")
 
 
 def _cycle(names: list[str]) -> Invalid:
     whole = names[names.index(names[-1]) :]
     return Invalid(
-        f"resources need each other: {' → '.join(whole)}",
-        remedy="take one of them out of the required_resource_keys of another",
+        f"resources require each other: {' → '.join(whole)}",
+        remedy="remove one of them from the required_resource_keys of another",
     )
 
 

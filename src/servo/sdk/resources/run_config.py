@@ -40,7 +40,7 @@ class RunConfig:
             return value
         given: Any = value or {}
         if not isinstance(given, Mapping):
-            raise Invalid(f"a run config is {value!r}", remedy="use RunConfig(…), or a mapping")
+            raise Invalid(f"invalid run config {value!r}", remedy="use RunConfig(…), or a mapping")
         unknown = [name for name in value or {} if name not in _SECTIONS]
         if unknown:
             close = get_close_matches(unknown[0], _SECTIONS, n=1)
@@ -106,5 +106,5 @@ def _dump_model(model: Any) -> dict[str, Any]:
         told = str(error)
     raise Invalid(
         f"{type(model).__name__} cannot be sent with a run: {told}",
-        remedy="give it plain values: strings, numbers, lists and dicts",
+        remedy="use plain values: strings, numbers, lists and dicts",
     )

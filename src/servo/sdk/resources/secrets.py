@@ -43,7 +43,7 @@ class EnvSecrets:
         if not prefix or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", prefix):
             raise Invalid(
                 f"EnvSecrets has the prefix {prefix!r}",
-                remedy='give a prefix of the variables that may be read, like "SHOP_"',
+                remedy='pass a prefix of the variables that may be read, like "SHOP_"',
             )
         self.prefix = prefix
 
@@ -66,7 +66,7 @@ class Secret(str):
     def __new__(cls, name: str) -> "Secret":
         """The secret of this name."""
         if not name.strip():
-            raise Invalid("a Secret has no name", remedy='name it, like Secret("api_token")')
+            raise Invalid("a Secret needs a name", remedy='pass one, like Secret("api_token")')
         return super().__new__(cls, name)
 
     @property
@@ -110,7 +110,7 @@ def _ask(name: str) -> str | None:
         if not isinstance(found, str):
             raise Invalid(
                 f"{_told(provider)} returned {type(found).__name__} for {name!r}",
-                remedy="return a string, or None for a secret that is not there",
+                remedy="return a string, or None for a secret that does not exist",
             )
         hidden().add(found)
         return found
@@ -160,7 +160,7 @@ def checked_providers(providers: Iterable[Any]) -> list[SecretProvider]:
     for provider in found:
         if isinstance(provider, type) or not isinstance(provider, SecretProvider):
             raise Invalid(
-                f"secrets has {provider!r}, which provides none",
-                remedy="give objects with a method get(name), such as EnvSecrets(prefix=...)",
+                f"secrets contains {provider!r}, which is not a secrets provider",
+                remedy="pass objects with a method get(name), such as EnvSecrets(prefix=...)",
             )
     return found

@@ -225,5 +225,7 @@ def _unknown(key: AssetKey, project: Project) -> Invalid:
     close = get_close_matches(str(key), known, n=1)
     return Invalid(
         f"selection: there is no asset {key}",
-        remedy=f"did you mean {str(known[close[0]])!r}?" if close else "select one that is defined",
+        remedy=f"did you mean {str(known[close[0]])!r}?"
+        if close
+        else "select an asset that is defined",
     )

@@ -245,5 +245,5 @@ def _coerced(item: Any) -> AssetSelection:
 
 def _checked(depth: int | None) -> int | None:
     if depth is not None and depth < 0:
-        raise Invalid(f"depth is {depth}", remedy="use 0 or more layers, or none for all")
+        raise Invalid(f"depth is {depth}", remedy="use 0 or more, or leave it out for all layers")
     return depth

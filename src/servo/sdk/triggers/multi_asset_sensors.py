@@ -211,7 +211,7 @@ def check_handled(context: MultiAssetSensorEvaluationContext, *, asks: bool, mov
 
 def _own_cursor(name: str) -> Invalid:
     return Invalid(
-        f"sensor {name} sets a cursor of its own",
+        f"sensor {name} sets its own cursor",
         remedy="use context.advance_all_cursors() or context.advance_cursor(…)",
     )
 

@@ -84,7 +84,7 @@ def _schedule(project: Project, given: Any) -> ScheduleDefinition:
     if len(set(found)) > 1:
         raise Invalid(
             f"schedule {given.name}: the assets of its job have different partitions",
-            remedy="give the job a partitions_def, or schedule them separately",
+            remedy="pass a partitions_def to the job, or schedule them separately",
         )
     return given.resolved(found[0] if found else None)
 
@@ -105,7 +105,7 @@ def resolve(project: Project, target: Target, *, what: str) -> Resolved:
     except (Invalid, NotFound) as error:
         raise type(error)(f"{what}: {error.message}", remedy=error.remedy) from None
     if not project.executable(chosen) and not checks:
-        raise Invalid(f"{what} selects no executable asset", remedy="fix its target")
+        raise Invalid(f"{what} selects no executable asset", remedy="change its target")
     return Resolved(keys=tuple(chosen), checks=checks)
 
 

@@ -62,7 +62,7 @@ class RunRequest(msgspec.Struct, frozen=True):
         what = f"RunRequest {self.run_key or ''}".strip()
         key: Any = self.run_key
         if key is not None and (not isinstance(key, str) or not key):
-            raise Invalid(f"the run key is {key!r}", remedy="use a string, or none")
+            raise Invalid(f"the run key is {key!r}", remedy="use a string or None")
         if key is not None:
             _set(self, "run_key", str(key))  # the key of a partition is a string that knows more
         if self.run_config is not None:
@@ -71,7 +71,7 @@ class RunRequest(msgspec.Struct, frozen=True):
         for name in ("job_name", "partition_key"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
-                raise Invalid(f"{what}: the {name} is {value!r}", remedy="use a string, or none")
+                raise Invalid(f"{what}: the {name} is {value!r}", remedy="use a string or None")
         if self.asset_selection is not None:
             chosen: Any = self.asset_selection
             several = (chosen,) if isinstance(chosen, str | AssetKey) else chosen
@@ -90,7 +90,9 @@ class SkipReason(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         message: Any = self.skip_message
         if message is not None and not isinstance(message, str):
-            raise Invalid(f"the reason to skip is {message!r}", remedy="use a string, or none")
+            raise Invalid(
+                f"the message of a SkipReason is {message!r}", remedy="use a string or None"
+            )
 
 
 class SensorResult(msgspec.Struct, frozen=True):
@@ -107,8 +109,8 @@ class SensorResult(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.run_requests and self.skip_reason:
             raise Invalid(
-                "a sensor result has both run_requests and a skip_reason",
-                remedy="return run_requests or a skip_reason",
+                "a SensorResult has both run_requests and a skip_reason",
+                remedy="return only one of the two",
             )
         if isinstance(self.skip_reason, str):
             _set(self, "skip_reason", SkipReason(self.skip_reason))

@@ -101,9 +101,7 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
         _check_pairs(self)
         _settle_missed(self)
         if target is None and self.execution_fn is None:
-            raise Invalid(
-                f"schedule {name} has no job or target", remedy="give it a job or a target"
-            )
+            raise Invalid(f"schedule {name} has no job or target", remedy="pass job=… or target=…")
         if self.execution_fn is not None:
             _ = self.signature()
         if self.run_config is not None:
@@ -133,8 +131,8 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
         found = collected(self(context), what=f"schedule {self.name}")
         if found.cursor is not None or found.dynamic_partitions_requests or found.asset_events:
             raise Invalid(
-                f"schedule {self.name} returned what only a sensor may return",
-                remedy="return run requests or a SkipReason; use @sensor for cursors and the rest",
+                f"schedule {self.name} returned a cursor, dynamic partitions or asset events",
+                remedy="return run requests or a SkipReason, or use @sensor instead",
             )
         return found
 
@@ -280,7 +278,9 @@ def _settle_missed(definition: ScheduleDefinition) -> None:
     what, set_field = f"schedule {definition.name}", msgspec.structs.force_setattr
     most: Any = definition.max_catchup_ticks
     if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-        raise Invalid(f"{what}: max_catchup_ticks is {most!r}", remedy="use a whole number from 1")
+        raise Invalid(
+            f"{what}: max_catchup_ticks is {most!r}", remedy="use a whole number of at least 1"
+        )
     window: Any = definition.catchup_window
     if not isinstance(window, timedelta) or window < timedelta(minutes=1):
         raise Invalid(f"{what}: catchup_window is {window!r}", remedy="use a minute or more")
@@ -294,6 +294,6 @@ def _check_pairs(definition: ScheduleDefinition) -> None:
     for name in ("run_config", "tags"):
         if getattr(definition, name) and getattr(definition, f"{name}_fn") is not None:
             raise Invalid(
-                f"schedule {definition.name} has {name} and {name}_fn",
-                remedy="give one of the two",
+                f"schedule {definition.name} has both {name} and {name}_fn",
+                remedy="pass only one of the two",
             )

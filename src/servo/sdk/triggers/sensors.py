@@ -141,12 +141,13 @@ class SensorDefinition(msgspec.Struct, frozen=True, kw_only=True):
         if seconds is not None and (not _is_finite(seconds) or seconds < 0):
             raise Invalid(
                 f"sensor {name}: minimum_interval_seconds is {seconds!r}",
-                remedy="use seconds, 0 or more",
+                remedy="use 0 or more seconds",
             )
         limit: Any = self.timeout_seconds
         if not _is_finite(limit) or limit <= 0:
             raise Invalid(
-                f"sensor {name}: timeout_seconds is {limit!r}", remedy="use seconds, more than 0"
+                f"sensor {name}: timeout_seconds is {limit!r}",
+                remedy="pass a number of seconds greater than 0",
             )
         _ = self.targets(), self.signature()
 
@@ -262,7 +263,9 @@ def run_status_sensor(
     """Make the decorated function a sensor of runs that come to stand so."""
     status: Any = run_status
     if not isinstance(status, RunStatus):
-        raise Invalid(f"run_status is {status!r}", remedy="use RunStatus.FAILURE or another")
+        raise Invalid(
+            f"run_status is {status!r}", remedy="use a RunStatus, such as RunStatus.FAILURE"
+        )
     given = {"run_status": status, **_renamed(options)}
     return decorator_of(None, RunStatusSensorDefinition, name, given)
 

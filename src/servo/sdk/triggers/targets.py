@@ -32,7 +32,9 @@ def one_target(
     """The one target that was given, or none."""
     given = [value for value in (job_name, job, target) if value is not None]
     if len(given) > 1:
-        raise Invalid(f"{what} has several targets", remedy="give one of job, job_name and target")
+        raise Invalid(
+            f"{what} has several targets", remedy="pass only one of job, job_name and target"
+        )
     if job is not None and not isinstance(getattr(job, "name", None), str):
         raise Invalid(f"{what}: {job!r} is not a job", remedy="use define_asset_job, or target=…")
     if not given:
@@ -51,7 +53,7 @@ def evaluated_by(fn: Callable[..., Any], what: str, *, events: int = 0) -> Signa
     if len(signature.inputs) > events:
         raise Invalid(
             f"{what} takes {', '.join(signature.inputs[events:])}, which nothing provides",
-            remedy="take a context, and resources by their types",
+            remedy="use only a context and resource parameters",
         )
     return signature
 
@@ -70,5 +72,5 @@ def default_name(name: str | None, fallback: str | None, what: str) -> str:
     """The name of a definition: its own, or one made from its target."""
     found: Any = name or fallback
     if not isinstance(found, str) or not _NAME.fullmatch(found):
-        raise Invalid(f"the name of a {what} is {found!r}", remedy="use letters, digits and '_'")
+        raise Invalid(f"invalid {what} name {found!r}", remedy="use letters, digits and '_'")
     return found
