@@ -1,11 +1,11 @@
-"""Calling an asset or a check like the function it is, as a test does.
+"""Calling an asset or a check like a function, as a test does.
 
     orders(build_asset_context(resources={"warehouse": fake}), raw_orders=[1, 2])
     orders(context, [1, 2], warehouse=fake, config=OrdersConfig(limit=10))
 
-Values fill parameters as in any call. What the caller leaves out comes from the context: resources
-by name, and the configuration. Nothing is loaded and nothing stored. Resources that are passed as
-they are defined are opened around the call; what was opened by the context is the context's.
+Arguments fill parameters as in any call. What the caller leaves out comes from the context:
+resources by name, and the configuration. Nothing is loaded or stored. Resources that are passed as
+definitions are opened for the call; resources of the context stay open.
 """
 
 import inspect
@@ -39,7 +39,7 @@ class Callee(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def call_asset(called: AssetsDefinition, args: Sequence[Any], given: Mapping[str, Any]) -> Any:
-    """What the function of an asset returns."""
+    """Call the function of an asset and return its result."""
     callee = Callee(
         fn=called.fn,
         signature=called.signature,
@@ -52,7 +52,7 @@ def call_asset(called: AssetsDefinition, args: Sequence[Any], given: Mapping[str
 
 
 def call_check(called: AssetChecksDefinition, args: Sequence[Any], given: Mapping[str, Any]) -> Any:
-    """What the function of a check returns."""
+    """Call the function of a check and return its result."""
     callee = Callee(
         fn=called.fn,
         signature=called.signature,
@@ -63,7 +63,7 @@ def call_check(called: AssetChecksDefinition, args: Sequence[Any], given: Mappin
 
 
 def invoke(callee: Callee, args: Sequence[Any], given: Mapping[str, Any]) -> Any:
-    """What the function returns; `Invalid` if something that it needs is missing."""
+    """Call a function and return its result; `Invalid` if an argument is missing."""
     context, rest, named = _take_context(callee, args, given)
     arguments = _placed(callee, rest, named)
     with ExitStack() as stack:
@@ -83,7 +83,7 @@ def invoke(callee: Callee, args: Sequence[Any], given: Mapping[str, Any]) -> Any
 def _take_context(
     callee: Callee, args: Sequence[Any], given: Mapping[str, Any]
 ) -> tuple[AssetExecutionContext | None, Sequence[Any], dict[str, Any]]:
-    """The context, wherever it was given, and everything else."""
+    """The context, whether passed by position or by name, and the other arguments."""
     name, rest = callee.signature.context, dict(given)
     if name and name in rest:
         return _checked_context(callee, rest.pop(name)), args, rest
@@ -114,7 +114,7 @@ def _checked_context(callee: Callee, value: Any) -> AssetExecutionContext:
 
 
 def _bind(context: AssetExecutionContext | None, callee: Callee) -> None:
-    """Make a context that was built for a test this asset's; another stays what it is."""
+    """Bind a context that was built for a test to this asset; other contexts stay as they are."""
     bind = getattr(context, "__servo_bind__", None)
     if bind is not None:
         bind(callee.key, callee.definition)
@@ -124,7 +124,7 @@ def _bind(context: AssetExecutionContext | None, callee: Callee) -> None:
 
 
 def _placed(callee: Callee, args: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values by the names of the parameters they fill."""
+    """The arguments by parameter name."""
     known = [n for n in _parameters(callee) if n != callee.signature.context]
     for name in given:
         if name not in known:
@@ -148,9 +148,9 @@ def _placed(callee: Callee, args: Sequence[Any], given: Mapping[str, Any]) -> di
 
 
 def _fits(signature: Signature, name: str, value: Any) -> bool:
-    """Whether a value without a name can be meant for a parameter: any for an input.
+    """Whether a positional argument can be meant for a parameter; an input accepts any value.
 
-    So configuration and resources may stand between the inputs and be left to the context.
+    So config and resource parameters may come between inputs and be left to the context.
     """
     if name == signature.config:
         return is_pydantic(value) and not getattr(value, "__servo_resource__", False)
@@ -194,7 +194,7 @@ def _resources(
     context: AssetExecutionContext | None,
     stack: ExitStack,
 ) -> dict[str, Any]:
-    """What the context has for parameters that are resources, and what has to be opened."""
+    """The resources for parameters: from the context, or opened for this call."""
     held: Any = getattr(context, "resources", None)
     there = held if isinstance(held, Resources) else Resources()
     found: dict[str, Any] = {}
@@ -255,7 +255,7 @@ def _config(
 
 
 def _kept(value: Any, stack: ExitStack) -> Any:
-    """What the function returned; if it goes on later, with everything still open."""
+    """The result of the function; a generator keeps the resources open until it ends."""
     if inspect.isgenerator(value):
         return _going_on(cast("Generator[Any, Any, Any]", value), stack.pop_all())
     if inspect.iscoroutine(value):

@@ -1,4 +1,4 @@
-"""How long the data of an asset is kept, as people write it."""
+"""How long the data of an asset is kept."""
 
 from datetime import timedelta
 from typing import Any
@@ -12,9 +12,12 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """Keep the last `versions` of an asset, and everything younger than `age`.
+    """Keep the last `versions` of an asset, and all that are younger than `age`.
 
-    Each partition has versions of its own. With both, data is kept if either says so. The latest
+        @asset(retention=Retention(versions=3, age=timedelta(days=30)))
+        def orders(): ...
+
+    Each partition has its own versions. With both, a version is kept if either applies. The latest
     version is always kept.
     """
 
@@ -48,12 +51,12 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def age_ms(self) -> int | None:
-        """The age in milliseconds, as definitions hold it."""
+        """The age in milliseconds, as definitions store it."""
         return None if self.age is None else self.age // _MILLISECOND
 
 
 def check_retention(value: Any, *, what: str) -> Retention | None:
-    """`value` if it is a retention, or none."""
+    """Check that a value is a `Retention` or None."""
     if value is None or isinstance(value, Retention):
         return value
     raise Invalid(

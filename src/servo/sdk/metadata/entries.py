@@ -1,10 +1,10 @@
-"""What people say about what they made: typed values by name.
+"""Metadata: typed values by name.
 
     MaterializeResult(metadata={"rows": 12, "report": MetadataValue.url("https://...")})
 
 Plain values become typed ones. The stored form is JSON, `{"rows": {"type": "int", "value": 12}}`,
-in the order that was given; `decode_metadata` gives back what `encode_metadata` was given. Numbers
-that JSON does not have are strings in a float ("nan", "inf", "-inf") and null in JSON and tables.
+in the given order; `decode_metadata` is the inverse of `encode_metadata`. Numbers that JSON lacks
+are strings in a float ("nan", "inf", "-inf") and null in JSON and tables.
 """
 
 import json
@@ -84,7 +84,7 @@ __all__ = [
 
 
 def normalize_metadata(metadata: Mapping[str, Any]) -> dict[str, MetadataValue]:
-    """Every value as a typed one; `Invalid` names one that is of no known type."""
+    """Convert every value to a typed one; `Invalid` names the first of an unsupported type."""
     return {_checked_name(name): _typed(name, raw) for name, raw in metadata.items()}
 
 
@@ -128,7 +128,7 @@ _PLAIN: tuple[tuple[type, Callable[[Any], MetadataValue]], ...] = (
 
 
 def encode_metadata(metadata: Mapping[str, Any]) -> str:
-    """The stored form, in the order that was given; no metadata is an empty text."""
+    """The stored form, in the given order; empty if there is no metadata."""
     typed = normalize_metadata(metadata)
     stored = {name: {"type": v.kind, "value": _payload(v)} for name, v in typed.items()}
     if not stored:
@@ -142,7 +142,7 @@ def encode_metadata(metadata: Mapping[str, Any]) -> str:
 
 
 def decode_metadata(text: str) -> dict[str, MetadataValue]:
-    """What was encoded; `Corrupt` if it is not a stored form."""
+    """The metadata of a stored form; `Corrupt` if it is not one."""
     if not text:
         return {}
     try:
