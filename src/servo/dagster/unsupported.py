@@ -1,4 +1,4 @@
-"""What stands for a name that is not supported: it can be mentioned, and not used."""
+"""Placeholders for unsupported names: they can be mentioned, but not used."""
 
 from typing import Any, Never
 
@@ -6,7 +6,7 @@ from servo.errors import Invalid
 
 
 class Unsupported:
-    """A name of Dagster's that says why it cannot be used as soon as somebody tries."""
+    """An unsupported name of Dagster, which raises an error with the reason when it is used."""
 
     def __init__(self, name: str, reason: str) -> None:
         self._name = name

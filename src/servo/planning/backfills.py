@@ -1,11 +1,11 @@
-"""What a backfill makes: which partitions of which assets, and what of it in which chunk.
+"""Plan a backfill: which partitions of which assets, and in which chunk.
 
-A backfill has a list of partitions, which are keys of one definition: of those by which its assets
-are divided the one that has the most of the keys, and of several the first in the order of the
-graph. Assets that are divided in this way are made for each of them. What is divided otherwise is
-made for the partitions that belong to these, once: what is made from several chunks with the last
-of them, and what several are made from with the first. Then, and where a partition is made from
-another of the list, chunks depend on those before them and must not overtake each other: the
+A backfill has a list of partitions, which are keys of one partitions definition: of the definitions
+of its assets, the one that has most of the keys; if several do, the first in topological order.
+Assets with this definition are materialized for each of the keys. Assets with other partitions are
+materialized once for the partitions that map to these: if they depend on several chunks, with the
+last of them, and if several chunks depend on them, with the first. In that case, and if a partition
+depends on another of the list, chunks depend on earlier chunks and must not overtake them: the
 backfill is linked.
 """
 
@@ -28,7 +28,7 @@ Place = tuple[AssetKey, str]
 
 
 class Backfilled:
-    """The assets of a backfill, and how they hang together at one moment."""
+    """The assets of a backfill, and how their partitions depend on each other at one time."""
 
     def __init__(self, project: Project, keys: Sequence[AssetKey], moment: Moment) -> None:
         self._project = project
@@ -45,7 +45,7 @@ class Backfilled:
         self._divided = divided
 
     def definitions(self) -> dict[PartitionsDefinition, AssetKey]:
-        """How the assets are divided, each with the first asset that is."""
+        """The partitions definitions of the assets, each with its first asset."""
         found: dict[PartitionsDefinition, AssetKey] = {}
         for key in self._divided:
             definition = self.relations.definition(key)
@@ -54,7 +54,7 @@ class Backfilled:
         return found
 
     def owner(self, typed: Sequence[str]) -> AssetKey:
-        """The asset whose partitions these are, as they are stored."""
+        """The asset that these stored partition keys belong to."""
         found = self.definitions()
         if len(found) == 1:
             return self._divided[0]
@@ -67,12 +67,12 @@ class Backfilled:
         return sum(1 for key in typed if (plain_key(definition, key) or WHOLE) in space)
 
     def of(self, owner: AssetKey) -> "OfOne":
-        """The same, seen from the partitions of one asset."""
+        """The backfill over the partitions of one asset."""
         return OfOne(self._project, self.relations, (self.assets, self._divided), owner)
 
 
 class OfOne:
-    """A backfill whose partitions are those of one asset."""
+    """A backfill over the partitions of one asset."""
 
     def __init__(
         self,
@@ -93,12 +93,12 @@ class OfOne:
 
     @property
     def space(self) -> PartitionSpace:
-        """The partitions there are."""
+        """The partitions that exist."""
         return self._relations.space(self.owner)
 
     @cached_property
     def linked(self) -> bool:
-        """Whether a chunk may depend on chunks before it."""
+        """Whether a chunk may depend on earlier chunks."""
         if len(self.same) < len(self._assets):
             return True
         return any(
@@ -115,7 +115,7 @@ class OfOne:
 
     @cached_property
     def _below(self) -> set[AssetKey]:
-        """What is made from what is divided, and so comes after it."""
+        """The assets downstream of partitioned ones, which are materialized after them."""
         found = set(self.same)
         for key in self._assets:
             if any(up in found for up in self._project.upstream[key]):
@@ -123,7 +123,7 @@ class OfOne:
         return found
 
     def size(self, asked: int | None, total: int) -> int:
-        """How many partitions a run makes, as the backfill policies of the assets say."""
+        """How many partitions a run materializes, according to the backfill policies."""
         policies = [self._project.makers[key].behaviour.backfill_policy for key in self.same]
         given = [policy.max_partitions_per_run for policy in policies if policy is not None]
         most = [limit for limit in given if limit is not None]
@@ -140,7 +140,7 @@ class OfOne:
         return max(total, 1)
 
     def assignment(self, chunks: Sequence[Sequence[str]]) -> dict[int, dict[AssetKey, list[str]]]:
-        """What is divided otherwise, by the chunk that it is made with."""
+        """The partitions of the other assets, by the chunk that materializes them."""
         places: dict[Place, int] = {}
         for index, keys in enumerate(chunks):
             own = bitmaps.bitmap(n for key in keys if (n := self.space.ordinal(key)) is not None)
@@ -156,7 +156,7 @@ class OfOne:
         return found
 
     def _related(self, own: int) -> dict[AssetKey, int]:
-        """The partitions of other divisions that belong to these."""
+        """The partitions of the other assets that map to these."""
         chosen = dict.fromkeys(self.same, own)
         for key in self._divided:
             ups = [up for up in self._project.upstream[key] if up in chosen]
@@ -195,7 +195,7 @@ def _union(several: Iterable[int]) -> int:
 
 
 def plain_key(definition: PartitionsDefinition, typed: str) -> str | None:
-    """The key whose stored identity this is; None if it cannot be one of this definition."""
+    """The key for a stored identity; None if it does not belong to this definition."""
     try:
         return definition.plain_key(typed)
     except Invalid:

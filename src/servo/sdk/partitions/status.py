@@ -51,7 +51,7 @@ class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
     outside: tuple[str, ...] = ()
 
     def shown(self, status: DisplayStatus) -> int:
-        """The partitions that are shown with a status."""
+        """The partitions displayed with a status."""
         busy = self.in_progress
         missing = bitmaps.span(0, self.count) & ~self.made
         match status:
