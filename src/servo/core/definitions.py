@@ -1,4 +1,4 @@
-"""Lists of asset definitions that are too large for an event, as they are stored."""
+"""Stored lists of asset definitions that are too large for an event."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -11,7 +11,7 @@ from servo.core.ids import Digest
 from servo.errors import Corrupt
 
 IN_PROCESS = "in process"
-"""The location of assets that a process defined for itself: there is no file to name."""
+"""The location of assets defined in the running process, which have no file."""
 
 _decoder = msgspec.json.Decoder(tuple[AssetDefinition, ...])
 

@@ -1,4 +1,4 @@
-"""Lists of partitions that are too long for an event, as they are stored."""
+"""Stored lists of partitions that are too long for an event."""
 
 from collections.abc import Sequence
 from hashlib import sha256

@@ -21,18 +21,18 @@ from servo.errors import Corrupt, Invalid
 
 MAX_TASKS = 1_000_000
 MAX_TOGETHER = 10_000
-"""How many partitions one task can make."""
+"""How many partitions one task can materialize."""
 
 MIN_HEARTBEAT_TIMEOUT_MS = 5_000
 
 INPUTS_TAG = "servo/inputs"
-"""The tag of a task that names assets, with commas between, whose latest outputs it is given."""
+"""The tag of a task with the assets whose latest outputs it loads, separated by commas."""
 
 INPUT_PARTITIONS_TAG = "servo/input_partitions"
-"""The tag that says which partitions a task is given of assets that it is made from, as JSON.
+"""The tag of a task with the upstream partitions that it loads, as JSON.
 
-By asset, a list of keys, or null where the worker is to find out. An asset that is not in it gives
-the partition of the same key as the task's, or its latest output if it has no partitions.
+For each asset a list of keys, or null if the worker computes it. For other assets the task loads
+the partition with its own key, or the latest output of an unpartitioned asset.
 """
 
 _CHUNK_VERSION = 1
@@ -41,8 +41,8 @@ _CHUNK_VERSION = 1
 class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One task of a plan. Keys are canonical strings; a timeout of 0 means none.
 
-    `also_makes` are the assets besides `asset_key` that one execution makes, `also_partitions` the
-    partitions of all of them besides `partition`.
+    `also_makes` are the assets besides `asset_key` that the same execution materializes, and
+    `also_partitions` the partitions of all of them besides `partition`.
     """
 
     task_key: TaskKeyStr
@@ -87,7 +87,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def input_partitions(tags: Mapping[str, str]) -> dict[str, tuple[str, ...] | None]:
-    """The partitions that the tags of a task list by asset; what cannot be read lists none."""
+    """The upstream partitions in the tags of a task, by asset; empty if they cannot be read."""
     told = tags.get(INPUT_PARTITIONS_TAG)
     if told is None:
         return {}
@@ -101,7 +101,7 @@ _listed = msgspec.json.Decoder(dict[str, tuple[str, ...] | None])
 
 
 def normalize(specs: Iterable[TaskSpec]) -> Plan:
-    """The plan of these tasks. None at all is a plan too."""
+    """The plan of these tasks, which may be empty."""
     given = list(specs)
     if len(given) > MAX_TASKS:
         raise Invalid(
@@ -122,10 +122,10 @@ def normalize(specs: Iterable[TaskSpec]) -> Plan:
 
 
 def fingerprint(tenant: TenantId, workspace: WorkspaceId, plan: Plan) -> str:
-    """What tells whether two plans mean the same: `v1:sha256:` and 64 hex digits.
+    """The identity of a plan's content: `v1:sha256:` and 64 hex digits.
 
-    Task key, upstream, priority and resources are always part of it, anything else only where it
-    differs from its default, so that a field added later leaves old fingerprints as they were.
+    Task key, upstream, priority and resources are always part of it, other fields only if they
+    differ from their defaults, so that a field added later leaves old fingerprints unchanged.
     """
     tasks = sorted(plan.tasks, key=lambda spec: spec.task_key)
     spec = {
@@ -192,7 +192,7 @@ def _check_spec(spec: TaskSpec) -> None:
 
 
 def _check_together(spec: TaskSpec) -> None:
-    """Refuse partitions of one task that are none, not told apart, or too many."""
+    """Reject partitions of one task that are missing, repeated, or too many."""
     names = (spec.partition, *spec.also_partitions)
     if None in names or len(set(names)) < len(names):
         raise Invalid(
@@ -254,6 +254,6 @@ CHECKS_TAG = "servo/checks"
 
 
 def chosen_checks(tags: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The checks that the tags of a task name; None if it runs all there are."""
+    """The checks in the tags of a task; None if it runs all."""
     told = tags.get(CHECKS_TAG)
     return None if told is None else tuple(told.split(",")) if told else ()

@@ -33,7 +33,7 @@ def test_mappings_are_values() -> None:
     written = StaticPartitionMapping({"a": "x", "b": {"y"}})
     assert written == StaticPartitionMapping({"a": ["x"], "b": ["y"]})
     assert hash(written) == hash(StaticPartitionMapping({"a": ["x"], "b": ["y"]}))
-    assert AllPartitionMapping().description == "All partitions."
+    assert AllPartitionMapping().description == "Depend on all upstream partitions."
 
 
 def test_a_mapping_goes_with_the_dependency() -> None:
