@@ -6,13 +6,15 @@ triggers name only what they need, so a leader elsewhere, in a simulation or in 
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from servo.core.events.envelope import Answer, Batch
 from servo.core.state.state import State
 from servo.errors import ServoError
 from servo.leader.heartbeats import BeatReply
 from servo.leader.requests import Beat, Reply
+
+T = TypeVar("T")
 
 
 class WatchedLeader(Protocol):
@@ -58,13 +60,20 @@ class SubmitsBatches(Protocol):
         ...
 
 
-class LeaderWithState(WatchedLeader, SubmitsBatches, Protocol):
-    """Shows what is true now, and takes what somebody concludes from it: triggers, recovery."""
+class LeaderForTriggers(SubmitsBatches, Protocol):
+    """Shows its state, and takes what somebody concludes from it."""
 
-    @property
-    def state(self) -> State:
-        """What is true now; `Unavailable` while nobody leads."""
+    def read(self, look: Callable[[State], T]) -> T:
+        """Return what `look` finds in the state, all of which is durable.
+
+        The leader calls `look`, which must be quick and may not wait. `Unavailable` while nobody
+        leads.
+        """
         ...
+
+
+class WatchedLeaderForTriggers(WatchedLeader, LeaderForTriggers, Protocol):
+    """One that says when something has changed, too."""
 
 
 class LeaderOfRuns(WatchedLeader, Protocol):

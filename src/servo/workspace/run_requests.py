@@ -166,7 +166,7 @@ class Requests:
 
     def deploy(self, location: str, declared: Declared) -> None:
         """Tell the workspace what the project declares, unless it knows."""
-        found = changes(self._service.engine.state, location, declared)
+        found = self._service.read(lambda state: changes(state, location, declared))
         for start in range(0, len(found), EVENTS_PER_BATCH):
             for event in found[start : start + EVENTS_PER_BATCH]:
                 if isinstance(event, DefinitionsDeployed):
@@ -193,7 +193,7 @@ class Requests:
 
     def salt(self) -> bytes:
         """What run ids are made with."""
-        return bytes.fromhex(self._service.engine.maintenance.manifest.identity)
+        return bytes.fromhex(self._service.workspace_identity)
 
     def commit(self, events: Sequence[Event], *, cause: Cause | None = None) -> None:
         """Commit events as one batch; `Conflict` if the workspace refuses them."""
