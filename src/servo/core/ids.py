@@ -174,7 +174,7 @@ def timer_name(tenant: TenantId, workspace: WorkspaceId, kind: str, *parts: str 
 
 
 def backfill_id(tenant: TenantId, workspace: WorkspaceId, client_request_id: str) -> BackfillId:
-    """The id of the backfill that a client asked for under its own request id."""
+    """The id of the backfill that a client requested under its own request id."""
     parts = ("backfill", tenant, workspace, check_text(client_request_id, "client request id"))
     return BackfillId(_base32("bf_", _digest(parts)))
 

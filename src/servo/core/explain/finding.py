@@ -1,10 +1,10 @@
-"""What an explanation is made of: one thing that is on record, in plain words.
+"""Findings: the parts of an explanation, each one recorded fact in plain words.
 
 A finding says what happened (`text`), when and in which ledger entry, what it is about, and what
-would have to happen for it to change (`next`), with the command for that where there is one.
-`because` holds what led to it, so that findings form a tree whose leaves are first causes.
+has to happen for it to change (`next`), with a command if there is one. `because` holds its causes,
+so that findings form a tree whose leaves are first causes.
 
-`what` is for programs: it never changes its meaning, while the words may.
+`what` is for programs: its meaning never changes, while the words may.
 """
 
 from datetime import datetime
@@ -14,7 +14,7 @@ import msgspec
 
 
 class Mood(StrEnum):
-    """Whether a finding is good, bad, or not over yet."""
+    """Whether a finding is good, bad, or still open."""
 
     DONE = "done"
     WAITS = "waits"
@@ -23,7 +23,7 @@ class Mood(StrEnum):
 
 
 class What(StrEnum):
-    """What kind of thing was found."""
+    """The kind of a finding."""
 
     # What asked for a run.
     BY_HAND = "asked.by_hand"
@@ -89,7 +89,7 @@ class What(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is on record, what follows from it, and what led to it."""
+    """One recorded fact, what follows from it, and its causes."""
 
     what: What
     mood: Mood

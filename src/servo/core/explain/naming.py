@@ -1,8 +1,8 @@
-"""Which asset, partition or task somebody means by what they typed.
+"""Which asset, partition or task a user means.
 
-`ASSET:PARTITION` is read from the left: the key of an asset holds no colon unless somebody else
-reported it, so what is known decides, and whatever follows belongs to the partition. A partition
-is meant by its canonical text, by its plain value, or by its values with `|` between.
+`ASSET:PARTITION` is read from the left: an asset key contains no colon unless it was reported from
+outside, so the known keys decide, and the rest is the partition. A partition is named by its
+canonical text, by its plain value, or by its values joined with `|`.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ SHOWN = 3
 
 
 def split_subject(keys: Collection[str], text: str) -> tuple[str, str | None]:
-    """What of `ASSET:PARTITION` is the asset, given the keys of those there are, and the rest."""
+    """Split `ASSET:PARTITION` into the asset, given the known keys, and the rest."""
     if ":" not in text or _is_known(keys, text):
         return text, None
     places = [place for place, letter in enumerate(text) if letter == ":"]
@@ -31,7 +31,7 @@ def _is_known(keys: Collection[str], text: str) -> bool:
 
 
 def find_partition(known: Collection[str], asset_key: str, text: str) -> str:
-    """The partition of an asset that `text` means; it may be one of which nothing is known."""
+    """The partition of an asset that `text` names, which may be unknown."""
     if text in known:
         return text
     readings = dict.fromkeys(_readings(known, text))
@@ -54,7 +54,7 @@ def find_partition(known: Collection[str], asset_key: str, text: str) -> str:
 
 
 def _readings(known: Iterable[str], text: str) -> Iterator[str]:
-    """What `text` can be, among partitions with the dimensions of those that are known."""
+    """What `text` can stand for, given the dimensions of the known partitions."""
     shapes: dict[tuple[tuple[str, ValueType], ...], None] = {}
     for key in islice(known, SAMPLE):
         try:

@@ -259,7 +259,7 @@ def _identity(batch: Batch) -> tuple[str, str]:
 
 
 def _commands(batch: Batch) -> bool:
-    """Whether somebody outside asked for this, so that the answer must be remembered."""
+    """Whether the batch has a command from outside, so that the answer must be remembered."""
     events = batch.events
     if len(events) == 1:
         return type(events[0]) in _COMMANDS

@@ -320,10 +320,10 @@ def _check_partitions(row: BackfillRow, event: BackfillChunkPlanned) -> None:
 
 
 def _run_of(state: State, event: BackfillChunkPlanned, ctx: Ctx) -> RunRow | None:
-    """The run of a chunk if it exists; a refusal if there is none and none is asked for.
+    """The run of a chunk if it exists; a rejection if there is none and none is requested.
 
-    A chunk without a run would never end, and one with the run of somebody else would not be
-    told when that ends.
+    A chunk without a run would never end, and one with another request's run would not be notified
+    when that ends.
     """
     source = BackfillSource(backfill_id=event.backfill_id, chunk_index=event.chunk_index)
     known = state.run_keys.rows.get(event.run_key)

@@ -38,7 +38,7 @@ MAX_CATCHUP_TICKS = 10_000
 
 
 def correlate_run(state: State, source: ScheduleSource, run_id: str) -> None:
-    """Name a run in the tick that asked for it, if the tick came first."""
+    """Name a run in the tick that requested it, if the tick came first."""
     tick = state.schedule_ticks.rows.get(source.tick_id)
     if tick is None or tick.run_id is not None or tick.schedule_id != source.schedule_id:
         return

@@ -347,7 +347,7 @@ def _record(state: State, event: SensorEvaluated, ctx: Ctx, *, stale: bool) -> N
 
 
 def tell_conflict(state: State, event: RunRequested, batch: Batch) -> None:
-    """Say in the evaluation that asked for a run that its key belongs to another request."""
+    """Record in the evaluation that requested a run that its key belongs to another request."""
     head = batch.events[0]
     if not isinstance(head, SensorEvaluated):
         return
