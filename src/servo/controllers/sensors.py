@@ -37,7 +37,7 @@ _SHORTEST = timedelta(seconds=1)
 def is_open(definition: SensorDefinitionRow, row: SensorStateRow) -> bool:
     """Whether a sensor is evaluated at all: it is defined, not paused, and of a kind that is."""
     if KIND_LABEL not in definition.labels:
-        return False  # one that stands for something else, such as conditions
+        return False  # one for something else, such as conditions
     return definition.removed_at is None and row.status is not SensorStatus.PAUSED
 
 

@@ -132,7 +132,7 @@ def _in_window(policy: MaxAge, made_at: datetime, now: datetime) -> Judgement:
 def _by_deadline(policy: CronDeadline, made_at: datetime, now: datetime) -> Judgement:
     cron = Cron(policy.deadline_cron, policy.timezone)
     bound = timedelta(milliseconds=policy.lower_bound_ms)
-    # The first deadline for which it was made too early; at that instant it fails.
+    # The first deadline for which it was materialized too early: then it fails.
     missed = cron.next_after(made_at + bound)
     if missed is None or missed > now:
         return Judgement(state=FreshnessState.PASS, since=made_at, next_due=missed)

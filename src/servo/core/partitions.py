@@ -172,7 +172,7 @@ def _items(text: str) -> Iterable[tuple[str, str, str]]:
         yield name, tag, body
 
 
-# Each reads what its type writes and may accept more; whoever calls compares with what is written.
+# Each reads what its type writes and may accept more; the caller compares with the written form.
 _READERS: dict[str, Callable[[str], Scalar]] = {
     ValueType.INTEGER: int,
     ValueType.BOOLEAN: {"true": True, "false": False}.__getitem__,
@@ -203,7 +203,7 @@ def _read(text: str, kind: ValueType) -> Scalar:
         return text
     try:
         value = _READERS[kind](text)
-        # An instant has many spellings and any will do; of everything else only the plain one.
+        # An instant may be written in several ways; all other types only in one.
         if kind is ValueType.TIMESTAMP or _plain(value) == text:
             return value
     except (ValueError, KeyError):

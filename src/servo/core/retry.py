@@ -123,7 +123,7 @@ class GiveUp(msgspec.Struct, frozen=True):
 
 RetryDecision = Retry | GiveUp
 
-# Nobody's service needs time to recover when a worker was lost, so these waits are short, and
+# No external service needs time to recover after a lost worker, so these waits are short, and
 # they grow so that a task which kills its workers does not kill them quickly.
 _INFRA_DELAYS = RetryRules(delay_ms=5_000, cap_ms=300_000)
 

@@ -213,7 +213,7 @@ _REASONS = {name: why for why, names in NOT_SUPPORTED.items() for name in names.
 
 def exported() -> set[str]:
     """The names that `servo` exports."""
-    # By name: what `servo` exports comes from layers above this one, when it is asked for.
+    # Imported by name: `servo` exports from layers above this one, on demand.
     top: Any = import_module("servo")
     return set(top.__all__) - {"__version__"}
 

@@ -42,7 +42,7 @@ def check_supported(target: str, folder: Path) -> None:
     """Raise `Invalid` with every unsupported name that a file or a module uses."""
     start = _start(target, folder)
     if start is None:
-        return  # whoever imports it says so
+        return  # importing it reports the error
     found = sorted({item for path in own_files(start, folder) for item in found_in(path, folder)})
     if found:
         lines = "".join(f"\n  {item}" for item in found)
@@ -93,7 +93,7 @@ def _parsed(path: Path) -> ast.Module | None:
     try:
         return ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
-        return None  # whoever imports it says so, with the line
+        return None  # importing it reports the error, with the line
 
 
 def _imported(tree: ast.Module, path: Path, roots: Sequence[Path]) -> Iterator[Path]:

@@ -20,7 +20,7 @@ class Unsupported:
         self._refuse()
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # asked for by inspect, copy, pickle, typing and the like
+        if name.startswith("__"):  # looked up by inspect, copy, pickle, typing and the like
             raise AttributeError(name)
         self._refuse()
 

@@ -37,7 +37,7 @@ def _caused(records: Records, run: RunRow) -> list[Finding]:
     """Who requested a run, what caused that, and so on: each step below its effect."""
     steps = what_caused(records, run)
     if len(steps) < 2 or not any(step.actor for step in steps):
-        return []  # nothing that the source of the run does not say
+        return []  # nothing beyond the source of the run
     below: tuple[Finding, ...] = ()
     for step in reversed(steps):
         below = (_cause(run, step, below),)

@@ -23,7 +23,7 @@ def backfills(records: Records, subject: Subject) -> list[Finding]:
 
 
 def _may_hold(row: BackfillRow, partition_key: str) -> bool:
-    # A list that is stored under its digest may hold anything, until its chunks say what it does.
+    # The content of a list stored by digest is unknown until its chunks are planned.
     return not row.partition_keys or partition_key in row.partition_keys
 
 

@@ -25,7 +25,7 @@ class Mood(StrEnum):
 class What(StrEnum):
     """The kind of a finding."""
 
-    # What asked for a run.
+    # What requested a run.
     BY_HAND = "asked.by_hand"
     BY_SCHEDULE = "asked.by_schedule"
     BY_SENSOR = "asked.by_sensor"
@@ -35,7 +35,7 @@ class What(StrEnum):
     SAME_RUN_KEY = "asked.same_run_key"
     RUN_KEY_CONFLICT = "asked.run_key_conflict"
     CAUSE = "asked.cause"
-    # How a run stands.
+    # The state of a run.
     RUN_UNPLANNED = "run.waits_for_plan"
     RUN_WAITS = "run.waits_for_slot"
     RUN_RUNNING = "run.running"
@@ -47,7 +47,7 @@ class What(StrEnum):
     RUN_UNKNOWN = "run.unknown"
     PARKED = "run.parked_batches"
     DEAD_LETTER = "run.dead_letter"
-    # How a task stands.
+    # The state of a task.
     TASK_PLANNED = "task.planned"
     TASK_BLOCKED = "task.waits_for_upstream"
     TASK_READY = "task.waits_for_worker"
@@ -63,7 +63,7 @@ class What(StrEnum):
     TASK_CANCELLED = "task.cancelled"
     TASK_SUCCEEDED = "task.succeeded"
     CHECK_FAILED = "check.failed"
-    # How an asset, or one of its partitions, stands.
+    # The state of an asset, or one of its partitions.
     MADE = "asset.made"
     NEVER_MADE = "asset.never_made"
     WIPED = "asset.wiped"

@@ -60,7 +60,7 @@ def _readings(known: Iterable[str], text: str) -> Iterator[str]:
         try:
             shapes[tuple(PartitionKey.parse(key).dimensions().items())] = None
         except Invalid:
-            continue  # not in canonical form: only its own text means it
+            continue  # not in canonical form: only its exact text matches it
     for shape in shapes:
         for spelled in _spellings(text, dict(shape)):
             try:

@@ -34,7 +34,7 @@ MAX_PARTITIONS = 100_000_000
 MAX_CHUNK_SIZE = 1_000_000
 MAX_CONCURRENT_RUNS = 100_000
 
-# What a person may ask for, and from where. A cancel ends as CANCELLED once nothing is active.
+# The transitions a user may request. A cancel ends as CANCELLED once nothing is active.
 _TARGET = MappingProxyType(
     {
         BackfillState.PAUSED: BackfillState.PAUSED,

@@ -44,7 +44,7 @@ def correlate_run(state: State, source: ScheduleSource, run_id: str) -> None:
         return
     run = state.runs.rows.get(run_id)
     if run is None or (tick.run_key is not None and tick.run_key != run.run_key):
-        return  # one tick may ask for several runs and is about the one it names
+        return  # a tick may request several runs; its row names one
     named = replace(tick, run_id=run_id, row_version=state.seq)
     state.schedule_ticks.put(tick.tick_id, named)
 

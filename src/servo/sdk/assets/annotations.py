@@ -96,5 +96,5 @@ def _is_instance(value: object, kind: Any) -> bool:
         return isinstance(value, dict)
     try:
         return isinstance(value, _NUMBERS.get(kind, kind))
-    except TypeError:  # some classes refuse the question
+    except TypeError:  # some classes do not support isinstance
         return True

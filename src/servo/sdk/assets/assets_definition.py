@@ -53,7 +53,7 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     check_policy: CheckPolicy = CheckPolicy.AS_DECLARED
 
     def __post_init__(self) -> None:
-        # People pass what they please, and would hear of it first when a run is planned.
+        # Checked here, because a wrong type would otherwise only fail when a run is planned.
         for option, kind, example in (
             ("retry_policy", RetryPolicy, "RetryPolicy(max_retries=3)"),
             ("backfill_policy", BackfillPolicy, "BackfillPolicy.multi_run(10)"),
@@ -75,7 +75,7 @@ def _check(behaviour: Behaviour, what: str) -> None:
         of_kind(spec, AssetCheckSpec, what=f"{what}: a check", remedy="use AssetCheckSpec(…)")
 
 
-# A project has thousands of assets that say nothing of all this: they share what says so.
+# Thousands of assets may use the defaults only: they share one object.
 _USUAL = Behaviour()
 _PLAIN = Signature()
 _NO_INPUTS: Mapping[str, AssetKey] = MappingProxyType({})
@@ -271,7 +271,7 @@ class AssetsDefinition:
 
     def __call__(self, *args: Any, **inputs: Any) -> Any:
         """Call the function directly, as a test does: see `servo.sdk.assets.invocation`."""
-        # Loaded late: it knows of contexts and resources, which know of assets.
+        # Imported late: it depends on contexts and resources, which depend on assets.
         return import_module("servo.sdk.assets.invocation").call_asset(self, args, inputs)
 
     def __repr__(self) -> str:

@@ -74,7 +74,7 @@ def _is_resource(hint: Any) -> bool:
 
 
 def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
-    # An annotation that names what is not imported says nothing, and is no reason to refuse.
+    # An annotation that cannot be resolved is ignored, not an error.
     try:
         return get_type_hints(fn, include_extras=True)
     except Exception:  # noqa: BLE001 - annotations are arbitrary code

@@ -136,7 +136,7 @@ class AssetSpec(msgspec.Struct, frozen=True, dict=True):
 
 def checked_condition(condition: Any, *, what: str) -> AutomationCondition | None:
     """Check that a value is an automation condition or None."""
-    if hasattr(condition, "to_automation_condition"):  # an older spelling of one
+    if hasattr(condition, "to_automation_condition"):  # an AutoMaterializePolicy
         condition = condition.to_automation_condition()
     if condition is not None and not isinstance(condition, AutomationCondition):
         raise Invalid(

@@ -310,7 +310,7 @@ class _Numbered(_Part):
         self._digits = {key: number - 1 for key, number in numbers.items()}
         self._keys = {digit: key for key, digit in self._digits.items()}
         if any(digit < 0 for digit in self._digits.values()):
-            # Published before keys had numbers: they hold for these keys, and for no others.
+            # Published before keys had numbers: valid for exactly these keys.
             keys = list(space.keys())
             self._digits = {key: digit for digit, key in enumerate(keys)}
             self._keys = dict(enumerate(keys))
@@ -396,7 +396,7 @@ class KeyMapping:
         self.above = above
         self.below = below
         self._edge = edge_between(above.definition, below.definition, mapping, below.moment)
-        # Where partitions have the numbers of their definition, sets of them are mapped whole.
+        # If partitions have their definition's own numbers, sets are mapped at once.
         self._whole = above.as_listed is not None and below.as_listed is not None
 
     def downstream(self, bits: int, universes: Universes) -> int:

@@ -203,7 +203,7 @@ class AssetChecksDefinition:
 
     def __call__(self, *args: Any, **inputs: Any) -> Any:
         """Call the function directly, as a test does: see `servo.sdk.assets.invocation`."""
-        # Loaded late: it knows of contexts and resources, which know of checks.
+        # Imported late: it depends on contexts and resources, which depend on checks.
         return import_module("servo.sdk.assets.invocation").call_check(self, args, inputs)
 
     def __repr__(self) -> str:
@@ -243,7 +243,7 @@ def asset_check(  # noqa: PLR0913 - the options people know
     parameters, and `additional_deps` declares assets that the check reads itself. `severity` is
     that of a failure whose result names none, and `timeout` is in seconds or a `timedelta`.
     """
-    # A check runs within the task of its asset: what is about tasks alone is taken and not used.
+    # A check runs in the task of its asset, so options of tasks are accepted but not used.
     del compute_kind, op_tags, retry_policy, pool
 
     def define(fn: Fn) -> AssetChecksDefinition:

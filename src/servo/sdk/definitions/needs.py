@@ -53,7 +53,7 @@ def near_misses(project: Project) -> list[str]:
         for up in project.upstream[key]
         if up not in project.specs
     ]
-    # Comparing is slow, and who has thousands of neighbours elsewhere has not misspelt them.
+    # Comparing is slow, and thousands of undefined upstream assets are not typos.
     told: list[str] = []
     for key, up in strangers[:_COMPARED]:
         names = [name for name, other in known.items() if other != key]

@@ -141,7 +141,7 @@ class Project:
             named = str(self.specs[key].metadata.get(IO_MANAGER_KEY, ""))
         if named not in ("", DEFAULT_IO_MANAGER):
             return named
-        # The usual name means what is usual, also where somebody writes it down.
+        # Naming the default explicitly means the default.
         return DEFAULT_IO_MANAGER if DEFAULT_IO_MANAGER in self.resources else ""
 
     def _places(self, key: AssetKey, item: AssetsDefinition | AssetSpec) -> str:

@@ -25,8 +25,8 @@ def refuse_replaced(module: ModuleType) -> None:
     try:
         text = inspect.getsource(module)
     except (OSError, TypeError):
-        return  # made by hand, or no longer there
-    # Few files have a name twice, and only they are worth parsing.
+        return  # created dynamically, or the file is gone
+    # Few files define a name twice, and only those need parsing.
     if not [name for name, times in Counter(_TOP.findall(text)).items() if times > 1]:
         return
     for first, second in _replacing(ast.parse(text).body, vars(module)):

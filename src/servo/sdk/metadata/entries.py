@@ -111,7 +111,7 @@ def _typed(name: str, raw: Any) -> MetadataValue:
     )
 
 
-# In this order: True is an int too.
+# bool before int, because True is an int.
 _PLAIN: tuple[tuple[type, Callable[[Any], MetadataValue]], ...] = (
     (str, MetadataValue.text),
     (bool, BoolMetadataValue),
@@ -136,7 +136,7 @@ def encode_metadata(metadata: Mapping[str, Any]) -> str:
     text = json.dumps(stored, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     try:
         _ = text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which only the escaped form can hold
+    except UnicodeEncodeError:  # a lone surrogate, which only the escaped form can represent
         return json.dumps(stored, allow_nan=False, separators=(",", ":"))
     return text
 

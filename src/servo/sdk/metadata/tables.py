@@ -60,7 +60,7 @@ class TableColumn(msgspec.Struct, frozen=True):
     tags: Mapping[str, str] = {}
 
     def __post_init__(self) -> None:
-        # Given as None by those who spell all options out.
+        # Callers that pass every option explicitly pass None.
         _set(self, "constraints", self.constraints or TableColumnConstraints())
         _set(self, "tags", dict(self.tags or {}))
 

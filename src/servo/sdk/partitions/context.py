@@ -36,7 +36,7 @@ class Partitions(msgspec.Struct, frozen=True, kw_only=True):
     def window(self, what: str) -> TimeWindow:
         """The time window that the partitions span."""
         _ = self.span(what)
-        # In several dimensions the first and the last partition need not be so in time.
+        # With several dimensions, the order of keys is not the order in time.
         windows = [
             window
             for key in self._ends()
@@ -120,7 +120,7 @@ class OfPartitions:
         return self._partitions.window(_WHAT)
 
     # --- by output ------------------------------------------------------------------------------
-    # Everything that one function makes at once is divided in the same way.
+    # All assets of one function have the same partitions.
 
     def asset_partition_key_for_output(self, output_name: str = ONLY_OUTPUT) -> str:
         """The partition being materialized; `Invalid` if there are several or none."""

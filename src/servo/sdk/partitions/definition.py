@@ -248,7 +248,7 @@ class DynamicPartitionsDefinition(PartitionsDefinition):
                 "DynamicPartitionsDefinition needs a name",
                 remedy="pass name=…; a partition function is not supported",
             )
-        _ = PartitionKey.single(name)  # it is stored as strings of keys are
+        _ = PartitionKey.single(name)  # checks that the name can be stored, like a key
         super().__init__(_Dynamic(name))
 
     @property
@@ -327,7 +327,7 @@ class MultiPartitionsDefinition(PartitionsDefinition):
                 remedy=f"use 2 to {MAX_DIMENSIONS} dimensions",
             )
         for name, definition in partitions_defs.items():
-            _ = PartitionKey.single(None, dimension=name)  # refuses a name that cannot be stored
+            _ = PartitionKey.single(None, dimension=name)  # rejects a name that cannot be stored
             _check_dimension(name, definition)
         super().__init__(_Multi(tuple(sorted(partitions_defs.items(), key=lambda item: item[0]))))
 

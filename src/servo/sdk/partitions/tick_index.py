@@ -26,7 +26,7 @@ _DAY = 86_400
 _HOURS_A_DAY = 24
 _EPOCH = date(1970, 1, 1)
 _EPOCH_ORDINAL = _EPOCH.toordinal()
-_FIRST_YEAR = _EPOCH.year - 1  # where 1970 begins in UTC, some clocks still show 1969
+_FIRST_YEAR = _EPOCH.year - 1  # when 1970 begins in UTC, some local clocks still show 1969
 _FIRST_DAY = date(_FIRST_YEAR, 1, 1).toordinal() - _EPOCH_ORDINAL
 _NAIVE = datetime(1970, 1, 1)  # noqa: DTZ001 - only the expression is read
 _START = datetime(1970, 1, 1, tzinfo=UTC)
@@ -67,7 +67,7 @@ class Ticks:
         self._zone = None if cron.timezone == "UTC" else ZoneInfo(cron.timezone)
         self._year = _EPOCH.year
         self._reached = _LAST if self._zone is None else 0
-        # One entry for each stretch of constant offset, in step.
+        # Parallel lists, with one entry for each stretch of constant offset.
         self._starts: list[int] = []
         self._offsets: list[int] = []
         self._own: list[int] = []
@@ -129,7 +129,7 @@ class Ticks:
             last = self._nth(number - 1) if number else None
             place = None if last is None else self.place(last)
             if last is not None and place is not None:
-                # Up to the last of those that are regular; what comes behind it may be nearer.
+                # Up to the last regular one; the next tick after it may be nearer.
                 end = last + place.unit * (place.regular - 1)
                 more = instants[len(found) : bisect_right(instants, end, len(found))]
                 found += [number + (one - last) // place.unit for one in more]

@@ -134,7 +134,7 @@ class TimeSpace(PartitionSpace):
         number = self.ordinal(instant_of(seconds).strftime(self.definition.fmt))
         if number is None or not self.definition.ticks.is_daily:
             return number, 1, 1
-        # A day has one window at most. So many days have so many windows if each of them has one.
+        # A day has at most one window, so n days have n windows only if each of them has one.
         most = self.count - number
         while most > 1:
             last = instant_of(seconds + (most - 1) * _DAY).strftime(self.definition.fmt)

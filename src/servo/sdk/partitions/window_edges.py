@@ -137,7 +137,7 @@ def _union(pairs: list[tuple[int, int]]) -> int:
         else:
             lows.append(low)
             ends.append(high + 1)
-    # A range is a power of two less another. All of them at once, as every one by itself would
+    # A range is the difference of two powers of two. All are summed at once, since each alone would
     # cost as much as the whole set.
     return bitmaps.bitmap(ends) - bitmaps.bitmap(lows)
 

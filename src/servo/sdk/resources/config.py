@@ -58,10 +58,10 @@ def _fields_of(schema: Any) -> dict[str, Any]:
 
 
 def _around(schema: Any, check: Any) -> Any:
-    if schema["type"] == "default":  # outermost, or there would be no default
+    if schema["type"] == "default":  # outermost, so that the default is kept
         return {**schema, "schema": _around(schema["schema"], check)}
     if schema["type"] == "literal" and len(schema["expected"]) == 1:
-        return schema  # by such a field Pydantic tells the members of a union apart
+        return schema  # Pydantic uses such a field to discriminate a union
     if schema["type"] == "tagged-union":
         schema = core_schema.no_info_before_validator_function(_one_of(schema), schema)
     return core_schema.no_info_wrap_validator_function(check, schema)
@@ -126,7 +126,7 @@ class ConfigModel(BaseModel):
         extra="forbid",
         frozen=True,
         populate_by_name=True,
-        hide_input_in_errors=True,  # what was given may be a secret, and errors are stored
+        hide_input_in_errors=True,  # the input may be a secret, and errors are stored
     )
 
     @classmethod
@@ -155,7 +155,7 @@ class ConfigModel(BaseModel):
             if not holds_env(named):
                 raise
             return cls.__servo_field__(named, handler)
-        # A check that made plain strings of the variables' names has to be repeated.
+        # A validator that converted the variables to plain strings has to run again.
         kept = len(list(env_vars_in(checked))) >= len(list(env_vars_in(value)))
         return checked if kept else value
 

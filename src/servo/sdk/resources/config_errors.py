@@ -26,7 +26,7 @@ def validated(model_type: type[M], values: dict[str, Any], where: str, *, named:
         return model_type(**values)
     except ValidationError as error:
         details = error.errors(include_url=False)
-    # Raised here and not above: the first error knows the values, and would be its context.
+    # Raised outside the handler: Pydantic's error contains the values, and would be the context.
     known: Mapping[str, Any] = named.__servo_values__() if is_model(named) else {}
     problems = "; ".join(_problem(model_type, detail, known) for detail in details)
     raise Invalid(f"{where}: {problems}", remedy=_fields_there_are(model_type))
@@ -40,7 +40,7 @@ def _problem(model_type: type[BaseModel], detail: ErrorDetails, named: Mapping[s
         return f"the field {path} is missing"
     secret = _secret(detail["loc"], named)
     if secret is not None:
-        # Not the validator's own words, which may quote the value.
+        # Not the validator's message, which may quote the value.
         return f"{_place(model_type, path)} rejects the value of {secret}"
     told = detail["msg"].removeprefix("Value error, ")
     if not path:

@@ -101,7 +101,7 @@ def read_variable(
 def whole_number(text: str, variable: IntEnvVar, where: str) -> int:
     """The number in a variable; the error does not show a value that is not a number."""
     hidden().add(text)
-    # The text is not shown: it may be a secret that was put under the wrong name.
+    # The value is not shown: it may be a secret in the wrong variable.
     if text.strip().lstrip("+-").isdecimal():
         return int(text)
     raise Invalid(

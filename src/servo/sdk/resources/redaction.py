@@ -48,7 +48,7 @@ class Redaction:
             return
         if self._before_first is not None and not self._values:
             self._before_first()
-        # A copy of the dictionary: another thread may be hiding something.
+        # A copy of the dictionary: another thread may add a value meanwhile.
         self._values = dict.fromkeys([*self._values, text][-MAX_VALUES:])
 
     def clear(self) -> None:
@@ -75,7 +75,7 @@ class Redaction:
         longest = self._all().longest
         if len(data) <= most or not longest:
             return self.data(data[-most:])
-        # What is cut at its beginning is not found, and lies within the length of the longest.
+        # A value that is cut off at the start is not found; it lies within the longest spelling.
         return self.data(data[-(most + longest) :])[longest:][-most:]
 
     def longest_spelling(self) -> int:
@@ -90,7 +90,7 @@ class Redaction:
         return bool(self._values)
 
     def _all(self) -> "_Known":
-        # Kept with the values it was made of: another thread may hide one while it is made here.
+        # Stored with the values it was built from: another thread may add one meanwhile.
         values = self._values
         if self._known.values is not values:
             found = {s for value in values for s in _spellings(value)}

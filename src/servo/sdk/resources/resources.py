@@ -56,7 +56,7 @@ class Resources:
         self._made = dict(made or {})
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # asked for by copy, pickle and the like
+        if name.startswith("_"):  # looked up by copy, pickle and the like
             raise AttributeError(name)
         if name not in self._made:
             raise unknown_resource(name, self._made)
@@ -261,7 +261,7 @@ def resource(
 
     `ConfigurableResource` is the newer way.
     """
-    del version  # it told when to make results anew, of what is not an asset
+    del version  # Dagster used it for memoization, which assets do not have
     if inspect.isroutine(config_schema):
         return ResourceDefinition(config_schema)
 
@@ -317,7 +317,7 @@ class _Opening:
         self._environ = environ
         self._config = config
         self._context = context
-        # By identity: two equal resources are two, and one that is named twice is one.
+        # By identity: equal resources are separate, and one object under two names is opened once.
         self._names = {id(value): name for name, value in definitions.items()}
         self._made: dict[int, Any] = {}
         self._under_way: dict[int, str] = {}
@@ -345,7 +345,7 @@ class _Opening:
             around = self._around(definition, name)
             made = around.__enter__()
         except Exception as error:
-            if not isinstance(error, ServoError):  # ours name the resource
+            if not isinstance(error, ServoError):  # our errors already name the resource
                 error.add_note(f"while making the resource {name}")
             raise
         self._entered.append((name, around))

@@ -77,7 +77,7 @@ class RunRequest(msgspec.Struct, frozen=True):
         if key is not None and (not isinstance(key, str) or not key):
             raise Invalid(f"the run key is {key!r}", remedy="use a string or None")
         if key is not None:
-            _set(self, "run_key", str(key))  # the key of a partition is a string that knows more
+            _set(self, "run_key", str(key))  # a MultiPartitionKey is a subclass of str
         if self.run_config is not None:
             _set(self, "run_config", RunConfig.of(self.run_config).to_config_dict())
         _set(self, "tags", check_tags(self.tags or {}, what=what))
