@@ -35,7 +35,7 @@ def orders():
             's = ScheduleDefinition(name="s", cron_schedule="@daily", target="orders",\n'
             '    execution_timezone="Mars/Olympus")',
             "there is no time zone 'Mars/Olympus'",
-            "use a name such as",
+            "use an IANA name, such as",
         ),
         (
             's = ScheduleDefinition(name="s", cron_schedule="@daily", target="nothing")',
