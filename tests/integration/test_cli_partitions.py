@@ -168,7 +168,7 @@ def test_a_definition_that_was_changed_leaves_what_was_made_apart(tmp_path: Path
 def test_bad_partitions_are_told_with_a_remedy(tmp_path: Path) -> None:
     folder = project(tmp_path)
     for given, told in (
-        ((), "none was named: events"),
+        ((), "no partition was given: events"),
         (("--partition", "2024-13-01"), "has no partition '2024-13-01'"),
         (("--partition-range", "2024-03-31", "2024-03-30"), "comes after '2024-03-30'"),
     ):

@@ -280,7 +280,7 @@ def test_policies_of_assets_say_how_many_partitions_a_run_makes(
 
 def test_a_single_run_is_not_divided() -> None:
     wanted = replace(asked(which="all"), chunk_size=10)
-    with pytest.raises(Invalid, match="ask for a single run"):
+    with pytest.raises(Invalid, match="requires a single run"):
         _ = outline(policied(BackfillPolicy.single_run()), wanted, NOTHING)
 
 
@@ -330,7 +330,7 @@ def test_assets_that_have_nothing_to_do_with_each_other_are_told() -> None:
     def regions() -> int:
         return 1
 
-    with pytest.raises(Invalid, match="neither is made from the other"):
+    with pytest.raises(Invalid, match="neither is upstream of the other"):
         _ = outline(seen(daily, regions), asked(which="all"), NOTHING)
 
 

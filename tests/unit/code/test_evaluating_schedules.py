@@ -199,7 +199,7 @@ def _leaves() -> None:
         (_raises, "ValueError: no such thing (test_evaluating_schedules.py:"),
         (_leaves, "SystemExit: 3"),
         (lambda: 17, "returned 17"),
-        (lambda: SensorResult(cursor="3"), "returned what only a sensor may return"),
+        (lambda: SensorResult(cursor="3"), "returned a cursor"),
         (lambda: RunRequest(asset_selection=[AssetKey("nobody")]), "nobody, which is not an asset"),
         (lambda: RunRequest(job_name="nothing"), "no job nothing"),
     ],

@@ -543,7 +543,7 @@ def test_partitions_that_a_cursor_leaves_behind_are_told_until_they_are_done_wit
     ("said", "cursor", "wrong"),
     [
         (RunRequest(), None, "requests runs without advancing its cursor"),
-        (SensorResult(cursor="3"), None, "sets a cursor of its own"),
+        (SensorResult(cursor="3"), None, "sets its own cursor"),
         (None, "not json", "is not a multi-asset sensor cursor"),
     ],
 )
@@ -553,7 +553,7 @@ def test_a_sensor_of_several_assets_keeps_no_cursor_of_its_own(
     make(instance, "orders")
     both = multi_asset_sensor(name="s", monitored_assets=["orders"], target="total")(lambda: said)
     assert wrong in Asks(instance, both).look(cursor=cursor).error
-    with pytest.raises(Invalid, match="sets a cursor of its own"):
+    with pytest.raises(Invalid, match="sets its own cursor"):
         build_multi_asset_sensor_context(["orders"]).update_cursor("3")
 
 

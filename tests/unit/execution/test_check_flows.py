@@ -126,10 +126,12 @@ def test_a_check_before_must_name_an_input() -> None:
     def odd(orders: Any) -> bool:
         return bool(orders)
 
-    with pytest.raises(Invalid, match="looks at orders before orders is made, which takes raw"):
+    with pytest.raises(
+        Invalid, match="runs before orders and reads orders, but the inputs of orders are raw"
+    ):
         Project([raw, orders], checks=[odd])
     no_input = checks.row_count(raw, min=1, when="before")
-    with pytest.raises(Invalid, match="which takes nothing"):
+    with pytest.raises(Invalid, match="are none; name one parameter"):
         Project([raw], checks=[no_input])
 
 
@@ -669,12 +671,12 @@ def test_checks_stand_in_definitions() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: multi_asset_check(specs=[]), "has no specs"),
+        (lambda: multi_asset_check(specs=[]), "needs specs"),
         (
             lambda: asset_check(asset="a", name="c", additional_ins={"b": AssetIn("b")})(abs),
-            "ins names b, which is not a parameter",
+            "ins names b, but the function has no such parameter",
         ),
-        (lambda: AssetCheckSpec("c", asset="a", additional_deps=["a"]), "which it is a check of"),
+        (lambda: AssetCheckSpec("c", asset="a", additional_deps=["a"]), "the asset that it checks"),
     ],
 )
 def test_mistakes_are_told(make: Any, message: str) -> None:

@@ -274,7 +274,7 @@ def test_a_check_can_be_called_with_a_bare_value() -> None:
         (lambda: checks.unique("orders", "id", input="raw"), "names an input"),
         (lambda: checks.unique("orders", "id", timeout=0), "timeout is 0"),
         (lambda: checks.unique("orders", "id", severity="BAD"), "no severity 'BAD'"),
-        (lambda: checks.unique("orders", "id", name="a b"), "a check is called 'a b'"),
+        (lambda: checks.unique("orders", "id", name="a b"), "invalid check name 'a b'"),
         (lambda: checks.unique(7, "id"), "does not name an asset"),
     ],
 )

@@ -300,7 +300,9 @@ def test_what_is_no_hook_is_refused() -> None:
 
 
 def test_one_hook_alone_is_no_set_of_hooks() -> None:
-    with pytest.raises(Invalid, match=r"asset made: hooks is one hook; write hooks=\{tell\}"):
+    with pytest.raises(
+        Invalid, match=r"asset made: hooks is a single hook, not a set; write hooks=\{tell\}"
+    ):
 
         @asset(hooks=tell_failure)
         def made() -> None: ...

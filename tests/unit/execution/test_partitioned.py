@@ -250,7 +250,7 @@ def test_a_context_of_no_partition_says_so() -> None:
         for name in ("partition_key", "partition_keys", "partition_time_window"):
             with pytest.raises(Invalid, match="this execution has no partition"):
                 _ = getattr(context, name)
-        with pytest.raises(Invalid, match="nothing is loaded for 'x'"):
+        with pytest.raises(Invalid, match="does not load the input 'x'"):
             _ = context.asset_partition_key_for_input("x")
         return [context.has_partition_key, context.has_partition_key_range]
 

@@ -307,7 +307,7 @@ def test_an_input_is_known_by_what_stored_it() -> None:
 def test_what_a_context_does_not_have_is_told() -> None:
     context = build_output_context()
     assert (context.has_asset_key, context.has_asset_partitions) == (False, False)
-    with pytest.raises(Invalid, match="belongs to no asset"):
+    with pytest.raises(Invalid, match="has no asset"):
         _ = context.asset_key
     with pytest.raises(Invalid, match="result has no partitions"):
         _ = context.asset_partition_keys
@@ -319,7 +319,7 @@ def test_metadata_of_an_output_is_said_once() -> None:
     context = build_output_context(asset_key="orders")
     context.add_output_metadata({"rows": 1})
     context.add_output_metadata({"size": 2})
-    with pytest.raises(Invalid, match="asset orders: the metadata rows was given before"):
+    with pytest.raises(Invalid, match="asset orders: the metadata rows was already added"):
         context.add_output_metadata({"rows": 3})
     assert context.get_logged_metadata() == {"rows": 1, "size": 2}
 

@@ -241,7 +241,7 @@ def under_another_id(run: RequestedRun, *, run_id: str) -> RequestedRun:
 @pytest.mark.parametrize(
     ("answer", "wrong"),
     [
-        (Evaluated(cursor="x" * 300_000), "more than 262144"),
+        (Evaluated(cursor="x" * 300_000), "the limit is 262144"),
         (Evaluated(runs=(asked_run("a\nb"),)), "run_key"),
         (Evaluated(dynamic=(DynamicPartitionsChanged(set_name="A B", added=("x",)),)), "set_name"),
         (Evaluated(runs=tuple(asked_run(f"r{n}") for n in range(11_000))), "22001 events"),
