@@ -10,11 +10,12 @@ import pytest
 from servo import ServoInstance, load_asset
 from servo.code.loader import load_project
 from servo.core.state.states import RunState
-from servo.host.leading import LeadingHost, setting_for
+from servo.host.leading import LeadingHost
 from servo.operations.runs import cancel_run
 from servo.planning.assets import plan_assets
 from servo.sdk.triggers.resolution import declared
 from servo.testing.planned_runs import start_plan
+from servo.testing.settings import setting_for
 
 LIMIT = 60
 
