@@ -107,7 +107,7 @@ def history(
     if json_:
         emit_json(found)
         return
-    table = grid("output", "materialized", "run", "rows", "size", "verdict", whole=3)
+    table = grid("output", "created", "run", "rows", "size", "status", whole=1)
     for one in found.items:
         table.add_row(
             one.materialization_id,

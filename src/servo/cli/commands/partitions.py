@@ -1,6 +1,7 @@
 """`servo partitions`: see how the partitions of an asset stand, and change dynamic ones."""
 
 from collections.abc import Sequence
+from enum import StrEnum
 
 import click
 
@@ -138,16 +139,16 @@ def stale(
     if json_:
         emit_json(found)
         return
-    table = grid("asset", "partitions", "number", "reason", "since", whole=2)
+    table = grid("asset", "partitions", "count", "reason", "since", whole=2)
     for one in found.items:
         name = one.first if one.count == 1 else f"{one.first} to {one.last}"
         since = "" if one.since is None else instant(one.since)
-        table.add_row(one.asset_key, name, number(one.count), one.reason.value.lower(), since)
+        table.add_row(one.asset_key, name, number(one.count), _reason(one.reason), since)
     out = console()
     out.print(table if found.items else "Nothing is stale.")
     if found.next_asset is not None:
         more = "" if found.next_after is None else f" --after {found.next_after}"
-        out.print(f"More: --asset  {found.next_asset}{more}")
+        out.print(f"More: --asset {found.next_asset}{more}")
 
 
 @partitions.command("add", short_help="Add keys to a set of dynamic partitions.")
@@ -177,10 +178,10 @@ def delete(*, workspace: Workspace, set_name: str, keys: Sequence[str], json_: b
 
 def _show(found: PartitionListing) -> None:
     out = console()
-    table = grid("partitions", "number", "status", "stale", "since", whole=1)
+    table = grid("partitions", "count", "status", "stale", "since", whole=1)
     for one in found.items:
         name = one.first if one.count == 1 else f"{one.first} to {one.last}"
-        reason = one.stale.value.lower() if one.stale else ""
+        reason = _reason(one.stale) if one.stale else ""
         since = "" if one.stale_since is None else instant(one.stale_since)
         table.add_row(name, number(one.count), one.status.value.lower(), reason, since)
     out.print(table if found.items else "No partitions match.")
@@ -190,6 +191,10 @@ def _show(found: PartitionListing) -> None:
         count = plural(len(found.outside), "partition")
         some = ", ".join(str(shown_partition(key)) for key in found.outside[:3])
         out.print(f"{count} no longer in the definition: {some}")
+
+
+def _reason(stale: StrEnum) -> str:
+    return stale.value.lower().replace("_", " ")
 
 
 def _tell(found: PartitionSetChange, done: str, *, json_: bool) -> int:

@@ -52,10 +52,10 @@ def list_(*, workspace: Workspace, page: Page, as_of: AsOf | None, json_: bool) 
     if json_:
         emit_json(found)
         return
-    table = grid("run", "state", "tasks", "created", "duration", whole=2)
+    table = grid("run", "state", "done", "created", "took", whole=2)
     for row in found.items:
         began = instant(row.created_at)
-        table.add_row(row.run_id, coloured(row.state), _counts(row), began, _took(row))
+        table.add_row(row.run_id, coloured(row.state), _done(row), began, _took(row))
     console().print(table if found.items else "No runs yet. Start one with `servo materialize`.")
     for row in found.items:
         if row.run_id in found.waiting:
@@ -139,6 +139,10 @@ def _counts(row: RunRow) -> str:
     )
     told: Sequence[str] = [f"{count} {word}" for count, word in parts if count]
     return f"{', '.join(told) or 'none finished'} of {row.task_count}"
+
+
+def _done(row: RunRow) -> str:
+    return f"{row.tasks_succeeded}/{row.task_count}"
 
 
 def _took(row: RunRow) -> str:

@@ -1,6 +1,7 @@
 """`servo schedule`: see what ticks when, pause it, and trigger it by hand."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 import click
@@ -10,6 +11,7 @@ from servo.cli.command_code import leader_locations, one_code
 from servo.cli.commands.materialize import exit_code_of, tell, with_workers
 from servo.cli.hosts import open_host
 from servo.cli.options.code import as_dagster_option
+from servo.cli.options.durations import format_duration
 from servo.cli.options.moment import at_a_moment
 from servo.cli.options.shared import json_option, paged, tell_older
 from servo.cli.options.workspace import Where, at_a_workspace, with_workspace
@@ -104,7 +106,7 @@ def show(*, workspace: Workspace, name: str, as_of: AsOf | None, json_: bool) ->
     table.add_row(
         "catch-up",
         f"up to {plural(definition.max_catchup_ticks, 'tick')} of the last "
-        f"{plural(definition.catchup_window_minutes, 'minute')}",
+        f"{format_duration(timedelta(minutes=definition.catchup_window_minutes))}",
     )
     table.add_row("skipped so far", str(state.ticks_skipped))
     table.add_row("next tick", "none" if row.next_tick is None else instant(row.next_tick))

@@ -68,7 +68,7 @@ def list_(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> None:
     if json_:
         emit_json(found)
         return
-    names = ("sensor", "kind", "status", "target", "interval", "last evaluated", "note")
+    names = ("sensor", "kind", "status", "target", "every", "last evaluated", "note")
     table = grid(*names, whole=3)
     for row in found.items:
         definition, state = row.definition, row.state
@@ -79,7 +79,7 @@ def list_(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> None:
             definition.target,
             "" if row.pushed else _interval(row),
             "" if state.last_evaluation_at is None else instant(state.last_evaluation_at),
-            state.last_error or _waiting(row),
+            state.last_error or (_waiting(row) if state.messages_waiting else ""),
         )
     console().print(table if found.items else "No sensors yet. `servo dev` deploys them.")
 
@@ -304,4 +304,4 @@ def _interval(row: ListedSensor) -> str:
 
 def _waiting(row: ListedSensor) -> str:
     count = row.state.messages_waiting
-    return f"{plural(count, 'message')} waiting" if row.pushed else ""
+    return f"{plural(count, 'message')} waiting"

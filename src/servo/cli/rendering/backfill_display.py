@@ -139,12 +139,12 @@ def coloured(state: BackfillStatus) -> Text:
 
 def tell_list(rows: Sequence[BackfillRow]) -> None:
     """Backfills, one a line."""
-    table = grid("backfill", "state", "partitions", "runs", "assets", "created", whole=2)
+    table = grid("backfill", "state", "done", "created", "assets", whole=2)
     for row in rows:
-        runs = f"{row.planned_chunks} of {row.total_chunks}"
+        done = f"{row.partitions_succeeded}/{row.total_partitions}"
         assets = ", ".join(row.asset_selection[:3]) + ("…" if len(row.asset_selection) > 3 else "")
         at = instant(row.created_at)
-        table.add_row(row.backfill_id, coloured(status_of(row)), counted(row), runs, assets, at)
+        table.add_row(row.backfill_id, coloured(status_of(row)), done, at, assets)
     console().print(table if rows else "No backfills yet. Create one with `servo backfill create`.")
 
 
@@ -182,12 +182,17 @@ def tell_details(found: BackfillDetail, *, partitions: bool) -> None:
         chunks.add_row(
             str(chunk.chunk_index),
             Text(chunk.state.value, style=_STYLES.get(chunk.state.value, "")),
-            f"{_shown(chunk.partition_keys[0])} … {len(chunk.partition_keys)}",
+            _first_and_rest(chunk.partition_keys),
             str(len(chunk.failed_partition_keys)),
             chunk.run_id or "",
             found.errors.get(chunk.run_id or "", ""),
         )
     console().print(chunks)
+
+
+def _first_and_rest(keys: Sequence[str]) -> str:
+    rest = f" and {number(len(keys) - 1)} more" if len(keys) > 1 else ""
+    return f"{_shown(keys[0])}{rest}"
 
 
 def _shown(key: str) -> str:
