@@ -255,7 +255,7 @@ def test_an_interrupted_run_says_so_once_and_is_resumed(
         running.send_signal(how)
         told = last_words(running)
     assert running.returncode == 130
-    assert told == "error: interrupted; `servo resume` goes on from here\n"
+    assert told == "error: interrupted; continue with `servo resume`\n"
     (tmp_path / "go").touch()
     (resumed,) = asked(tmp_path, "resume")["items"]
     assert resumed["run"]["state"] == "SUCCEEDED"

@@ -66,7 +66,7 @@ def watch(workspace: Workspace, name: str, *, json_: bool) -> Backfill:
     def check() -> None:
         if workspace.leader() is None and present_backfill(name, workspace).row.finished_at is None:
             raise Unavailable(
-                "the process that did the work has ended",
+                "the leader has stopped",
                 remedy=f"continue with `servo backfill wait {name}`",
             )
 

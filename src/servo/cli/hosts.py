@@ -93,8 +93,8 @@ def finish(host: Host) -> None:
         running = len(host.running()) if host.leads else 0
     if not running:
         return
-    told = f"done; finishing {plural(running, 'task')} that other processes wait for"
-    console(stderr=True).print(Text(f"{told}; Ctrl-C leaves them the rest", "yellow"))
+    told = f"done; finishing {plural(running, 'task')} for other processes"
+    console(stderr=True).print(Text(f"{told}; Ctrl-C leaves the rest to them", "yellow"))
     try:
         host.finish()
     except KeyboardInterrupt:

@@ -158,7 +158,7 @@ class AttachedHost:
         if self._own is not None:
             return self._own.interrupt()
         return (
-            f"interrupted; {described(self._leader)} goes on with it: "
+            f"interrupted; {described(self._leader)} continues the run: "
             "follow it with `servo logs -f`, stop it with `servo run cancel`"
         )
 

@@ -153,7 +153,5 @@ class FollowedCode:
                 why, _, remedy = self._refusal.rpartition("; ")
                 raise Invalid(f"{self.name} is not loaded: {why}", remedy=remedy)
             if self._clock.monotonic() > until:
-                raise Conflict(
-                    f"{self.name} is still being loaded", remedy="try again when it is loaded"
-                )
+                raise Conflict(f"{self.name} is still being loaded", remedy="try again in a moment")
             _ = pause.wait(LOOK_EVERY)

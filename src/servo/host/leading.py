@@ -284,7 +284,7 @@ class LeadingHost:
     def interrupt(self) -> str:
         """Stop what runs, to be gone on with later; how, for whoever stopped it."""
         self.pool.drain()
-        return "interrupted; `servo resume` goes on from here"
+        return "interrupted; continue with `servo resume`"
 
     def finish(self) -> None:
         """Take nothing more, and let what runs end: others wait for it."""

@@ -99,7 +99,9 @@ class _Asked:
     def _output(self, row: AssetRow | PartitionStatusRow | None, what: str) -> MaterializationRow:
         made = None if row is None else row.last_materialization_id
         if made is None:
-            raise NotFound(f"{what} has not been made{self._when}", remedy="materialize it first")
+            raise NotFound(
+                f"{what} has not been materialized{self._when}", remedy="materialize it first"
+            )
         return self._lookup.all(MaterializationRow, materialization_id=made)[0]
 
 
@@ -112,6 +114,6 @@ def _check_kept(now: Reader | None, made: Sequence[MaterializationRow]) -> None:
     for row in made:
         if row.expired_at is not None:
             raise NotFound(
-                f"the data of {row.asset_key} made at {row.created_at} expired at {row.expired_at}",
-                remedy="load a newer version; a longer retention of the asset keeps more of them",
+                f"the data of {row.asset_key} from {row.created_at} expired at {row.expired_at}",
+                remedy="load a newer version; to keep more of them, extend the asset's retention",
             )

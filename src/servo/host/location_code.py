@@ -125,5 +125,5 @@ def refuse_shared(declared: Mapping[str, Declared]) -> None:
             if other != name:
                 raise Invalid(
                     f"{made.asset_key} is defined in both {other} and {name}",
-                    remedy="define it in one of them, or use another --workspace",
+                    remedy="define it in only one of them, or use another workspace",
                 )

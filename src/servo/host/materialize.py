@@ -152,7 +152,9 @@ class MaterializedRun:
         key = to_key(asset).canonical()
         row = self._assets.get(key)
         if row is None or row.last_materialization_run_id != self.run.run_id:
-            raise NotFound(f"{key} was not made in this run", remedy="see `failures` for why")
+            raise NotFound(
+                f"{key} was not materialized in this run", remedy="see `failures` for the reason"
+            )
         made = partition_key or self._plain(key, row.last_partition_key)
         if self._memory is not None:
             parts = to_key(asset).parts
@@ -167,8 +169,8 @@ class MaterializedRun:
             if row.asset_key == key and self._plain(key, row.partition_key) == partition_key:
                 return row.output_uri
         raise NotFound(
-            f"the partition {partition_key!r} of {key} was not made in this run",
-            remedy="see `failures` for why",
+            f"the partition {partition_key!r} of {key} was not materialized in this run",
+            remedy="see `failures` for the reason",
         )
 
     def _plain(self, key: str, typed: str | None) -> str | None:
@@ -358,7 +360,9 @@ def _materialize(  # noqa: PLR0913 - the options people know
 def _named(one: str | None, several: Sequence[Named]) -> tuple[Named, ...]:
     """The partitions that were named, in either way."""
     if isinstance(several, str):
-        raise Invalid(f"partition_keys is {several!r}", remedy=f"write [{several!r}]")
+        raise Invalid(
+            f"partition_keys is the string {several!r}, not a list", remedy=f"pass [{several!r}]"
+        )
     return (*(() if one is None else (one,)), *several)
 
 
@@ -385,4 +389,4 @@ def _instance(store: str | None, instance: ServoInstance | None) -> ServoInstanc
 def _raise(result: MaterializedRun, errors: Mapping[str, BaseException]) -> None:
     told = "; ".join(f"{key}: {why}" for key, why in result.failures.items())
     first = next((errors[task] for task in result.failed_tasks if task in errors), None)
-    raise MaterializationFailed(told or f"the run ended {result.run.state.value}") from first
+    raise MaterializationFailed(told or f"the run finished as {result.run.state.value}") from first

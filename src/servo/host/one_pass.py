@@ -65,11 +65,11 @@ def outlook(
     except NotFound:
         return Outlook(why="the workspace is new")
     if _has_tail(store, paths, state.seq):
-        return Outlook(why="somebody left before everything was published")
+        return Outlook(why="the last leader stopped before publishing everything")
     if store.list_after(paths.inbox_prefix, limit=1):
-        return Outlook(why="requests wait in the inbox")
+        return Outlook(why="requests are waiting in the inbox")
     if any(changes(state, name, its) for name, its in declared.items()):
-        return Outlook(why="the code declares something new")
+        return Outlook(why="the definitions in the code changed")
     return _due(state, now, one_of(declared))
 
 
@@ -89,13 +89,13 @@ def _has_tail(store: ObjectStore, paths: Paths, seq: int) -> bool:
 
 def _due(state: State, now: datetime, has: HasLocation) -> Outlook:
     if can_go_on(state, now, has):
-        return Outlook(why="tasks can go on")
+        return Outlook(why="tasks can continue")
     timetable = Timetable(has)
     _ = timetable.look(state)
     if ticking := timetable.due(now):
         return Outlook(why=f"schedules are due: {', '.join(ticking[:5])}")
     if open_ := backfills.reconcile(state, has=has):
-        return Outlook(why=f"backfills go on: {open_[0].backfill.backfill_id}")
+        return Outlook(why=f"backfills can continue: {open_[0].backfill.backfill_id}")
     if looking := sensors.due(state, now, has):
         return Outlook(why=f"sensors are due: {', '.join(looking[:5])}")
     if freshness.reconcile(state, now):

@@ -82,8 +82,8 @@ def _can_be_asked(code: WantedCode, workspace: Workspace, leader: LeaderAdvert) 
     name = code.location.name
     if leader.stays and name not in leader.locations:
         raise Conflict(
-            f"{described(leader)} leads this workspace and does not have {name}",
-            remedy=f"start it with {name} as well, stop it, or use another --store or --workspace",
+            f"{described(leader)} leads this workspace without {name}",
+            remedy=f"restart it with {name} as well, stop it, or use another store or workspace",
         )
     if answers_questions(leader):
         return _has_loaded(code, leader)
@@ -92,8 +92,8 @@ def _can_be_asked(code: WantedCode, workspace: Workspace, leader: LeaderAdvert) 
     if not leader.stays:
         return False
     raise Conflict(
-        f"{described(leader)} has not loaded {name} as it is here",
-        remedy="look at its output for what is wrong with the code, or restart it",
+        f"{described(leader)} has not loaded the current version of {name}",
+        remedy="fix the error that it printed, or restart it",
     )
 
 

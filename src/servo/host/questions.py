@@ -52,13 +52,13 @@ class CodeQuestions:
         found = self._locations.get(asked.location)
         if found is None:
             raise NotFound(
-                f"the leader does not have {asked.location}",
-                remedy=f"start it with {asked.location} as well",
+                f"the leader runs without {asked.location}",
+                remedy=f"restart it with {asked.location} as well",
             )
         if asked.place and asked.place != found.place:
             raise Conflict(
-                f"the leader has another {asked.location}: {found.place}, not {asked.place}",
-                remedy="use another --store or --workspace, or stop it",
+                f"the leader runs another {asked.location}: {found.place}, not {asked.place}",
+                remedy="stop it, or use another store or workspace",
             )
         self.load_edits(asked.location)
         if not asked.question:

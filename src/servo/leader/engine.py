@@ -178,7 +178,7 @@ class Engine:
             return False
         item.reply(
             Unavailable(
-                "publishing is behind and new runs have to wait",
+                "publishing is behind, so new runs have to wait",
                 remedy="retry after a second",
                 may_have_applied=False,
             )

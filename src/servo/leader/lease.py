@@ -157,6 +157,6 @@ def _decoded(data: bytes) -> Lease:
         return msgspec.json.decode(data, type=Lease)
     except msgspec.MsgspecError:
         raise Corrupt(
-            "the lease of the leader cannot be read",
-            remedy="delete leases/orchestration.json: it only says who leads, and is written anew",
+            "the leader's lease cannot be read",
+            remedy="delete leases/orchestration.json; the next leader writes a new one",
         ) from None

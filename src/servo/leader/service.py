@@ -180,7 +180,7 @@ class Service:
         if self._engine is None:
             raise self._failure or Unavailable(
                 "this process does not lead the workspace",
-                remedy="start the service, or send the request to the process that leads",
+                remedy="start the service, or send the request to the leader",
                 may_have_applied=False,
             )
         return self._engine
@@ -225,7 +225,7 @@ class Service:
         engine.shut_down(
             Unavailable(
                 "the service has stopped",
-                remedy="send the request to the process that leads",
+                remedy="send the request to the leader",
                 may_have_applied=False,
             )
         )
@@ -238,7 +238,7 @@ class Service:
         if engine.step():
             self._show(engine)
         if self._lease is not None and not self._lease.renew_if_due():
-            raise Fenced("another process holds the lease", remedy="let it lead")
+            raise Fenced("another process holds the lease", remedy="wait until it stops")
         if not len(engine.inbox):
             self._wake.wait(self._pause(engine))
 

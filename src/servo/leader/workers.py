@@ -28,4 +28,4 @@ class NoWorkers:
 
     def assign(self, assignments: Sequence[Assignment]) -> None:
         lost = assignments[0].task_key
-        raise Internal(f"{lost} was handed to nobody", remedy="report this as a bug")
+        raise Internal(f"no worker received {lost}", remedy="report this as a bug")

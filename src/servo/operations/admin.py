@@ -45,7 +45,7 @@ Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
 
 REBUILD = "admin rebuild"
-FOLDING = "folding the ledger"
+FOLDING = "replaying the ledger"
 
 
 class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
@@ -226,5 +226,5 @@ def _empty(workspace: Workspace) -> NotFound:
     address = workspace.address
     return NotFound(
         f"{address.store} has no workspace {address.tenant}/{address.workspace}",
-        remedy="check --store, --tenant and --workspace",
+        remedy="check the store, the tenant and the workspace",
     )

@@ -141,7 +141,7 @@ def check_request(event: BackfillCreated, workspace: Workspace) -> None:
             raise Conflict(
                 f"the request id {event.client_request_id!r} was used for {row.backfill_id}, "
                 "with other options",
-                remedy="use another --request-id, or none",
+                remedy="use another request id, or none",
             )
 
 

@@ -161,7 +161,7 @@ def find_backfill(snapshot: Snapshot, backfill_id: str) -> Backfill:
         raise NotFound(f"there is no backfill {backfill_id}", remedy="see `servo backfill list`")
     if len(found) > 1 and not exact:
         raise Conflict(
-            f"{len(found)} backfills begin with {backfill_id}", remedy="give more of the id"
+            f"{backfill_id} matches {len(found)} backfills", remedy="use more characters of the id"
         )
     return in_tables(snapshot, (exact or found)[0])
 

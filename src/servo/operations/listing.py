@@ -32,7 +32,7 @@ def page_of(found: Sequence[T], page: Page, name: Callable[[T], str]) -> Listing
     names = [name(one) for one in found]
     if page.before is not None and page.before not in names:
         raise NotFound(
-            f"the list has no {page.before}", remedy="pass the cursor of the page before this one"
+            f"{page.before!r} is not in the list", remedy="pass the cursor from the previous page"
         )
     start = 0 if page.before is None else names.index(page.before) + 1
     shown = list(found[start : start + page.limit])

@@ -17,8 +17,8 @@ def parse_moment(text: str) -> AsOf:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise Invalid(
-            f"{text!r} is neither the number of a ledger entry nor an instant",
-            remedy="write 1234, 2026-01-31 or 2026-01-31T12:00:00Z",
+            f"{text!r} is neither the number of a ledger entry nor a time",
+            remedy="use 1234, 2026-01-31 or 2026-01-31T12:00:00Z",
         ) from None
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 

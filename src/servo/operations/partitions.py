@@ -172,7 +172,7 @@ def _start(report: PartitionReport, after: str | None) -> int:
     if number is None:
         raise NotFound(
             f"{report.asset_key} has no partition {after!r}",
-            remedy="pass the cursor of the page before this one",
+            remedy="pass the cursor from the previous page",
         )
     return number + 1
 

@@ -107,8 +107,8 @@ def find_quarantined(snapshot: Snapshot, output: str) -> MaterializationRow:
         return waiting[0]
     if waiting:
         raise Conflict(
-            f"{len(waiting)} outputs in quarantine begin with {output}",
-            remedy="give more of the id",
+            f"{output} matches {len(waiting)} outputs in quarantine",
+            remedy="use more characters of the id",
         )
     if found:
         done = "approved" if found[0].promoted else "rejected"

@@ -95,8 +95,8 @@ def set_quota(workspace: Workspace, limits: dict[str, int | None]) -> QuotaChang
     """Set limits of the workspace by their names; None lifts one, and the others stay."""
     unknown = sorted(set(limits) - set(LIMITS))
     if unknown or not limits:
-        what = f"there is no limit {', '.join(unknown)}" if unknown else "no limit is named"
-        raise Invalid(what, remedy=f"use some of {', '.join(LIMITS)}")
+        what = f"there is no limit {', '.join(unknown)}" if unknown else "no limit was given"
+        raise Invalid(what, remedy=f"choose from {', '.join(LIMITS)}")
     receipt = workspace.submit(quota_set(limits)).checked()
     return QuotaChanged(limits=limits, receipt=receipt)
 

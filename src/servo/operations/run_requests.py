@@ -177,7 +177,8 @@ def run_to_retry(
     tasks = [task for task in found.tasks if whole or task.state is not TaskState.SUCCEEDED]
     if not tasks:
         raise Conflict(
-            f"every task of {found.run.run_id} succeeded", remedy="use --all to repeat them"
+            f"every task of {found.run.run_id} succeeded",
+            remedy=f"repeat them with `servo run retry --all {found.run.run_id}`",
         )
     return msgspec.structs.replace(found, tasks=tasks)
 
@@ -255,7 +256,7 @@ def _asked_for(workspace: Workspace, run_id: str) -> str:
         text = workspace.read(use)
     except NotFound:  # not published yet
         text = ""
-    return f"{run_id} was asked for {text or 'something else'}"
+    return f"{run_id} was requested for {text or 'something else'}"
 
 
 def _task(task: TaskSpec) -> PlannedTask:

@@ -135,7 +135,7 @@ def find_run(lookup: Lookup, run_id: str) -> RunRow:
         return (exact or found)[0]
     if not found:
         raise NotFound(f"there is no run {run_id}", remedy="see `servo run list`")
-    raise Conflict(f"{len(found)} runs begin with {run_id}", remedy="give more of the id")
+    raise Conflict(f"{run_id} matches {len(found)} runs", remedy="use more characters of the id")
 
 
 def outputs_of(snapshot: Snapshot, run_id: str) -> list[MaterializationRow]:

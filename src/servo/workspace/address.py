@@ -64,8 +64,8 @@ class Address(msgspec.Struct, frozen=True):
         if self.is_local and not Path(self.store).is_dir():
             raise NotFound(
                 f"there is no store in {self.store}",
-                remedy="create one with `servo materialize`, or name another with --store "
-                "or $SERVO_STORE",
+                remedy="materialize an asset to create it, or use another store: --store, "
+                "store=... in Python, or $SERVO_STORE",
             )
 
     def __str__(self) -> str:

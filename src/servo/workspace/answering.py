@@ -29,12 +29,12 @@ class LeaderSilent(Unavailable):
 
     def __init__(self, leader: LeaderAdvert, *, suspended: bool, sent: bool) -> None:
         why = "is suspended" if suspended else f"has not answered for {SILENT_AFTER:g} s"
-        then = "; the request is carried out if it continues" if sent else ""
+        then = "; it will process the request if it continues" if sent else ""
         go_on = f"continue it with `fg` in its terminal or `kill -CONT {leader.pid}`, or "
         super().__init__(
             f"{described(leader)} leads this workspace and {why}{then}",
             remedy=f"{go_on if suspended else ''}end it with `kill -9 {leader.pid}`: "
-            "what it has committed is kept, and the next command goes on",
+            "committed work is kept, and the next command continues from there",
             may_have_applied=sent,
         )
 

@@ -111,7 +111,7 @@ class InboxChannel:
             if not self._is_led():
                 return None
             self._pause.wait(LOOK_EVERY)
-        return queued(_request_id(batch), "the leader has not taken the request yet")
+        return queued(_request_id(batch), "the leader has not processed the request yet")
 
 
 class AnyChannel:

@@ -54,7 +54,7 @@ class LedByAnother(Conflict):
     def __init__(self, leader: LeaderAdvert) -> None:
         super().__init__(
             f"{described(leader)} leads this workspace",
-            remedy="wait for it to end, or stop it; what it has begun is then resumed",
+            remedy="wait until it exits, or stop it; its unfinished runs are then resumed",
         )
         self.leader = leader
 
@@ -67,8 +67,8 @@ class Replaced(Fenced):
         super().__init__(
             f"{who} has taken over this workspace: this process was suspended, or could not reach "
             "the store, for longer than its lease",
-            remedy="what was committed is kept, and whoever leads goes on with it: "
-            "see `servo run list`, or ask again",
+            remedy="committed work is kept and the new leader continues it; "
+            "see `servo run list`, or repeat the command",
         )
 
 
@@ -122,7 +122,9 @@ class Led:
         `Fenced` if somebody else has it.
         """
         if self._lease is not None and not self._lease.renew_if_due():
-            raise Fenced("another process holds the lease", remedy="let it lead, or try again")
+            raise Fenced(
+                "another process holds the lease", remedy="wait until it stops, or try again"
+            )
 
     def stop(self) -> None:
         """Take no more requests, publish what is left, and let somebody else lead."""

@@ -224,8 +224,8 @@ def _refuse_namesakes(path: Path, locations: tuple[CodeLocation, ...]) -> None:
     for one in locations:
         if one.name in seen:
             raise Invalid(
-                f"{path}: two locations are called {one.name}",
-                remedy='give each a name of its own: name = "…"',
+                f"{path}: two locations are named {one.name}",
+                remedy='give each a unique name: name = "…"',
             )
         seen.add(one.name)
 

@@ -12,8 +12,8 @@ import msgspec
 from servo.core.events.envelope import Answer, Status
 from servo.errors import Conflict, ServoError, Unavailable
 
-_REFRESH = "look at how things stand now, correct the request and send it again"
-_QUOTA = "ask for less or later, or raise the limit with `servo admin quota`"
+_REFRESH = "check the current state, correct the request and send it again"
+_QUOTA = "request less, retry later, or raise the limit with `servo admin quota`"
 
 
 class ReceiptStatus(StrEnum):

@@ -41,8 +41,8 @@ MOST_TEXT = 1_000
 TASKS_PER_SEGMENT = 1_000
 EVENTS_PER_BATCH = 200
 
-_CORRECT = "correct the request, or ask again under another run key"
-_QUOTA = "ask for less or later, or raise the limit with `servo admin quota`"
+_CORRECT = "correct the request, or use another run key"
+_QUOTA = "request less, retry later, or raise the limit with `servo admin quota`"
 
 
 def with_config(tags: Mapping[str, str], config: Mapping[str, Any]) -> dict[str, str]:
@@ -214,7 +214,7 @@ class Requests:
         )
         if not answer.applied:
             raise Conflict(
-                f"the workspace refused: {answer.reason}",
+                f"the workspace refused the request: {answer.reason}",
                 remedy=_QUOTA if answer.reason.startswith("quota:") else _CORRECT,
             )
         return answer

@@ -194,7 +194,7 @@ def test_dynamic_partitions_are_those_of_the_moment() -> None:
         ({"start": "2024-01-09", "end": "2024-01-03"}, Invalid, "comes after"),
         ({"start": "never"}, NotFound, "no partition 'never'"),
         ({"keys": ("2023-12-31",)}, NotFound, "no partition '2023-12-31'"),
-        ({}, Invalid, "no partitions were named"),
+        ({}, Invalid, "no partitions were selected"),
         ({"keys": ("2024-01-01",), "which": "all"}, Invalid, "one by one and otherwise too"),
         ({"keys": ("2024-01-01",), "start": "2024-01-01"}, Invalid, "one by one"),
     ],

@@ -173,10 +173,10 @@ def test_a_sensor_says_why_not(
         ("orders", "sensor s returned 'orders'"),
         ([RunRequest(), 7], "sensor s returned 7"),
         (RunRequest(asset_selection=["nowhere"]), "asks for nowhere, which is not an asset"),
-        (RunRequest(asset_selection=["total"]), "which is not of its target"),
+        (RunRequest(asset_selection=["total"]), "which is not in its target"),
         (RunRequest(job_name="jbo"), "there is no job jbo"),
         (RunRequest(asset_check_keys=[AssetCheckKey("orders", "x")]), "asks for the check 'x'"),  # pyright: ignore[reportArgumentType] - coerced
-        (SensorResult(dynamic_partitions_requests=["eu"]), "is not a request about partitions"),  # pyright: ignore[reportArgumentType] - that is the point
+        (SensorResult(dynamic_partitions_requests=["eu"]), "does not add or delete partitions"),  # pyright: ignore[reportArgumentType] - that is the point
         (SensorResult(asset_events=[3]), "int cannot be recorded outside of a run"),
         ([RunRequest()] * 1_001, "asks for 1,001 runs at once"),
     ],

@@ -151,7 +151,7 @@ def test_a_program_that_fails_says_why(program: Any, context: AssetExecutionCont
     with pytest.raises(PipesExecutionError) as failure:
         PipesSubprocessClient().run(command=command, context=context)
     told = str(failure.value)
-    assert "ended with exit code 1; it raised KeyError: 'orders'; its last words:\n" in told
+    assert "ended with exit code 1; it raised KeyError: 'orders'; the end of its output:\n" in told
     assert "near the end\n" in told
 
 
@@ -159,7 +159,9 @@ def test_a_program_that_is_killed_says_by_what(
     program: Any, context: AssetExecutionContext, capfd: pytest.CaptureFixture[str]
 ) -> None:
     command = program("print('x' * 9000, 'last', file=sys.stderr)\nos.kill(os.getpid(), 9)")
-    with pytest.raises(PipesExecutionError, match=r"ended with signal 9; its last words:\nx+ last"):
+    with pytest.raises(
+        PipesExecutionError, match=r"ended with signal 9; the end of its output:\nx+ last"
+    ):
         PipesSubprocessClient().run(command=command, context=context)
     assert len(capfd.readouterr().err) > 9000
 

@@ -103,7 +103,7 @@ def test_the_evaluator_refuses_with_the_kind_and_the_remedy(
         _ = preview_backfill(
             workspace, evaluator, Asked(choice=Choice(keys=("z",)), request_id="x")
         )
-    with pytest.raises(Invalid, match="no partitions were named; name some with --partition"):
+    with pytest.raises(Invalid, match="no partitions were selected; name some with --partition"):
         _ = preview_backfill(workspace, evaluator, Asked(choice=Choice(), request_id="x"))
 
 

@@ -291,7 +291,7 @@ def test_the_instance_of_this_folder_is_found(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SERVO_STORE", raising=False)
-    with pytest.raises(NotFound, match=r"no store in .*; create one with `servo materialize`"):
+    with pytest.raises(NotFound, match=r"no store in .*; materialize an asset to create it"):
         ServoInstance.get()
     _ = materialize([orders], store=".servo")
     assert ServoInstance.get().has_asset_key("orders")

@@ -86,7 +86,7 @@ def show(*, workspace: Workspace, key: str, as_of: AsOf | None, json_: bool) -> 
 @asset.command("history", short_help="List the outputs of an asset.")
 @_key
 @paged
-@click.option("--freshness", is_flag=True, help="List changes of its freshness instead.")
+@click.option("--freshness", is_flag=True, help="List its freshness changes instead.")
 @at_a_moment
 @json_option
 @with_workspace

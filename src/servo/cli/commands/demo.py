@@ -43,7 +43,7 @@ WIDTH = 80
 @click.command()
 @click.argument("folder", default="servo-demo", type=click.Path(path_type=Path, file_okay=False))
 def demo(folder: Path) -> None:
-    """Run a small shop in FOLDER: kill a worker, kill everything, resume, refuse bad data."""
+    """Run a guided example in FOLDER: kill workers, kill everything, resume, hold back bad data."""
     write_shop(folder)
     play = _Play(folder)
     play.introduce()

@@ -46,12 +46,12 @@ INBOX_OF_A_BUCKET = timedelta(seconds=1)
 @as_dagster_option
 @at_a_workspace
 def dev(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool) -> None:
-    """Lead the workspace while you develop CODE: run what is due or requested, reload edits.
+    """Run CODE locally: execute what is requested or due, and reload the code after edits.
 
-    CODE is one or more files, modules or code locations; without it, all of the project file.
+    CODE is one or more files, modules or code locations. Default: all of the project file.
 
-    Start runs in another terminal with `servo materialize`. Ctrl-C stops it; interrupted tasks are
-    resumed next time.
+    Start runs in another terminal with `servo materialize`. Ctrl-C stops this process; the next
+    `servo dev` or `servo resume` continues the interrupted runs.
     """
     # An edit that keeps second and size would be hidden by what Python compiled before it.
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -109,7 +109,7 @@ class Development:
 
     def workers_broken(self, location: str, why: str) -> None:
         """Say why no worker can start."""
-        self.say(Text(f"no new worker of {location} can start: {why}", "red"))
+        self.say(Text(f"cannot start workers for {location}: {why}", "red"))
 
     def begin(self, workers: int) -> None:
         """Say what is at work, and go on with what was begun."""

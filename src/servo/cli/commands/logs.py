@@ -22,7 +22,7 @@ LOOK_EVERY = 0.3
 @click.command("logs")
 @click.argument("run_id", required=False, shell_complete=run_ids)
 @click.argument("asset", required=False, shell_complete=asset_keys)
-@click.option("-f", "--follow", is_flag=True, help="Print new output until the run has ended.")
+@click.option("-f", "--follow", is_flag=True, help="Print new output until the run has finished.")
 @at_a_moment
 @json_option
 @with_workspace
@@ -35,10 +35,9 @@ def logs(
     as_of: AsOf | None,
     json_: bool,
 ) -> None:
-    """Print the output of a run: of the newest one, of RUN_ID, or of one ASSET of it.
+    """Print what the newest run logged, or the run RUN_ID, or one ASSET of it.
 
-    An ASSET without a RUN_ID is one of the newest run. With --follow, --json prints one value a
-    line.
+    ASSET alone means the newest run. With --follow, --json prints one JSON value per line.
     """
     query = LogQuery(run=run_id, asset=asset)
     if follow:
@@ -58,7 +57,9 @@ def logs(
 
 def _follow(workspace: Workspace, query: LogQuery, as_of: AsOf | None, *, json_: bool) -> None:
     if as_of is not None:
-        raise Invalid("the past cannot be followed", remedy="leave out --follow or --as-of")
+        raise Invalid(
+            "--follow and --as-of exclude each other", remedy="leave out --follow or --as-of"
+        )
     printer, waiting = Printer(), OutputWait()
     try:
         for chunk in follow_logs(workspace, query, wait=waiting.wait):

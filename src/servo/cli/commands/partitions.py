@@ -79,7 +79,7 @@ def status(*, workspace: Workspace, asset: str, as_of: AsOf | None, json_: bool)
     "--status",
     "wanted",
     type=click.Choice([one.value for one in PartitionFilter]),
-    help="Only partitions of this status, or stale ones.",
+    help="Only partitions with this status, or only stale ones.",
 )
 @click.option(
     "--limit",
@@ -157,7 +157,7 @@ def stale(
 @json_option
 @with_workspace
 def add(*, workspace: Workspace, set_name: str, keys: Sequence[str], json_: bool) -> int:
-    """Add KEYS to the set of dynamic partitions SET. Keys that it has already are ignored."""
+    """Add KEYS to the set of dynamic partitions SET. Keys that already exist are ignored."""
     found = add_partitions(workspace, set_name, keys)
     return _tell(found, f"Added {', '.join(found.added)} to {set_name}.", json_=json_)
 
@@ -203,6 +203,6 @@ def _tell(found: PartitionSetChange, done: str, *, json_: bool) -> int:
         emit_json(found)
         return QUEUED if queued else 0
     if found.receipt is None:
-        console().print(f"{found.set_name} has these partitions already.")
+        console().print(f"{found.set_name} already has these partitions.")
         return 0
     return tell_receipt(found.receipt, done)

@@ -109,8 +109,8 @@ def _asked_by(steps: Sequence[Step]) -> list[str]:
 def cancel(*, workspace: Workspace, run_id: str, reason: str, force: bool, json_: bool) -> int:
     """Cancel a run: no more of its tasks start, and running tasks are interrupted.
 
-    Running tasks have 30 seconds to clean up. With --force they have none: their processes are
-    killed, the run is CANCELLED at once, and later reports of its workers are ignored.
+    Running tasks have 30 seconds to clean up. With --force, their processes are killed at once, the
+    run becomes CANCELLED, and later reports from its workers are ignored.
     """
     found = cancel_run(workspace, run_id, reason=reason, force=force)
     if json_:

@@ -198,8 +198,8 @@ def push(
 ) -> int:
     """Send a message to push sensor NAME.
 
-    The message is durable when the command returns, and evaluated once, as soon as `servo dev`
-    or another leader runs.
+    The message is stored before the command returns. The leader evaluates it once; if none is
+    running, it waits until one is, such as `servo dev`.
     """
     found = push_message(workspace, name, _read_payload(payload), message_id=message_id)
     return tell_change(found, f"Sent message {found.message_id} to {name}.", json_=json_)

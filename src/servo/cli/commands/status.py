@@ -25,7 +25,7 @@ MOST_NAMES = 10
 @json_option
 @with_workspace
 def status(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> None:
-    """Summarize a workspace: its assets, its leader, open runs and the newest runs."""
+    """Summarize a workspace: its assets, its leader, unfinished runs and the newest runs."""
     found = get_status(workspace, as_of=as_of)
     if json_:
         emit_json(found)

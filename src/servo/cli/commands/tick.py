@@ -45,27 +45,27 @@ from servo.workspace.workspace import Workspace, open_workspace
 @json_option
 @at_a_workspace
 def tick(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool, json_: bool) -> int:
-    """Do everything of CODE that is due in its workspace now, then end.
+    """Run everything of CODE that is due now, then exit.
 
-    CODE is one or more files, modules or code locations; without it, all of the project file.
+    CODE is one or more files, modules or code locations. Default: all of the project file.
 
-    Schedules tick, sensors look, backfills and runs go on, until nothing can be done without
-    waiting. If nothing is due, nothing is written. So any cron, timer or pipeline that calls this
-    now and then is all it takes to run a workspace.
+    Evaluates due schedules, sensors and automation conditions, and continues runs and backfills
+    until nothing more can be done without waiting. If nothing is due, nothing is written. Call it
+    regularly, from cron or a CI pipeline, to run a workspace without a permanent leader.
     """
     workspace = open_workspace(where.address, must_exist=False)
     leader = workspace.leader()
     if leader is not None:
         if can_be_pinged(leader):
             check_answers(leader)
-        instead = f"{described(leader)} leads this workspace and does what is due"
+        instead = f"{described(leader)} leads this workspace and runs what is due"
         return _told(Outlook(), [], json_=json_, instead=instead)
     codes, broken = several_codes(code, as_dagster=as_dagster)
     without_user_libraries()
     declared = {one.name: one.declared for one in codes}
     ahead = outlook(workspace.store, workspace.paths, declared, workspace.now())
     if not ahead.why and (changed := _changed_conditions(codes, where, workspace)):
-        ahead = replace(ahead, why=f"conditions have changed: {changed}")
+        ahead = replace(ahead, why=f"automation conditions changed: {changed}")
     ended = _pass(codes, where, workers, workspace.now()) if ahead.why else []
     return max(_told(ahead, ended, json_=json_), FAILED if broken else 0)
 

@@ -61,7 +61,11 @@ def with_partition_choice(command: Command) -> Command:
             help="Start no more runs once more partitions than this have failed.",
         ),
         click.option(
-            "--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag; repeatable."
+            "--tag",
+            "tags",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Tag the backfill; repeatable.",
         ),
         request_id_option,
     )

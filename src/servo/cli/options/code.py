@@ -7,7 +7,7 @@ from servo.sdk.definitions.needs import near_misses
 from servo.sdk.definitions.project import Project
 
 as_dagster_option = click.option(
-    "--as-dagster", is_flag=True, help="Run code that imports dagster; Servo takes its place."
+    "--as-dagster", is_flag=True, help="Load code that imports dagster; Servo replaces it."
 )
 
 

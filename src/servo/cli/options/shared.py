@@ -22,7 +22,9 @@ def paged(command: Command) -> Command:
         show_default=True,
         help="Maximum number of rows.",
     )
-    @click.option("--before", metavar="NAME", help="Only rows older than this one.")
+    @click.option(
+        "--before", metavar="NAME", help="Show the next page: the value printed after `More`."
+    )
     @wraps(command)
     def wrapped(*, limit: int, before: str | None, **rest: Any) -> Any:
         return command(page=Page(limit=limit, before=before), **rest)

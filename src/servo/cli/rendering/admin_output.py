@@ -196,5 +196,5 @@ def _expiry(found: Collected) -> str:
     if found.dry_run:
         return "would expire"
     if any(receipt.queued for receipt in found.receipts):
-        return "will expire when the leader takes the request"
+        return "will expire when the leader processes the request"
     return "expired; a later collection deletes the data"

@@ -143,7 +143,7 @@ def _evaluation_at(
             return row
     raise NotFound(
         f"evaluation {tick} of {listed.asset_key} was not recorded",
-        remedy=f"list those that were with `servo automation history {listed.asset_key}`",
+        remedy=f"see the recorded ones with `servo automation history {listed.asset_key}`",
     )
 
 

@@ -28,6 +28,6 @@ def preview_automation(
     if not found:
         raise NotFound(
             "no selected asset has an automation condition",
-            remedy="give one: @asset(automation_condition=AutomationCondition.eager())",
+            remedy="add one: @asset(automation_condition=AutomationCondition.eager())",
         )
     return Listing(items=list(found))

@@ -94,7 +94,7 @@ def condition_of(snapshot: Snapshot, name: str) -> ListedCondition:
     if key not in found:
         raise NotFound(
             f"{key} has no automation condition",
-            remedy="give it one: @asset(automation_condition=AutomationCondition.eager())",
+            remedy="add one: @asset(automation_condition=AutomationCondition.eager())",
         )
     return found[key]
 
@@ -119,15 +119,15 @@ def find_condition_sensor(snapshot: Snapshot, name: str | None) -> tuple[str, Se
     if not names:
         raise NotFound(
             "no sensor evaluates conditions in this workspace",
-            remedy="give an asset an automation condition and start `servo dev`",
+            remedy="add an automation condition to an asset and start `servo dev`",
         )
     if name is None:
         raise Conflict(
-            "several sensors evaluate conditions", remedy=f"name one of: {', '.join(names)}"
+            "several sensors evaluate conditions", remedy=f"choose one of: {', '.join(names)}"
         )
     if name not in names:
         raise NotFound(
-            f"no sensor {name} evaluates conditions", remedy=f"name one of: {', '.join(names)}"
+            f"no sensor {name} evaluates conditions", remedy=f"choose one of: {', '.join(names)}"
         )
     return name, _statuses(snapshot)[name]
 

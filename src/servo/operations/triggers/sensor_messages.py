@@ -50,5 +50,5 @@ def check_payload(payload: str) -> None:
     except msgspec.DecodeError as error:
         raise Invalid(
             f"invalid JSON in the payload: {error}",
-            remedy="quote the payload for your shell: --payload '\"text\"'",
+            remedy="send JSON; a string needs double quotes: '\"text\"'",
         ) from None

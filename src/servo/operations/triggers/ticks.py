@@ -121,6 +121,8 @@ def parse_tick(text: str, timezone: str) -> datetime:
     try:
         given = datetime.fromisoformat(text)
     except ValueError:
-        raise Invalid(f"{text!r} is not a time", remedy="write it like 2025-01-15T06:00") from None
+        raise Invalid(
+            f"{text!r} is not a time", remedy="use a time such as 2025-01-15T06:00"
+        ) from None
     zoned = given if given.tzinfo is not None else given.replace(tzinfo=ZoneInfo(timezone))
     return zoned.astimezone(UTC)

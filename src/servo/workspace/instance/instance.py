@@ -351,7 +351,7 @@ class ServoInstance:
     ) -> Sequence[RunRecord]:
         """The runs with their times, the newest first; or, `ascending`, the oldest."""
         if order_by not in (None, "id", "create_timestamp"):
-            raise Invalid(f"runs are not ordered by {order_by!r}", remedy="leave out order_by")
+            raise Invalid(f"runs cannot be ordered by {order_by!r}", remedy="leave out order_by")
         runs = list(self.get_runs(filters))
         runs = runs[::-1] if ascending else runs
         names = [run.run_id for run in runs]
@@ -384,8 +384,8 @@ class ServoInstance:
         """Add partitions to a set; those that are in it stay."""
         if isinstance(partition_keys, str):
             raise Invalid(
-                f"partition_keys is one text, {partition_keys!r}",
-                remedy=f"write [{partition_keys!r}]",
+                f"partition_keys is the string {partition_keys!r}, not a list",
+                remedy=f"pass [{partition_keys!r}]",
             )
         keys = checked_keys(dict.fromkeys(partition_keys), what=f"partitions {partitions_def_name}")
         known = set(self.get_dynamic_partitions(partitions_def_name))

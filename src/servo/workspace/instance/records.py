@@ -262,8 +262,8 @@ class EventRecordsFilter(msgspec.Struct, frozen=True):
         name = getattr(self.event_type, "value", self.event_type)
         if name not in AssetEventType.__members__:
             raise Invalid(
-                f"events of the type {name!r} are not kept",
-                remedy=f"ask for {', '.join(AssetEventType.__members__)}",
+                f"events of type {name!r} are not recorded",
+                remedy=f"use one of {', '.join(AssetEventType.__members__)}",
             )
         return AssetEventType[name]
 

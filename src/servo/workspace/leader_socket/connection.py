@@ -91,6 +91,6 @@ class LeaderConnection:
 
 def _hung_up(why: str) -> Unavailable:
     return Unavailable(
-        f"the leader hung up before it answered: {why}",
-        remedy="ask again under the same request id: what was applied is not applied twice",
+        f"the leader did not answer: {why}",
+        remedy="retry with the same request id: nothing is applied twice",
     )

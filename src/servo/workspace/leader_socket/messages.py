@@ -87,7 +87,7 @@ class LeaderNotReady(Unavailable):
 
     def __init__(self) -> None:
         super().__init__(
-            "the leader is starting or stopping", remedy="ask again", may_have_applied=False
+            "the leader is starting or stopping", remedy="try again", may_have_applied=False
         )
 
 
@@ -96,8 +96,8 @@ class AnswerOverdue(Unavailable):
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
-            f"the leader gave no answer within {seconds:g} s",
-            remedy="ask again under the same request id: what was applied is not applied twice",
+            f"the leader did not answer within {seconds:g} s",
+            remedy="retry with the same request id: nothing is applied twice",
         )
 
 

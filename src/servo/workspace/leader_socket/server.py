@@ -128,7 +128,7 @@ def _told(answer: Callable[[], FromLeader], timeout_ms: int) -> FromLeader:
 
 def _without_code(asked: AskCode) -> bytes:
     raise NotFound(
-        f"the leader does not answer questions about {asked.location}",
+        f"the leader has not loaded {asked.location}",
         remedy="start `servo dev` with this code",
     )
 
@@ -138,7 +138,7 @@ def _whole(frames: Frames, data: bytes) -> list[ToLeader | Failed]:
     try:
         return list(frames.feed(data))
     except msgspec.MsgspecError as error:
-        wrong = Invalid(f"not a request: {error}", remedy="use the same version of Servo")
+        wrong = Invalid(f"invalid request: {error}", remedy="use the same version of Servo")
         return [failed_with(wrong)]
 
 
