@@ -29,7 +29,7 @@ def orders():
         (
             's = ScheduleDefinition(name="s", cron_schedule="61 * * * *", target="orders")',
             "'61 * * * *'",
-            "write it like",
+            "use an object such as",
         ),
         (
             's = ScheduleDefinition(name="s", cron_schedule="@daily", target="orders",\n'

@@ -125,7 +125,7 @@ def test_edits_are_followed_and_broken_ones_change_nothing(tmp_path: Path) -> No
         (tmp_path / "other.py").write_text("from servo import asset\n@asset\ndef x(): ...\n")
         other = servo(tmp_path, "materialize", "other.py")
         assert other.returncode == 4
-        assert "does not have other.py" in other.stderr
+        assert "leads this workspace without other.py" in other.stderr
         assert running.stop() == 0
     assert "stopped" in "".join(running.lines)
 

@@ -29,7 +29,7 @@ def test_a_new_project_runs_as_it_is(tmp_path: Path) -> None:
     assert {task["asset_key"] for task in shown["tasks"]} == {"orders", "revenue"}
     assert servo(tmp_path, "init").returncode == 4
     assert servo(tmp_path, "asset", "wipe", "revenue", "--yes").returncode == 0
-    assert servo(tmp_path, "resume").stdout == "nothing to resume: every run has ended\n"
+    assert servo(tmp_path, "resume").stdout == "nothing to resume: every run has finished\n"
 
 
 @pytest.mark.slow

@@ -161,7 +161,7 @@ TOLD = {
     "raises_no_unicode": "ValueError: half a ? pair",
     "ends_when_pickled": "SystemExit: 4",
     "waits_for_ever": "Invalid: a retry was requested after inf seconds",
-    "tells_no_unicode": "Invalid: what it told cannot be sent: ",
+    "tells_no_unicode": "Invalid: the report cannot be sent: ",
 }
 
 

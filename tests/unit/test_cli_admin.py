@@ -267,7 +267,7 @@ def test_a_rebuild_never_replaces_a_healthy_leader(
         assert (code, out) == (4, "")
         assert err == (
             f"error: `servo dev` (process {os.getpid()}) leads this workspace; wait for it to end, "
-            "or stop it; what it has begun is then resumed\n"
+            "or stop it; its unfinished runs are then resumed\n"
         )
         assert led.service.leads
         assert servo("admin", "rebuild", "--check")[0] == 0

@@ -255,7 +255,7 @@ def test_nothing_is_collected_while_a_pin_cannot_be_read() -> None:
     story.wait(hours=OLD)
     before = story.objects()
     report = collected(story)
-    assert "delete it, or write it again" in report.problems[0]
+    assert "delete or rewrite it" in report.problems[0]
     assert [key for key in story.objects() if key in before] == before
 
 

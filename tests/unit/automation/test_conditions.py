@@ -474,7 +474,7 @@ def test_from_one_asset_to_all_partitions_of_another() -> None:
 
 
 def test_an_asset_that_is_not_there_is_told() -> None:
-    with pytest.raises(Invalid, match="asks for nobody, which is not an asset"):
+    with pytest.raises(Invalid, match="requests nobody, which is not an asset"):
         _ = alone(A.asset_matches("nobody", A.missing()))
 
 

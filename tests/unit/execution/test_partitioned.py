@@ -403,7 +403,7 @@ def test_a_check_of_several_partitions_looks_at_all_and_may_hold_all_back() -> N
 
 
 def test_one_text_is_not_several_keys() -> None:
-    with pytest.raises(Invalid, match="partition_keys is 'eu'"):
+    with pytest.raises(Invalid, match="partition_keys is the string 'eu'"):
         _ = servo.materialize([sales], partition_keys="eu")
 
 

@@ -100,7 +100,9 @@ def test_events_are_listed_the_newest_first_and_in_parts(instance: ServoInstance
 
 
 def test_other_events_are_refused(instance: ServoInstance) -> None:
-    with pytest.raises(Invalid, match=r"'STEP_START' are not kept; ask for ASSET_MATERIALIZATION"):
+    with pytest.raises(
+        Invalid, match=r"'STEP_START' are not recorded; use one of ASSET_MATERIALIZATION"
+    ):
         instance.get_event_records(EventRecordsFilter("STEP_START"))
 
 
