@@ -266,7 +266,7 @@ def test_a_rebuild_never_replaces_a_healthy_leader(
         code, out, err = servo("admin", "rebuild", "--yes")
         assert (code, out) == (4, "")
         assert err == (
-            f"error: `servo dev` (process {os.getpid()}) leads this workspace; wait for it to end, "
+            f"error: `servo dev` (process {os.getpid()}) leads this workspace; wait until it exits, "
             "or stop it; its unfinished runs are then resumed\n"
         )
         assert led.service.leads

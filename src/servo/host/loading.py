@@ -30,10 +30,10 @@ def load_asset(
 ) -> Any:
     """The value of an asset: the latest, or the latest at an instant or after a ledger entry.
 
-    `partition` is the key of one, or the key of each dimension by its name; without it the value of
-    an asset with partitions is those of all that were made, by their keys. An asset that was wiped
-    has none. What a blocking check held back is never loaded; what an IO manager stored is the
-    manager's; and what the asset's retention no longer keeps is `NotFound`, with when it expired.
+    `partition` is the key of one, or the key of each dimension by its name; without it, an asset
+    with partitions is loaded as a dict of all materialized partitions by key. A wiped asset has no
+    value. Outputs in quarantine are never loaded. What an IO manager stored is loaded by that
+    manager. Data that the asset's retention no longer keeps raises `NotFound`.
 
     Without `store`, it reads the workspace that commands in this folder use: `$SERVO_STORE`, the
     project file, or the folder `.servo`. With `store`, the project file is not consulted.

@@ -1,7 +1,7 @@
-"""`materialize()`: make assets here and now, in this process.
+"""`materialize()`: materialize assets in this process.
 
-On a store in memory by default, so that a script or a test needs no folder and leaves none. What
-happens is the same as anywhere: events, a fold, grants, committed outputs.
+It uses a store in memory by default, so that a script or a test needs no folder and leaves none
+behind. Everything else is the same as anywhere: events, a fold, grants, committed outputs.
 """
 
 import os
@@ -53,11 +53,11 @@ from servo.workspace.run_requests import Requests, Wanted, with_config
 
 
 class MaterializationFailed(Exception):
-    """A run did not succeed; `__cause__` is what the first failed asset raised, if it is known."""
+    """A run did not succeed; `__cause__` is the exception of the first failed asset, if known."""
 
 
 class MaterializedRun:
-    """What `materialize()` made."""
+    """The result of `materialize()`."""
 
     def __init__(  # noqa: PLR0913 - everything that it is asked about
         self,
@@ -80,7 +80,7 @@ class MaterializedRun:
 
     @property
     def success(self) -> bool:
-        """Whether every asset was made."""
+        """Whether every asset was materialized."""
         return self.run.state is RunState.SUCCEEDED
 
     @property
@@ -90,20 +90,20 @@ class MaterializedRun:
 
     @property
     def materializations(self) -> list[MaterializationRow]:
-        """What is recorded of every output."""
+        """The records of all outputs."""
         rows = self._reader.snapshot().rows("materializations")
         made = [row for row in rows if isinstance(row, MaterializationRow)]
         return [row for row in made if row.run_id == self.run.run_id]
 
     @property
     def check_results(self) -> list[CheckResultRow]:
-        """What is recorded of every check."""
+        """The records of all checks."""
         rows = self._reader.snapshot().rows("check_results")
         made = [row for row in rows if isinstance(row, CheckResultRow)]
         return [row for row in made if row.run_id == self.run.run_id]
 
     def get_asset_check_evaluations(self) -> list[AssetCheckResult]:
-        """What every check found."""
+        """The results of all checks."""
         return [
             AssetCheckResult(
                 passed=row.passed,
@@ -117,7 +117,7 @@ class MaterializedRun:
         ]
 
     def asset_materializations_for_node(self, node_name: str) -> list[AssetMaterialization]:
-        """What was made of the asset that a function of this name makes."""
+        """The materializations of the asset that a function with this name defines."""
         key = to_key(node_name.split("__")).canonical()
         return [
             AssetMaterialization(
@@ -130,15 +130,15 @@ class MaterializedRun:
         ]
 
     def is_node_success(self, node_name: str) -> bool:
-        """Whether every task of the asset that a function of this name makes succeeded."""
+        """Whether every task of the asset that a function with this name defines succeeded."""
         return self._states(node_name) == {TaskState.SUCCEEDED}
 
     def is_node_failed(self, node_name: str) -> bool:
-        """Whether a task of the asset that a function of this name makes failed."""
+        """Whether a task of the asset that a function with this name defines failed."""
         return TaskState.FAILED in self._states(node_name)
 
     def is_node_skipped(self, node_name: str) -> bool:
-        """Whether every task of the asset that a function of this name makes was skipped."""
+        """Whether every task of the asset that a function with this name defines was skipped."""
         return self._states(node_name) == {TaskState.SKIPPED}
 
     def _states(self, node_name: str) -> set[TaskState]:
@@ -148,7 +148,7 @@ class MaterializedRun:
         }
 
     def asset_value(self, asset: Any, partition_key: str | None = None) -> Any:
-        """The value of an asset that was made, or of one of the partitions that were."""
+        """The value of an asset that was materialized, or of one of its partitions."""
         key = to_key(asset).canonical()
         row = self._assets.get(key)
         if row is None or row.last_materialization_run_id != self.run.run_id:
@@ -179,13 +179,13 @@ class MaterializedRun:
         return typed if typed is None or definition is None else definition.plain_key(typed)
 
     def output_for_node(self, node_str: str, output_name: str = "result") -> Any:
-        """The value of the asset that a function of this name made."""
+        """The value of the asset that a function with this name defines."""
         del output_name
         return self.asset_value(node_str.split("__"))
 
     @property
     def failures(self) -> dict[AssetKey, str]:
-        """What every failed asset said."""
+        """The error messages of the failed assets, by key."""
         return {
             AssetKey.parse(key): failure_of(self._tasks[task])
             for task in self.failed_tasks
@@ -212,10 +212,10 @@ def materialize(  # noqa: PLR0913 - the options people know
     raise_on_error: bool = True,
     secrets: Sequence[SecretProvider] = (),
 ) -> MaterializedRun:
-    """Make assets, here and now; `store` names a folder to keep what is made, or `instance` does.
+    """Materialize assets in this process; `store` or `instance` says where to store the outputs.
 
-    `partition_keys` are several partitions to make, or `PartitionKeyRange`s of them. Without a
-    store it is kept in memory, and forgotten with the result.
+    `partition_keys` are several partitions, or `PartitionKeyRange`s of them. Without a store,
+    everything is kept in memory, and gone with the result.
     """
     return _materialize(
         assets,
@@ -243,7 +243,7 @@ def materialize_to_memory(  # noqa: PLR0913 - the options people know
     raise_on_error: bool = True,
     secrets: Sequence[SecretProvider] = (),
 ) -> MaterializedRun:
-    """Make assets, here and now, and store no value: every IO manager is one in memory instead."""
+    """Materialize assets in this process with IO managers in memory: no value is stored."""
     memory = InMemoryIOManager()
     assets = several(assets, what="the list of assets")
     resources = by_name(resources, what="materialize: resources")
@@ -264,7 +264,7 @@ def materialize_to_memory(  # noqa: PLR0913 - the options people know
 def _in_memory(
     assets: Sequence[Any], resources: Mapping[str, Any], memory: InMemoryIOManager
 ) -> dict[str, Any]:
-    """The same IO manager under every name that stands for one."""
+    """The same IO manager under every name of an IO manager."""
     makers = [item for item in assets if isinstance(item, AssetsDefinition)]
     named = {maker.io_manager_key(key) for maker in makers for key in maker.keys}
     given = {name for name, value in resources.items() if stores_values(value)}
@@ -358,7 +358,7 @@ def _materialize(  # noqa: PLR0913 - the options people know
 
 
 def _named(one: str | None, several: Sequence[Named]) -> tuple[Named, ...]:
-    """The partitions that were named, in either way."""
+    """The partitions given by either parameter."""
     if isinstance(several, str):
         raise Invalid(
             f"partition_keys is the string {several!r}, not a list", remedy=f"pass [{several!r}]"
@@ -372,13 +372,13 @@ def _label(named: Sequence[Named]) -> dict[str, str]:
 
 
 def _divided(project: Project) -> dict[str, PartitionsDefinition]:
-    """How the assets of a project are divided that are."""
+    """The partitions definitions of the partitioned assets of a project."""
     found = {key.canonical(): spec.partitions_def for key, spec in project.specs.items()}
     return {key: definition for key, definition in found.items() if definition is not None}
 
 
 def _instance(store: str | None, instance: ServoInstance | None) -> ServoInstance:
-    """Where everything is kept."""
+    """The instance that stores everything."""
     if store is not None and instance is not None:
         raise Invalid("both store and instance were given", remedy="use one of the two")
     if store is not None:

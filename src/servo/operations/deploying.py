@@ -1,4 +1,4 @@
-"""Telling a workspace what code declares."""
+"""Deploying the definitions of code to a workspace."""
 
 from servo.core.declared import Declared
 from servo.core.definitions import definitions_bytes
@@ -11,7 +11,7 @@ from servo.workspace.workspace import Workspace
 
 
 def deploy_unless_led(location: str, declared: Declared, workspace: Workspace) -> None:
-    """Deploy what code declares, unless a leader is there, which deploys its own code."""
+    """Deploy the definitions of code, unless a leader is running: it deploys its own code."""
     if workspace.leader() is not None:
         return
     state = state_at(workspace.store, workspace.paths, PRESENT).state

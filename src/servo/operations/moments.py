@@ -1,4 +1,4 @@
-"""Moments of a workspace's past, as people name them: an entry of the ledger, or an instant."""
+"""Points in the past of a workspace: a ledger entry or a time."""
 
 from datetime import UTC, datetime
 
@@ -10,7 +10,7 @@ __all__ = ["PRESENT", "AsOf", "Progress", "instant_of", "parse_moment"]
 
 
 def parse_moment(text: str) -> AsOf:
-    """A ledger entry or an instant, as people write them; without a zone it is UTC."""
+    """Parse a ledger entry or a time; without a time zone it is UTC."""
     if text.isdecimal():
         return int(text)
     try:

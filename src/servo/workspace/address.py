@@ -1,8 +1,8 @@
 """Where a workspace is: a store, a tenant and a workspace, in one spelling.
 
 `.servo`, `/home/ada/shop/.servo`, `file:///home/ada/shop/.servo` and a symlink to it are one
-folder, so they make one address. Locks, sockets and the registry of this machine go by it: two
-processes that spell a folder differently still find each other.
+folder, so they have one address. Locks, sockets and the registry of this machine are named after
+it: two processes that spell a folder differently still find each other.
 """
 
 from hashlib import sha256

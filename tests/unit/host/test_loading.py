@@ -71,7 +71,7 @@ def test_what_expired_says_so_whether_its_data_is_gone_yet_or_not(tmp_path: Path
     with open_service(folder) as service:
         assert service.commit(Batch(id="expire", events=(event,))).applied
     for _ in ("the data is there", "it is not"):
-        with pytest.raises(NotFound, match=r"shop/orders made at .* expired at .*; load a newer"):
+        with pytest.raises(NotFound, match=r"shop/orders from .* expired at .*; load a newer"):
             load_asset("shop/orders", store=folder, as_of=first.created_seq)
         store.delete(f"{first.output_uri}_commit.json")
     assert load_asset("shop/orders", store=folder) == 2

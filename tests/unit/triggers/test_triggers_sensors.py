@@ -149,7 +149,7 @@ def test_what_is_said_of_assets_is_recorded_with_the_evaluation_or_not_at_all(ho
     host.evaluators.say = lambda _: Evaluated(reported=(made,))
     host.look()
     [row] = host.evals
-    assert (row.status, row.message) == (SensorEvalStatus.SKIPPED, "said of assets: 1")
+    assert (row.status, row.message) == (SensorEvalStatus.SKIPPED, "asset events: 1")
     assert host.service.engine.state.assets.rows["a"].last_materialization_id == "m1"
     host.evaluators.say = lambda _: Evaluated(reported=(made,), cursor="7")
     host.look(minutes=1)

@@ -162,7 +162,7 @@ def test_partitions_are_added_and_removed(instance: ServoInstance) -> None:
     instance.delete_dynamic_partition("regions", "south")
     assert list(instance.get_dynamic_partitions("regions")) == ["north", "east"]
     assert not instance.has_dynamic_partition("regions", "west")
-    with pytest.raises(Invalid, match=r"one text, 'up'; write \['up'\]"):
+    with pytest.raises(Invalid, match=r"the string 'up', not a list; pass \['up'\]"):
         instance.add_dynamic_partitions("regions", "up")
 
 

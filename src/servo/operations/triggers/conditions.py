@@ -1,4 +1,4 @@
-"""Which conditions a workspace knows, which sensor evaluates each, and how that went last."""
+"""The conditions of a workspace, the sensor of each, and its last evaluation."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ from servo.sdk.automation.graph import DEFAULT_SENSOR
 
 
 class ListedCondition(msgspec.Struct, frozen=True, kw_only=True):
-    """An asset or a check with a condition, and how that stands.
+    """An asset or a check with a condition, and its last evaluation.
 
     `asset_key` is `asset:check` for a check. `evaluated_at` is when there last was something new
     about it. `sensor_id` is None while nobody evaluates it.
@@ -85,7 +85,7 @@ def _listed(
 
 
 def condition_of(snapshot: Snapshot, name: str) -> ListedCondition:
-    """The condition of the asset that is called this, or of a check: `asset:check`."""
+    """The condition of the asset with this name, or of a check: `asset:check`."""
     rows = snapshot.rows("assets")
     asset, colon, check = name.partition(":")
     key = find_asset([row.asset_key for row in rows if isinstance(row, AssetRow)], asset)
