@@ -1,4 +1,4 @@
-"""What those who work beside a leader ask of it.
+"""The interfaces of a leader that workers and triggers use.
 
 `servo.leader.service.Service`, a leader on a thread of this process, is all of these. Workers and
 triggers name only what they need, so a leader elsewhere, in a simulation or in a test fits as well.
@@ -51,7 +51,7 @@ class LeaderForWorkers(WatchedLeader, Protocol):
 
 
 class SubmitsBatches(Protocol):
-    """Somebody who takes batches to the ledger."""
+    """Submits batches to the ledger."""
 
     def submit(self, batch: Batch) -> "Future[Answer]":
         """Send a batch; `Invalid` at once if it cannot go there."""
@@ -59,7 +59,7 @@ class SubmitsBatches(Protocol):
 
 
 class LeaderWithState(WatchedLeader, SubmitsBatches, Protocol):
-    """Shows what is true now, and takes what somebody concludes from it: triggers, recovery."""
+    """Shows the current state, and accepts batches derived from it: for triggers and recovery."""
 
     @property
     def state(self) -> State:
@@ -68,7 +68,7 @@ class LeaderWithState(WatchedLeader, SubmitsBatches, Protocol):
 
 
 class LeaderOfRuns(WatchedLeader, Protocol):
-    """Carries out runs that somebody waits for, as long as it leads."""
+    """Executes runs that callers wait for, as long as it leads."""
 
     @property
     def over(self) -> bool:

@@ -1,7 +1,7 @@
 """Publishing a projection that was made again from the whole ledger.
 
 Only a leader publishes, so this takes over first, as any leader does: whoever led before is fenced.
-That nobody healthy leads is for the caller to make sure (see `servo.workspace.leadership`). Then
+The caller makes sure that there is no healthy leader (see `servo.workspace.leading`). Then
 everything is folded from the first entry and published as files of its own; nothing that was
 published before is named any more, or touched.
 

@@ -1,4 +1,4 @@
-"""What reaches a leader from other threads: batches to commit and signs of life.
+"""Requests to a leader from other threads: batches to commit and heartbeats.
 
 Callers leave requests and are called back with the answer from the leader's own thread. Worker
 callbacks go before triggers: a storm of new runs never keeps a finished task waiting.

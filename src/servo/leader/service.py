@@ -1,4 +1,4 @@
-"""A leader on a thread: what the rest of a process talks to.
+"""A leader on a thread: the interface for the rest of the process.
 
 Callers on any thread submit batches and get futures. The thread leads as long as it can: when the
 store cannot say what became of a write it takes over again from what the store holds, when
@@ -70,7 +70,7 @@ class Service:
     # --- for callers ------------------------------------------------------------------------
 
     def start(self) -> "Service":
-        """Begin to lead and wait until it does; raises what kept it from it."""
+        """Start leading and wait until it does; raises the error if it cannot."""
         self._thread.start()
         self._ready.wait()
         if self._failure is not None and self._engine is None:
@@ -142,7 +142,7 @@ class Service:
         self._watchers.append(look)
 
     def wake(self) -> None:
-        """Let the leader look around: a worker became idle."""
+        """Wake the leader: a worker became idle."""
         self._wake.set()
 
     @property

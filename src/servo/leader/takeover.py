@@ -45,7 +45,7 @@ MAX_TRIES = 50
 
 
 class Leadership(msgspec.Struct, frozen=True, kw_only=True):
-    """What a leader starts its term with."""
+    """The state with which a leader starts its term."""
 
     state: State
     manifest: Manifest

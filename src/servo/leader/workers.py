@@ -1,4 +1,4 @@
-"""Workers that the leader can hand a task to directly."""
+"""Workers to which the leader can assign tasks directly."""
 
 from collections.abc import Sequence
 from typing import Protocol

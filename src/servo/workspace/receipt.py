@@ -1,8 +1,8 @@
-"""What became of a request to a workspace, as whoever sent it is told.
+"""Receipts: the outcome of a request to a workspace.
 
 Every request ends in one of these: applied, refused with the fold's reason, or queued because no
-leader took it in time. "Unknown" is not among them: a request whose outcome cannot be known raises
-`Unavailable` with `may_have_applied`.
+leader processed it in time. "Unknown" is not among them: a request with an unknown outcome
+raises `Unavailable` with `may_have_applied`.
 """
 
 from enum import StrEnum

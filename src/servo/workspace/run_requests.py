@@ -1,4 +1,4 @@
-"""Telling a workspace what a project defines, and asking it for runs."""
+"""Deploying the definitions of a project, and requesting runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -61,11 +61,11 @@ def _with_priority(plan: Plan, priority: int) -> Plan:
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that somebody wants; `again` names the run that it repeats.
+    """A requested run; `again` is the run that it repeats.
 
-    Without a fingerprint of its own the request is told from others by its plan. `text` is what was
-    asked for in the words of whoever did, `user` who did if that was a person, and `request_id`
-    their own name for it. `assets` are those that were asked for, if that is not what is planned.
+    Without a fingerprint, the plan identifies the request. `text` is the request as the user wrote
+    it, `user` is that user if it was a person, and `request_id` the idempotency key. `assets` are
+    the requested ones, if they differ from the planned ones.
     """
 
     plan: Plan
@@ -83,13 +83,13 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def request_fingerprint(plan: Plan, tags: Mapping[str, str]) -> str:
-    """What tells a person's request from others: what is to be done and how, not by which code."""
+    """The fingerprint of a user's request: what to do and how, regardless of the code."""
     asked = {"tasks": sorted(task.task_key for task in plan.tasks), "labels": dict(tags)}
     return f"v1:sha256:{sha256_hex(asked)}"
 
 
 def assets_of(plan: Plan) -> tuple[str, ...]:
-    """The assets that a plan is about; none if they are too many to be told in an event."""
+    """The assets of a plan; none if there are too many for an event."""
     keys = dict.fromkeys(key for task in plan.tasks for key in (task.asset_key, *task.also_makes))
     found = tuple(key for key in keys if key)
     size = sum(len(key.encode()) for key in found)
@@ -105,7 +105,7 @@ def _by_hand(request: Wanted) -> ManualSource | RerunSource:
 def run_events(
     store: ObjectStore, paths: Paths, salt: bytes, request: Wanted
 ) -> tuple[RunRequested, PlanCreated]:
-    """What asks for a run; a large plan is stored first."""
+    """The events that request a run; a large plan is stored first."""
     tenant, workspace = TenantId(paths.tenant), WorkspaceId(paths.workspace)
     made = run_id(salt, tenant, workspace, RunKey(request.run_key))
     plan = _with_priority(request.plan, priority_of(request.tags, "the run"))
@@ -141,7 +141,7 @@ def _created(store: ObjectStore, paths: Paths, empty: PlanCreated, plan: Plan) -
 
 
 def by_person(wanted: Wanted, user: str, again: RunRow | None) -> Wanted:
-    """A run that a person wants; of one that repeats another, in the words for that."""
+    """A run that a user requests, described as a retry if it repeats another."""
     if again is None:
         return replace(wanted, user=user)
     text = wanted.text or f"retry {again.run_id}"
@@ -157,7 +157,7 @@ def run_key_taken(run_key: str, reason: str) -> Conflict:
 
 
 class Requests:
-    """What the outside asks of a workspace that this process leads."""
+    """Requests to a workspace that this process leads."""
 
     def __init__(self, service: Service, world: World, paths: Paths) -> None:
         self._service = service
@@ -165,7 +165,7 @@ class Requests:
         self._paths = paths
 
     def deploy(self, location: str, declared: Declared) -> None:
-        """Tell the workspace what the project declares, unless it knows."""
+        """Deploy the definitions of the project, unless they are deployed already."""
         found = changes(self._service.engine.state, location, declared)
         for start in range(0, len(found), EVENTS_PER_BATCH):
             for event in found[start : start + EVENTS_PER_BATCH]:
@@ -180,7 +180,7 @@ class Requests:
         return run_id(self.salt(), tenant, workspace, RunKey(run_key))
 
     def run(self, wanted: Wanted, *, again: RunRow | None = None) -> str:
-        """Ask for a run; its id. `again` is the run that it repeats.
+        """Request a run; its id. `again` is the run that it repeats.
 
         `Conflict` if its run key belongs to another request.
         """
@@ -192,7 +192,7 @@ class Requests:
         return events[0].run_id
 
     def salt(self) -> bytes:
-        """What run ids are made with."""
+        """The seed of run ids."""
         return bytes.fromhex(self._service.engine.maintenance.manifest.identity)
 
     def commit(self, events: Sequence[Event], *, cause: Cause | None = None) -> None:
@@ -200,7 +200,7 @@ class Requests:
         _ = self._commit(*events, origin=self._origin(cause))
 
     def cancel(self, run: str, *, force: bool = False) -> None:
-        """Ask for a run to be stopped; with `force` nobody waits for what runs."""
+        """Request the cancellation of a run; with `force` without waiting for running tasks."""
         by = self._service.identity
         _ = self._commit(RunCancelRequested(run_id=run, requested_by=by, force=force))
 

@@ -1,4 +1,4 @@
-"""`servo asset`: see what is known about an asset, what was made of it, and wipe it."""
+"""`servo asset`: show an asset and its outputs, or wipe it."""
 
 from typing import Any
 
@@ -245,7 +245,7 @@ def _checks(rows: list[CheckResultRow]) -> Any:
 
 
 def rendered(metadata: str) -> dict[str, str]:
-    """Metadata as people read it, by its names."""
+    """Readable metadata, by name."""
     values = decode_metadata(metadata) if metadata else {}
     return {name: _shown(value.value) for name, value in values.items()}
 

@@ -1,4 +1,4 @@
-"""`servo automation`: see what automation conditions ask for and why; pause and try them."""
+"""`servo automation`: explain, pause, resume and dry-run automation conditions."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -274,7 +274,7 @@ def wait(
 def _code(
     where: Where, code: str | None, select: Sequence[str], *, as_dagster: bool
 ) -> tuple[LocationCode, Sequence[str]]:
-    """The code that was named, or the leader's, and what is selected of it."""
+    """The named code, or the leader's, and the selection."""
     workspace = where.workspace_or_empty()
     code, select = code_or_selection(code, select, leader_locations(workspace))
     chosen = Selected(select=select)
@@ -289,7 +289,7 @@ def _preview(
 
 
 def _paused(found: BackfillChanged) -> str:
-    """That a backfill was paused, and what still runs."""
+    """The message that a backfill was paused, and what still runs."""
     row = found.backfill
     if not row.active_chunks:
         return f"Paused {row.backfill_id}."

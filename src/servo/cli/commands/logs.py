@@ -1,4 +1,4 @@
-"""`servo logs`: print what the executions of a run printed, afterwards or while they run."""
+"""`servo logs`: print what a run logged, afterwards or while it runs."""
 
 import sys
 import threading
@@ -77,7 +77,7 @@ def _follow(workspace: Workspace, query: LogQuery, as_of: AsOf | None, *, json_:
 
 
 class OutputWait:
-    """Waits between two looks, and says so until the first output."""
+    """Waits between two polls, and prints so until the first output."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -93,14 +93,14 @@ class OutputWait:
 
 
 class Printer:
-    """Prints output on standard output, and whose it is on standard error."""
+    """Prints output to standard output, and the task it belongs to on standard error."""
 
     def __init__(self) -> None:
         self._last: tuple[str, str] | None = None
         self._within_a_line = False
 
     def print(self, chunk: LogChunk) -> None:
-        """Print what an execution printed, under its name if another one printed before."""
+        """Print the output of an execution, with a heading if it is another one than before."""
         whose = (chunk.task_key, chunk.exec_id)
         if whose != self._last:
             self._last = whose
@@ -112,7 +112,7 @@ class Printer:
         self._within_a_line = not chunk.text.endswith("\n")
 
     def end_line(self) -> None:
-        """End the line that the code itself did not."""
+        """End a line that the code left unfinished."""
         if self._within_a_line:
             sys.stdout.write("\n")
             sys.stdout.flush()

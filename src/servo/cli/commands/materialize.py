@@ -1,4 +1,4 @@
-"""`servo materialize` and `servo run retry`: run assets, or run again what did not succeed."""
+"""`servo materialize` and `servo run retry`: run assets, or retry tasks that did not succeed."""
 
 import json
 from collections.abc import Sequence
@@ -181,7 +181,7 @@ def _run(
 ) -> int:
     """Start the planned run and wait for it; the exit code.
 
-    The plan is taken out of its list: a large one is many megabytes, and the leader makes its own.
+    The plan is taken out of its list to free it: a large plan is many megabytes.
     """
     code.forget_project()
     with open_host(code, where, workers) as host:
@@ -200,7 +200,7 @@ def _run(
 
 
 def finish_begun(host: Host, *, json_: bool) -> list[Ended]:
-    """Wait for every run that was begun earlier."""
+    """Wait for every interrupted run."""
     ended: list[Ended] = []
     for run in host.begun_runs():
         if not json_:
@@ -213,7 +213,7 @@ def finish_begun(host: Host, *, json_: bool) -> list[Ended]:
 
 
 def tell(ended: Ended, where: Where, *, json_: bool) -> int:
-    """Say what became of a run; the exit code of the command that asked for it."""
+    """Print the outcome of a run; the exit code of the command that requested it."""
     workspace = open_workspace(where.address)
     if json_:
         emit_json(get_run(workspace, ended.run.run_id))
@@ -224,7 +224,7 @@ def tell(ended: Ended, where: Where, *, json_: bool) -> int:
 
 
 def exit_code_of(ended: Ended) -> int:
-    """The exit code of a command that asked for a run."""
+    """The exit code of a command that requested a run."""
     return 0 if ended.run.state is RunState.SUCCEEDED else FAILED
 
 

@@ -1,4 +1,4 @@
-"""`servo partitions`: see how the partitions of an asset stand, and change dynamic ones."""
+"""`servo partitions`: show the partitions of an asset, and change dynamic ones."""
 
 from collections.abc import Sequence
 from enum import StrEnum

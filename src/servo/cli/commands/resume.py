@@ -1,4 +1,4 @@
-"""`servo resume`: finish what was begun."""
+"""`servo resume`: finish interrupted runs and backfills."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""`servo run`: what ran, how it went, and stopping it."""
+"""`servo run`: list, show and cancel runs."""
 
 from collections.abc import Sequence
 
@@ -92,7 +92,7 @@ def show(*, workspace: Workspace, run_id: str, as_of: AsOf | None, json_: bool) 
 
 
 def _asked_by(steps: Sequence[Step]) -> list[str]:
-    """Who asked for a run, and what led to it, one line a step."""
+    """Who requested a run, and what caused the request, one line per step."""
     words = ["requested by", *["because of" for _ in steps[1:]]]
     return [
         f"{word} {step.actor or 'unknown'}: {step.what} (event {step.position})"

@@ -1,4 +1,4 @@
-"""`servo schedule`: see what ticks when, pause it, and trigger it by hand."""
+"""`servo schedule`: show, pause, resume and trigger schedules."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -233,14 +233,14 @@ def trigger(  # noqa: PLR0913 - the options of the command
 
 
 def _timezone(code: LocationCode, workspace: Workspace, name: str) -> str:
-    """The time zone of a schedule: of the code that is here, or as the leader deployed it."""
+    """The time zone of a schedule, from the code here or as the leader deployed it."""
     if code.name in leader_locations(workspace):
         return get_schedule(workspace, name).schedule.definition.timezone
     return find_schedule(code.project, name).cron().timezone
 
 
 def _tell_preview(found: TickPreview, *, json_: bool) -> int:
-    """Say what a tick would start; the exit code."""
+    """Print what a tick would start; the exit code."""
     if json_:
         emit_json(found)
         return 1 if found.error else 0
@@ -260,7 +260,7 @@ def _failed(error: str) -> Invalid:
 
 
 def print_requests(runs: Sequence[RequestPreview]) -> None:
-    """The runs that user code asks for, one a line."""
+    """The runs that user code requests, one per line."""
     for run in runs:
         tasks = plural(run.task_count, "task")
         console().print(f"Would start a run of {tasks} with run key {run.run_key}")

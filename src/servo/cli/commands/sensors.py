@@ -1,4 +1,4 @@
-"""`servo sensor`: see what sensors do, pause them, send them messages and try them."""
+"""`servo sensor`: show, pause, resume, push to and evaluate sensors."""
 
 import sys
 from collections.abc import Sequence
@@ -239,7 +239,7 @@ def evaluate(  # noqa: PLR0913 - the options of the command
 
 
 def _tell_evaluation(found: SensorEvaluation, *, json_: bool) -> int:
-    """Print what a sensor asks for; the exit code."""
+    """Print what a sensor requests; the exit code."""
     receipt = found.receipt
     if json_:
         emit_json(found)
@@ -250,7 +250,7 @@ def _tell_evaluation(found: SensorEvaluation, *, json_: bool) -> int:
 
 
 def _read_payload(given: str) -> str:
-    """What a message says: the text itself, a file's, or what is typed."""
+    """The payload of a message: the argument, a file, or standard input."""
     if given == "-":
         return sys.stdin.read().strip()
     if not given.startswith("@"):

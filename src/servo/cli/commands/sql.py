@@ -102,7 +102,7 @@ def _fits(out: Console, table: Table) -> bool:
 
 
 def _print_records(out: Console, answer: SqlResult) -> None:
-    """Row by row, one column a line: what is too wide for a table stays readable."""
+    """Print row by row, one column per line, where a table would be too wide."""
     width = max(map(len, answer.columns))
     for count, row in enumerate(answer.rows, start=1):
         out.print(Text(f"── {count} ", style="bold"))

@@ -1,4 +1,4 @@
-"""`servo status`: how a workspace stands, in a few lines."""
+"""`servo status`: the status of a workspace in a few lines."""
 
 from collections.abc import Sequence
 

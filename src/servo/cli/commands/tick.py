@@ -1,4 +1,4 @@
-"""`servo tick`: one pass over everything that is due, and nothing if nothing is."""
+"""`servo tick`: one pass over everything that is due; it does nothing if nothing is due."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -71,7 +71,7 @@ def tick(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool, j
 
 
 def _changed_conditions(codes: Sequence[LocationCode], where: Where, workspace: Workspace) -> str:
-    """The first sensor whose conditions have something to say that is not on record, or none.
+    """The first sensor whose conditions evaluate to something new, or none.
 
     They are evaluated in processes that have their code.
     """
@@ -84,7 +84,7 @@ def _changed_conditions(codes: Sequence[LocationCode], where: Where, workspace: 
 
 
 def _has_news(pool: EvaluatorPool, name: str) -> bool:
-    """Whether conditions ask for something, or cannot be evaluated, which the pass then says."""
+    """Whether conditions request something, or cannot be evaluated, which the pass reports."""
     found = pool.ask(EvaluateConditions(sensor_id=name), JUDGE_SECONDS)
     return not isinstance(found, ConditionsEvaluated) or bool(found.ticked or found.error)
 
@@ -92,7 +92,7 @@ def _has_news(pool: EvaluatorPool, name: str) -> bool:
 def _pass(
     codes: Sequence[LocationCode], where: Where, workers: int, began: datetime
 ) -> list[RunRow]:
-    """Lead the workspace for one pass; the runs that ended in it."""
+    """Lead the workspace for one pass; the runs that finished in it."""
     out = console(stderr=True)
     leading = LeadingHost(
         *(where.setting(code.location) for code in codes),
@@ -119,7 +119,7 @@ def _pass(
 
 
 def _told(ahead: Outlook, ended: list[RunRow], *, json_: bool, instead: str = "") -> int:
-    """Say what was done, or when something will be; the exit code."""
+    """Print what was done, or when something is due next; the exit code."""
     failed = [row for row in ended if row.state is not RunState.SUCCEEDED]
     if json_:
         emit_json(PassReport(why=ahead.why or instead, next_due=ahead.next_due, runs=ended))

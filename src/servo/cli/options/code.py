@@ -1,4 +1,4 @@
-"""Which code a command is about."""
+"""Options about the code of a command."""
 
 import click
 
@@ -12,6 +12,6 @@ as_dagster_option = click.option(
 
 
 def tell_near_misses(project: Project) -> None:
-    """Remark on what is depended on and may be misspelt, next to what a command prints."""
+    """Print hints about dependencies that may be misspelt, on standard error."""
     for told in near_misses(project):
         console(stderr=True).print(f"hint: {told}")

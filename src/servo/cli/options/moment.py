@@ -1,4 +1,4 @@
-"""Which moment a command looks at: now, or with `--as-of` any of the past."""
+"""The option `--as-of`: show a workspace as it was."""
 
 from functools import wraps
 from typing import Any

@@ -33,6 +33,6 @@ def paged(command: Command) -> Command:
 
 
 def tell_older(older: str | None) -> None:
-    """Say how the next page is asked for, if there is one."""
+    """Print the option for the next page, if there is one."""
     if older is not None:
         console().print(f"More: --before {older}")

@@ -1,4 +1,4 @@
-"""What happens in a workspace, told line by line as it does."""
+"""Prints what happens in a workspace, line by line."""
 
 from collections.abc import Callable
 
@@ -19,9 +19,9 @@ _TOLD = frozenset({TaskState.FAILED, TaskState.RETRY_WAIT})
 
 
 class Narrator:
-    """Tells what changed since it looked last.
+    """Prints what changed since its last look.
 
-    Runs and backfills that begin and end, and tasks, schedules and sensors that fail.
+    Runs and backfills that start and finish, and tasks, schedules and sensors that fail.
     """
 
     def __init__(self, say: Say, has: HasLocation = any_location) -> None:
@@ -35,7 +35,7 @@ class Narrator:
         self.hear = self._triggers.hear
 
     def begin(self, state: State) -> int:
-        """What is over already is not told; how many runs go on from where they were left."""
+        """Print the runs that are resumed; finished ones are skipped."""
         self._triggers.begin(state)
         for run in list(state.runs.rows.values()):
             if run.state in TERMINAL_RUN_STATES:
@@ -52,7 +52,7 @@ class Narrator:
         return f"resuming {run.run_id}: {left} of {_tasks(run.task_count)} left"
 
     def look(self, state: State) -> None:
-        """Tell what is new. The state may change meanwhile: what is missed now is seen next."""
+        """Print what is new. The state may change meanwhile: the next call prints the rest."""
         self._triggers.tell_heard()
         if state.seq == self._seq:
             return

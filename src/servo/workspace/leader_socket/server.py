@@ -1,9 +1,10 @@
-"""The socket by which other processes of this machine reach the leader.
+"""The socket through which other processes on this machine reach the leader.
 
-A caller that hangs up loses its answer and nothing else: what it sent is committed or not like any
-batch, and asking again under the same key tells which.
+A client that disconnects loses only its answer: its batch is committed or not like any other, and
+sending it again with the same key tells which.
 
-The socket lies in a folder that only its user can enter: who can connect may do what the user may.
+The socket is in a folder that only its user can enter: a process that can connect has the rights of
+the user.
 """
 
 import contextlib
@@ -114,7 +115,7 @@ class LeaderServer:
 
 
 def _told(answer: Callable[[], FromLeader], timeout_ms: int) -> FromLeader:
-    """An answer, or what kept the leader from giving one: whoever waits has to be told."""
+    """An answer, or the leader's error: the client must always get one."""
     try:
         return answer()
     except TimeoutError:
