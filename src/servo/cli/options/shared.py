@@ -23,7 +23,7 @@ def paged(command: Command) -> Command:
         help="Maximum number of rows.",
     )
     @click.option(
-        "--before", metavar="NAME", help="Show the next page: the value printed after `More`."
+        "--before", metavar="ID", help="Only rows older than this one, to see the next page."
     )
     @wraps(command)
     def wrapped(*, limit: int, before: str | None, **rest: Any) -> Any:

@@ -35,7 +35,7 @@ class Narrator:
         self.hear = self._triggers.hear
 
     def begin(self, state: State) -> int:
-        """Print the runs that are resumed; finished ones are skipped."""
+        """Print the unfinished runs; how many there are."""
         self._triggers.begin(state)
         for run in list(state.runs.rows.values()):
             if run.state in TERMINAL_RUN_STATES:
