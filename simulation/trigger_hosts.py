@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -29,8 +29,8 @@ from servo.code.evaluator.messages import (
 from servo.code.evaluator.plan_store import PlanStore
 from servo.core.events.envelope import Answer, Batch
 from servo.core.state.state import State
-from servo.errors import ServoError
-from servo.leader.requests import request
+from servo.errors import ServoError, Unavailable
+from servo.leader.requests import ReadRequest, request
 from servo.ports.object_store import ObjectStore
 from servo.projection.read.cold import ColdRows
 from servo.projection.read.follower import Follower
@@ -50,6 +50,7 @@ from simulation.world import RETRY, SimulatedWorld
 
 SALT = b"the salt of a simulated workspace"
 Submit = Callable[[Batch], "Future[Answer]"]
+T = TypeVar("T")
 
 # --- committing -----------------------------------------------------------------------------------
 
@@ -101,6 +102,32 @@ class TriggerService:
         self._world = world
         self._process = process
         self._seat = seat
+        self.follower: Follower | None = None
+
+    def read(self, look: Callable[[State], T]) -> T:
+        """What is found in the leader's state, or in the one that follows the ledger here."""
+        seat = self._seat
+        if seat is None:
+            return look(self._followed())
+        found: list[T] = []
+
+        def register(callback: Callable[[Any], None]) -> None:
+            def show(state: State) -> None:
+                found.append(look(state))
+                callback(None)
+
+            seat.engine.inbox.put_read(ReadRequest(look=show, fail=callback))
+            seat.wake()
+
+        failed = self._process.wait_for(register)
+        if failed is not None:
+            raise failed
+        return found[0]
+
+    def _followed(self) -> State:
+        if self.follower is None:
+            raise Unavailable("the ledger is not followed now", may_have_applied=False)
+        return self.follower.state
 
     def submit(self, batch: Batch) -> Promise:
         """Send a batch on its way."""
@@ -232,27 +259,32 @@ class Host:
         self.evaluator_pools: list[Evaluators] = []
         options = world.swarm.triggers
         self._kinds: list[TriggerKind] = []
+        self.service = TriggerService(world, process, seat)
         if options is not None:
-            service = TriggerService(world, process, seat)
-            self._kinds = [kind(self._means(world, service, options)) for kind in _kinds(options)]
+            self._kinds = [kind(self._means(world, options)) for kind in _kinds(options)]
 
-    def _means(
-        self, world: SimulatedWorld, service: TriggerService, options: Triggering
-    ) -> SimMeans:
+    def _means(self, world: SimulatedWorld, options: Triggering) -> SimMeans:
         evaluators = Evaluators(world, self._process, options)
         self.evaluator_pools.append(evaluators)
-        means = SimMeans(service, evaluators, self._process)
+        means = SimMeans(self.service, evaluators, self._process)
         means.on_change = self._waker.wake
         return means
 
-    def look(self, state: State) -> None:
+    def look(self) -> None:
         """Begin whatever is due, and wait until something may be again."""
-        for kind in self._kinds:
-            _ = kind.look(state, self._clock.now())
+        try:
+            self.service.read(self._look_at)
+        except ServoError:
+            self._process.sleep(300)
+            return
         now = self._clock.now()
         due = [at - now for kind in self._kinds if (at := kind.next_due()) is not None]
         shortest = min([LONGEST_PAUSE, *due])
         self._waker.wait(max(shortest.total_seconds() * 1000, 20))
+
+    def _look_at(self, state: State) -> None:
+        for kind in self._kinds:
+            _ = kind.look(state, self._clock.now())
 
     def wake(self) -> None:
         """Something has happened."""
@@ -277,7 +309,7 @@ def beside_leader(world: SimulatedWorld, process: Process, seat: Seat) -> Callab
 
     def main() -> None:
         while True:
-            host.look(seat.engine.state)
+            host.look()
 
     world.hosts[process.name] = host
     process.spawn(main)
@@ -288,14 +320,14 @@ def elsewhere(world: SimulatedWorld, process: Process) -> None:
     """Look after triggers in a process that follows the ledger."""
     host = Host(world, process)
     world.hosts[process.name] = host
-    follower: Follower | None = None
+    service = host.service
     while True:
         try:
-            if follower is None:
-                follower = Follower(world.store_of(process), world.paths)
-            _ = follower.catch_up()
+            if service.follower is None:
+                service.follower = Follower(world.store_of(process), world.paths)
+            _ = service.follower.catch_up()
         except ServoError:
-            follower = None
+            service.follower = None
             process.sleep(300)
         else:
-            host.look(follower.state)
+            host.look()

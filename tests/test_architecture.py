@@ -427,6 +427,30 @@ def crowded(root: Path) -> list[str]:
     ]
 
 
+READS_THE_ENGINE = re.compile(r"\.engine\b(?! import)")
+
+
+def reads_of_the_engine(root: Path) -> list[str]:
+    """Files outside the leader that reach into its engine, whose state may not be durable yet."""
+    return [
+        str(path.relative_to(root))
+        for path in python_files(root)
+        if path.is_relative_to(root / "src")
+        and not path.is_relative_to(root / "src/servo/leader")
+        and not path.is_relative_to(root / "src/servo/testing")
+        and READS_THE_ENGINE.search(path.read_text())
+    ]
+
+
+def test_only_the_leader_looks_at_state_that_may_not_be_durable() -> None:
+    assert reads_of_the_engine(ROOT) == []
+
+
+def test_a_look_at_the_engine_is_caught(copy: Path) -> None:
+    plant(copy, "host/planted.py", "rows = service.engine.state.runs.rows\n")
+    assert reads_of_the_engine(copy) == ["src/servo/host/planted.py"]
+
+
 def test_a_class_name_means_one_thing() -> None:
     assert ambiguous(ROOT) == {}
 

@@ -182,7 +182,7 @@ def test_whoever_waits_for_a_run_takes_over_when_its_leader_ends(tmp_path: Path)
             (tmp_path / "go").touch()
             told, _ = asked_for.communicate(timeout=LIMIT)
             assert (asked_for.returncode, "SUCCEEDED" in told) == (0, True)
-    assert "1 run not ended" in "".join(running.lines)
+    assert "1 run left" in "".join(running.lines)
     (run,) = listed(tmp_path, "run", "list")
     assert (run["state"], run["tasks_succeeded"]) == ("SUCCEEDED", 2)
 
@@ -196,7 +196,7 @@ def test_what_was_begun_is_gone_on_with(tmp_path: Path) -> None:
             asked_for.kill()
             asked_for.communicate(timeout=LIMIT)
         assert running.stop() == 0
-    assert "1 run not ended" in "".join(running.lines)
+    assert "1 run left" in "".join(running.lines)
     with dev(tmp_path) as running:
         running.said("resuming run_")
         (tmp_path / "go").touch()

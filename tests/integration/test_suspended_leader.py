@@ -53,7 +53,7 @@ def machine(tmp_path: Path, gates: Gates) -> Machine:
 
 def test_whoever_asks_a_suspended_leader_is_told_at_once_what_to_do(machine: Machine) -> None:
     with machine.start("dev") as leader:
-        leader.says("Ctrl-C to end")
+        leader.says("Ctrl-C stops")
         eventually(lambda: machine.listed("schedule", "list"))
         leader.send_to_all(signal.SIGSTOP)
         clock, pid = SystemClock(), leader.process.pid
@@ -87,7 +87,7 @@ def test_a_client_is_told_that_its_leader_was_suspended_and_its_run_goes_on_afte
     machine: Machine, gates: Gates
 ) -> None:
     with machine.start("dev") as leader:
-        leader.says("Ctrl-C to end")
+        leader.says("Ctrl-C stops")
         client = suspended_at_work(machine, gates, leader)
         gates.open("gated")
         leader.send_to_all(signal.SIGCONT)
@@ -100,7 +100,7 @@ def test_the_remedy_works_a_suspended_leader_that_is_killed_is_replaced_at_once(
     machine: Machine, gates: Gates
 ) -> None:
     with machine.start("dev") as leader:
-        leader.says("Ctrl-C to end")
+        leader.says("Ctrl-C stops")
         client = suspended_at_work(machine, gates, leader)
         gates.open("gated")
         leader.send(signal.SIGKILL)

@@ -181,7 +181,7 @@ def scheduled(machine: Machine) -> list[datetime]:
 def test_a_tick_elsewhere_leaves_the_work_to_the_leader(bucket: Bucket) -> None:
     here, there = bucket.machine("here"), bucket.machine("there")
     with here.start("dev") as leader:
-        leader.says("Ctrl-C to end")
+        leader.says("Ctrl-C stops")
         eventually(lambda: len(scheduled(there)) > 2)
         before = bucket.terms()
         for _ in range(3):
@@ -235,7 +235,7 @@ def test_a_leader_that_was_suspended_finds_itself_replaced(
 def test_requests_elsewhere_are_answered_by_the_fold(bucket: Bucket) -> None:
     here, there, gates = bucket.machine("here"), bucket.machine("there"), bucket.gates
     with here.start("dev") as leader:
-        leader.says("Ctrl-C to end")
+        leader.says("Ctrl-C stops")
         eventually(lambda: there.listed("schedule", "list"))  # it has been published
         paused = there.servo("schedule", "pause", "every_second")
         assert paused.code == 0, paused

@@ -33,6 +33,7 @@ class Told:
             assert answer.applied, answer
         self.lines.clear()
         self.narrator.look(self.story.state)
+        self.narrator.tell()
         return list(self.lines)
 
     def looked(self, error: str = "", sensor: str = "s") -> list[str]:

@@ -200,9 +200,9 @@ class LeadingHost:
 
         Without runs of locations that this host does not have: see `left_runs`.
         """
-        rows = self.service.engine.state.runs.rows
         found = [*self._waiting.begun, *(row.run_id for row in self.open_runs())]
-        return [run for run in dict.fromkeys(found) if run in rows and self.has(rows[run].location)]
+        rows = (self.row(run) for run in dict.fromkeys(found))
+        return [row.run_id for row in rows if row is not None and self.has(row.location)]
 
     def left_runs(self) -> list[RunRow]:
         """Unfinished runs of locations that this host does not have."""
@@ -210,12 +210,14 @@ class LeadingHost:
 
     def open_runs(self) -> list[RunRow]:
         """Requested runs that have not finished, oldest first, to wait for."""
-        rows = list(self.service.engine.state.runs.rows.values())
-        for row in rows:
-            if row.state not in TERMINAL_RUN_STATES:
-                self._waiting.add(row.run_id)
-        found = [row for row in rows if row.state not in TERMINAL_RUN_STATES]
-        return sorted(found, key=lambda row: row.created_at)
+
+        def look(state: State) -> list[RunRow]:
+            found = [row for row in state.runs.values() if row.state not in TERMINAL_RUN_STATES]
+            for row in found:
+                self._waiting.add(row.run_id)  # before any of them can end
+            return found
+
+        return sorted(self.service.read(look), key=lambda row: row.created_at)
 
     @overload
     def wait(self, run: str) -> RunRow: ...
@@ -247,32 +249,36 @@ class LeadingHost:
 
     def row(self, run: str) -> RunRow | None:
         """The current state of a run."""
-        return self.service.engine.state.runs.rows.get(run)
+        return self.service.read(lambda state: state.runs.rows.get(run))
 
     def running(self) -> list[TaskRow]:
         """The tasks that are running."""
-        state = self.service.engine.state
-        return [state.tasks.rows[key] for key in list(state.index.running)]
+        return self.service.read(
+            lambda state: [state.tasks.rows[key] for key in state.index.running]
+        )
 
     def settled(self) -> bool:
         """Whether no unfinished work can continue now, and no requests are waiting."""
+        now = self._world.clock.now()
         try:
-            engine = self.service.engine
+            if self.service.batches_waiting or self.service.read(
+                lambda state: can_go_on(state, now, self.has)
+            ):
+                return False
         except ServoError:
-            return False  # it takes over again, unless it is over: then waiting says so
-        if len(engine.inbox) or can_go_on(engine.state, self._world.clock.now(), self.has):
-            return False
+            return False  # it takes over again, unless it is over: `check` says so
         self.service.wake()  # so that what others left is found
         return not self._world.store.list_after(self.paths.inbox_prefix, limit=1)
 
     def backfill(self, name: str) -> Backfill | None:
         """The current state of a backfill."""
-        return in_state(self.service.engine.state, name)
+        return self.service.read(lambda state: in_state(state, name))
 
     def open_backfills(self) -> list[BackfillRow]:
         """Unfinished backfills of the locations of this host, oldest first."""
-        state = self.service.engine.state
-        rows = [state.backfills.rows[name] for name in list(state.index.backfills_open)]
+        rows = self.service.read(
+            lambda state: [state.backfills.rows[name] for name in state.index.backfills_open]
+        )
         found = [row for row in rows if self.has(row.location)]
         return sorted(found, key=lambda row: row.created_at)
 
@@ -296,10 +302,10 @@ class LeadingHost:
 
     def tasks(self, run: str) -> list[TaskRow]:
         """The current state of a run's tasks."""
-        state = self.service.engine.state
-        if run not in state.runs.rows:
+        found = self.service.read(lambda state: _tasks_of(state, run))
+        if found is None:
             return self.workspace.read(lambda snapshot: Lookup(snapshot).all(TaskRow, run_id=run))
-        return [state.tasks.rows[run, name] for name in list(state.index.run_tasks.get(run, ()))]
+        return found
 
 
 class _FollowingChannel:
@@ -314,6 +320,13 @@ class _FollowingChannel:
             if isinstance(event, RunRequested):
                 self._waiting.add(event.run_id)
         return self._leader.send(batch)
+
+
+def _tasks_of(state: State, run: str) -> list[TaskRow] | None:
+    """The tasks of a run that is in memory; None of one that has left it."""
+    if run not in state.runs.rows:
+        return None
+    return [state.tasks.rows[run, name] for name in state.index.run_tasks.get(run, ())]
 
 
 def can_go_on(state: State, now: datetime, has: HasLocation) -> bool:

@@ -14,6 +14,7 @@ from servo.core.explain.failures import failure_of
 from servo.core.keys import AssetKey
 from servo.core.state.rows.assets import AssetRow, CheckResultRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
+from servo.core.state.state import State
 from servo.core.state.states import RunState, TaskState
 from servo.core.tags import PARTITION_LABEL
 from servo.errors import Invalid, NotFound
@@ -339,14 +340,12 @@ def _materialize(  # noqa: PLR0913 - the options people know
         )
         _ = requests.run(wanted)
         inline[0].work_until(lambda: waiting.ended(run_id) is not None, runner)
-        state = service.engine.state
-        tasks = [row for row in list(state.tasks.values()) if row.run_id == run_id]
-        run = state.runs.rows[run_id]
+        run, tasks, latest = service.read(lambda state: _made(state, run_id))
         reader = Reader(world.store, paths)
         result = MaterializedRun(
             run,
             tasks,
-            dict(state.assets.rows),
+            latest,
             outputs=outputs,
             reader=reader,
             memory=memory,
@@ -355,6 +354,12 @@ def _materialize(  # noqa: PLR0913 - the options people know
     if raise_on_error and not result.success:
         _raise(result, errors)
     return result
+
+
+def _made(state: State, run_id: str) -> tuple[RunRow, list[TaskRow], dict[str, AssetRow]]:
+    """A run with its tasks, and the assets as they are now."""
+    tasks = [row for row in state.tasks.values() if row.run_id == run_id]
+    return state.runs.rows[run_id], tasks, dict(state.assets.rows)
 
 
 def _named(one: str | None, several: Sequence[Named]) -> tuple[Named, ...]:

@@ -121,9 +121,9 @@ def make_pass(session: LeadingHost, now: datetime) -> None:
     rounds, seen = 0, -1
     while True:
         busy = triggers is not None and triggers.look(now)
-        session.pool.check()
+        session.check()
         if not busy and session.settled():
-            seq = session.service.engine.state.seq
+            seq = session.service.read(lambda state: state.seq)
             if triggers is None or seq == seen or rounds == MOST_ROUNDS:
                 return
             rounds, seen = rounds + 1, seq

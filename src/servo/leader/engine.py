@@ -106,6 +106,7 @@ class Engine:
         """Do everything that is due now; whether there was anything. Raises when this term ends."""
         now = self.clock.now()
         self._notice_stall()
+        self._answer_reads()
         self._answer_beats(now)
         self._taken = self._take_requests(now)
         committed = self._cycle(self._taken, now)
@@ -139,6 +140,11 @@ class Engine:
         if self.clock.jumped:
             self.clock.jumped = False
             self._stalled = True
+
+    def _answer_reads(self) -> None:
+        """Show the state to whoever wants to see it, while all of it is durable."""
+        for _ in range(len(self.inbox.reads)):
+            self.inbox.reads.popleft().look(self.state)
 
     def _answer_beats(self, now: datetime) -> None:
         if not self.inbox.beats:
@@ -310,8 +316,11 @@ class Engine:
 
     def shut_down(self, why: ServoError) -> None:
         """Tell everyone who still waits that this leader is gone."""
+        waiting = self.inbox.close(why)  # first: what is left after it is answered by the inbox
         self._drop_beats(why)
-        for item in (*self._taken, *self.inbox.close(why)):
+        while self.inbox.reads:
+            self.inbox.reads.popleft().fail(why)
+        for item in (*self._taken, *waiting):
             item.reply(why)
 
 

@@ -6,13 +6,15 @@ triggers name only what they need, so a leader elsewhere, in a simulation or in 
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from servo.core.events.envelope import Answer, Batch
 from servo.core.state.state import State
 from servo.errors import ServoError
 from servo.leader.heartbeats import BeatReply
 from servo.leader.requests import Beat, Reply
+
+T = TypeVar("T")
 
 
 class WatchedLeader(Protocol):
@@ -58,13 +60,20 @@ class SubmitsBatches(Protocol):
         ...
 
 
-class LeaderWithState(WatchedLeader, SubmitsBatches, Protocol):
-    """Shows the current state, and accepts batches derived from it: for triggers and recovery."""
+class LeaderForTriggers(SubmitsBatches, Protocol):
+    """Shows its state, and accepts batches derived from it."""
 
-    @property
-    def state(self) -> State:
-        """What is true now; `Unavailable` while nobody leads."""
+    def read(self, look: Callable[[State], T]) -> T:
+        """Return what `look` finds in the state, all of which is durable.
+
+        The leader calls `look`, which must be quick and may not wait. `Unavailable` while nobody
+        leads.
+        """
         ...
+
+
+class WatchedLeaderForTriggers(WatchedLeader, LeaderForTriggers, Protocol):
+    """One that says when something has changed, too."""
 
 
 class LeaderOfRuns(WatchedLeader, Protocol):

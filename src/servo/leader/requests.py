@@ -1,7 +1,8 @@
-"""Requests to a leader from other threads: batches to commit and heartbeats.
+"""Requests to a leader from other threads: batches, heartbeats, and reads of its state.
 
 Callers leave requests and are called back with the answer from the leader's own thread. Worker
-callbacks go before triggers: a storm of new runs never keeps a finished task waiting.
+callbacks go before triggers: a storm of new runs never keeps a finished task waiting. Reads are
+answered between two entries, so nobody sees what is folded and not yet durable.
 """
 
 from collections import deque
@@ -17,6 +18,7 @@ from servo.core.events.runs import RunRequested
 from servo.core.events.schedules import ScheduleTicked
 from servo.core.events.sensors import SensorEvaluated
 from servo.core.events.validate import check_batch
+from servo.core.state.state import State
 from servo.errors import ServoError
 
 Reply = Callable[[Answer | ServoError], None]
@@ -50,6 +52,13 @@ class BeatRequest(msgspec.Struct, frozen=True, kw_only=True):
     reply: Callable[[str | ServoError], None]
 
 
+class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A look at the state; `fail` is called instead if this leader ends first."""
+
+    look: Callable[[State], None]
+    fail: Callable[[ServoError], None]
+
+
 def request(batch: Batch, reply: Reply) -> Request:
     """Check and encode a batch; `Invalid` before anything is queued."""
     raw = encode_batch(batch)
@@ -66,6 +75,7 @@ class Inbox:
         self._urgent: deque[Request] = deque()
         self._triggers: deque[Request] = deque()
         self.beats: deque[BeatRequest] = deque()
+        self.reads: deque[ReadRequest] = deque()
         self._closed: ServoError | None = None
         self._lock = Lock()
 
@@ -83,8 +93,20 @@ class Inbox:
                 return
         item.reply(self._closed)
 
+    def put_read(self, item: ReadRequest) -> None:
+        with self._lock:
+            if self._closed is None:
+                self.reads.append(item)
+                return
+        item.fail(self._closed)
+
     def __len__(self) -> int:
-        return len(self._urgent) + len(self._triggers) + len(self.beats)
+        return self.batches + len(self.beats) + len(self.reads)
+
+    @property
+    def batches(self) -> int:
+        """How many batches wait."""
+        return len(self._urgent) + len(self._triggers)
 
     def drain(self, *, max_batches: int, max_bytes: int) -> list[Request]:
         """Take what fits into one entry, worker callbacks first; at least one if any waits."""

@@ -1,7 +1,8 @@
 """A leader on a thread: the interface for the rest of the process.
 
-Callers on any thread submit batches and get futures. The thread leads as long as it can: when the
-store cannot say what became of a write it takes over again from what the store holds, when
+Callers on any thread submit batches and get futures, and read the state between two entries: only
+the leader's thread sees what is folded and not yet durable. The thread leads as long as it can:
+when the store cannot say what became of a write it takes over again from what the store holds, when
 somebody else leads it stops and says so. Stopping publishes what is not yet published, so that
 readers see the last word.
 """
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import timedelta
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -24,7 +26,7 @@ from servo.leader.heartbeats import BeatReply
 from servo.leader.lease import LeaderLease
 from servo.leader.memory import look_for_cycles_less_often
 from servo.leader.ports import Ports
-from servo.leader.requests import Beat, BeatRequest, Reply, request
+from servo.leader.requests import Beat, BeatRequest, ReadRequest, Reply, request
 from servo.leader.takeover import take_over
 from servo.leader.workers import Workers
 from servo.ledger.paths import Paths
@@ -32,6 +34,8 @@ from servo.ports.world import World
 
 LONGEST_WAIT = timedelta(seconds=1)
 RETAKE_AFTER = timedelta(milliseconds=200)
+
+T = TypeVar("T")
 
 
 class Service:
@@ -124,6 +128,26 @@ class Service:
         self._wake.set()
         return future
 
+    def read(self, look: Callable[[State], T]) -> T:
+        """Return what `look` finds in the state, all of which is durable.
+
+        The leader's thread calls `look` between two entries: it must be quick, and may not wait for
+        the leader or for a terminal. `Unavailable` while this process does not lead.
+        """
+        if threading.current_thread() is self._thread:
+            return look(self._current().state)  # a watcher or a reply: both come after the write
+        future: Future[T] = Future()
+
+        def show(state: State) -> None:
+            try:
+                future.set_result(look(state))
+            except BaseException as error:  # noqa: BLE001 - it belongs to the caller
+                future.set_exception(error)
+
+        self._current().inbox.put_read(ReadRequest(look=show, fail=future.set_exception))
+        self._wake.set()
+        return future.result()
+
     def stop(self) -> None:
         """Publish what is left and stop leading."""
         self._stopping = True
@@ -147,13 +171,18 @@ class Service:
 
     @property
     def engine(self) -> Engine:
-        """The leader itself; only its own thread may change anything through it."""
+        """The leader itself, for its own thread; others `read`."""
         return self._current()
 
     @property
-    def state(self) -> State:
-        """What is true now; only to be read, and by other threads only with care."""
-        return self._current().state
+    def workspace_identity(self) -> str:
+        """The identity of the workspace, which run ids are derived from."""
+        return self._current().maintenance.manifest.identity
+
+    @property
+    def batches_waiting(self) -> int:
+        """How many batches wait for the next entry."""
+        return self._current().inbox.batches
 
     @property
     def leads(self) -> bool:

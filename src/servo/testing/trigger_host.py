@@ -71,5 +71,6 @@ class TriggerHost:
 
     def recorded(self, table: str, kind: type[R]) -> list[R]:
         """The rows of a table as of now, those that left memory included."""
-        found = snapshot_at(self.store, _PATHS, self.service.engine.state.seq).rows(table)
+        seq = self.service.read(lambda state: state.seq)
+        found = snapshot_at(self.store, _PATHS, seq).rows(table)
         return [row for row in found if isinstance(row, kind)]

@@ -13,7 +13,7 @@ from servo.code.evaluator.plan_store import PlanStore
 from servo.code.evaluator.pool import SIZE, EvaluatorPool
 from servo.code.setting import Setting
 from servo.core.locations import just, one_of
-from servo.leader.protocols import LeaderWithState
+from servo.leader.protocols import WatchedLeaderForTriggers
 from servo.ports.world import World
 from servo.triggers.backfills import Backfills
 from servo.triggers.conditions import Conditions
@@ -23,7 +23,7 @@ from servo.triggers.sensors import SENSORS_AT_ONCE, Sensors
 
 
 def open_triggers(
-    leader: LeaderWithState,
+    leader: WatchedLeaderForTriggers,
     world: World,
     locations: Sequence[Setting],
     records: Callable[[], PlanStore],

@@ -5,8 +5,9 @@ controller what is due, has user code evaluated by an evaluator process, and com
 as one batch whose head is conditional on what was seen. So two hosts, or one that was interrupted
 between any two steps, never do anything twice: what is not committed is due again.
 
-Looking is quick and happens on one thread. Whatever waits for user code is on a thread of its own,
-so that a sensor that hangs keeps no schedule waiting.
+Looking is quick, and the leader itself calls it, between two entries: nothing is decided from state
+that is not durable. Whatever waits for user code is on a thread of its own, so that a sensor that
+hangs keeps no schedule waiting.
 """
 
 import threading
@@ -14,7 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from servo.code.evaluator.pool import EvaluatorPool
 from servo.core.actors import Origin
@@ -22,7 +23,7 @@ from servo.core.events.envelope import Answer, Event
 from servo.core.locations import HasLocation, any_location
 from servo.core.state.state import State
 from servo.errors import Invalid, ServoError, Unavailable
-from servo.leader.protocols import LeaderWithState, SubmitsBatches
+from servo.leader.protocols import LeaderForTriggers, WatchedLeaderForTriggers
 from servo.ports.clock import Clock
 from servo.ports.entropy import Entropy
 from servo.workspace.origins import batch_from
@@ -37,13 +38,14 @@ MOST_SAID = 4_000
 """Characters of what user code says that are recorded."""
 
 Say = Callable[[str], None]
+T = TypeVar("T")
 
 
 class TriggerKind(Protocol):
     """One kind of trigger."""
 
     def look(self, state: State, now: datetime) -> bool:
-        """Begin whatever is due; whether there was anything. Must not wait for user code."""
+        """Begin whatever is due; whether there was anything. It is quick and waits for nothing."""
         ...
 
     def next_due(self) -> datetime | None:
@@ -89,7 +91,7 @@ class Means:
 
     def __init__(
         self,
-        leader: SubmitsBatches,
+        leader: LeaderForTriggers,
         evaluators: EvaluatorPool,
         clock: Clock,
         entropy: Entropy,
@@ -116,6 +118,10 @@ class Means:
         made.say = lambda words: self.say(words)  # noqa: PLW0108 - whoever is set later
         self._beside.append(made)
         return made
+
+    def read(self, look: Callable[[State], T]) -> T:
+        """Return what `look` finds in the leader's state."""
+        return self._leader.read(look)
 
     def now(self) -> datetime:
         """The time. What is due is judged by the time of a look, which may stand still."""
@@ -198,7 +204,7 @@ class Means:
 class Triggers:
     """All kinds of triggers of a workspace, looked after on a thread."""
 
-    def __init__(self, leader: LeaderWithState, clock: Clock) -> None:
+    def __init__(self, leader: WatchedLeaderForTriggers, clock: Clock) -> None:
         self._leader = leader
         self._clock = clock
         self._means: dict[str, Means] = {}
@@ -255,13 +261,14 @@ class Triggers:
     def look(self, now: datetime | None = None) -> bool:
         """Look once at everything that is due by `now`; whether anything was or is being done."""
         with self._looking:
-            try:
-                state = self._leader.state
-            except ServoError:
-                return not self._idle
             by = self._clock.now() if now is None else now
-            begun = [self._look_at(kind, state, by) for kind in self._kinds]
-            return any(begun) or not self._idle
+            # First: what ends while we look is seen neither as due nor as being done.
+            busy = not self._idle
+            try:
+                begun = self._leader.read(lambda state: self._look_at_all(state, by))
+            except ServoError:
+                begun = False  # nobody leads at the moment
+            return begun or busy
 
     @property
     def _idle(self) -> bool:
@@ -272,6 +279,10 @@ class Triggers:
         with self._looking:
             for kind in self._kinds:
                 kind.again()
+
+    def _look_at_all(self, state: State, now: datetime) -> bool:
+        begun = [self._look_at(kind, state, now) for kind in self._kinds]
+        return any(begun)
 
     def _look_at(self, kind: TriggerKind, state: State, now: datetime) -> bool:
         """Let a kind look. A bug in one of them is said, and keeps none of the others waiting."""

@@ -96,6 +96,19 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         """How long its evaluation may take."""
         return self.definition.timeout_ms / 1000
 
+    def renewed(self, state: State) -> "Seen":
+        """The sensor as it stands now."""
+        row = state.sensor_state.rows[self.name]
+        return msgspec.structs.replace(self, row=row, seq=state.seq)
+
+    def messages(self, state: State) -> list[SensorMessageRow]:
+        """The messages that wait for it."""
+        return [row for row in state.sensor_messages.rows.values() if row.sensor_id == self.name]
+
+    def still_open(self, state: State) -> bool:
+        """Whether it is neither paused nor removed by now."""
+        return is_open(state.sensors.rows[self.name], state.sensor_state.rows[self.name])
+
 
 class Sensors:
     """The sensors of a workspace."""
@@ -114,7 +127,7 @@ class Sensors:
         begun = False
         for seen in self._due(state, now):
             evaluate = self._poll if polls(seen.definition) else self._answer
-            begun |= self._means.begin(f"sensor {seen.name}", partial(evaluate, state, seen))
+            begun |= self._means.begin(f"sensor {seen.name}", partial(evaluate, seen))
         return begun
 
     def next_due(self) -> datetime | None:
@@ -167,11 +180,10 @@ class Sensors:
 
     # --- polls, on a thread that may wait -----------------------------------------------------
 
-    def _poll(self, state: State, seen: Seen) -> None:
+    def _poll(self, seen: Seen) -> None:
         alone = bool(seen.row.consecutive_failures)
         while self._look(seen, alone=alone):
-            row = state.sensor_state.rows[seen.name]
-            seen = msgspec.structs.replace(seen, row=row, seq=state.seq)
+            seen = self._means.read(seen.renewed)
 
     def _look(self, seen: Seen, *, alone: bool) -> bool:
         """Evaluate a sensor once, and record it; whether it has more to say."""
@@ -209,17 +221,15 @@ class Sensors:
 
     # --- messages, on a thread that may wait --------------------------------------------------
 
-    def _answer(self, state: State, seen: Seen) -> None:
+    def _answer(self, seen: Seen) -> None:
         """Evaluate the messages that are due, oldest first."""
-        rows = [
-            row for row in list(state.sensor_messages.rows.values()) if row.sensor_id == seen.name
-        ]
+        rows = self._means.read(seen.messages)
         due = due_messages(rows, seen.now)
         if not due:
             # As the sensor stood then: whatever has come since is looked at again.
             retry_at = min((next_attempt(row) for row in rows), default=seen.now)
             self._passed[seen.name] = (seen.row.row_version, retry_at)
-        while due and is_open(state.sensors.rows[seen.name], state.sensor_state.rows[seen.name]):
+        while due and self._means.read(seen.still_open):
             due = due[self._answer_some(seen, due[:MESSAGES_AT_ONCE]) :]
 
     def _answer_some(self, seen: Seen, rows: Sequence[SensorMessageRow]) -> int:

@@ -166,7 +166,7 @@ class Requests:
 
     def deploy(self, location: str, declared: Declared) -> None:
         """Deploy the definitions of the project, unless they are deployed already."""
-        found = changes(self._service.engine.state, location, declared)
+        found = self._service.read(lambda state: changes(state, location, declared))
         for start in range(0, len(found), EVENTS_PER_BATCH):
             for event in found[start : start + EVENTS_PER_BATCH]:
                 if isinstance(event, DefinitionsDeployed):
@@ -193,7 +193,7 @@ class Requests:
 
     def salt(self) -> bytes:
         """The seed of run ids."""
-        return bytes.fromhex(self._service.engine.maintenance.manifest.identity)
+        return bytes.fromhex(self._service.workspace_identity)
 
     def commit(self, events: Sequence[Event], *, cause: Cause | None = None) -> None:
         """Commit events as one batch; `Conflict` if the workspace refuses them."""

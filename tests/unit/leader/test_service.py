@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -38,6 +39,7 @@ from servo.projection.upkeep.verify import verify
 from servo.storage.local import LocalStore
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import specs, task_key
+from servo.testing.eventually import eventually
 from servo.testing.workspaces import StoredStory
 from servo.workspace.system import SystemClock, SystemEntropy
 
@@ -100,15 +102,6 @@ def entries(store: ObjectStore) -> list[list[str]]:
     """The ids of the batches in every entry of the ledger."""
     ledger = LedgerReader(store, PATHS).forward(0)
     return [[found.id for found in entry.batches] for entry, _ in ledger]
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    """Wait for another thread until something holds."""
-    end = CLOCK.monotonic() + SOON
-    pause = threading.Event()
-    while not holds():
-        assert CLOCK.monotonic() < end, "it never happened"
-        _ = pause.wait(0.001)
 
 
 def insist(service: Service, sent: Batch) -> Answer:
@@ -422,6 +415,81 @@ def test_a_service_that_cannot_know_what_became_of_a_write_takes_over_from_what_
         assert insist(service, plan(3)).seq > before + 2, "the fence is an entry too"
         assert service.failure is None
     assert [ids for ids in entries(store) if ids] == [["plan-1"], ["plan-2"], ["plan-3"]]
+
+
+class SlowToRefuse(MemoryStore):
+    """A store that takes its time over a new entry, and then has no room for it."""
+
+    def __init__(self) -> None:
+        super().__init__(CLOCK)
+        self.armed = False
+        self.asked = threading.Event()
+        self.answer = threading.Event()
+
+    def create(self, key: str, data: bytes) -> ObjectMeta:
+        if not self.armed or "/ledger/" not in key:
+            return super().create(key, data)
+        self.asked.set()
+        assert self.answer.wait(SOON)
+        raise Unavailable("the disk is full", remedy="free some space", may_have_applied=False)
+
+
+def test_nobody_sees_what_is_folded_and_not_yet_durable() -> None:
+    store = SlowToRefuse()
+    with service_on(store, RARELY) as service, ThreadPoolExecutor(1) as threads:
+        before = service.read(lambda state: (state.seq, set(state.runs.rows)))
+        store.armed = True
+        refused = service.submit(plan(1))
+        assert store.asked.wait(SOON)
+        assert "run_1" in service.engine.state.runs.rows, "folded, and on its way to the store"
+        looked = threads.submit(service.read, lambda state: (state.seq, set(state.runs.rows)))
+        assert not looked.done()
+        store.answer.set()
+        with pytest.raises(Unavailable):
+            _ = refused.result(SOON)
+        assert looked.result(SOON) == before
+        store.armed = False
+
+
+def test_a_reader_sees_what_it_was_told_before_and_gets_its_own_mistakes_back(
+    memory: MemoryStore,
+) -> None:
+    with service_on(memory) as service:
+        seq = service.commit(plan(1)).seq
+        assert service.read(lambda state: (state.seq >= seq, "run_1" in state.runs.rows)) == (
+            True,
+            True,
+        )
+        with pytest.raises(KeyError, match="nobody"):
+            _ = service.read(lambda state: state.runs.rows["nobody"])
+        assert service.commit(plan(2)).applied, "the leader goes on"
+
+
+def test_a_read_that_waits_when_the_leader_ends_is_told_so() -> None:
+    store = Partition()
+    with service_on(store) as service:
+        store.cut = True
+        unknown = service.submit(plan(1))
+        assert isinstance(eventually(lambda: failure_of_a_read(service)), Unavailable)
+        assert unknown.exception(SOON) is not None
+        store.cut = False
+
+
+def failure_of_a_read(service: Service) -> ServoError | None:
+    try:
+        _ = service.read(lambda state: state.seq)
+    except ServoError as error:
+        return error
+    return None
+
+
+def test_a_watcher_may_read_too(memory: MemoryStore) -> None:
+    seen: list[int] = []
+    service = service_on(memory)
+    service.watch(lambda state: seen.append(service.read(lambda same: same.seq) - state.seq))
+    with service:
+        _ = service.commit(plan(1))
+    assert set(seen) == {0}
 
 
 def test_starting_on_a_damaged_ledger_raises_what_is_wrong_with_it(memory: MemoryStore) -> None:

@@ -119,7 +119,8 @@ class Development:
             has = _counted(code.declared) if code.is_loaded else "not loaded"
             self.say(f"{code.name}: {has}, {plural(workers, 'worker')}{self._how(code)}")
         self._session.questions.load_edits = self._load_edits
-        self._narrator.begin(self._session.service.engine.state)
+        _ = self._session.service.read(self._narrator.begin)
+        self._narrator.tell()
         if self._session.triggers is not None:
             self._session.triggers.tell(self._narrator.hear)
             self._session.triggers.start()
@@ -166,7 +167,8 @@ class Development:
         if service.over and service.failure is not None:
             raise service.failure
         try:
-            self._narrator.look(service.engine.state)
+            service.read(self._narrator.look)
+            self._narrator.tell()
         except ServoError:
             return  # the store did not answer, and the leader takes over again
         service.wake()  # so that what others left in the inbox is found now

@@ -25,6 +25,7 @@ from servo.code.evaluator.messages import ConditionsEvaluated, EvaluateCondition
 from servo.code.evaluator.pool import EvaluatorPool
 from servo.config import Settings
 from servo.core.state.rows.execution import RunRow
+from servo.core.state.state import State
 from servo.core.state.states import RunState
 from servo.host.evaluators import evaluator_process
 from servo.host.leading import LeadingHost
@@ -103,7 +104,8 @@ def _pass(
     )
     with telling_interrupted(AT_ONCE), stopped_by_sigterm(), leading as session:
         narrator = Narrator(out.print, session.has)
-        _ = narrator.begin(session.service.engine.state)
+        _ = session.service.read(narrator.begin)
+        narrator.tell()
         if session.triggers is not None:
             session.triggers.tell(narrator.hear)
         try:
@@ -112,10 +114,14 @@ def _pass(
             make_pass(session, system_clock().now())
         except KeyboardInterrupt:
             raise KeyboardInterrupt(interrupt(session)) from None
-        state = session.service.engine.state
-        narrator.look(state)
-        rows = list(state.runs.rows.values())
+        rows = session.service.read(lambda state: _runs_after(narrator, state))
+        narrator.tell()
     return [row for row in rows if row.finished_at is not None and row.finished_at >= began]
+
+
+def _runs_after(narrator: Narrator, state: State) -> list[RunRow]:
+    narrator.look(state)
+    return list(state.runs.values())
 
 
 def _told(ahead: Outlook, ended: list[RunRow], *, json_: bool, instead: str = "") -> int:

@@ -1,5 +1,10 @@
-"""Prints what happens in a workspace, line by line."""
+"""Prints what happens in a workspace, line by line.
 
+`begin` and `look` are called by the leader's thread, which must not wait for a terminal. `tell`
+prints what they find, on a thread that may.
+"""
+
+from collections import deque
 from collections.abc import Callable
 
 from rich.text import Text
@@ -19,25 +24,27 @@ _TOLD = frozenset({TaskState.FAILED, TaskState.RETRY_WAIT})
 
 
 class Narrator:
-    """Prints what changed since its last look.
+    """Prints what changed between two looks.
 
     Runs and backfills that start and finish, and tasks, schedules and sensors that fail.
     """
 
     def __init__(self, say: Say, has: HasLocation = any_location) -> None:
-        self._say = say
+        self._print = say
+        self._found: deque[Text] = deque()
+        self._say = self._found.append
         self._has = has
         self._seq = -1
         self._open: set[str] = set()
         self._over: set[str] = set()
         self._failures: dict[tuple[str, str], int] = {}
-        self._triggers = TriggerNarrator(say)
+        self._triggers = TriggerNarrator(self._say)
         self.hear = self._triggers.hear
 
     def begin(self, state: State) -> int:
         """Print the unfinished runs; how many there are."""
         self._triggers.begin(state)
-        for run in list(state.runs.rows.values()):
+        for run in state.runs.values():
             if run.state in TERMINAL_RUN_STATES:
                 self._over.add(run.run_id)
             else:
@@ -51,14 +58,19 @@ class Narrator:
         left = run.task_count - run.tasks_succeeded
         return f"resuming {run.run_id}: {left} of {_tasks(run.task_count)} left"
 
-    def look(self, state: State) -> None:
-        """Print what is new. The state may change meanwhile: the next call prints the rest."""
+    def tell(self) -> None:
+        """Print what was found."""
         self._triggers.tell_heard()
+        while self._found:
+            self._print(self._found.popleft())
+
+    def look(self, state: State) -> None:
+        """Find what is new."""
         if state.seq == self._seq:
             return
         self._seq = state.seq
         self._triggers.look(state)
-        for run in list(state.runs.rows.values()):
+        for run in state.runs.values():
             if run.run_id not in self._over:
                 self._tell(run, state)
 
@@ -66,7 +78,7 @@ class Narrator:
         if run.run_id not in self._open:
             self._open.add(run.run_id)
             self._say(Text(f"{run.run_id} started: {_tasks(run.task_count)}"))
-        for name in list(state.index.run_tasks.get(run.run_id, ())):
+        for name in state.index.run_tasks.get(run.run_id, ()):
             task = state.tasks.rows.get((run.run_id, name))
             if task is not None and task.state in _TOLD:
                 self._tell_failure(task)
