@@ -266,8 +266,8 @@ def test_a_rebuild_never_replaces_a_healthy_leader(
         code, out, err = servo("admin", "rebuild", "--yes")
         assert (code, out) == (4, "")
         assert err == (
-            f"error: `servo dev` (process {os.getpid()}) leads this workspace; wait until it exits, "
-            "or stop it; its unfinished runs are then resumed\n"
+            f"error: `servo dev` (process {os.getpid()}) leads this workspace; wait until it "
+            "exits, or stop it; its unfinished runs are then resumed\n"
         )
         assert led.service.leads
         assert servo("admin", "rebuild", "--check")[0] == 0

@@ -176,9 +176,9 @@ def test_a_sensor_says_why_not(
         (RunRequest(asset_selection=["total"]), "which is not in its target"),
         (RunRequest(job_name="jbo"), "there is no job jbo"),
         (
-            RunRequest(asset_check_keys=[AssetCheckKey("orders", "x")]),
+            RunRequest(asset_check_keys=[AssetCheckKey("orders", "x")]),  # pyright: ignore[reportArgumentType] - coerced
             "requests an unknown check: 'x'",
-        ),  # pyright: ignore[reportArgumentType] - coerced
+        ),
         (SensorResult(dynamic_partitions_requests=["eu"]), "does not add or delete partitions"),  # pyright: ignore[reportArgumentType] - that is the point
         (SensorResult(asset_events=[3]), "int cannot be recorded outside of a run"),
         ([RunRequest()] * 1_001, "requests 1,001 runs at once"),
