@@ -5,18 +5,18 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from servo.cli.rendering.tables import Grid, grid
+from servo.cli.rendering.tables import FittedTable, grid
 
 SENSOR = "default_automation_condition_sensor"
 
 
-def _printed(table: Grid, width: int) -> list[str]:
+def _printed(table: FittedTable, width: int) -> list[str]:
     out = StringIO()
     Console(file=out, width=width, markup=False, highlight=False).print(table)
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
-def _sensors() -> Grid:
+def _sensors() -> FittedTable:
     table = grid("sensor", "target", "last evaluated", "note", whole=1)
     table.add_row(SENSOR, "everything that has a condition", "2026-11-16 11:05:22Z", "")
     table.add_row("files", "shop/orders_from_the_shop", "2026-11-16 11:05:22Z", None)

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from servo.cli.rendering.output import console, instant, number, plural, size
-from servo.cli.rendering.tables import Grid, facts, grid
+from servo.cli.rendering.tables import FittedTable, facts, grid
 from servo.operations.admin import (
     Collected,
     Comparison,
@@ -63,7 +63,7 @@ def _version(newest: NewestVersion, behind: int) -> dict[str, str]:
     }
 
 
-def _tables(found: Inspection) -> Grid:
+def _tables(found: Inspection) -> FittedTable:
     table = grid("table", "files", "unmerged", "active rows", "closed rows", "size", left=1)
     for held in sorted(found.tables, key=lambda held: held.bytes, reverse=True):
         table.add_row(
@@ -77,7 +77,7 @@ def _tables(found: Inspection) -> Grid:
     return table
 
 
-def _stored(found: Inspection) -> Grid:
+def _stored(found: Inspection) -> FittedTable:
     table = grid("stored", "objects", "size", "newest", left=1)
     for stored in found.stored:
         newest = "–" if stored.newest is None else instant(stored.newest)
@@ -149,7 +149,7 @@ def _show_diffs(out: Console, found: Comparison) -> None:
         out.print("rows marked * belong to runs that have finished")
 
 
-def _add_diff(table: Grid, diff: RowDiff) -> None:
+def _add_diff(table: FittedTable, diff: RowDiff) -> None:
     row = f"{', '.join(map(str, diff.key))}{'*' if diff.over else ''}"
     if not diff.published:
         table.add_row(diff.table, row, "", "–", "new")

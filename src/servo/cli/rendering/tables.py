@@ -20,7 +20,7 @@ _NARROW_GAP = 2
 _AFTER_SEPARATOR = re.compile(r"(?<=[_/,])(?=\w)")
 
 
-class Column(NamedTuple):
+class FittedColumn(NamedTuple):
     """One column of a grid."""
 
     name: str
@@ -28,10 +28,10 @@ class Column(NamedTuple):
     whole: bool
 
 
-class Grid:
+class FittedTable:
     """Rows under headings, laid out for the width of the console that prints them."""
 
-    def __init__(self, columns: Sequence[Column]) -> None:
+    def __init__(self, columns: Sequence[FittedColumn]) -> None:
         self._columns = columns
         self._rows: list[list[Text]] = []
 
@@ -106,15 +106,15 @@ class Grid:
             yield table
 
 
-def grid(*names: str, left: int | None = None, whole: int = 0) -> Grid:
+def grid(*names: str, left: int | None = None, whole: int = 0) -> FittedTable:
     """Rows under headings.
 
     Columns after the first `left` are numbers, aligned to the right. The first `whole` are never
     broken into lines, because people copy them.
     """
-    return Grid(
+    return FittedTable(
         [
-            Column(name, right=left is not None and place >= left, whole=place < whole)
+            FittedColumn(name, right=left is not None and place >= left, whole=place < whole)
             for place, name in enumerate(names)
         ]
     )
