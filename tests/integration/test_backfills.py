@@ -362,7 +362,7 @@ def whole():
     [
         ("--from 2024-01-09 --to 2024-01-03", 2, "'2024-01-09' comes after '2024-01-03'"),
         ("--partition 2023-12-31", 3, "no partition '2023-12-31'"),
-        ("--all --concurrency 0", 2, "0 runs at once"),
+        ("--all --concurrency 0", 2, "invalid concurrency: 0"),
         ("--all --tag odd", 2, "has no value"),
         ('group:"none" --all', 3, "no asset is selected"),
     ],

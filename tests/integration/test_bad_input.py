@@ -29,7 +29,7 @@ def orders():
         (
             's = ScheduleDefinition(name="s", cron_schedule="61 * * * *", target="orders")',
             "'61 * * * *'",
-            "use an object such as",
+            "write it like",
         ),
         (
             's = ScheduleDefinition(name="s", cron_schedule="@daily", target="orders",\n'
