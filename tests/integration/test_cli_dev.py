@@ -116,7 +116,7 @@ def test_edits_are_followed_and_broken_ones_change_nothing(tmp_path: Path) -> No
             code.write("\n@asset\ndef third(slow):\n    raise ValueError('not yet')\n")
         running.said("new: third")
         failed = servo(tmp_path, "materialize")
-        assert (failed.returncode, "third ValueError: not yet" in failed.stdout) == (1, True)
+        assert (failed.returncode, "third: ValueError: not yet" in failed.stdout) == (1, True)
         running.said("third failed: ValueError: not yet")
         (run,) = [row for row in listed(tmp_path, "run", "list") if row["state"] == "FAILED"]
         again = asked(tmp_path, "run", "retry", run["run_id"])

@@ -104,7 +104,7 @@ def test_what_failed_is_retried_by_its_partition_and_what_is_stale_is_told(tmp_p
     assert (changed["asset_key"], changed["first"]) == ("report", "2024-03-31")
     assert changed["since"] is not None
     told = servo(folder, "partitions", "stale", "--asset", "report").stdout
-    (line,) = [line for line in told.splitlines() if "code_changed" in line]
+    (line,) = [line for line in told.splitlines() if "code changed" in line]
     assert line.split()[:2] == ["report", "2024-03-31"]
 
 

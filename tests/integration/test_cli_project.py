@@ -111,7 +111,7 @@ def test_a_run_that_fails_says_what_failed_and_exits_with_1(tmp_path: Path) -> N
     done = servo(tmp_path, "materialize")
     assert done.returncode == 1
     assert "broken: ZeroDivisionError: division by zero" in done.stdout
-    assert "odd ValueError: [/] [red]no markup[/red]" in done.stdout
+    assert "odd: ValueError: [/] [red]no markup[/red]" in done.stdout
     (run,) = listed(tmp_path, "run", "list")
     assert f"`servo run retry {run['run_id']}`" in done.stderr
     assert "[red]no markup[/red]" in servo(tmp_path, "run", "show", run["run_id"]).stdout
