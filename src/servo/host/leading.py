@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from servo.code.backfills.view import Backfill, in_state
 from servo.code.setting import Setting
@@ -25,7 +25,7 @@ from servo.errors import Fenced, ServoError
 from servo.host.questions import AnsweredCode, CodeQuestions
 from servo.host.recovery import Recovery
 from servo.host.waiting import Waiting
-from servo.leader.lease import LeaderAdvert
+from servo.leader.lease import HostedTriggers, LeaderAdvert
 from servo.leader.service import Service
 from servo.ports.world import World
 from servo.projection.read.lookup import Lookup
@@ -63,7 +63,7 @@ class LeadingHost:
         settings: Settings | None = None,
         limits: WorkerSettings | None = None,
         world: World | None = None,
-        triggers: bool | Literal["backfills"] = False,
+        triggers: HostedTriggers = HostedTriggers.NONE,
         command: str = "",
         declared: Mapping[str, Declared] | None = None,
     ) -> None:
@@ -81,6 +81,7 @@ class LeadingHost:
                 stays=setting.stays,
                 command=command,
                 locations=tuple(one.location.name for one in locations),
+                triggers=triggers,
             ),
         )
         if led is None:
@@ -96,7 +97,8 @@ class LeadingHost:
             setting.address, self._world, channel, actor=self.service.identity
         )
         self._default = setting.location.name
-        self.triggers = self._triggers(locations, triggers is not True) if triggers else None
+        self._hosted = triggers
+        self.triggers = self._triggers(locations)
         self.questions = CodeQuestions(self._answered(locations))
         if setting.stays:
             led.answer_questions(self.questions.answer)
@@ -112,8 +114,11 @@ class LeadingHost:
         self.pool = LocatedPools(pools)
         return self.pool
 
-    def _triggers(self, locations: Sequence[Setting], only_backfills: bool) -> "Triggers":
+    def _triggers(self, locations: Sequence[Setting]) -> "Triggers | None":
+        if self._hosted is HostedTriggers.NONE:
+            return None
         made = import_module("servo.triggers.everything").open_triggers
+        only_backfills = self._hosted is HostedTriggers.BACKFILLS
         return made(
             self.service, self._world, locations, self._records, only_backfills=only_backfills
         )
@@ -137,6 +142,15 @@ class LeadingHost:
     def leads(self) -> bool:
         """Whether the work is done in this process: it is."""
         return True
+
+    def hosts(self, triggers: HostedTriggers) -> bool:
+        """Whether these triggers are hosted here."""
+        return self._hosted.include(triggers)
+
+    def start_triggers(self) -> None:
+        """Start the triggers that this host has, if it has any."""
+        if self.triggers is not None:
+            self.triggers.start()
 
     def has(self, location: str) -> bool:
         """Whether work of a location can be done here."""

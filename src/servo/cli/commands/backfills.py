@@ -11,7 +11,6 @@ from servo.cli.backfill_steps import (
     tell_begun,
     tell_end,
     tell_who_works,
-    watch,
 )
 from servo.cli.command_code import Selected, leader_locations, one_code
 from servo.cli.commands.materialize import with_workers
@@ -101,7 +100,7 @@ def create(  # noqa: PLR0913 - the options of the command
         emit_json(None) if json_ else console().print(nothing)
         return 0
     if wait_:
-        return begin_and_wait(workspace, event, found, where, workers, json_=json_)
+        return begin_and_wait(event, found, where, workers, json_=json_)
     return tell_begun(workspace, begin_backfill(event, workspace), json_=json_)
 
 
@@ -237,7 +236,7 @@ def retry_failed(  # noqa: PLR0913 - the options of the command
     found = one_code(
         code or code_behind(event.location, event.labels), workspace, as_dagster=as_dagster
     )
-    return begin_and_wait(workspace, event, found, where, workers, json_=json_)
+    return begin_and_wait(event, found, where, workers, json_=json_)
 
 
 @backfill.command("wait", short_help="Wait until a backfill has finished.")
@@ -256,16 +255,17 @@ def wait(
     as_dagster: bool,
     json_: bool,
 ) -> int:
-    """Wait until a backfill has finished. If no leader is running, this process does the work."""
+    """Wait until a backfill has finished. If no leader continues it, this process does."""
     workspace = open_workspace(where.address)
-    row = present_backfill(backfill_id, workspace).row
-    if row.finished_at is None and workspace.leader() is None:
-        found = one_code(
-            code or code_behind(row.location, row.labels), workspace, as_dagster=as_dagster
-        )
-        with open_host(found, where, workers, backfills=True) as host:
-            return tell_end(follow_here(host, row.backfill_id, json_=json_), json_=json_)
-    return tell_end(watch(workspace, row.backfill_id, json_=json_), json_=json_)
+    present = present_backfill(backfill_id, workspace)
+    row = present.row
+    if row.finished_at is not None:
+        return tell_end(present, json_=json_)
+    found = one_code(
+        code or code_behind(row.location, row.labels), workspace, as_dagster=as_dagster
+    )
+    with open_host(found, where, workers, backfills=True, plans=False) as host:
+        return tell_end(follow_here(host, row.backfill_id, json_=json_), json_=json_)
 
 
 # --- what was asked for ---------------------------------------------------------------------------

@@ -29,7 +29,6 @@ from servo.cli.rendering.run_rows import place_shown, waiting_words
 from servo.core.state.states import RunState
 from servo.core.tags import ISOLATION, OWN_PROCESS
 from servo.errors import Invalid, NotFound
-from servo.host.leading import LeadingHost
 from servo.host.location_code import LocationCode
 from servo.operations.run_requests import (
     NewRun,
@@ -182,7 +181,7 @@ def _run(
     """
     code.forget_project()
     with open_host(code, where, workers) as host:
-        if finish_others and isinstance(host, LeadingHost):
+        if finish_others and host.leads:
             for ended in finish_begun(host, json_=json_):
                 _ = None if json_ else tell(ended, where, json_=False)
         run_key = planned[0].run_key
@@ -203,7 +202,7 @@ def finish_begun(host: Host, *, json_: bool) -> list[Ended]:
         if not json_:
             console(stderr=True).print(f"resuming {run}")
         ended.append(wait_for(host, run, shown=not json_))
-    if isinstance(host, LeadingHost) and not json_:
+    if not json_:
         for row in host.left_runs():
             console(stderr=True).print(waiting_words(row), soft_wrap=True)
     return ended
