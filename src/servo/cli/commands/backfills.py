@@ -30,8 +30,8 @@ from servo.operations.backfill_requests import (
     Asked,
     BackfillPreview,
     begin_backfill,
-    new_backfill,
     new_retry,
+    prepare_backfill,
     preview_backfill,
 )
 from servo.operations.backfills import (
@@ -43,7 +43,6 @@ from servo.operations.backfills import (
     present_backfill,
     resume_backfill,
 )
-from servo.operations.deploying import deploy_unless_led
 from servo.operations.listing import Page
 from servo.operations.moments import AsOf
 from servo.workspace.workspace import Workspace, open_workspace
@@ -87,14 +86,12 @@ def create(  # noqa: PLR0913 - the options of the command
     """
     found, select = _code(where, code, select, as_dagster=as_dagster)
     asked = asked_for(found, options)
-    preview = _preview(found, select, asked, where)  # refuses what cannot be
+    if where.workspace_or_empty().address.is_in_memory:
+        _ = _preview(found, select, asked, where)  # a refused request leaves no store behind
     workspace = open_workspace(where.address, must_exist=False)
-    if asked.choice.which == "stale" and workspace.leader() is None:
-        # What is stale depends on the code as it is, not as it was deployed.
-        deploy_unless_led(found.name, found.declared, workspace)
-        preview = _preview(found, select, asked, where)
+    evaluator = found.evaluator(where.address, workspace)
+    event = prepare_backfill(evaluator, asked, workspace, select)
     found.forget_project()
-    event = new_backfill(preview, asked, workspace)
     if event is None:
         nothing = f"Nothing to do: no partition is {asked.choice.which}."
         emit_json(None) if json_ else console().print(nothing)
