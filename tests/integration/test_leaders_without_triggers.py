@@ -82,7 +82,7 @@ def test_a_tick_of_code_that_the_leader_does_not_have_says_that_nothing_was_done
         leader.says("Ctrl-C stops")
         said = machine.servo("tick", "other.py")
         assert (said.code, said.out) == (CONFLICT, ""), said
-        assert "leads this workspace and does not have other.py" in said.err
+        assert "leads this workspace without other.py" in said.err
         told = machine.asked("tick", "assets.py")
         assert (told["why"], "`servo dev`" in told["left_to"]) == ("", True), told
         leader.send(signal.SIGINT)

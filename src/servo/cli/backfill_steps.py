@@ -1,4 +1,4 @@
-"""Backfills that a command begins and follows to their end."""
+"""Backfills that a command creates and waits for."""
 
 from servo.cli.hosts import Host, interrupt, open_host
 from servo.cli.options.workspace import Where
@@ -22,14 +22,14 @@ def begin_and_wait(
     *,
     json_: bool,
 ) -> int:
-    """Have a backfill begin, and wait for its end; the exit code."""
+    """Create a backfill and wait until it has finished; the exit code."""
     with open_host(code, where, workers, backfills=True) as host:
         _ = begin_backfill(event, host.workspace)
         return tell_end(follow_here(host, event.backfill_id, json_=json_), json_=json_)
 
 
 def tell_begun(workspace: Workspace, found: BackfillBegun, *, json_: bool) -> int:
-    """Say that a backfill was created, and who does the work; the exit code."""
+    """Print that a backfill was created, and how to follow it; the exit code."""
     if json_:
         emit_json(found)
         return QUEUED if found.receipt.queued else 0
@@ -40,7 +40,7 @@ def tell_begun(workspace: Workspace, found: BackfillBegun, *, json_: bool) -> in
 
 
 def tell_who_works(workspace: Workspace, name: str) -> None:
-    """Say how to follow a backfill, or how to have the work done where nobody leads."""
+    """Print how to follow a backfill, or how to start a leader if there is none."""
     follow_it = f"`servo backfill wait {name}`"
     if workspace.leader() is not None:
         console().print(f"Follow it with {follow_it}.")
@@ -49,7 +49,7 @@ def tell_who_works(workspace: Workspace, name: str) -> None:
 
 
 def follow_here(host: Host, name: str, *, json_: bool) -> Backfill:
-    """Follow a backfill to its end, whoever does the work."""
+    """Follow a backfill to its end, here or in another process."""
     try:
         return follow(lambda: host.backfill(name), host.check, shown=not json_)
     except KeyboardInterrupt:
@@ -67,7 +67,7 @@ def _interrupted(host: Host, name: str) -> str:
 
 
 def tell_end(found: Backfill, *, json_: bool) -> int:
-    """Say what became of a backfill; the exit code of the command that waited for it."""
+    """Print the outcome of a backfill; the exit code of the command that waited for it."""
     if json_:
         emit_json(finished(found))
     else:

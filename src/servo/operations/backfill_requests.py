@@ -44,7 +44,7 @@ __all__ = [
 class BackfillPreview(msgspec.Struct, frozen=True, kw_only=True):
     """What a backfill will do: its partitions, their present state, and the runs it will have.
 
-    `typed` are the partitions as they are stored. With `linked` its runs go one after the other,
+    `typed` are the partitions as they are stored. With `linked` its runs run one after another,
     because later partitions depend on earlier ones.
     """
 
@@ -61,7 +61,7 @@ class BackfillPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackfillBegun(msgspec.Struct, frozen=True, kw_only=True):
-    """A backfill that was created, how large it is, and what the workspace answered."""
+    """A backfill that was created, its size, and the receipt."""
 
     backfill_id: str
     partitions: int
@@ -72,7 +72,7 @@ class BackfillBegun(msgspec.Struct, frozen=True, kw_only=True):
 def preview_backfill(
     workspace: Workspace, evaluates: Evaluates, asked: Asked, select: Sequence[str] = ()
 ) -> BackfillPreview:
-    """What a backfill would do. Without a selection: of every asset that has partitions."""
+    """Preview a backfill. Without a selection, it covers every asset that has partitions."""
     del workspace  # the evaluator reads it
     found = _outline(evaluates, with_tags(asked), select)
     return BackfillPreview(chunks=found.chunks, **msgspec.structs.asdict(found))
@@ -81,7 +81,7 @@ def preview_backfill(
 def create_backfill(
     workspace: Workspace, evaluates: Evaluates, asked: Asked, select: Sequence[str] = ()
 ) -> BackfillBegun | None:
-    """Create a backfill; None if there is nothing to do. Whoever leads starts its runs."""
+    """Create a backfill; None if there is nothing to do. The leader starts its runs."""
     event = prepare_backfill(evaluates, asked, workspace, select)
     return None if event is None else begin_backfill(event, workspace)
 
@@ -99,7 +99,7 @@ def retry_backfill(
 def prepare_backfill(
     evaluates: Evaluates, asked: Asked, workspace: Workspace, select: Sequence[str] = ()
 ) -> BackfillCreated | None:
-    """What a backfill begins with, None if nothing is to be done; a long list is stored first."""
+    """The event that creates a backfill, None if there is nothing to do; stores a long list."""
     asked = with_tags(asked)
     found = _outline(evaluates, asked, select)
     if asked.choice.which == "stale" and workspace.leader() is None:
@@ -119,7 +119,7 @@ def with_tags(asked: Asked) -> Asked:
 def new_retry(
     backfill_id: str, workspace: Workspace, *, request_id: str | None = None
 ) -> BackfillCreated:
-    """What a backfill begins with that retries what failed in another."""
+    """The event that creates a backfill of the partitions that failed in another one."""
     found = present_backfill(backfill_id, workspace)
     if found.row.finished_at is None:
         raise Conflict(
@@ -132,7 +132,7 @@ def new_retry(
 
 
 def begin_backfill(event: BackfillCreated, workspace: Workspace) -> BackfillBegun:
-    """Have a backfill begin."""
+    """Submit the event that creates a backfill."""
     check_request(event, workspace)
     parent = event.parent_backfill_id
     cause = None if parent is None else present_backfill(parent, workspace).row
@@ -156,7 +156,7 @@ def check_request(event: BackfillCreated, workspace: Workspace) -> None:
             raise Conflict(
                 f"the request id {event.client_request_id!r} was used for {row.backfill_id}, "
                 "with other options",
-                remedy="use another --request-id, or none",
+                remedy="use another request id, or none",
             )
 
 

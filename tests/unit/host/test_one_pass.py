@@ -100,7 +100,7 @@ def test_a_leader_that_does_not_end_in_time_is_told(workspace: Workspace, leader
     with led(workspace, leader) as (_, found), pytest.raises(Unavailable) as told:
         attempt(workspace, Watcher(), seconds=0)
     assert str(told.value) == (
-        f"not done: {described(found)} leads this workspace and does not do what is due; "
+        f"not done: {described(found)} leads this workspace and does not run what is due; "
         "try again when it has ended"
     )
     assert not told.value.may_have_applied
@@ -110,7 +110,7 @@ def test_a_leader_that_stays_and_lacks_the_code_is_not_waited_for(workspace: Wor
     leader = Leader(command="dev", stays=True, locations=("b.py",), triggers=ALL)
     with (
         led(workspace, leader),
-        pytest.raises(Conflict, match="does not have assets"),
+        pytest.raises(Conflict, match="leads this workspace without assets"),
     ):
         attempt(workspace, Watcher())
 

@@ -1,6 +1,7 @@
-"""`servo schedule`: see what ticks when, pause it, and trigger it by hand."""
+"""`servo schedule`: show, pause, resume and trigger schedules."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 import click
@@ -10,6 +11,7 @@ from servo.cli.command_code import one_code
 from servo.cli.commands.materialize import exit_code_of, tell, with_workers
 from servo.cli.hosts import open_host
 from servo.cli.options.code import as_dagster_option
+from servo.cli.options.durations import format_duration
 from servo.cli.options.moment import at_a_moment
 from servo.cli.options.shared import json_option, paged, tell_older
 from servo.cli.options.workspace import Where, at_a_workspace, with_workspace
@@ -103,7 +105,7 @@ def show(*, workspace: Workspace, name: str, as_of: AsOf | None, json_: bool) ->
     table.add_row(
         "catch-up",
         f"up to {plural(definition.max_catchup_ticks, 'tick')} of the last "
-        f"{plural(definition.catchup_window_minutes, 'minute')}",
+        f"{format_duration(timedelta(minutes=definition.catchup_window_minutes))}",
     )
     table.add_row("skipped so far", str(state.ticks_skipped))
     table.add_row("next tick", "none" if row.next_tick is None else instant(row.next_tick))
@@ -228,7 +230,7 @@ def trigger(  # noqa: PLR0913 - the options of the command
 
 
 def _tell_preview(found: TickPreview, *, json_: bool) -> int:
-    """Say what a tick would start; the exit code."""
+    """Print what a tick would start; the exit code."""
     if json_:
         emit_json(found)
         return 1 if found.error else 0
@@ -248,7 +250,7 @@ def _failed(error: str) -> Invalid:
 
 
 def print_requests(runs: Sequence[RequestPreview]) -> None:
-    """The runs that user code asks for, one a line."""
+    """The runs that user code requests, one per line."""
     for run in runs:
         tasks = plural(run.task_count, "task")
         console().print(f"Would start a run of {tasks} with run key {run.run_key}")

@@ -1,4 +1,4 @@
-"""`servo tick`: one pass over everything that is due, and nothing if nothing is."""
+"""`servo tick`: one pass over everything that is due; it does nothing if nothing is due."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -36,13 +36,13 @@ from servo.workspace.workspace import open_workspace
 @json_option
 @at_a_workspace
 def tick(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool, json_: bool) -> int:
-    """Do everything of CODE that is due in its workspace now, then end.
+    """Run everything of CODE that is due now, then exit.
 
-    CODE is one or more files, modules or code locations; without it, all of the project file.
+    CODE is one or more files, modules or code locations. Default: all of the project file.
 
-    Schedules tick, sensors look, backfills and runs go on, until nothing can be done without
-    waiting. If nothing is due, nothing is written. So any cron, timer or pipeline that calls this
-    now and then is all it takes to run a workspace.
+    Evaluates due schedules, sensors and automation conditions, and continues runs and backfills
+    until nothing more can be done without waiting. If nothing is due, nothing is written. Call it
+    regularly, from cron or a CI pipeline, to run a workspace without a permanent leader.
 
     If `servo dev` is running with CODE, the work is left to it. If another command leads the
     workspace, this one waits for it to end.
@@ -63,13 +63,13 @@ def tick(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool, j
 
 
 class _NarratedPass:
-    """Tells the terminal what a pass does."""
+    """Prints what a pass does."""
 
     def waiting(self, leader: LeaderAdvert) -> None:
-        """Say whom the pass waits for."""
+        """Print which leader the pass waits for."""
         told = f"waiting for {described(leader)}, which leads this workspace"
         console(stderr=True).print(
-            Text(f"{told} and does not do what is due", "yellow"), soft_wrap=True
+            Text(f"{told} and does not run what is due", "yellow"), soft_wrap=True
         )
 
     @contextmanager
@@ -90,7 +90,7 @@ class _NarratedPass:
 
 
 def _tell(report: PassReport, *, json_: bool) -> None:
-    """Say what was done, or when something will be."""
+    """Print what was done, or when something is due next."""
     if json_:
         emit_json(report)
         return
@@ -98,7 +98,7 @@ def _tell(report: PassReport, *, json_: bool) -> None:
     if report.left_to_pass:
         out.print(f"{report.left_to} is making a pass; what is due since is left to the next one")
     elif report.left_to:
-        out.print(f"{report.left_to} leads this workspace and does what is due")
+        out.print(f"{report.left_to} leads this workspace and runs what is due")
     elif report.why:
         ended = plural(len(report.runs), "run")
         out.print(f"{report.why}; {ended} finished, {len(failed)} failed")

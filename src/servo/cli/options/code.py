@@ -1,4 +1,4 @@
-"""Which code a command is about."""
+"""Options about the code of a command."""
 
 import click
 
@@ -7,11 +7,11 @@ from servo.sdk.definitions.needs import near_misses
 from servo.sdk.definitions.project import Project
 
 as_dagster_option = click.option(
-    "--as-dagster", is_flag=True, help="Run code that imports dagster; Servo takes its place."
+    "--as-dagster", is_flag=True, help="Load code that imports dagster; Servo replaces it."
 )
 
 
 def tell_near_misses(project: Project) -> None:
-    """Remark on what is depended on and may be misspelt, next to what a command prints."""
+    """Print hints about dependencies that may be misspelt, on standard error."""
     for told in near_misses(project):
         console(stderr=True).print(f"hint: {told}")

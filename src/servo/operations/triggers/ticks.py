@@ -1,4 +1,4 @@
-"""Ticks that a person asks for: try one, or have it start its runs."""
+"""Manual ticks of schedules, as a dry run or with their runs."""
 
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
@@ -21,7 +21,7 @@ from servo.workspace.workspace import Workspace
 
 
 class ManualTick(msgspec.Struct, frozen=True, kw_only=True):
-    """A tick that a person asked for, evaluated and not committed yet."""
+    """A manual tick that is evaluated and not committed yet."""
 
     schedule_id: str
     scheduled_for: datetime
@@ -60,7 +60,7 @@ class ScheduleTriggered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TickFinished(msgspec.Struct, frozen=True, kw_only=True):
-    """A tick that somebody waited for, with its runs as they ended."""
+    """A finished tick, with the final state of its runs."""
 
     schedule_id: str
     tick_id: str
@@ -72,7 +72,7 @@ class TickFinished(msgspec.Struct, frozen=True, kw_only=True):
 def preview_tick(
     workspace: Workspace, evaluates: Evaluates, name: str, *, at: datetime | None = None
 ) -> TickPreview:
-    """What a tick of a schedule would start now; nothing is recorded.
+    """Preview what a tick of a schedule would start now; nothing is recorded.
 
     An `at` without an offset is in the schedule's time zone.
     """
@@ -90,7 +90,7 @@ def preview_tick(
 def trigger_schedule(
     workspace: Workspace, evaluates: Evaluates, name: str, *, at: datetime | None = None
 ) -> ScheduleTriggered:
-    """Have a schedule tick now, paused or not. Its own ticks are not affected.
+    """Run a tick of a schedule now, even if it is paused. Its scheduled ticks are not affected.
 
     An `at` without an offset is in the schedule's time zone.
     """
@@ -124,7 +124,7 @@ def tick_instant(evaluates: Evaluates, name: str, at: datetime) -> datetime:
 def evaluate_by_hand(
     evaluates: Evaluates, name: str, at: datetime, *, request_id: str
 ) -> ManualTick:
-    """Evaluate a schedule for one instant, because a person asked for it."""
+    """Evaluate a schedule for one manual tick."""
     question = EvaluateTick(
         schedule_id=name, tick_id=tick_id(name, at, request_id), scheduled_for=at
     )
@@ -137,11 +137,13 @@ def evaluate_by_hand(
 
 
 def parse_tick(text: str) -> datetime:
-    """The time of a tick as people write it, with or without an offset."""
+    """Parse the time of a tick, with or without an offset."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        raise Invalid(f"{text!r} is not a time", remedy="write it like 2025-01-15T06:00") from None
+        raise Invalid(
+            f"{text!r} is not a time", remedy="use a time such as 2025-01-15T06:00"
+        ) from None
 
 
 def _in_zone(at: datetime, timezone: str) -> datetime:
