@@ -151,7 +151,7 @@ def test_a_person_can_have_a_schedule_tick(folder: Path) -> None:
         (("show", "nobody"), "there is no schedule nobody"),
         (("pause", "nobody"), "there is no schedule nobody"),
         (("resume", "plain"), "schedule plain is not paused"),
-        (("trigger", "plian"), "did you mean 'plain'?"),
+        (("trigger", "plian"), "did you mean plain?"),
         (("trigger", "plain", "--at", "soon"), "'soon' is not a time"),
     ],
 )
