@@ -164,7 +164,7 @@ TOLD = {
     "raises_no_unicode": "ValueError: half a ? pair",
     "ends_when_pickled": "SystemExit: 4",
     "waits_for_ever": "Invalid: RetryRequested: seconds_to_wait is inf",
-    "tells_no_unicode": "Invalid: what it told cannot be sent: ",
+    "tells_no_unicode": "Invalid: the report cannot be sent: ",
 }
 
 

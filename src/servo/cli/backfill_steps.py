@@ -1,4 +1,4 @@
-"""Backfills that a command begins and follows to their end."""
+"""Backfills that a command creates and waits for."""
 
 from servo.cli.hosts import Host, interrupt, open_host
 from servo.cli.options.workspace import Where
@@ -7,15 +7,14 @@ from servo.cli.rendering.output import console, emit_json, plural
 from servo.cli.rendering.receipts import QUEUED, tell_receipt
 from servo.code.backfills.view import Backfill
 from servo.core.events.backfills import BackfillCreated
-from servo.errors import Unavailable
 from servo.host.location_code import LocationCode
-from servo.operations.backfill_requests import BackfillBegun, check_request
-from servo.operations.backfills import find_backfill, finished, present_backfill
+from servo.leader.lease import HostedTriggers
+from servo.operations.backfill_requests import BackfillBegun, begin_backfill
+from servo.operations.backfills import finished
 from servo.workspace.workspace import Workspace
 
 
 def begin_and_wait(
-    workspace: Workspace,
     event: BackfillCreated,
     code: LocationCode,
     where: Where,
@@ -23,15 +22,14 @@ def begin_and_wait(
     *,
     json_: bool,
 ) -> int:
-    """Have a backfill begin, and wait for its end; the exit code."""
+    """Create a backfill and wait until it has finished; the exit code."""
     with open_host(code, where, workers, backfills=True) as host:
-        check_request(event, workspace)
-        _ = host.workspace.submit(event).checked()
+        _ = begin_backfill(event, host.workspace)
         return tell_end(follow_here(host, event.backfill_id, json_=json_), json_=json_)
 
 
 def tell_begun(workspace: Workspace, found: BackfillBegun, *, json_: bool) -> int:
-    """Say that a backfill was created, and who does the work; the exit code."""
+    """Print that a backfill was created, and how to follow it; the exit code."""
     if json_:
         emit_json(found)
         return QUEUED if found.receipt.queued else 0
@@ -42,7 +40,7 @@ def tell_begun(workspace: Workspace, found: BackfillBegun, *, json_: bool) -> in
 
 
 def tell_who_works(workspace: Workspace, name: str) -> None:
-    """Say how to follow a backfill, or how to have the work done where nobody leads."""
+    """Print how to follow a backfill, or how to start a leader if there is none."""
     follow_it = f"`servo backfill wait {name}`"
     if workspace.leader() is not None:
         console().print(f"Follow it with {follow_it}.")
@@ -51,38 +49,25 @@ def tell_who_works(workspace: Workspace, name: str) -> None:
 
 
 def follow_here(host: Host, name: str, *, json_: bool) -> Backfill:
-    """Follow a backfill that this process works at."""
+    """Follow a backfill to its end, here or in another process."""
     try:
         return follow(lambda: host.backfill(name), host.check, shown=not json_)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"{interrupt(host)}, or `servo backfill wait {name}` for this backfill alone"
-        ) from None
+        raise KeyboardInterrupt(_interrupted(host, name)) from None
 
 
-def watch(workspace: Workspace, name: str, *, json_: bool) -> Backfill:
-    """Follow a backfill that another process works at."""
-
-    def check() -> None:
-        if workspace.leader() is None and present_backfill(name, workspace).row.finished_at is None:
-            raise Unavailable(
-                "the process that did the work has ended",
-                remedy=f"continue with `servo backfill wait {name}`",
-            )
-
-    def look() -> Backfill:
-        return workspace.read(lambda snapshot: find_backfill(snapshot, name))
-
-    try:
-        return follow(look, check, shown=not json_)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"interrupted; {name} continues: stop it with `servo backfill pause {name}` or `cancel`"
-        ) from None
+def _interrupted(host: Host, name: str) -> str:
+    """Stop following a backfill; what becomes of it."""
+    if host.leads:
+        return f"{interrupt(host)}, or `servo backfill wait {name}` for this backfill alone"
+    if host.hosts(HostedTriggers.BACKFILLS):
+        stop = f"stop it with `servo backfill pause {name}` or `cancel`"
+        return f"interrupted; {name} continues: {stop}"
+    return f"interrupted; {name} has not finished: continue with `servo backfill wait {name}`"
 
 
 def tell_end(found: Backfill, *, json_: bool) -> int:
-    """Say what became of a backfill; the exit code of the command that waited for it."""
+    """Print the outcome of a backfill; the exit code of the command that waited for it."""
     if json_:
         emit_json(finished(found))
     else:

@@ -1,4 +1,4 @@
-"""Who makes what a command asks for: this process, or one that is at work already."""
+"""The host of a command: this process, or a leader that is already running."""
 
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -10,15 +10,11 @@ from servo.cli.interrupts import interrupts
 from servo.cli.options.workspace import Where
 from servo.cli.rendering.output import console, plural
 from servo.errors import ServoError
-from servo.host.attached import AttachedHost
 from servo.host.host import Host
-from servo.host.leading import LeadingHost
-from servo.host.location_code import LocationCode
+from servo.host.location_code import LocationCode, lead_with
 from servo.host.opening import open_leading_or_attached
-from servo.leader.lease import LeaderAdvert
-from servo.sdk.definitions.executors import at_most
+from servo.leader.lease import HostedTriggers, LeaderAdvert
 from servo.workers.local_pool.pool import GRACE
-from servo.workspace.composition import without_user_libraries
 from servo.workspace.leading import described
 from servo.workspace.workspace import open_workspace
 
@@ -37,19 +33,20 @@ def open_host(
     *,
     also: Sequence[LocationCode] = (),
     backfills: bool = False,
+    plans: bool = True,
 ) -> Generator[Host]:
-    """Lead the workspace, or have its leader do the work; both know what the code defines.
+    """Lead the workspace, or use its leader; both have the code.
 
-    `also` is further code to work for. With `backfills`, a host that leads continues those that
-    have not finished.
+    `also` is further code. With `backfills`, a host that leads continues unfinished backfills. A
+    command that `plans` nothing can also be a client of a leader with other code.
     """
+    triggers = HostedTriggers.BACKFILLS if backfills else HostedTriggers.NONE
     with ExitStack() as opened:
         with telling_interrupted(EARLY):
             opened.enter_context(stopped_by_sigterm())
-            opening = _host((code, *also), where, workers, backfills=backfills)
+            opening = _host((code, *also), where, workers, triggers, plans=plans)
             host = opened.enter_context(opening)
-            if isinstance(host, LeadingHost) and host.triggers is not None:
-                host.triggers.start()
+            host.start_triggers()
         with telling_interrupted(AT_ONCE), opened.pop_all():
             try:
                 yield host
@@ -60,14 +57,14 @@ def open_host(
 
 
 def _command() -> str:
-    """The command that runs, as a leader says of itself."""
+    """The command that runs, for the description of the leader."""
     context = click.get_current_context(silent=True)
     return "" if context is None else context.command_path.partition(" ")[2]
 
 
 @contextmanager
 def telling_interrupted(what: str) -> Generator[None]:
-    """Say this of an interruption that nobody has said anything of, such as a second Ctrl-C."""
+    """Add this message to an interruption without one, such as a second Ctrl-C."""
     try:
         yield
     except KeyboardInterrupt as stopped:
@@ -75,26 +72,26 @@ def telling_interrupted(what: str) -> Generator[None]:
 
 
 def interrupt(host: Host) -> str:
-    """Stop what a host does, after Ctrl-C; how to go on with it.
+    """Stop a host after Ctrl-C; the message that says how to resume.
 
-    User code may clean up for a while, so whoever is looking is told what is waited for.
+    User code may clean up for a while, so the terminal shows what the command waits for.
     """
     tell_stopping(host)
     return host.interrupt()
 
 
 def finish(host: Host) -> None:
-    """Let what runs for others end, once what was asked for here is done.
+    """Let tasks that run for other processes finish, once the command itself is done.
 
-    They would lose what it has done so far. Whoever does not want to wait presses Ctrl-C.
+    Otherwise they would lose the work done so far. Ctrl-C skips the wait.
     """
     running = 0
     with suppress(ServoError):
         running = len(host.running()) if host.leads else 0
     if not running:
         return
-    told = f"done; finishing {plural(running, 'task')} that other processes wait for"
-    console(stderr=True).print(Text(f"{told}; Ctrl-C leaves them the rest", "yellow"))
+    told = f"done; finishing {plural(running, 'task')} for other processes"
+    console(stderr=True).print(Text(f"{told}; Ctrl-C leaves the rest to them", "yellow"))
     try:
         host.finish()
     except KeyboardInterrupt:
@@ -102,7 +99,7 @@ def finish(host: Host) -> None:
 
 
 def tell_stopping(host: Host) -> None:
-    """Say what is waited for, where somebody is looking and something runs here."""
+    """Print what the command waits for, on a terminal and if tasks run here."""
     stderr = console(stderr=True)
     if stderr.is_terminal and host.leads and (running := len(host.running())):
         left = f"{plural(running, 'task')} may clean up for up to {GRACE.total_seconds():.0f} s"
@@ -110,23 +107,30 @@ def tell_stopping(host: Host) -> None:
 
 
 def _host(
-    codes: Sequence[LocationCode], where: Where, workers: int, *, backfills: bool
-) -> LeadingHost | AttachedHost:
-    """A host that leads, or one that has the process do the work that leads already."""
+    codes: Sequence[LocationCode],
+    where: Where,
+    workers: int,
+    triggers: HostedTriggers,
+    *,
+    plans: bool,
+) -> Host:
+    """A host that leads, or a client of the leader."""
 
-    def lead() -> LeadingHost:
-        declared = {code.name: code.declared for code in codes}
-        without_user_libraries()
-        return LeadingHost(
-            *(where.setting(code.location) for code in codes),
-            workers={code.name: at_most(workers, code.executor) for code in codes},
-            triggers="backfills" if backfills else False,
-            command=_command(),
-            declared=declared,
+    def lead() -> Host:
+        return lead_with(
+            codes, where.address, workers=workers, triggers=triggers, command=_command()
         )
 
     workspace = open_workspace(where.address, must_exist=False)
-    return open_leading_or_attached(codes, workspace, lead, waiting=_tell_waiting, warn=_warn)
+    return open_leading_or_attached(
+        codes,
+        workspace,
+        lead,
+        waiting=_tell_waiting,
+        warn=_warn,
+        triggers=triggers,
+        plans=plans,
+    )
 
 
 def _tell_waiting(leader: LeaderAdvert) -> None:
@@ -139,6 +143,6 @@ def _warn(told: str) -> None:
 
 @contextmanager
 def stopped_by_sigterm() -> Generator[None]:
-    """Have SIGTERM do what Ctrl-C does, and both only where it is safe to stop."""
+    """Make SIGTERM act like Ctrl-C, and both only where it is safe to stop."""
     with interrupts.raised_when_safe():
         yield

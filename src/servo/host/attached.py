@@ -1,13 +1,13 @@
-"""Having the process that leads a workspace do the work.
+"""A client of the leader: another process does the work.
 
-A leader of this machine that stays plans the runs itself; for any other, the plan is made here, and
-both must have the same code. Requests go to the leader over its socket, or through the inbox of the
-workspace when it is on another machine, and are answered with what became of them. Runs are
-followed as they are published.
+A permanent leader on this machine plans the runs itself; for any other, this process plans them,
+and both must have the same code. Requests go to the leader over its socket, or through the inbox of
+the workspace if it is on another machine; each gets a receipt. Runs are followed as they are
+published.
 
 **When the leader ends** before the work is done, nothing is lost: what it acknowledged is in the
-ledger. The host then leads itself and goes on where the other process was. A leader that was killed
-on another machine is waited for until its lease has run out.
+ledger. The host then becomes the leader and continues. If the leader was killed on another machine,
+the host waits until its lease has expired.
 """
 
 import threading
@@ -19,8 +19,8 @@ from servo.core.locations import one_of
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TERMINAL_RUN_STATES, TaskState
-from servo.host.leading import LeadingHost
-from servo.leader.lease import LeaderAdvert
+from servo.host.host import Host
+from servo.leader.lease import HostedTriggers, LeaderAdvert
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.workspace.answering import why_silent
@@ -33,11 +33,11 @@ PING_EVERY = 5.0
 
 
 class AttachedHost:
-    """Has the leader of a workspace do the work, and takes over when it ends.
+    """Sends requests to the leader of a workspace, and takes over when the leader ends.
 
-    It asks for work of these code locations. `lead` opens a host that leads and has their code, for
-    when nobody else does. `warn` is told once if the leader was suspended meanwhile: somebody has
-    to continue it, or to end it.
+    It requests runs of these code locations. `lead` opens a leading host with their code, for when
+    there is no other leader. `warn` is called once if the leader is suspended: somebody has to
+    continue or kill it.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class AttachedHost:
         locations: tuple[str, ...],
         leader: LeaderAdvert,
         *,
-        lead: Callable[[], LeadingHost],
+        lead: Callable[[], Host],
         warn: Callable[[str], None],
     ) -> None:
         self._workspace = workspace
@@ -56,7 +56,8 @@ class AttachedHost:
         self._warn = warn
         self._warned = False
         self._ping_at = 0.0
-        self._own: LeadingHost | None = None
+        self._own: Host | None = None
+        self._start_triggers = False
         self._pause = threading.Event()
         self._look_at = 0.0
         self._version = -1
@@ -80,12 +81,25 @@ class AttachedHost:
     def workspace(self) -> Workspace:
         return self._workspace if self._own is None else self._own.workspace
 
+    def hosts(self, triggers: HostedTriggers) -> bool:
+        if self._own is not None:
+            return self._own.hosts(triggers)
+        return self._leader.hosts(triggers, *self._locations)
+
+    def start_triggers(self) -> None:
+        self._start_triggers = True
+        if self._own is not None:
+            self._own.start_triggers()
+
     # --- what can be asked of it --------------------------------------------------------------
 
     def begun_runs(self) -> list[str]:
         if self._own is not None:
             return self._own.begun_runs()
         return [row.run_id for row in self.open_runs() if self._has(row.location)]
+
+    def left_runs(self) -> list[RunRow]:
+        return [] if self._own is None else self._own.left_runs()
 
     def open_runs(self) -> list[RunRow]:
         if self._own is not None:
@@ -158,7 +172,7 @@ class AttachedHost:
         if self._own is not None:
             return self._own.interrupt()
         return (
-            f"interrupted; {described(self._leader)} goes on with it: "
+            f"interrupted; {described(self._leader)} continues the run: "
             "follow it with `servo logs -f`, stop it with `servo run cancel`"
         )
 
@@ -169,7 +183,7 @@ class AttachedHost:
     # --- between the two ----------------------------------------------------------------------
 
     def _look(self) -> None:
-        """See what was published since."""
+        """Read what was published since the last look."""
         version, rows = self._workspace.read(self._newer)
         if rows is not None:
             self._version = version
@@ -182,7 +196,7 @@ class AttachedHost:
         return version, [row for row in snapshot.rows("runs") if isinstance(row, RunRow)]
 
     def _take_over_if_left(self) -> None:
-        """Lead, if nobody else does any more."""
+        """Become the leader if there is no other."""
         now = self._workspace.clock.monotonic()
         if now < self._look_at:
             return
@@ -198,6 +212,8 @@ class AttachedHost:
             self._leader = other.leader  # somebody was faster
             return
         self._own = host.__enter__()
+        if self._start_triggers:
+            self._own.start_triggers()
 
     def _ping_if_due(self, leader: LeaderAdvert, now: float) -> None:
         if now < self._ping_at:

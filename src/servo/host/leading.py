@@ -1,11 +1,11 @@
-"""A project at work: a leader, its worker processes, and the runs somebody waits for."""
+"""A host that leads: the leader, its worker processes, and the runs that callers wait for."""
 
 import os
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, overload
 
 from servo.code.backfills.view import Backfill, in_state
 from servo.code.setting import Setting
@@ -21,7 +21,7 @@ from servo.errors import Fenced, ServoError
 from servo.host.questions import AnsweredCode, CodeQuestions
 from servo.host.recovery import Recovery
 from servo.host.waiting import FollowingChannel, Waiting
-from servo.leader.lease import LeaderAdvert
+from servo.leader.lease import HostedTriggers, LeaderAdvert
 from servo.leader.service import Service
 from servo.operations.deploying import submit_deployment
 from servo.planning.deployment import changes
@@ -46,8 +46,9 @@ FINISH_LOOK_EVERY = 0.02
 class LeadingHost:
     """Leads a workspace with warm workers until it is closed.
 
-    There are as many `workers` for each code location as is said for it, or for all; what belongs
-    to another location is left for whoever has it. What locations have `declared` is deployed.
+    `workers` is the number of processes for each code location, or for all of them. Runs of other
+    locations are left to processes that have their code. What locations have `declared` is
+    deployed.
     """
 
     def __init__(  # noqa: PLR0913 - all that a leader is told
@@ -57,7 +58,7 @@ class LeadingHost:
         settings: Settings | None = None,
         limits: WorkerSettings | None = None,
         world: World | None = None,
-        triggers: bool | Literal["backfills"] = False,
+        triggers: HostedTriggers = HostedTriggers.NONE,
         command: str = "",
         declared: Mapping[str, Declared] | None = None,
     ) -> None:
@@ -75,6 +76,7 @@ class LeadingHost:
                 stays=setting.stays,
                 command=command,
                 locations=tuple(one.location.name for one in locations),
+                triggers=triggers,
             ),
         )
         if led is None:
@@ -88,7 +90,8 @@ class LeadingHost:
         self.workspace = Workspace(
             setting.address, self._world, channel, actor=self.service.identity
         )
-        self.triggers = self._triggers(locations, triggers is not True) if triggers else None
+        self._hosted = triggers
+        self.triggers = self._triggers(locations)
         self.questions = CodeQuestions(self._answered(locations))
         if setting.stays:
             led.answer_questions(self.questions.answer)
@@ -104,14 +107,17 @@ class LeadingHost:
         self.pool = LocatedPools(pools)
         return self.pool
 
-    def _triggers(self, locations: Sequence[Setting], only_backfills: bool) -> "Triggers":
+    def _triggers(self, locations: Sequence[Setting]) -> "Triggers | None":
+        if self._hosted is HostedTriggers.NONE:
+            return None
         made = import_module("servo.triggers.everything").open_triggers
+        only_backfills = self._hosted is HostedTriggers.BACKFILLS
         return made(
             self.service, self._world, locations, self._records, only_backfills=only_backfills
         )
 
     def _answered(self, locations: Sequence[Setting]) -> dict[str, AnsweredCode]:
-        """The locations that other processes can ask about, with who evaluates them."""
+        """The locations that other processes can ask about, with their evaluators."""
         if self.triggers is None:
             return {}
         return {
@@ -131,11 +137,20 @@ class LeadingHost:
 
     @property
     def leads(self) -> bool:
-        """Whether the work is done in this process: it is."""
+        """Whether this process executes the runs: always."""
         return True
 
+    def hosts(self, triggers: HostedTriggers) -> bool:
+        """Whether these triggers are hosted here."""
+        return self._hosted.include(triggers)
+
+    def start_triggers(self) -> None:
+        """Start the triggers that this host has, if it has any."""
+        if self.triggers is not None:
+            self.triggers.start()
+
     def has(self, location: str) -> bool:
-        """Whether work of a location can be done here."""
+        """Whether this host has workers for a location."""
         return one_of(self.pool.working)(location)
 
     def __enter__(self) -> "LeadingHost":
@@ -168,25 +183,25 @@ class LeadingHost:
     # --- what can be asked of it --------------------------------------------------------------
 
     def deploy(self, location: str, declared: Declared) -> None:
-        """Tell the workspace what the project declares, unless it knows."""
+        """Deploy the definitions of the project, unless they are deployed already."""
         found = self.service.read(lambda state: changes(state, location, declared))
         submit_deployment(found, declared, self.workspace)
 
     def begun_runs(self) -> list[str]:
-        """Runs that were left unended when this began, and all that are open; to be waited for.
+        """Runs that were unfinished when this host started, and all open runs, to wait for.
 
-        Without those of locations that nobody here has: `left_runs`.
+        Without runs of locations that this host does not have: see `left_runs`.
         """
         found = [*self._waiting.begun, *(row.run_id for row in self.open_runs())]
         rows = (self.row(run) for run in dict.fromkeys(found))
         return [row.run_id for row in rows if row is not None and self.has(row.location)]
 
     def left_runs(self) -> list[RunRow]:
-        """Runs that have not ended and wait for a location that nobody here has."""
+        """Unfinished runs of locations that this host does not have."""
         return [row for row in self.open_runs() if not self.has(row.location)]
 
     def open_runs(self) -> list[RunRow]:
-        """Runs that were asked for and have not ended, oldest first; they are waited for."""
+        """Requested runs that have not finished, oldest first, to wait for."""
 
         def look(state: State) -> list[RunRow]:
             found = [row for row in state.runs.values() if row.state not in TERMINAL_RUN_STATES]
@@ -202,7 +217,7 @@ class LeadingHost:
     def wait(self, run: str, timeout: float) -> RunRow | None: ...
 
     def wait(self, run: str, timeout: float | None = None) -> RunRow | None:
-        """Until a run has ended, or for so many seconds; its last row, None if it goes on."""
+        """Wait until a run has finished, at most `timeout` s; its last row, or None."""
         clock = self._world.clock
         until = None if timeout is None else clock.monotonic() + timeout
         self._waiting.add(run)
@@ -217,7 +232,7 @@ class LeadingHost:
             self.pool.check("" if row is None else row.location)
 
     def _ended_before(self, run: str) -> RunRow | None:
-        """A run that had ended when somebody asked for it again: a run key gives the same run."""
+        """A run that had finished when it was requested again with the same run key."""
         row = self.row(run)
         if row is None:  # none of the active ones, so it is old and published
             found = self.workspace.read(lambda snapshot: Lookup(snapshot).all(RunRow, run_id=run))
@@ -225,17 +240,17 @@ class LeadingHost:
         return row if row is not None and row.state in TERMINAL_RUN_STATES else None
 
     def row(self, run: str) -> RunRow | None:
-        """A run as it stands."""
+        """The current state of a run."""
         return self.service.read(lambda state: state.runs.rows.get(run))
 
     def running(self) -> list[TaskRow]:
-        """The tasks that are being done."""
+        """The tasks that are running."""
         return self.service.read(
             lambda state: [state.tasks.rows[key] for key in state.index.running]
         )
 
     def settled(self) -> bool:
-        """Whether nothing of what was begun can go on now, and nobody has asked for more."""
+        """Whether no unfinished work can continue now, and no requests are waiting."""
         now = self._world.clock.now()
         try:
             if self.service.batches_waiting or self.service.read(
@@ -248,11 +263,11 @@ class LeadingHost:
         return not self._world.store.list_after(self.paths.inbox_prefix, limit=1)
 
     def backfill(self, name: str) -> Backfill | None:
-        """A backfill as it stands."""
+        """The current state of a backfill."""
         return self.service.read(lambda state: in_state(state, name))
 
     def open_backfills(self) -> list[BackfillRow]:
-        """Backfills of the locations here that are not over, oldest first."""
+        """Unfinished backfills of the locations of this host, oldest first."""
         rows = self.service.read(
             lambda state: [state.backfills.rows[name] for name in state.index.backfills_open]
         )
@@ -260,25 +275,25 @@ class LeadingHost:
         return sorted(found, key=lambda row: row.created_at)
 
     def check(self) -> None:
-        """Raise what keeps this process from working."""
+        """Raise the error that keeps this process from working, if there is one."""
         if self.service.over and self.service.failure is not None:
             raise self.service.failure
         self.pool.check()
 
     def interrupt(self) -> str:
-        """Stop what runs, to be gone on with later; how, for whoever stopped it."""
+        """Interrupt running tasks; return the message that says how to resume them."""
         self.pool.drain()
-        return "interrupted; `servo resume` goes on from here"
+        return "interrupted; continue with `servo resume`"
 
     def finish(self) -> None:
-        """Take nothing more, and let what runs end: others wait for it."""
+        """Start nothing more, and let running tasks finish: other processes wait for them."""
         self.pool.take_no_more()
         pause = threading.Event()
         while self.pool.busy and not self.service.over:
             pause.wait(FINISH_LOOK_EVERY)
 
     def tasks(self, run: str) -> list[TaskRow]:
-        """The tasks of a run, as they stand."""
+        """The current state of a run's tasks."""
         found = self.service.read(lambda state: _tasks_of(state, run))
         if found is None:
             return self.workspace.read(lambda snapshot: Lookup(snapshot).all(TaskRow, run_id=run))
@@ -293,9 +308,9 @@ def _tasks_of(state: State, run: str) -> list[TaskRow] | None:
 
 
 def can_go_on(state: State, now: datetime, has: HasLocation) -> bool:
-    """Whether something of the runs that were begun can be done now, without waiting.
+    """Whether unfinished runs can continue now, without waiting.
 
-    A task that is ready and of a location that nobody here has waits for somebody else.
+    Ready tasks of locations that this host does not have wait for another process.
     """
     index = state.index
     if index.active or index.runs_expanding or index.outbox_pending:

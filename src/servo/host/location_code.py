@@ -4,7 +4,7 @@ A command that runs beside `servo dev` asks its evaluators and imports nothing. 
 is imported here, at the moment when something of it is needed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from servo.code.evaluator.messages import Answer, Question
 from servo.code.examine import Examined
@@ -14,18 +14,21 @@ from servo.code.setting import Setting
 from servo.core.declared import Declared
 from servo.errors import Invalid, Unavailable
 from servo.host.evaluators import evaluator_here
+from servo.host.leading import LeadingHost
 from servo.host.questions import EvaluatorOfLeader, answers_questions
+from servo.leader.lease import HostedTriggers
 from servo.operations.evaluating import Evaluates, run_id_salt
-from servo.sdk.definitions.executors import ExecutorDefinition
+from servo.sdk.definitions.executors import ExecutorDefinition, at_most
 from servo.sdk.definitions.project import Project
 from servo.sdk.triggers.resolution import declared
 from servo.workspace.address import Address
 from servo.workspace.code_location import CodeLocation
+from servo.workspace.composition import without_user_libraries
 from servo.workspace.workspace import Workspace
 
 
 class LocationCode:
-    """The code of one location. Everything but its name and place is found out by importing it."""
+    """The code of one location. It is imported when more than its name and place is needed."""
 
     def __init__(self, location: CodeLocation, examined: Examined | None = None) -> None:
         self.location = location
@@ -55,7 +58,7 @@ class LocationCode:
 
     @property
     def declared(self) -> Declared:
-        """What a workspace is told of the code."""
+        """The definitions that are deployed to a workspace."""
         if self._declared is None:
             _ = self.project
         return self._declared or Declared()
@@ -69,15 +72,15 @@ class LocationCode:
         return self._executor
 
     def use_executor(self, executor: ExecutorDefinition) -> None:
-        """Limit tasks as a job says, and not as the project does."""
+        """Use the limits of a job instead of those of the project."""
         self._instead = executor
 
     def forget_project(self) -> None:
-        """Let go of the project, which is large and not needed once there is a plan."""
+        """Release the project, which is large and not needed once there is a plan."""
         self._project = None
 
     def evaluator(self, address: Address, workspace: Workspace) -> Evaluates:
-        """Who answers questions about the code: the leader of this machine, or this process."""
+        """The evaluator of the code: the leader on this machine, or this process."""
         here = _EvaluatorWhenAsked(self, address, workspace)
         leader = workspace.leader()
         if leader is None or not answers_questions(leader) or self.name not in leader.locations:
@@ -94,7 +97,7 @@ class _EvaluatorWhenAsked:
         self._workspace = workspace
 
     def ask(self, question: Question, seconds: float) -> Answer:
-        """The answer of the code as it is here."""
+        """The answer of the code in this process."""
         setting = Setting(location=self._code.location, address=self._address)
         store, salt = self._workspace.store, run_id_salt(self._workspace)
         evaluator = evaluator_here(self._code.project, setting, store, salt=salt)
@@ -109,11 +112,34 @@ class _LeaderFirst:
         self._here = here
 
     def ask(self, question: Question, seconds: float) -> Answer:
-        """The answer of whoever can give one."""
+        """The answer of the leader, or else of this process."""
         try:
             return self._leader.ask(question, seconds)
         except Unavailable:
             return self._here.ask(question, seconds)
+
+
+def lead_with(
+    codes: Sequence[LocationCode],
+    address: Address,
+    *,
+    workers: int,
+    triggers: HostedTriggers,
+    command: str,
+) -> LeadingHost:
+    """A host that leads a workspace with this code, which it deploys; `LedByAnother` if it cannot.
+
+    Each location has as many workers as are given, or fewer if its executor allows fewer tasks.
+    """
+    declared = {code.name: code.declared for code in codes}
+    without_user_libraries()
+    return LeadingHost(
+        *(Setting(location=code.location, address=address) for code in codes),
+        workers={code.name: at_most(workers, code.executor) for code in codes},
+        triggers=triggers,
+        command=command,
+        declared=declared,
+    )
 
 
 def refuse_shared(declared: Mapping[str, Declared]) -> None:
@@ -125,5 +151,5 @@ def refuse_shared(declared: Mapping[str, Declared]) -> None:
             if other != name:
                 raise Invalid(
                     f"{made.asset_key} is defined in both {other} and {name}",
-                    remedy="define it in one of them, or use another --workspace",
+                    remedy="define it in only one of them, or use another workspace",
                 )

@@ -1,17 +1,27 @@
-"""One pass over everything that is due, for whoever comes by now and then.
+"""One pass over everything that is due, for `servo tick`.
 
-`servo tick` leads a workspace only if there is something to do. To lead is to write, so whether
-there is has to be told from what was published: code that declares something new, requests in the
-inbox, an entry behind the newest manifest (somebody died, or is at work), tasks that can go on, and
-whatever the triggers find due. A workspace where nothing is due costs a few reads.
+`servo tick` leads a workspace only if there is something to do. Leading means writing, so this is
+decided from what was published: changed definitions in the code, requests in the inbox, an entry
+after the newest manifest (a leader died, or is running), tasks that can continue, and due triggers.
+A workspace where nothing is due costs a few reads.
+
+If another process leads, the pass is left to it only if it hosts every kind of trigger for these
+code locations. Any other leader does not run what is due. A pass waits for one that ends by itself,
+such as `servo materialize`, and refuses to run beside one that stays.
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
+from functools import partial
+from typing import Protocol
 
 import msgspec
 
+from servo.code.evaluator.messages import ConditionsEvaluated, EvaluateConditions
+from servo.code.evaluator.pool import EvaluatorPool
+from servo.code.setting import Setting
 from servo.controllers import backfills, freshness, sensors, timers
 from servo.controllers.schedules import Timetable
 from servo.core.declared import AUTOMATION_LABEL, Declared
@@ -19,45 +29,169 @@ from servo.core.locations import HasLocation, one_of
 from servo.core.state.rows.automation import SensorStateRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.state import State
-from servo.core.state.states import SensorStatus
-from servo.errors import NotFound
+from servo.core.state.states import RunState, SensorStatus
+from servo.errors import NotFound, Unavailable
+from servo.host.evaluators import evaluator_process
 from servo.host.leading import LeadingHost, can_go_on
+from servo.host.location_code import LocationCode, lead_with
+from servo.host.opening import refuse_missing
+from servo.leader.lease import HostedTriggers, LeaderAdvert
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
 from servo.planning.deployment import changes
 from servo.ports.object_store import ObjectStore
 from servo.projection.read.load import load_state
 from servo.projection.read.reader import Reader, Snapshot
+from servo.triggers.conditions import JUDGE_SECONDS
+from servo.workspace.answering import can_be_pinged, check_answers
+from servo.workspace.leader_socket.messages import LeaderNotReady
+from servo.workspace.leading import LedByAnother, described
+from servo.workspace.workspace import Workspace
 
 LOOK_EVERY = 0.05
+WAIT_SECONDS = 30.0
+"""How long a pass waits for a leader that does not run what is due."""
+
 MOST_ROUNDS = 10
 """So often what came of a pass is looked at in the same pass."""
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether something is to be done now, why, and when it will be otherwise."""
+    """Whether something is due now and why, and otherwise when it will be."""
 
     why: str = ""
     next_due: datetime | None = None
 
 
 class PassReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What one pass did: why there was something to do, or who does it, and the runs it finished.
+    """What one pass did: why it ran, and the runs that finished in it.
 
-    `next_due` is when something is due next, as far as that is known.
+    `next_due` is when something is due next, if that is known. `left_to` describes the leader
+    that runs what is due instead; `left_to_pass` says that it makes one pass as well, so
+    that what has become due since it began is left to the next.
     """
 
-    why: str
-    next_due: datetime | None
-    runs: list[RunRow]
+    why: str = ""
+    next_due: datetime | None = None
+    runs: list[RunRow] = []
+    left_to: str = ""
+    left_to_pass: bool = False
+
+    @property
+    def failed(self) -> list[RunRow]:
+        """The runs that did not succeed."""
+        return [row for row in self.runs if row.state is not RunState.SUCCEEDED]
+
+
+class WatchesPass(Protocol):
+    """Listens to what a pass does."""
+
+    def waiting(self, leader: LeaderAdvert) -> None:
+        """The pass waits for a leader that does not run what is due."""
+        ...
+
+    def leading(self, host: LeadingHost) -> AbstractContextManager[LeadingHost]:
+        """The host of a pass, opened from its beginning to its end."""
+        ...
+
+
+def do_what_is_due(
+    workspace: Workspace,
+    locations: Sequence[str],
+    load: Callable[[], Sequence[LocationCode]],
+    *,
+    workers: int,
+    watcher: WatchesPass,
+    wait_seconds: float = WAIT_SECONDS,
+) -> PassReport:
+    """Make one pass over these code locations, or leave it to the leader that does the same.
+
+    `load` imports the code, which is not needed beside such a leader. `Unavailable` if another
+    leader has not ended in time, `Conflict` if it stays: nothing was done then.
+    """
+    until = workspace.clock.monotonic() + wait_seconds
+    codes: Sequence[LocationCode] | None = None
+    while True:
+        leader = _leader_of_pass(workspace, locations, watcher, until)
+        if leader is not None:
+            return PassReport(left_to=described(leader), left_to_pass=not leader.stays)
+        codes = load() if codes is None else codes
+        with suppress(LedByAnother):  # it began to lead meanwhile
+            return _pass(codes, workspace, workers, watcher)
+
+
+def _leader_of_pass(
+    workspace: Workspace, locations: Sequence[str], watcher: WatchesPass, until: float
+) -> LeaderAdvert | None:
+    """The leader that runs what is due in these locations; None once nobody leads."""
+    told, pause = False, threading.Event()
+    while (leader := workspace.leader()) is not None:
+        if can_be_pinged(leader):
+            with suppress(LeaderNotReady):
+                check_answers(leader)
+        for name in locations:
+            refuse_missing(leader, name)
+        if leader.hosts(HostedTriggers.ALL, *locations):
+            return leader
+        if workspace.clock.monotonic() >= until:
+            raise Unavailable(
+                f"not done: {described(leader)} leads this workspace and does not run what is due",
+                remedy="try again when it has ended",
+                may_have_applied=False,
+            )
+        if leader.pid and not told:
+            told = True
+            watcher.waiting(leader)
+        _ = pause.wait(LOOK_EVERY)
+    return None
+
+
+def _pass(
+    codes: Sequence[LocationCode], workspace: Workspace, workers: int, watcher: WatchesPass
+) -> PassReport:
+    """Lead the workspace for one pass, if there is something to do."""
+    began = workspace.now()
+    declared = {code.name: code.declared for code in codes}
+    ahead = outlook(workspace.store, workspace.paths, declared, began)
+    why = ahead.why or _changed_conditions(codes, workspace)
+    if not why:
+        return PassReport(next_due=ahead.next_due)
+    leading = lead_with(
+        codes, workspace.address, workers=workers, triggers=HostedTriggers.ALL, command="tick"
+    )
+    with watcher.leading(leading) as host:
+        make_pass(host, workspace.now())
+        rows = host.service.read(lambda state: list(state.runs.values()))
+    ended = [row for row in rows if row.finished_at is not None and row.finished_at >= began]
+    return PassReport(why=why, next_due=ahead.next_due, runs=ended)
+
+
+def _changed_conditions(codes: Sequence[LocationCode], workspace: Workspace) -> str:
+    """That a sensor's conditions have something to say that is not on record; empty if none has.
+
+    They are evaluated in processes that have their code.
+    """
+    for code in codes:
+        names = workspace.read(partial(active_conditions, declared=code.declared))
+        setting = Setting(location=code.location, address=workspace.address)
+        with evaluator_process(setting, salt=bytes(32)) as pool:
+            if found := next((name for name in names if _has_news(pool, name)), ""):
+                return f"automation conditions changed: {found}"
+    return ""
+
+
+def _has_news(pool: EvaluatorPool, name: str) -> bool:
+    """Whether conditions ask for something, or cannot be evaluated, which the pass then says."""
+    found = pool.ask(EvaluateConditions(sensor_id=name), JUDGE_SECONDS)
+    return not isinstance(found, ConditionsEvaluated) or bool(found.ticked or found.error)
 
 
 def outlook(
     store: ObjectStore, paths: Paths, declared: Mapping[str, Declared], now: datetime
 ) -> Outlook:
-    """How a workspace stands, by what was published, for whoever has these code locations.
+    """What is due in a workspace for these code locations, according to what was published.
 
-    Writes nothing. What belongs to other locations is for others to do.
+    Writes nothing. Other locations are left to other processes.
     """
     try:
         manifest = Reader(store, paths).snapshot().manifest
@@ -65,11 +199,11 @@ def outlook(
     except NotFound:
         return Outlook(why="the workspace is new")
     if _has_tail(store, paths, state.seq):
-        return Outlook(why="somebody left before everything was published")
+        return Outlook(why="the last leader stopped before publishing everything")
     if store.list_after(paths.inbox_prefix, limit=1):
-        return Outlook(why="requests wait in the inbox")
+        return Outlook(why="requests are waiting in the inbox")
     if any(changes(state, name, its) for name, its in declared.items()):
-        return Outlook(why="the code declares something new")
+        return Outlook(why="the definitions in the code changed")
     return _due(state, now, one_of(declared))
 
 
@@ -89,13 +223,13 @@ def _has_tail(store: ObjectStore, paths: Paths, seq: int) -> bool:
 
 def _due(state: State, now: datetime, has: HasLocation) -> Outlook:
     if can_go_on(state, now, has):
-        return Outlook(why="tasks can go on")
+        return Outlook(why="tasks can continue")
     timetable = Timetable(has)
     _ = timetable.look(state)
     if ticking := timetable.due(now):
         return Outlook(why=f"schedules are due: {', '.join(ticking[:5])}")
     if open_ := backfills.reconcile(state, has=has):
-        return Outlook(why=f"backfills go on: {open_[0].backfill.backfill_id}")
+        return Outlook(why=f"backfills can continue: {open_[0].backfill.backfill_id}")
     if looking := sensors.due(state, now, has):
         return Outlook(why=f"sensors are due: {', '.join(looking[:5])}")
     if freshness.reconcile(state, now):
@@ -110,12 +244,12 @@ def _due(state: State, now: datetime, has: HasLocation) -> Outlook:
 
 
 def make_pass(session: LeadingHost, now: datetime) -> None:
-    """Look after the triggers, and work, until nothing is due by `now` and nothing can go on.
+    """Evaluate triggers and execute runs until nothing is due by `now` and nothing can continue.
 
-    What becomes due by time meanwhile is for the next pass: otherwise one that ticks every second
-    would never end. What comes of the work itself is for this one: a sensor of runs is told of
-    those that ended, and conditions see what was made, so many times that a few steps of it lead
-    to an end and what goes round in a circle is left to the next pass.
+    What becomes due by time meanwhile is left to the next pass: otherwise a schedule that ticks
+    every second would keep this one running for ever. What results from the work itself belongs to
+    this pass: run status sensors see finished runs, and conditions see new outputs. The number of
+    such rounds is limited, so that a cycle of triggers is left to the next pass.
     """
     triggers, pause = session.triggers, threading.Event()
     rounds, seen = 0, -1

@@ -5,11 +5,18 @@ from collections.abc import Sequence
 import msgspec
 
 from servo.code.backfills.requests import Asked, Choice, Outline, Which, again, created
-from servo.code.evaluator.messages import BackfillPlanned, PlanBackfill
+from servo.code.evaluator.messages import (
+    BackfillPlanned,
+    CodeDescribed,
+    DescribeCode,
+    PlanBackfill,
+)
 from servo.core.events.backfills import DEFAULT_CONCURRENT_RUNS, BackfillCreated
 from servo.core.state.rows.automation import BackfillRow
+from servo.core.tags import request_tags
 from servo.errors import Conflict
 from servo.operations.backfills import present_backfill
+from servo.operations.deploying import deploy_unless_led
 from servo.operations.evaluating import Evaluates, answer_from
 from servo.operations.moments import PRESENT
 from servo.projection.read.lookup import Lookup
@@ -27,8 +34,8 @@ __all__ = [
     "begin_backfill",
     "check_request",
     "create_backfill",
-    "new_backfill",
     "new_retry",
+    "prepare_backfill",
     "preview_backfill",
     "retry_backfill",
 ]
@@ -37,7 +44,7 @@ __all__ = [
 class BackfillPreview(msgspec.Struct, frozen=True, kw_only=True):
     """What a backfill will do: its partitions, their present state, and the runs it will have.
 
-    `typed` are the partitions as they are stored. With `linked` its runs go one after the other,
+    `typed` are the partitions as they are stored. With `linked` its runs run one after another,
     because later partitions depend on earlier ones.
     """
 
@@ -54,7 +61,7 @@ class BackfillPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackfillBegun(msgspec.Struct, frozen=True, kw_only=True):
-    """A backfill that was created, how large it is, and what the workspace answered."""
+    """A backfill that was created, its size, and the receipt."""
 
     backfill_id: str
     partitions: int
@@ -65,18 +72,17 @@ class BackfillBegun(msgspec.Struct, frozen=True, kw_only=True):
 def preview_backfill(
     workspace: Workspace, evaluates: Evaluates, asked: Asked, select: Sequence[str] = ()
 ) -> BackfillPreview:
-    """What a backfill would do. Without a selection: of every asset that has partitions."""
+    """Preview a backfill. Without a selection, it covers every asset that has partitions."""
     del workspace  # the evaluator reads it
-    found = _outline(evaluates, asked, select)
+    found = _outline(evaluates, with_tags(asked), select)
     return BackfillPreview(chunks=found.chunks, **msgspec.structs.asdict(found))
 
 
 def create_backfill(
     workspace: Workspace, evaluates: Evaluates, asked: Asked, select: Sequence[str] = ()
 ) -> BackfillBegun | None:
-    """Create a backfill; None if there is nothing to do. Whoever leads starts its runs."""
-    preview = preview_backfill(workspace, evaluates, asked, select)
-    event = new_backfill(preview, asked, workspace)
+    """Create a backfill; None if there is nothing to do. The leader starts its runs."""
+    event = prepare_backfill(evaluates, asked, workspace, select)
     return None if event is None else begin_backfill(event, workspace)
 
 
@@ -90,21 +96,30 @@ def retry_backfill(
 # --- in steps, for whoever also waits -------------------------------------------------------------
 
 
-def new_backfill(
-    preview: BackfillPreview, asked: Asked, workspace: Workspace
+def prepare_backfill(
+    evaluates: Evaluates, asked: Asked, workspace: Workspace, select: Sequence[str] = ()
 ) -> BackfillCreated | None:
-    """What a backfill begins with, None if nothing is to be done; a long list is stored first."""
-    if not preview.typed:
-        return None
-    fields = msgspec.structs.asdict(preview)
-    del fields["chunks"]
-    return created(workspace.store, workspace.paths, asked, Outline(**fields))
+    """The event that creates a backfill, None if there is nothing to do; stores a long list."""
+    asked = with_tags(asked)
+    found = _outline(evaluates, asked, select)
+    if asked.choice.which == "stale" and workspace.leader() is None:
+        # What is stale depends on the code as it is, not as it was deployed.
+        described = answer_from(evaluates, DescribeCode(), CodeDescribed)
+        deploy_unless_led(asked.location, described.declared, workspace)
+        found = _outline(evaluates, asked, select)
+    return created(workspace.store, workspace.paths, asked, found) if found.typed else None
+
+
+def with_tags(asked: Asked) -> Asked:
+    """The request with the tags that its backfill will have."""
+    tags = request_tags(asked.labels, defaults=asked.default_tags, location=asked.location)
+    return msgspec.structs.replace(asked, labels=tags, default_tags={})
 
 
 def new_retry(
     backfill_id: str, workspace: Workspace, *, request_id: str | None = None
 ) -> BackfillCreated:
-    """What a backfill begins with that retries what failed in another."""
+    """The event that creates a backfill of the partitions that failed in another one."""
     found = present_backfill(backfill_id, workspace)
     if found.row.finished_at is None:
         raise Conflict(
@@ -117,7 +132,7 @@ def new_retry(
 
 
 def begin_backfill(event: BackfillCreated, workspace: Workspace) -> BackfillBegun:
-    """Have a backfill begin."""
+    """Submit the event that creates a backfill."""
     check_request(event, workspace)
     parent = event.parent_backfill_id
     cause = None if parent is None else present_backfill(parent, workspace).row
@@ -141,7 +156,7 @@ def check_request(event: BackfillCreated, workspace: Workspace) -> None:
             raise Conflict(
                 f"the request id {event.client_request_id!r} was used for {row.backfill_id}, "
                 "with other options",
-                remedy="use another --request-id, or none",
+                remedy="use another request id, or none",
             )
 
 

@@ -1,10 +1,10 @@
-"""Every operation with its parameters and its result, for whoever offers them to others.
+"""Every operation with its parameters and its result, for the interfaces that expose them.
 
 An operation is a public function of this package whose first parameter is `workspace: Workspace`.
-Its other parameters and its result are data that JSON can carry. Two kinds of parameters are no
-data, and no part of the catalog: functions, such as one that shows progress, and ports, such as an
-evaluator of user code. Whoever carries an operation out passes them. An operation that gives its
-result bit by bit, such as following logs, is a stream: an iterator.
+Its other parameters and its result are data that JSON can carry. Two kinds of parameters are not
+data and not in the catalog: functions, such as one that shows progress, and ports, such as an
+evaluator of user code. The caller of an operation passes them. An operation that returns its result
+piece by piece, such as following logs, is a stream: an iterator.
 """
 
 import collections.abc
@@ -40,9 +40,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     is_stream: bool = False
 
     def perform(self, workspace: Workspace, given: Mapping[str, Any], **means: Any) -> Any:
-        """Carry the operation out with parameters as JSON or a URL has them.
+        """Run the operation with parameters from JSON or a URL.
 
-        Text is converted to numbers, instants and so on. `means` are the parameters that are no
+        Text is converted to numbers, times and so on. `means` are the parameters that are not
         data. `msgspec.ValidationError` if a parameter is missing, unknown or of another type.
         """
         found = msgspec.convert(given, self.parameters, strict=False)

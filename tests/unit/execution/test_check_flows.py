@@ -271,7 +271,7 @@ def test_one_function_checks_several_assets_with_the_last_of_them(tmp_path: Path
 @pytest.mark.parametrize(
     ("results", "messages"),
     [
-        ([AssetCheckResult(passed=True, check_name="a")], {"b": "reported nothing of this check"}),
+        ([AssetCheckResult(passed=True, check_name="a")], {"b": "did not report this check"}),
         (
             [AssetCheckResult(passed=True, check_name="c")],
             {"a": "reported a check c, which was not declared", "b": "not declared"},
@@ -284,7 +284,7 @@ def test_one_function_checks_several_assets_with_the_last_of_them(tmp_path: Path
             [AssetCheckResult(passed=True, check_name="a")] * 2,
             {"a": "the check a of raw twice", "b": "twice"},
         ),
-        ([True, True], {"a": "returned bool and no AssetCheckResult", "b": "bool"}),
+        ([True, True], {"a": "returned bool instead of AssetCheckResult", "b": "bool"}),
     ],
 )
 def test_what_a_function_did_not_report_or_declare_is_told(
@@ -336,7 +336,7 @@ def test_a_function_may_yield_what_it_made_and_what_it_found(tmp_path: Path) -> 
 def test_a_declared_check_that_is_not_reported_fails_the_task(tmp_path: Path) -> None:
     result = run(tmp_path, declaring(1))
     (why,) = result.failures.values()
-    assert "declares the check good and reported nothing of it" in why
+    assert "declares the check good but did not report it" in why
 
 
 def test_a_reported_check_that_is_not_declared_fails_the_task(tmp_path: Path) -> None:
@@ -568,7 +568,7 @@ def test_a_query_reads_what_an_io_manager_has_of_another_asset(tmp_path: Path) -
     result = run(tmp_path, customers, purchases, known, resources={"shelf": Shelf()})
     assert (result.success, [row.message for row in rows(tmp_path)]) == (
         True,
-        ["the query says yes"],
+        ["the query returned yes"],
     )
 
 

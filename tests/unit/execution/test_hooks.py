@@ -178,7 +178,7 @@ def test_what_a_hook_raises_is_logged_and_changes_nothing(
         result = materialize([made])
     assert result.asset_value("made") == 7
     assert [seen[0] for seen in SEEN] == ["success"]
-    assert "the hook breaks failed, and made stands: Traceback" in caplog.text
+    assert "the hook breaks failed; the result of made is not affected: Traceback" in caplog.text
     assert "there is no resource 'slack'" in caplog.text
 
 

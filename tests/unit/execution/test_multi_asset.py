@@ -163,10 +163,10 @@ def nothing() -> None: ...
     [
         (wrong_number, "returned 1 values for 2 assets"),
         (unnamed, "give each MaterializeResult its asset_key"),
-        (stranger, "does not make elsewhere"),
+        (stranger, "does not define elsewhere"),
         (misnamed, "has no output 'elsewhere', it has users, orders"),
-        (twice, "made users twice"),
-        (half, "said nothing of orders"),
+        (twice, "returned users twice"),
+        (half, "returned nothing for orders"),
         (bare, "yielded a int"),
         (nothing, "returned 1 values"),
     ],

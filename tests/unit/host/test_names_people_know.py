@@ -93,7 +93,7 @@ def test_of_what_it_is_not_made_from_it_loads_the_newest() -> None:
     assert [text.split(";")[0] for text in said] == [
         "there is no asset gone here",
         "orders has no partitions",
-        "parts has partitions, and total is not made from it",
+        "parts has partitions, and total does not depend on it",
         "later was never materialized",
     ]
 
@@ -298,7 +298,7 @@ def test_an_instance_tells_records() -> None:
     assert list(instance.get_run_records(RunsFilter(tags={"team": "x"}), limit=1)) == [newest]
     assert instance.get_run_record_by_id(first.run_id) == oldest
     assert instance.get_run_record_by_id("gone") is None
-    with pytest.raises(Invalid, match="not ordered by 'name'"):
+    with pytest.raises(Invalid, match="cannot be ordered by 'name'"):
         _ = instance.get_run_records(order_by="name")
 
     seen = instance.fetch_observations("ext")

@@ -101,7 +101,7 @@ def test_what_was_not_made_has_no_value() -> None:
     result = materialize_to_memory([nothing, elsewhere, numbers], selection=["nothing", elsewhere])
     assert result.asset_value("nothing") is None
     assert result.asset_value("elsewhere") is None
-    with pytest.raises(NotFound, match="numbers was not made in this run"):
+    with pytest.raises(NotFound, match="numbers was not materialized in this run"):
         result.asset_value("numbers")
 
 

@@ -83,5 +83,5 @@ def test_a_weight_that_cannot_be_is_refused_with_the_reason(workspace: Workspace
 def test_a_limit_that_does_not_exist_is_refused(
     given: dict[str, int | None], workspace: Workspace
 ) -> None:
-    with pytest.raises(Invalid, match="use some of max_concurrent_tasks, max_concurrent_runs"):
+    with pytest.raises(Invalid, match="choose from max_concurrent_tasks, max_concurrent_runs"):
         _ = set_quota(workspace, given)

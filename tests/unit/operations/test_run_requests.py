@@ -217,6 +217,17 @@ def test_what_the_code_cannot_do_is_refused_and_nothing_is_created(
         list_runs(workspace, Page(limit=10))
 
 
+def test_a_run_has_the_tags_of_its_request_of_the_project_and_of_its_code(
+    workspace: Workspace,
+) -> None:
+    new = NewRun(select=("orders",), tags={"env": "prod"}, default_tags={"env": "dev", "by": "us"})
+    labels = {"env": "prod", "by": "us", "servo/code": "shop.py"}
+    assert plan_run(workspace, evaluator(workspace), new).labels == labels
+    isolated = msgspec.structs.replace(new, isolate=True)
+    found = plan_run(workspace, evaluator(workspace), isolated)
+    assert found.labels == {**labels, "servo/isolation": "process"}
+
+
 # --- starting -------------------------------------------------------------------------------------
 
 
@@ -239,7 +250,9 @@ def test_the_same_run_key_gives_the_same_run_and_another_request_is_refused(
     first = trigger_run(workspace, evaluator(workspace), new)
     again = trigger_run(workspace, evaluator(workspace), new)
     assert (again.run_id, again.created) == (first.run_id, False)
-    with pytest.raises(Conflict, match=r"'january' belongs to another request.* asked for orders"):
+    with pytest.raises(
+        Conflict, match=r"'january' belongs to another request.* requested for orders"
+    ):
         trigger_run(workspace, evaluator(workspace), NewRun(select=("total",), run_key="january"))
     with pytest.raises(Conflict, match="january"):
         trigger_run(

@@ -279,7 +279,10 @@ def test_a_built_context_says_what_it_was_given() -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("asset_key", "not an asset's yet; call an asset with it, or build it with asset_key"),
+        (
+            "asset_key",
+            "not belong to an asset yet; pass it to an asset, or build it with asset_key",
+        ),
         ("partition_key", "without partition_key; build it with partition_key=..."),
         ("partition_keys", "without partition_key"),
         ("partition_key_range", "build it with partition_key_range=..."),

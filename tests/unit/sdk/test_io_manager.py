@@ -146,10 +146,10 @@ def test_a_value_that_cannot_be_pickled_leaves_the_old_one(tmp_path: Path) -> No
 def test_an_asset_inside_another_is_told(tmp_path: Path) -> None:
     manager = FilesystemIOManager(base_dir=str(tmp_path))
     stored(manager, "orders", 1)
-    with pytest.raises(Invalid, match="a file stands where a folder should be"):
+    with pytest.raises(Invalid, match="another asset has a file or a folder in its place"):
         stored(manager, ["orders", "new"], 1)
     stored(manager, ["users", "new"], 1)
-    with pytest.raises(Invalid, match="a folder where the file should"):
+    with pytest.raises(Invalid, match="another asset has a file or a folder in its place"):
         stored(manager, "users", 1)
     with pytest.raises(NotFound):
         loaded(manager, ["orders", "new"])

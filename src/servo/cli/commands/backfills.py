@@ -11,7 +11,6 @@ from servo.cli.backfill_steps import (
     tell_begun,
     tell_end,
     tell_who_works,
-    watch,
 )
 from servo.cli.command_code import Selected, leader_locations, one_code
 from servo.cli.commands.materialize import with_workers
@@ -31,8 +30,8 @@ from servo.operations.backfill_requests import (
     Asked,
     BackfillPreview,
     begin_backfill,
-    new_backfill,
     new_retry,
+    prepare_backfill,
     preview_backfill,
 )
 from servo.operations.backfills import (
@@ -44,7 +43,6 @@ from servo.operations.backfills import (
     present_backfill,
     resume_backfill,
 )
-from servo.operations.deploying import deploy_unless_led
 from servo.operations.listing import Page
 from servo.operations.moments import AsOf
 from servo.workspace.workspace import Workspace, open_workspace
@@ -88,20 +86,18 @@ def create(  # noqa: PLR0913 - the options of the command
     """
     found, select = _code(where, code, select, as_dagster=as_dagster)
     asked = asked_for(found, options)
-    preview = _preview(found, select, asked, where)  # refuses what cannot be
+    if where.workspace_or_empty().address.is_in_memory:
+        _ = _preview(found, select, asked, where)  # a refused request leaves no store behind
     workspace = open_workspace(where.address, must_exist=False)
-    if asked.choice.which == "stale" and workspace.leader() is None:
-        # What is stale depends on the code as it is, not as it was deployed.
-        deploy_unless_led(found.name, found.declared, workspace)
-        preview = _preview(found, select, asked, where)
+    evaluator = found.evaluator(where.address, workspace)
+    event = prepare_backfill(evaluator, asked, workspace, select)
     found.forget_project()
-    event = new_backfill(preview, asked, workspace)
     if event is None:
         nothing = f"Nothing to do: no partition is {asked.choice.which}."
         emit_json(None) if json_ else console().print(nothing)
         return 0
     if wait_:
-        return begin_and_wait(workspace, event, found, where, workers, json_=json_)
+        return begin_and_wait(event, found, where, workers, json_=json_)
     return tell_begun(workspace, begin_backfill(event, workspace), json_=json_)
 
 
@@ -193,15 +189,15 @@ def resume(*, workspace: Workspace, backfill_id: str, json_: bool) -> int:
 
 @backfill.command("cancel", short_help="Cancel a backfill and its runs.")
 @_id
-@click.option("--force", is_flag=True, help="End its runs at once, even if workers do not answer.")
+@click.option("--force", is_flag=True, help="Cancel at once, even if workers do not respond.")
 @json_option
 @with_workspace
 def cancel(*, workspace: Workspace, backfill_id: str, force: bool, json_: bool) -> int:
-    """Cancel a backfill: it starts no more runs, and its running ones are cancelled.
+    """Cancel a backfill: it starts no more runs, and its running ones are interrupted.
 
-    Running tasks have 30 seconds to clean up. With --force they have none: their processes are
-    killed, the backfill ends as CANCELLED, and reports of a lost worker are ignored. --force also
-    ends a backfill that is being cancelled already.
+    Running tasks have 30 seconds to clean up. With --force, their processes are killed at once, the
+    backfill becomes CANCELLED, and later reports from its workers are ignored. --force also works
+    on a backfill that is already being cancelled.
     """
     found = cancel_backfill(workspace, backfill_id, force=force)
     row = found.backfill
@@ -237,7 +233,7 @@ def retry_failed(  # noqa: PLR0913 - the options of the command
     found = one_code(
         code or code_behind(event.location, event.labels), workspace, as_dagster=as_dagster
     )
-    return begin_and_wait(workspace, event, found, where, workers, json_=json_)
+    return begin_and_wait(event, found, where, workers, json_=json_)
 
 
 @backfill.command("wait", short_help="Wait until a backfill has finished.")
@@ -256,16 +252,17 @@ def wait(
     as_dagster: bool,
     json_: bool,
 ) -> int:
-    """Wait until a backfill has finished. If no leader is running, this process does the work."""
+    """Wait until a backfill has finished. If no leader continues it, this process does."""
     workspace = open_workspace(where.address)
-    row = present_backfill(backfill_id, workspace).row
-    if row.finished_at is None and workspace.leader() is None:
-        found = one_code(
-            code or code_behind(row.location, row.labels), workspace, as_dagster=as_dagster
-        )
-        with open_host(found, where, workers, backfills=True) as host:
-            return tell_end(follow_here(host, row.backfill_id, json_=json_), json_=json_)
-    return tell_end(watch(workspace, row.backfill_id, json_=json_), json_=json_)
+    present = present_backfill(backfill_id, workspace)
+    row = present.row
+    if row.finished_at is not None:
+        return tell_end(present, json_=json_)
+    found = one_code(
+        code or code_behind(row.location, row.labels), workspace, as_dagster=as_dagster
+    )
+    with open_host(found, where, workers, backfills=True, plans=False) as host:
+        return tell_end(follow_here(host, row.backfill_id, json_=json_), json_=json_)
 
 
 # --- what was asked for ---------------------------------------------------------------------------
@@ -274,7 +271,7 @@ def wait(
 def _code(
     where: Where, code: str | None, select: Sequence[str], *, as_dagster: bool
 ) -> tuple[LocationCode, Sequence[str]]:
-    """The code that was named, or the leader's, and what is selected of it."""
+    """The named code, or the leader's, and the selection."""
     workspace = where.workspace_or_empty()
     code, select = code_or_selection(code, select, leader_locations(workspace))
     chosen = Selected(select=select)
@@ -289,7 +286,7 @@ def _preview(
 
 
 def _paused(found: BackfillChanged) -> str:
-    """That a backfill was paused, and what still runs."""
+    """The message that a backfill was paused, and what still runs."""
     row = found.backfill
     if not row.active_chunks:
         return f"Paused {row.backfill_id}."

@@ -1,4 +1,4 @@
-"""`servo materialize` and `servo run retry`: run assets, or run again what did not succeed."""
+"""`servo materialize` and `servo run retry`: run assets, or retry tasks that did not succeed."""
 
 import json
 from collections.abc import Sequence
@@ -14,7 +14,6 @@ from servo.cli.options.code import as_dagster_option
 from servo.cli.options.completing import asset_keys, run_ids
 from servo.cli.options.partitions import with_partitions
 from servo.cli.options.project import (
-    CODE_LABEL,
     DEFAULT_WORKERS,
     code_behind,
     code_or_selection,
@@ -27,9 +26,7 @@ from servo.cli.rendering.output import console, emit_json, plural
 from servo.cli.rendering.run_display import Ended, summary, wait_for
 from servo.cli.rendering.run_rows import place_shown, waiting_words
 from servo.core.state.states import RunState
-from servo.core.tags import ISOLATION, OWN_PROCESS
 from servo.errors import Invalid, NotFound
-from servo.host.leading import LeadingHost
 from servo.host.location_code import LocationCode
 from servo.operations.run_requests import (
     NewRun,
@@ -71,8 +68,8 @@ def with_workers(command: Command) -> Command:
     metavar="KEY",
     help="Idempotency key: repeating a request with the same key creates no second run.",
 )
-@click.option("--isolate", is_flag=True, help="Run each task in a process of its own.")
-@click.option("--checks-only", is_flag=True, help="Run the checks on the latest outputs only.")
+@click.option("--isolate", is_flag=True, help="Run each task in its own process.")
+@click.option("--checks-only", is_flag=True, help="Only run the checks, on the latest outputs.")
 @with_partitions
 @with_workers
 @as_dagster_option
@@ -98,7 +95,8 @@ def materialize(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Materialize the assets of CODE, a file or a module, or the SELECTed ones.
 
-    CODE is optional when only one file defines assets, or only one code location the SELECTed ones.
+    CODE is optional when only one file defines assets, or only one code location defines the
+    SELECTed ones.
 
     SELECT is an asset key, or an expression such as 'group:"raw" and not key:"tmp*"' or 'orders+'.
 
@@ -112,7 +110,6 @@ def materialize(  # noqa: PLR0913 - the options of the command
     code, select = code_or_selection(code, select, known)
     chosen = Selected(select=select, job=job)
     found = one_code(code, workspace, as_dagster=as_dagster, selected=chosen)
-    labels = {**default_tags(), **read_tags(tags), CODE_LABEL: found.name}
     new = NewRun(
         select=tuple(select),
         job=job,
@@ -120,7 +117,9 @@ def materialize(  # noqa: PLR0913 - the options of the command
         partitions=tuple(partitions),
         ranges=tuple(ranges),
         config=read_config(config),
-        tags={**labels, **({ISOLATION: OWN_PROCESS} if isolate else {})},
+        tags=read_tags(tags),
+        default_tags=default_tags(),
+        isolate=isolate,
         run_key=run_key,
     )
     prepared = prepare_run(found.evaluator(where.address, workspace), new)
@@ -134,10 +133,12 @@ def materialize(  # noqa: PLR0913 - the options of the command
     return _run(found, where, workers, [prepared], json_=json_, finish_others=True)
 
 
-@click.command("retry", short_help="Run again what did not succeed in a run.")
+@click.command("retry", short_help="Retry the tasks that did not succeed.")
 @click.argument("run_id", shell_complete=run_ids)
 @click.argument("code", required=False)
-@click.option("--all", "all_", is_flag=True, help="Repeat every task, also those that succeeded.")
+@click.option(
+    "--all", "all_", is_flag=True, help="Repeat every task, including those that succeeded."
+)
 @click.option(
     "--select",
     multiple=True,
@@ -178,11 +179,11 @@ def _run(
 ) -> int:
     """Start the planned run and wait for it; the exit code.
 
-    The plan is taken out of its list: a large one is many megabytes, and the leader makes its own.
+    The plan is taken out of its list to free it: a large plan is many megabytes.
     """
     code.forget_project()
     with open_host(code, where, workers) as host:
-        if finish_others and isinstance(host, LeadingHost):
+        if finish_others and host.leads:
             for ended in finish_begun(host, json_=json_):
                 _ = None if json_ else tell(ended, where, json_=False)
         run_key = planned[0].run_key
@@ -197,20 +198,20 @@ def _run(
 
 
 def finish_begun(host: Host, *, json_: bool) -> list[Ended]:
-    """Wait for every run that was begun earlier."""
+    """Wait for every interrupted run."""
     ended: list[Ended] = []
     for run in host.begun_runs():
         if not json_:
             console(stderr=True).print(f"resuming {run}")
         ended.append(wait_for(host, run, shown=not json_))
-    if isinstance(host, LeadingHost) and not json_:
+    if not json_:
         for row in host.left_runs():
             console(stderr=True).print(waiting_words(row), soft_wrap=True)
     return ended
 
 
 def tell(ended: Ended, where: Where, *, json_: bool) -> int:
-    """Say what became of a run; the exit code of the command that asked for it."""
+    """Print the outcome of a run; the exit code of the command that requested it."""
     workspace = open_workspace(where.address)
     if json_:
         emit_json(get_run(workspace, ended.run.run_id))
@@ -221,7 +222,7 @@ def tell(ended: Ended, where: Where, *, json_: bool) -> int:
 
 
 def exit_code_of(ended: Ended) -> int:
-    """The exit code of a command that asked for a run."""
+    """The exit code of a command that requested a run."""
     return 0 if ended.run.state is RunState.SUCCEEDED else FAILED
 
 
@@ -238,7 +239,7 @@ def read_config(given: str | None) -> dict[str, Any]:
     except ValueError as error:
         raise Invalid(f"invalid JSON in --config: {error}", remedy="correct it") from None
     if not isinstance(found, dict):
-        raise Invalid("--config is not a JSON object", remedy='write it like {"ops": {…}}')
+        raise Invalid("--config is not a JSON object", remedy='use an object such as {"ops": {…}}')
     return cast("dict[str, Any]", found)
 
 
@@ -246,7 +247,7 @@ def read_tags(given: Sequence[str]) -> dict[str, str]:
     """Tags as they are typed."""
     pairs = [text.partition("=") for text in given]
     if wrong := [key for key, found, _ in pairs if not found or not key]:
-        raise Invalid(f"the tag {wrong[0]!r} has no value", remedy="write --tag key=value")
+        raise Invalid(f"the tag {wrong[0]!r} has no value", remedy="use --tag key=value")
     return {key: value for key, _, value in pairs}
 
 
@@ -255,7 +256,7 @@ def _show_plan(found: RunPreview, *, json_: bool) -> int:
         emit_json(found)
         return 0
     out = console()
-    out.print(f"{plural(len(found.tasks), 'task')}, in an order they could run in:")
+    out.print(f"{plural(len(found.tasks), 'task')}, in a possible order:")
     for task in found.tasks:
         out.print(Text(f"  {place_shown(task.asset_key, task.partition_key)}"))
     return 0

@@ -1,15 +1,17 @@
-"""`servo schedule`: see what ticks when, pause it, and trigger it by hand."""
+"""`servo schedule`: show, pause, resume and trigger schedules."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 import click
 from rich.text import Text
 
-from servo.cli.command_code import leader_locations, one_code
+from servo.cli.command_code import one_code
 from servo.cli.commands.materialize import exit_code_of, tell, with_workers
 from servo.cli.hosts import open_host
 from servo.cli.options.code import as_dagster_option
+from servo.cli.options.durations import format_duration
 from servo.cli.options.moment import at_a_moment
 from servo.cli.options.shared import json_option, paged, tell_older
 from servo.cli.options.workspace import Where, at_a_workspace, with_workspace
@@ -25,7 +27,6 @@ from servo.core.state.rows.automation import (
 )
 from servo.core.state.states import ScheduleStatus
 from servo.errors import Invalid
-from servo.host.location_code import LocationCode
 from servo.operations.evaluating import RequestPreview
 from servo.operations.listing import Page
 from servo.operations.moments import AsOf
@@ -42,9 +43,9 @@ from servo.operations.triggers.ticks import (
     TickPreview,
     parse_tick,
     preview_tick,
+    tick_instant,
     trigger_schedule,
 )
-from servo.sdk.triggers.resolution import find_schedule
 from servo.workspace.workspace import Workspace
 
 _COLOURS = {
@@ -104,7 +105,7 @@ def show(*, workspace: Workspace, name: str, as_of: AsOf | None, json_: bool) ->
     table.add_row(
         "catch-up",
         f"up to {plural(definition.max_catchup_ticks, 'tick')} of the last "
-        f"{plural(definition.catchup_window_minutes, 'minute')}",
+        f"{format_duration(timedelta(minutes=definition.catchup_window_minutes))}",
     )
     table.add_row("skipped so far", str(state.ticks_skipped))
     table.add_row("next tick", "none" if row.next_tick is None else instant(row.next_tick))
@@ -201,13 +202,11 @@ def trigger(  # noqa: PLR0913 - the options of the command
     """
     workspace = where.workspace_or_empty()
     found = one_code(code, workspace, as_dagster=as_dagster)
-    zone = _timezone(found, workspace, name)
-    when = workspace.now() if at_ is None else parse_tick(at_, zone)
+    evaluator = found.evaluator(where.address, workspace)
+    at = workspace.now() if at_ is None else parse_tick(at_)
     if dry_run:
-        previewed = preview_tick(
-            workspace, found.evaluator(where.address, workspace), name, at=when
-        )
-        return _tell_preview(previewed, json_=json_)
+        return _tell_preview(preview_tick(workspace, evaluator, name, at=at), json_=json_)
+    when = tick_instant(evaluator, name, at)  # a refusal leaves no store behind
     with open_host(found, where, workers) as host:
         evaluator = found.evaluator(where.address, host.workspace)
         ticked = trigger_schedule(host.workspace, evaluator, name, at=when)
@@ -230,15 +229,8 @@ def trigger(  # noqa: PLR0913 - the options of the command
     return max((tell(one, where, json_=False) for one in ended), default=0)
 
 
-def _timezone(code: LocationCode, workspace: Workspace, name: str) -> str:
-    """The time zone of a schedule: of the code that is here, or as the leader deployed it."""
-    if code.name in leader_locations(workspace):
-        return get_schedule(workspace, name).schedule.definition.timezone
-    return find_schedule(code.project, name).cron().timezone
-
-
 def _tell_preview(found: TickPreview, *, json_: bool) -> int:
-    """Say what a tick would start; the exit code."""
+    """Print what a tick would start; the exit code."""
     if json_:
         emit_json(found)
         return 1 if found.error else 0
@@ -258,7 +250,7 @@ def _failed(error: str) -> Invalid:
 
 
 def print_requests(runs: Sequence[RequestPreview]) -> None:
-    """The runs that user code asks for, one a line."""
+    """The runs that user code requests, one per line."""
     for run in runs:
         tasks = plural(run.task_count, "task")
         console().print(f"Would start a run of {tasks} with run key {run.run_key}")

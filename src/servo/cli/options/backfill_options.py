@@ -1,11 +1,11 @@
-"""The options that say which partitions a backfill has, and how they are materialized."""
+"""The options that select the partitions of a backfill and control its runs."""
 
 from typing import Any
 
 import click
 
 from servo.cli.commands.materialize import read_tags
-from servo.cli.options.project import CODE_LABEL, default_tags
+from servo.cli.options.project import default_tags
 from servo.cli.options.workspace import Command
 from servo.errors import Invalid
 from servo.host.location_code import LocationCode
@@ -25,7 +25,7 @@ request_id_option = click.option(
 
 
 def with_partition_choice(command: Command) -> Command:
-    """Give a command the options that choose partitions, and how they are materialized."""
+    """Give a command the options that select partitions and control runs."""
     options = (
         click.option("--from", "start", metavar="KEY", help="First partition of a range."),
         click.option("--to", "end", metavar="KEY", help="Last partition of a range."),
@@ -61,7 +61,11 @@ def with_partition_choice(command: Command) -> Command:
             help="Start no more runs once more partitions than this have failed.",
         ),
         click.option(
-            "--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag; repeatable."
+            "--tag",
+            "tags",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Tag the backfill; repeatable.",
         ),
         request_id_option,
     )
@@ -71,7 +75,7 @@ def with_partition_choice(command: Command) -> Command:
 
 
 def asked_for(code: LocationCode, options: dict[str, Any]) -> Asked:
-    """The backfill that these options ask for."""
+    """The backfill that these options describe."""
     which: Which = options["which"] or ""
     choice = Choice(
         start=options["start"],
@@ -89,7 +93,8 @@ def asked_for(code: LocationCode, options: dict[str, Any]) -> Asked:
         stop_on_failure=options["stop_on_failure"],
         max_failed=most,
         max_failed_percent=percent,
-        labels={**default_tags(), **read_tags(options["tags"]), CODE_LABEL: code.name},
+        labels=read_tags(options["tags"]),
+        default_tags=default_tags(),
         location=code.name,
     )
 
