@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from servo.testing.command_line import LIMIT, Dev, asked, listed, servo
 from servo.testing.eventually import eventually
 
@@ -207,16 +205,6 @@ def test_one_pass_does_what_is_due_in_every_location(tmp_path: Path) -> None:
     assert (broken.returncode, "skipping left:" in broken.stderr) == (1, True), broken
     assert {state for found in states(tmp_path).values() for state in found} == {"SUCCEEDED"}
     assert len(states(tmp_path)["right"]) > len(before["right"])
-
-
-@pytest.mark.parametrize("command", ["tick", "resume"])
-def test_locations_of_which_none_can_be_imported_are_refused(tmp_path: Path, command: str) -> None:
-    two_locations(tmp_path)
-    for name in ("left", "right"):
-        (tmp_path / name / "names.py").write_text("NAME = (\n")
-    done = servo(tmp_path, command)
-    assert (done.returncode, done.stdout) == (2, ""), done
-    assert "no code location can be imported" in done.stderr
 
 
 def test_resume_without_code_finishes_the_runs_of_all_locations(tmp_path: Path) -> None:

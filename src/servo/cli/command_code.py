@@ -86,7 +86,5 @@ def several_codes(
             console(stderr=True).print(Text(told, "red"), soft_wrap=True)
             continue
         codes.append(LocationCode(location, examined))
-    if not codes:
-        raise Invalid("no code location can be imported", remedy="fix the errors above")
     refuse_shared({code.name: code.declared for code in codes})
     return codes, len(codes) < len(found)
