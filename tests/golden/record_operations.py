@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from servo.operations.catalog import schemas
+from servo.operations.interface.catalog import schemas
 
 FILE = Path(__file__).with_name("operations.json")
 

@@ -15,7 +15,7 @@ from servo.core.declared import Declared
 from servo.errors import Invalid, Unavailable
 from servo.host.evaluators import evaluator_here
 from servo.host.questions import EvaluatorOfLeader, answers_questions
-from servo.operations.evaluating import Evaluates, run_id_salt
+from servo.operations.interface.evaluating import Evaluates, run_id_salt
 from servo.sdk.definitions.executors import ExecutorDefinition
 from servo.sdk.definitions.project import Project
 from servo.sdk.triggers.resolution import declared

@@ -15,8 +15,8 @@ from servo.core.freshness import UNJUDGED, FreshnessState, judge, read_policy
 from servo.core.state.rows.assets import AssetRow, CheckResultRow, MaterializationRow
 from servo.core.state.rows.conditions import AssetFreshnessRow, FreshnessChangeRow
 from servo.errors import Conflict, Invalid, NotFound
-from servo.operations.listing import Page
-from servo.operations.moments import PRESENT, AsOf, instant_of
+from servo.operations.interface.listing import Page
+from servo.operations.interface.moments import PRESENT, AsOf, instant_of
 from servo.projection.partitions.asset_names import find_asset
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot

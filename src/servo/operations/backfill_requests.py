@@ -10,8 +10,8 @@ from servo.core.events.backfills import DEFAULT_CONCURRENT_RUNS, BackfillCreated
 from servo.core.state.rows.automation import BackfillRow
 from servo.errors import Conflict
 from servo.operations.backfills import present_backfill
-from servo.operations.evaluating import Evaluates, answer_from
-from servo.operations.moments import PRESENT
+from servo.operations.interface.evaluating import Evaluates, answer_from
+from servo.operations.interface.moments import PRESENT
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.workspace.receipt import Receipt

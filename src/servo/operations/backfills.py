@@ -15,8 +15,8 @@ from servo.core.partitions import shown_partition
 from servo.core.state.rows.automation import BackfillChunkRow, BackfillRow
 from servo.core.state.states import RunState
 from servo.errors import Conflict, NotFound
-from servo.operations.listing import Listing, Page
-from servo.operations.moments import PRESENT, AsOf
+from servo.operations.interface.listing import Listing, Page
+from servo.operations.interface.moments import PRESENT, AsOf
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.workspace.receipt import Receipt

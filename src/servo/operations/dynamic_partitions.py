@@ -6,7 +6,7 @@ import msgspec
 
 from servo.core.events.assets import DynamicPartitionsChanged
 from servo.errors import NotFound
-from servo.operations.moments import PRESENT, AsOf
+from servo.operations.interface.moments import PRESENT, AsOf
 from servo.projection.partitions.report import PartitionReader
 from servo.projection.read.reader import Snapshot
 from servo.sdk.partitions.definition import checked_keys

@@ -11,8 +11,8 @@ from servo.core.explain.finding import Finding
 from servo.core.explain.records import Records
 from servo.core.explain.tasks import explain_attempt
 from servo.errors import NotFound
+from servo.operations.interface.subjects import asset_in, task_in
 from servo.operations.runs import find_run
-from servo.operations.subjects import asset_in, task_in
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.projection.read.replay import AsOf

@@ -12,8 +12,8 @@ from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TERMINAL_RUN_STATES
 from servo.errors import NotFound, ServoError
 from servo.ledger.paths import unquoted
-from servo.operations.listing import Page
-from servo.operations.moments import AsOf
+from servo.operations.interface.listing import Page
+from servo.operations.interface.moments import AsOf
 from servo.operations.runs import find_run, newest_runs
 from servo.ports.object_store import ObjectMeta
 from servo.projection.partitions.asset_names import find_asset

@@ -9,7 +9,7 @@ import msgspec
 
 from servo.core import bitmaps
 from servo.errors import NotFound
-from servo.operations.moments import AsOf, instant_of
+from servo.operations.interface.moments import AsOf, instant_of
 from servo.projection.partitions.report import PartitionReader, PartitionReport
 from servo.projection.read.reader import Snapshot
 from servo.sdk.partitions.status import DisplayStatus, StaleReason, counts

@@ -9,8 +9,8 @@ from servo.core.events.assets import QuarantineDecided, Severity
 from servo.core.events.tasks import Gate
 from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.errors import Conflict, NotFound
-from servo.operations.listing import Listing, Page, page_of
-from servo.operations.moments import PRESENT, AsOf
+from servo.operations.interface.listing import Listing, Page, page_of
+from servo.operations.interface.moments import PRESENT, AsOf
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.workspace.receipt import Receipt

@@ -7,7 +7,7 @@ from servo.core.lanes import LaneWeight, default_weight, lane_weights
 from servo.core.quotas import QUOTAS, WorkspaceLimit, quota_set, workspace_limits
 from servo.core.state.rows.system import QuotaRow
 from servo.errors import Invalid, NotFound
-from servo.operations.listing import Listing
+from servo.operations.interface.listing import Listing
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.projection.read.replay import AsOf

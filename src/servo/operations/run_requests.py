@@ -18,7 +18,7 @@ from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TaskState
 from servo.core.tags import PRIORITIES
 from servo.errors import Conflict, NotFound
-from servo.operations.evaluating import Evaluates, answer_from
+from servo.operations.interface.evaluating import Evaluates, answer_from
 from servo.operations.runs import RunDetail, find_run, run_detail
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot

@@ -11,7 +11,7 @@ from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
 from servo.errors import Conflict, NotFound
-from servo.operations.listing import Listing, Page, listing_of
+from servo.operations.interface.listing import Listing, Page, listing_of
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.projection.read.replay import AsOf

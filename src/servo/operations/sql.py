@@ -7,7 +7,7 @@ import msgspec
 
 from servo.execution.outputs.data import AssetData
 from servo.execution.outputs.store import OutputStore
-from servo.operations.moments import AsOf, instant_of
+from servo.operations.interface.moments import AsOf, instant_of
 from servo.projection.read.reader import Snapshot
 from servo.projection.read.sql import query
 from servo.workspace.workspace import Workspace

@@ -12,7 +12,7 @@ import msgspec
 from servo.core.freshness import FreshnessState, judge, read_policy
 from servo.core.state.rows.assets import AssetRow, MaterializationRow
 from servo.errors import Invalid
-from servo.operations.moments import AsOf, instant_of
+from servo.operations.interface.moments import AsOf, instant_of
 from servo.operations.partitions import PartitionFilter, PartitionQuery, PartitionRange, ranges_of
 from servo.projection.partitions.report import PartitionReader
 from servo.projection.read.lookup import Lookup

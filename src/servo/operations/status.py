@@ -12,7 +12,7 @@ from servo.core.state.rows.conditions import AssetFreshnessRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState
 from servo.leader.lease import LeaderAdvert
-from servo.operations.listing import Page
+from servo.operations.interface.listing import Page
 from servo.operations.runs import newest_runs, waiting_runs
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot

@@ -18,10 +18,10 @@ from servo.core.plan import TaskSpec
 from servo.host.materialize import materialize
 from servo.operations.backfill_requests import create_backfill
 from servo.operations.backfills import present_backfill
-from servo.operations.deploying import deploy_unless_led
+from servo.operations.deployments import deploy_unless_led
 from servo.operations.dynamic_partitions import add_partitions
-from servo.operations.evaluating import NO_SALT, Evaluates
-from servo.operations.listing import Page
+from servo.operations.interface.evaluating import NO_SALT, Evaluates
+from servo.operations.interface.listing import Page
 from servo.operations.quotas import set_pool_limit
 from servo.operations.runs import get_run, list_runs
 from servo.sdk.assets.asset import asset

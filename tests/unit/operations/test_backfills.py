@@ -28,9 +28,9 @@ from servo.operations.backfills import (
     pause_backfill,
     resume_backfill,
 )
-from servo.operations.deploying import deploy_unless_led
-from servo.operations.evaluating import NO_SALT, Evaluates
-from servo.operations.listing import Page
+from servo.operations.deployments import deploy_unless_led
+from servo.operations.interface.evaluating import NO_SALT, Evaluates
+from servo.operations.interface.listing import Page
 from servo.sdk.triggers.resolution import declared
 from servo.workspace.address import Address
 from servo.workspace.channels import AnyChannel

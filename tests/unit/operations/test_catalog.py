@@ -33,8 +33,8 @@ from servo.operations import (
     stale,
     status,
 )
-from servo.operations.catalog import STEPS, Operation, operations
-from servo.operations.listing import Page
+from servo.operations.interface.catalog import STEPS, Operation, operations
+from servo.operations.interface.listing import Page
 from servo.operations.run_requests import NewRun
 from servo.operations.triggers import (
     automation,

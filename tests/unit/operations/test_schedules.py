@@ -9,7 +9,7 @@ from servo.core.events.envelope import Batch, Event
 from servo.core.events.schedules import ScheduleRemoved, ScheduleUpserted, TickStatus
 from servo.core.state.states import ScheduleStatus
 from servo.errors import Conflict, Invalid, NotFound, Unavailable
-from servo.operations.listing import Page
+from servo.operations.interface.listing import Page
 from servo.operations.triggers.schedules import (
     get_schedule,
     list_schedules,

@@ -44,9 +44,9 @@ from servo.operations.backfills import (
     present_backfill,
     resume_backfill,
 )
-from servo.operations.deploying import deploy_unless_led
-from servo.operations.listing import Page
-from servo.operations.moments import AsOf
+from servo.operations.deployments import deploy_unless_led
+from servo.operations.interface.listing import Page
+from servo.operations.interface.moments import AsOf
 from servo.workspace.workspace import Workspace, open_workspace
 
 _wait = click.option("--wait", "wait_", is_flag=True, help="Wait until it has finished.")

@@ -18,7 +18,7 @@ from servo.cli.options.workspace import Where, at_a_workspace
 from servo.cli.rendering.backfill_display import finish_backfills
 from servo.cli.rendering.output import console, emit_json, plural
 from servo.operations.inbox import count_queued
-from servo.operations.listing import Listing
+from servo.operations.interface.listing import Listing
 from servo.operations.runs import get_run
 from servo.workspace.workspace import open_workspace
 

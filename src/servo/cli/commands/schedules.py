@@ -26,9 +26,9 @@ from servo.core.state.rows.automation import (
 from servo.core.state.states import ScheduleStatus
 from servo.errors import Invalid
 from servo.host.location_code import LocationCode
-from servo.operations.evaluating import RequestPreview
-from servo.operations.listing import Page
-from servo.operations.moments import AsOf
+from servo.operations.interface.evaluating import RequestPreview
+from servo.operations.interface.listing import Page
+from servo.operations.interface.moments import AsOf
 from servo.operations.triggers.schedules import (
     get_schedule,
     list_schedules,

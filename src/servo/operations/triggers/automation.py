@@ -14,8 +14,8 @@ from servo.core.state.rows.conditions import AutomationEvaluationRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import SensorStatus
 from servo.errors import NotFound
-from servo.operations.listing import Listing, Page
-from servo.operations.moments import PRESENT, AsOf
+from servo.operations.interface.listing import Listing, Page
+from servo.operations.interface.moments import PRESENT, AsOf
 from servo.operations.triggers.conditions import (
     ListedCondition,
     all_conditions,

@@ -8,8 +8,8 @@ from servo.code.evaluator.messages import (
     PreviewConditions,
 )
 from servo.errors import NotFound
-from servo.operations.evaluating import Evaluates, answer_from
-from servo.operations.listing import Listing
+from servo.operations.interface.evaluating import Evaluates, answer_from
+from servo.operations.interface.listing import Listing
 from servo.workspace.workspace import Workspace
 
 __all__ = ["ConditionForecast", "preview_automation"]

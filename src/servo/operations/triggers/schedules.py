@@ -13,9 +13,9 @@ from servo.core.state.rows.automation import (
 )
 from servo.core.state.states import ScheduleStatus
 from servo.errors import Conflict
-from servo.operations.listing import Listing, Page, listing_of
-from servo.operations.moments import PRESENT, AsOf
-from servo.operations.naming import unknown
+from servo.operations.interface.listing import Listing, Page, listing_of
+from servo.operations.interface.moments import PRESENT, AsOf
+from servo.operations.interface.naming import unknown
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.workspace.receipt import Receipt

@@ -11,8 +11,8 @@ from servo.core.events.envelope import Event
 from servo.core.state.rows.automation import ScheduleDefinitionRow
 from servo.core.state.rows.execution import RunRow
 from servo.errors import Invalid, Unavailable
-from servo.operations.evaluating import Evaluates, RequestPreview, previews_of
-from servo.operations.moments import PRESENT
+from servo.operations.interface.evaluating import Evaluates, RequestPreview, previews_of
+from servo.operations.interface.moments import PRESENT
 from servo.operations.triggers.schedules import find_schedule
 from servo.triggers.schedules import EVALUATE_SECONDS, DueTick, ticked
 from servo.workspace.receipt import Receipt

@@ -20,10 +20,10 @@ import msgspec
 
 from servo.workspace.workspace import Workspace
 
-PACKAGE = __name__.rpartition(".")[0]
+PACKAGE = "servo.operations"
 WORKSPACE = "workspace"
 
-STEPS = frozenset({"evaluating.run_id_salt"})
+STEPS = frozenset({"interface.evaluating.run_id_salt"})
 """Parts of operations that several share. They are not offered to anybody outside this process."""
 
 
