@@ -25,7 +25,7 @@ def begin_and_wait(
 ) -> int:
     """Have a backfill begin, and wait for its end; the exit code."""
     with open_host(code, where, workers, backfills=True) as host:
-        check_request(event, workspace)
+        check_request(workspace, event)
         _ = host.workspace.submit(event).checked()
         return tell_end(follow_here(host, event.backfill_id, json_=json_), json_=json_)
 
@@ -64,7 +64,7 @@ def watch(workspace: Workspace, name: str, *, json_: bool) -> Backfill:
     """Follow a backfill that another process works at."""
 
     def check() -> None:
-        if workspace.leader() is None and present_backfill(name, workspace).row.finished_at is None:
+        if workspace.leader() is None and present_backfill(workspace, name).row.finished_at is None:
             raise Unavailable(
                 "the process that did the work has ended",
                 remedy=f"continue with `servo backfill wait {name}`",

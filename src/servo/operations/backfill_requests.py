@@ -12,6 +12,7 @@ from servo.errors import Conflict
 from servo.operations.backfills import present_backfill
 from servo.operations.interface.evaluating import Evaluates, answer_from
 from servo.operations.interface.moments import PRESENT
+from servo.operations.interface.roles import operation, step
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.workspace.receipt import Receipt
@@ -62,6 +63,7 @@ class BackfillBegun(msgspec.Struct, frozen=True, kw_only=True):
     receipt: Receipt
 
 
+@operation
 def preview_backfill(
     workspace: Workspace, evaluates: Evaluates, asked: Asked, select: Sequence[str] = ()
 ) -> BackfillPreview:
@@ -71,27 +73,30 @@ def preview_backfill(
     return BackfillPreview(chunks=found.chunks, **msgspec.structs.asdict(found))
 
 
+@operation
 def create_backfill(
     workspace: Workspace, evaluates: Evaluates, asked: Asked, select: Sequence[str] = ()
 ) -> BackfillBegun | None:
     """Create a backfill; None if there is nothing to do. Whoever leads starts its runs."""
     preview = preview_backfill(workspace, evaluates, asked, select)
-    event = new_backfill(preview, asked, workspace)
-    return None if event is None else begin_backfill(event, workspace)
+    event = new_backfill(workspace, preview, asked)
+    return None if event is None else begin_backfill(workspace, event)
 
 
+@operation
 def retry_backfill(
     workspace: Workspace, backfill_id: str, *, request_id: str | None = None
 ) -> BackfillBegun:
     """Create a backfill of the partitions of another that failed."""
-    return begin_backfill(new_retry(backfill_id, workspace, request_id=request_id), workspace)
+    return begin_backfill(workspace, new_retry(workspace, backfill_id, request_id=request_id))
 
 
 # --- in steps, for whoever also waits -------------------------------------------------------------
 
 
+@step
 def new_backfill(
-    preview: BackfillPreview, asked: Asked, workspace: Workspace
+    workspace: Workspace, preview: BackfillPreview, asked: Asked
 ) -> BackfillCreated | None:
     """What a backfill begins with, None if nothing is to be done; a long list is stored first."""
     if not preview.typed:
@@ -101,11 +106,12 @@ def new_backfill(
     return created(workspace.store, workspace.paths, asked, Outline(**fields))
 
 
+@step
 def new_retry(
-    backfill_id: str, workspace: Workspace, *, request_id: str | None = None
+    workspace: Workspace, backfill_id: str, *, request_id: str | None = None
 ) -> BackfillCreated:
     """What a backfill begins with that retries what failed in another."""
-    found = present_backfill(backfill_id, workspace)
+    found = present_backfill(workspace, backfill_id)
     if found.row.finished_at is None:
         raise Conflict(
             f"{found.row.backfill_id} has not finished",
@@ -116,11 +122,12 @@ def new_retry(
     return again(workspace.store, workspace.paths, found.row, found.failed(), name)
 
 
-def begin_backfill(event: BackfillCreated, workspace: Workspace) -> BackfillBegun:
+@step
+def begin_backfill(workspace: Workspace, event: BackfillCreated) -> BackfillBegun:
     """Have a backfill begin."""
-    check_request(event, workspace)
+    check_request(workspace, event)
     parent = event.parent_backfill_id
-    cause = None if parent is None else present_backfill(parent, workspace).row
+    cause = None if parent is None else present_backfill(workspace, parent).row
     receipt = workspace.submit(event, cause=cause).checked()
     return BackfillBegun(
         backfill_id=event.backfill_id,
@@ -130,7 +137,8 @@ def begin_backfill(event: BackfillCreated, workspace: Workspace) -> BackfillBegu
     )
 
 
-def check_request(event: BackfillCreated, workspace: Workspace) -> None:
+@step
+def check_request(workspace: Workspace, event: BackfillCreated) -> None:
     """`Conflict` if the idempotency key was used for something else."""
 
     def known(snapshot: Snapshot) -> list[BackfillRow]:

@@ -4,13 +4,15 @@ from servo.core.declared import Declared
 from servo.core.definitions import definitions_bytes
 from servo.core.events.assets import DefinitionsDeployed
 from servo.operations.interface.moments import PRESENT
+from servo.operations.interface.roles import step
 from servo.planning.deployment import changes
 from servo.projection.read.time_travel import state_at
 from servo.workspace.run_requests import EVENTS_PER_BATCH
 from servo.workspace.workspace import Workspace
 
 
-def deploy_unless_led(location: str, declared: Declared, workspace: Workspace) -> None:
+@step
+def deploy_unless_led(workspace: Workspace, location: str, declared: Declared) -> None:
     """Deploy what code declares, unless a leader is there, which deploys its own code."""
     if workspace.leader() is not None:
         return

@@ -10,6 +10,7 @@ import msgspec
 from servo.core import bitmaps
 from servo.errors import NotFound
 from servo.operations.interface.moments import AsOf, instant_of
+from servo.operations.interface.roles import operation
 from servo.projection.partitions.report import PartitionReader, PartitionReport
 from servo.projection.read.reader import Snapshot
 from servo.sdk.partitions.status import DisplayStatus, StaleReason, counts
@@ -83,6 +84,7 @@ class PartitionListing(msgspec.Struct, frozen=True, kw_only=True):
     outside: list[str] = []
 
 
+@operation
 def count_partitions(
     workspace: Workspace, asset: str, *, as_of: AsOf | None = None
 ) -> PartitionCounts:
@@ -95,6 +97,7 @@ def count_partitions(
     )
 
 
+@operation
 def list_partitions(
     workspace: Workspace, asset: str, query: PartitionQuery, *, as_of: AsOf | None = None
 ) -> PartitionListing:

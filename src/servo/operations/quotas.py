@@ -8,6 +8,7 @@ from servo.core.quotas import QUOTAS, WorkspaceLimit, quota_set, workspace_limit
 from servo.core.state.rows.system import QuotaRow
 from servo.errors import Invalid, NotFound
 from servo.operations.interface.listing import Listing
+from servo.operations.interface.roles import operation
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.projection.read.replay import AsOf
@@ -62,17 +63,20 @@ class LaneChanged(msgspec.Struct, frozen=True, kw_only=True):
 # --- pools ----------------------------------------------------------------------------------------
 
 
+@operation
 def list_pools(workspace: Workspace, *, as_of: AsOf | None = None) -> Listing[QuotaRow]:
     """The pools that have a limit, by name."""
     return workspace.read(lambda snapshot: Listing(items=_limited_pools(snapshot)), as_of=as_of)
 
 
+@operation
 def set_pool_limit(workspace: Workspace, pool: str, limit: int) -> PoolLimit:
     """Let at most `limit` tasks of a pool run at once; 0 holds all of them back."""
     receipt = workspace.submit(PoolLimitSet(pool=pool, limit=limit)).checked()
     return PoolLimit(pool=pool, limit=limit, receipt=receipt)
 
 
+@operation
 def remove_pool_limit(workspace: Workspace, pool: str) -> PoolLimit:
     """Let any number of tasks of a pool run at once; `NotFound` if it has no limit."""
     if all(row.name != pool for row in list_pools(workspace).items):
@@ -84,6 +88,7 @@ def remove_pool_limit(workspace: Workspace, pool: str) -> PoolLimit:
 # --- the workspace --------------------------------------------------------------------------------
 
 
+@operation
 def get_quota(workspace: Workspace, *, as_of: AsOf | None = None) -> Listing[WorkspaceLimit]:
     """Every limit of the workspace itself, set or by default."""
     return workspace.read(
@@ -91,6 +96,7 @@ def get_quota(workspace: Workspace, *, as_of: AsOf | None = None) -> Listing[Wor
     )
 
 
+@operation
 def set_quota(workspace: Workspace, limits: dict[str, int | None]) -> QuotaChanged:
     """Set limits of the workspace by their names; None lifts one, and the others stay."""
     unknown = sorted(set(limits) - set(LIMITS))
@@ -104,17 +110,20 @@ def set_quota(workspace: Workspace, limits: dict[str, int | None]) -> QuotaChang
 # --- lanes ----------------------------------------------------------------------------------------
 
 
+@operation
 def list_lanes(workspace: Workspace, *, as_of: AsOf | None = None) -> Listing[LaneWeight]:
     """The lanes with their weights, the largest share first."""
     return workspace.read(lambda snapshot: Listing(items=_lanes(snapshot)), as_of=as_of)
 
 
+@operation
 def set_lane_weight(workspace: Workspace, lane: str, weight: int) -> LaneChanged:
     """Give a lane a weight: twice the weight gets twice the tasks when lanes compete."""
     receipt = workspace.submit(LaneWeightSet(lane=lane, weight=weight)).checked()
     return LaneChanged(lane=lane, weight=weight, receipt=receipt)
 
 
+@operation
 def reset_lane_weight(workspace: Workspace, lane: str) -> LaneChanged:
     """Give a lane its default weight again."""
     return set_lane_weight(workspace, lane, default_weight(lane))

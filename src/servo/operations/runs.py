@@ -12,6 +12,7 @@ from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
 from servo.errors import Conflict, NotFound
 from servo.operations.interface.listing import Listing, Page, listing_of
+from servo.operations.interface.roles import operation
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.projection.read.replay import AsOf
@@ -55,16 +56,19 @@ class RunCancelled(msgspec.Struct, frozen=True, kw_only=True):
     receipt: Receipt
 
 
+@operation
 def list_runs(workspace: Workspace, page: Page, *, as_of: AsOf | None = None) -> RunListing:
     """The newest runs, and which of them wait for a worker that has their code."""
     return workspace.read(lambda snapshot: run_listing(snapshot, page), as_of=as_of)
 
 
+@operation
 def get_run(workspace: Workspace, run_id: str, *, as_of: AsOf | None = None) -> RunDetail:
     """One run and its tasks; the beginning of its id is enough."""
     return workspace.read(lambda snapshot: run_detail(snapshot, run_id), as_of=as_of)
 
 
+@operation
 def cancel_run(
     workspace: Workspace, run_id: str, *, reason: str = "", force: bool = False
 ) -> RunCancelled:
@@ -84,6 +88,7 @@ def cancel_run(
     return RunCancelled(run_id=run.run_id, receipt=workspace.submit(event).checked())
 
 
+@operation
 def get_run_outcome(workspace: Workspace, run_id: str, *, as_of: AsOf | None = None) -> RunOutcome:
     """What a run materialized and which checks failed in it; the beginning of its id is enough."""
 

@@ -13,6 +13,7 @@ from servo.core.freshness import FreshnessState, judge, read_policy
 from servo.core.state.rows.assets import AssetRow, MaterializationRow
 from servo.errors import Invalid
 from servo.operations.interface.moments import AsOf, instant_of
+from servo.operations.interface.roles import operation
 from servo.operations.partitions import PartitionFilter, PartitionQuery, PartitionRange, ranges_of
 from servo.projection.partitions.report import PartitionReader
 from servo.projection.read.lookup import Lookup
@@ -52,6 +53,7 @@ class StaleListing(msgspec.Struct, frozen=True, kw_only=True):
     next_after: str | None = None
 
 
+@operation
 def list_stale(
     workspace: Workspace, query: StaleQuery, *, as_of: AsOf | None = None
 ) -> StaleListing:

@@ -94,7 +94,7 @@ def shop() -> Workspace:
     _ = materialize([numbers, prices, UNIQUE], instance=instance, raise_on_error=False)
     workspace = workspace_of(instance)
     _keep_log(workspace)
-    deploy_unless_led("shop.py", declared(PROJECT), workspace)
+    deploy_unless_led(workspace, "shop.py", declared(PROJECT))
     _ = workspace.submit(SensorUpserted(sensor_id="told", mode=SensorMode.PUSH)).checked()
     _ = add_partitions(workspace, "customers", ["ada"])
     _ = set_pool_limit(workspace, "warehouse", 2)
@@ -143,7 +143,7 @@ def _failed_backfill(workspace: Workspace) -> None:
         backfill_id=name,
         chunk_index=0,
         expected_state_version=1,
-        partition_keys=present_backfill(name, workspace).row.partition_keys,
+        partition_keys=present_backfill(workspace, name).row.partition_keys,
         run_key=f"backfill:{name}:0",
         request_fingerprint="f",
     )

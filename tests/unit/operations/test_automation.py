@@ -53,7 +53,7 @@ def workspace() -> Workspace:
 
 
 def deploy(workspace: Workspace) -> None:
-    deploy_unless_led("code.py", declared(PROJECT), workspace)
+    deploy_unless_led(workspace, "code.py", declared(PROJECT))
 
 
 def evaluator(workspace: Workspace) -> EvaluatorHere:

@@ -142,7 +142,7 @@ def test_a_request_creates_one_backfill_however_often_it_is_sent(
 
 
 def test_nothing_to_do_creates_nothing(workspace: Workspace, evaluator: Evaluates) -> None:
-    deploy_unless_led("code.py", declared(PROJECT), workspace)
+    deploy_unless_led(workspace, "code.py", declared(PROJECT))
     failed = msgspec.structs.replace(ALL, choice=Choice(which="failed"))
     assert create_backfill(workspace, evaluator, failed) is None
     assert list_backfills(workspace, Page(limit=5)).items == []
@@ -184,10 +184,10 @@ def test_only_a_finished_backfill_with_failures_is_retried(
 
 
 def test_what_the_code_declares_is_deployed_once(workspace: Workspace) -> None:
-    deploy_unless_led("code.py", declared(PROJECT), workspace)
+    deploy_unless_led(workspace, "code.py", declared(PROJECT))
     first = workspace.read(lambda snapshot: snapshot.applied_seq)
     assert workspace.read(lambda snapshot: len(snapshot.rows("assets"))) == 2
-    deploy_unless_led("code.py", declared(PROJECT), workspace)
+    deploy_unless_led(workspace, "code.py", declared(PROJECT))
     assert workspace.read(lambda snapshot: snapshot.applied_seq) == first
 
 

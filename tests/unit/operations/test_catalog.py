@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import signature
 from pathlib import Path
+from textwrap import dedent
+from types import ModuleType
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -33,8 +34,9 @@ from servo.operations import (
     stale,
     status,
 )
-from servo.operations.interface.catalog import STEPS, Operation, operations
+from servo.operations.interface.catalog import Operation, misdeclared, operations
 from servo.operations.interface.listing import Page
+from servo.operations.interface.roles import operation, step
 from servo.operations.run_requests import NewRun
 from servo.operations.triggers import (
     automation,
@@ -228,11 +230,60 @@ def test_every_operation_has_a_line_in_the_table_of_calls() -> None:
     assert not gone, f"CALLS in {__file__} has lines without an operation: {gone}"
 
 
-def test_what_is_called_a_step_exists_and_is_no_operation() -> None:
-    for name in STEPS:
-        module, _, function = name.rpartition(".")
-        assert callable(getattr(import_module(f"servo.operations.{module}"), function))
-    assert not STEPS & operations().keys()
+def test_every_function_that_takes_a_workspace_is_declared_an_operation_or_a_step() -> None:
+    assert misdeclared() == []
+
+
+def test_a_function_that_is_neither_an_operation_nor_a_step_is_caught() -> None:
+    assert misdeclared([planted("def drop_run(workspace: Workspace) -> None: ...")]) == [
+        "planted.drop_run takes a workspace: declare it @operation or @step"
+    ]
+
+
+def test_a_workspace_that_is_last_or_has_another_name_or_may_be_none_is_caught_too() -> None:
+    module = planted(
+        """
+        def last(run_id: str, workspace: Workspace) -> None: ...
+        def named(at: Workspace) -> None: ...
+        def perhaps(workspace: Workspace | None) -> None: ...
+        """
+    )
+    assert [line.partition(" ")[0] for line in misdeclared([module])] == [
+        "planted.last",
+        "planted.named",
+        "planted.perhaps",
+    ]
+
+
+@pytest.mark.parametrize("role", ["operation", "step"])
+def test_an_operation_or_a_step_that_does_not_take_the_workspace_first_is_caught(role: str) -> None:
+    module = planted(f"@{role}\ndef drop_run(run_id: str, workspace: Workspace) -> None: ...")
+    assert misdeclared([module]) == [
+        f"planted.drop_run is a {role}: make `workspace` its first parameter"
+    ]
+
+
+def test_functions_without_a_workspace_and_private_ones_need_no_declaration() -> None:
+    module = planted(
+        """
+        def find(name: str) -> None: ...
+        def _drop(workspace: Workspace) -> None: ...
+        """
+    )
+    assert misdeclared([module]) == []
+
+
+def test_a_step_is_no_operation() -> None:
+    assert "run_requests.trigger_run" in operations()
+    assert "run_requests.start_run" not in operations()
+
+
+def planted(source: str) -> ModuleType:
+    """A module with this source, as if it were one of the package."""
+    module = ModuleType("planted")
+    vars(module).update(Workspace=Workspace, operation=operation, step=step)
+    exec(dedent(source), vars(module))  # noqa: S102 - a violation, planted to be caught
+    return module
 
 
 @pytest.mark.parametrize("name", sorted(CALLS.keys() & operations().keys()))

@@ -92,17 +92,17 @@ def create(  # noqa: PLR0913 - the options of the command
     workspace = open_workspace(where.address, must_exist=False)
     if asked.choice.which == "stale" and workspace.leader() is None:
         # What is stale depends on the code as it is, not as it was deployed.
-        deploy_unless_led(found.name, found.declared, workspace)
+        deploy_unless_led(workspace, found.name, found.declared)
         preview = _preview(found, select, asked, where)
     found.forget_project()
-    event = new_backfill(preview, asked, workspace)
+    event = new_backfill(workspace, preview, asked)
     if event is None:
         nothing = f"Nothing to do: no partition is {asked.choice.which}."
         emit_json(None) if json_ else console().print(nothing)
         return 0
     if wait_:
         return begin_and_wait(workspace, event, found, where, workers, json_=json_)
-    return tell_begun(workspace, begin_backfill(event, workspace), json_=json_)
+    return tell_begun(workspace, begin_backfill(workspace, event), json_=json_)
 
 
 @backfill.command("preview", short_help="Show what a backfill would do.")
@@ -231,9 +231,9 @@ def retry_failed(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Create a backfill of the partitions that failed in another one."""
     workspace = open_workspace(where.address)
-    event = new_retry(backfill_id, workspace, request_id=request_id)
+    event = new_retry(workspace, backfill_id, request_id=request_id)
     if not wait_:
-        return tell_begun(workspace, begin_backfill(event, workspace), json_=json_)
+        return tell_begun(workspace, begin_backfill(workspace, event), json_=json_)
     found = one_code(
         code or code_behind(event.location, event.labels), workspace, as_dagster=as_dagster
     )
@@ -258,7 +258,7 @@ def wait(
 ) -> int:
     """Wait until a backfill has finished. If no leader is running, this process does the work."""
     workspace = open_workspace(where.address)
-    row = present_backfill(backfill_id, workspace).row
+    row = present_backfill(workspace, backfill_id).row
     if row.finished_at is None and workspace.leader() is None:
         found = one_code(
             code or code_behind(row.location, row.labels), workspace, as_dagster=as_dagster

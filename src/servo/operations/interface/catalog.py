@@ -1,14 +1,15 @@
-"""Every operation with its parameters and its result, for whoever offers them to others.
+"""Every operation with its parameters and its result, for servers and clients that offer them.
 
-An operation is a public function of this package whose first parameter is `workspace: Workspace`.
-Its other parameters and its result are data that JSON can carry. Two kinds of parameters are no
-data, and no part of the catalog: functions, such as one that shows progress, and ports, such as an
-evaluator of user code. Whoever carries an operation out passes them. An operation that gives its
-result bit by bit, such as following logs, is a stream: an iterator.
+An operation is a function of this package that is declared with `@operation`. It takes the
+workspace first. Its other parameters and its result are data that JSON can carry. Two kinds of
+parameters are not data, and not part of the catalog: functions, such as one that shows progress,
+and ports, such as an evaluator of user code. The process that calls the operation supplies them
+(see `binding`). An operation that returns its result piece by piece, such as following logs, is a
+stream: an iterator.
 """
 
 import collections.abc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from inspect import Parameter, isfunction, signature
@@ -18,33 +19,29 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from servo.operations.interface.roles import Role, role_of
 from servo.workspace.workspace import Workspace
 
 PACKAGE = "servo.operations"
 WORKSPACE = "workspace"
 
-STEPS = frozenset({"interface.evaluating.run_id_salt"})
-"""Parts of operations that several share. They are not offered to anybody outside this process."""
-
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation; `parameters` is a struct of what it takes besides the workspace.
+    """One operation; `parameters` is a struct of the data that it takes besides the workspace.
 
-    The result of a stream is the type of one item.
+    `dependencies` are its parameters that are not data, by name, and whether it needs them. The
+    result of a stream is the type of one item.
     """
 
     name: str
     call: Callable[..., Any]
     parameters: type[msgspec.Struct]
+    dependencies: Mapping[str, bool]
     result: Any
     is_stream: bool = False
 
     def perform(self, workspace: Workspace, given: Mapping[str, Any], **means: Any) -> Any:
-        """Carry the operation out with parameters as JSON or a URL has them.
-
-        Text is converted to numbers, instants and so on. `means` are the parameters that are no
-        data. `msgspec.ValidationError` if a parameter is missing, unknown or of another type.
-        """
+        """Carry the operation out with parameters as JSON or a URL has them."""
         found = msgspec.convert(given, self.parameters, strict=False)
         names = self.parameters.__struct_fields__
         return self.call(workspace, **{name: getattr(found, name) for name in names}, **means)
@@ -54,12 +51,26 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 def operations() -> Mapping[str, Operation]:
     """Every operation by its name, such as `runs.get_run`."""
     found = [
-        _operation(module, function)
-        for module in _modules()
-        for function in vars(module).values()
-        if isfunction(function) and _is_operation(module, function)
+        _operation(function)
+        for function in _functions(_modules())
+        if role_of(function) is Role.OPERATION
     ]
     return MappingProxyType({one.name: one for one in sorted(found, key=lambda one: one.name)})
+
+
+def misdeclared(modules: Iterable[ModuleType] | None = None) -> list[str]:
+    """What is wrong with the declarations of public functions that take a workspace, one a line.
+
+    Each is an operation or a step, and takes the workspace first, by that name.
+    """
+    found: list[str] = []
+    for function in _functions(_modules() if modules is None else modules):
+        role, places = role_of(function), _workspaces(function)
+        if role is None and places:
+            found.append(f"{_name(function)} takes a workspace: declare it @operation or @step")
+        elif role is not None and places != [(0, WORKSPACE)]:
+            found.append(f"{_name(function)} is a {role}: make `{WORKSPACE}` its first parameter")
+    return found
 
 
 def schemas() -> dict[str, Any]:
@@ -82,33 +93,42 @@ def _modules() -> Iterator[ModuleType]:
         yield import_module(found.name)
 
 
-def _is_operation(module: ModuleType, function: FunctionType) -> bool:
-    if function.__module__ != module.__name__ or function.__name__.startswith("_"):
-        return False
-    if _name(function) in STEPS:
-        return False
-    first = next(iter(signature(function).parameters), None)
-    return first == WORKSPACE and get_type_hints(function).get(WORKSPACE) is Workspace
+def _functions(modules: Iterable[ModuleType]) -> Iterator[FunctionType]:
+    """The public functions that these modules define."""
+    for module in modules:
+        for function in vars(module).values():
+            own = isfunction(function) and function.__module__ == module.__name__
+            if own and not function.__name__.startswith("_"):
+                yield function
 
 
-def _operation(module: ModuleType, function: FunctionType) -> Operation:
-    hints = get_type_hints(function, include_extras=True)
-    fields = [
-        _field(hints[parameter.name], parameter)
-        for parameter in list(signature(function).parameters.values())[1:]
-        if not _is_no_data(hints[parameter.name])
+def _workspaces(function: FunctionType) -> list[tuple[int, str]]:
+    """The places and names of the parameters that take a workspace."""
+    hints = get_type_hints(function)
+    return [
+        (place, name)
+        for place, name in enumerate(signature(function).parameters)
+        if Workspace in (hints.get(name), *get_args(hints.get(name)))
     ]
+
+
+def _operation(function: FunctionType) -> Operation:
+    hints = get_type_hints(function, include_extras=True)
+    taken = list(signature(function).parameters.values())[1:]
+    data = [one for one in taken if not _is_dependency(hints[one.name])]
+    others = [one for one in taken if _is_dependency(hints[one.name])]
     result, is_stream = hints["return"], get_origin(hints["return"]) is collections.abc.Iterator
     return Operation(
         name=_name(function),
         call=function,
         parameters=msgspec.defstruct(
             f"{function.__name__}_parameters",
-            fields,
-            module=module.__name__,
+            [_field(hints[one.name], one) for one in data],
+            module=function.__module__,
             kw_only=True,
             forbid_unknown_fields=True,
         ),
+        dependencies={one.name: one.default is Parameter.empty for one in others},
         result=get_args(result)[0] if is_stream else result,
         is_stream=is_stream,
     )
@@ -125,7 +145,7 @@ def _field(hint: Any, parameter: Parameter) -> tuple[str, Any] | tuple[str, Any,
     return (parameter.name, hint, parameter.default)
 
 
-def _is_no_data(hint: Any) -> bool:
+def _is_dependency(hint: Any) -> bool:
     """Whether a parameter takes, or may take, a function or what implements a port."""
     kinds = (hint, *get_args(hint)) if get_origin(hint) is not None else (hint,)
     return any(

@@ -16,6 +16,7 @@ from servo.errors import Conflict
 from servo.operations.interface.listing import Listing, Page, listing_of
 from servo.operations.interface.moments import PRESENT, AsOf
 from servo.operations.interface.naming import unknown
+from servo.operations.interface.roles import operation
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.workspace.receipt import Receipt
@@ -61,6 +62,7 @@ class ScheduleChanged(msgspec.Struct, frozen=True, kw_only=True):
 # --- reading --------------------------------------------------------------------------------------
 
 
+@operation
 def list_schedules(workspace: Workspace, *, as_of: AsOf | None = None) -> Listing[ListedSchedule]:
     """Every deployed schedule, by name."""
 
@@ -70,6 +72,7 @@ def list_schedules(workspace: Workspace, *, as_of: AsOf | None = None) -> Listin
     return workspace.read(listing, as_of=as_of)
 
 
+@operation
 def get_schedule(workspace: Workspace, name: str, *, as_of: AsOf | None = None) -> ScheduleDetail:
     """One schedule and its newest ticks."""
 
@@ -81,6 +84,7 @@ def get_schedule(workspace: Workspace, name: str, *, as_of: AsOf | None = None) 
     return workspace.read(detail, as_of=as_of)
 
 
+@operation
 def list_ticks(
     workspace: Workspace, name: str, page: Page, *, as_of: AsOf | None = None
 ) -> Listing[ScheduleTickRow]:
@@ -93,6 +97,7 @@ def list_ticks(
     return workspace.read(ticks, as_of=as_of)
 
 
+@operation
 def preview_schedule(
     workspace: Workspace, name: str, count: int, *, as_of: AsOf | None = None
 ) -> UpcomingTicks:
@@ -113,6 +118,7 @@ def preview_schedule(
 # --- pausing and resuming -------------------------------------------------------------------------
 
 
+@operation
 def pause_schedule(workspace: Workspace, name: str) -> ScheduleChanged:
     """Stop a schedule from ticking. The ticks it misses are recorded as skipped when it resumes."""
     row = _present(workspace, name)
@@ -125,6 +131,7 @@ def pause_schedule(workspace: Workspace, name: str) -> ScheduleChanged:
     return ScheduleChanged(schedule_id=name, receipt=workspace.submit(event).checked())
 
 
+@operation
 def resume_schedule(workspace: Workspace, name: str, *, catchup: bool = False) -> ScheduleChanged:
     """Let a schedule tick again; with `catchup` it makes up for the ticks it missed."""
     row = _present(workspace, name)

@@ -13,6 +13,7 @@ from servo.core.state.rows.execution import RunRow
 from servo.errors import Invalid, Unavailable
 from servo.operations.interface.evaluating import Evaluates, RequestPreview, previews_of
 from servo.operations.interface.moments import PRESENT
+from servo.operations.interface.roles import operation
 from servo.operations.triggers.schedules import find_schedule
 from servo.triggers.schedules import EVALUATE_SECONDS, DueTick, ticked
 from servo.workspace.receipt import Receipt
@@ -68,6 +69,7 @@ class TickFinished(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
+@operation
 def preview_tick(
     workspace: Workspace, evaluates: Evaluates, name: str, *, at: datetime | None = None
 ) -> TickPreview:
@@ -83,6 +85,7 @@ def preview_tick(
     )
 
 
+@operation
 def trigger_schedule(
     workspace: Workspace, evaluates: Evaluates, name: str, *, at: datetime | None = None
 ) -> ScheduleTriggered:
