@@ -24,6 +24,7 @@ from servo.operations.interface.evaluating import NO_SALT, Evaluates
 from servo.operations.interface.listing import Page
 from servo.operations.quotas import set_pool_limit
 from servo.operations.runs import get_run, list_runs
+from servo.ports.world import World
 from servo.sdk.assets.asset import asset
 from servo.sdk.automation.condition import AutomationCondition
 from servo.sdk.definitions.definitions import Definitions
@@ -32,8 +33,11 @@ from servo.sdk.triggers.resolution import declared
 from servo.sdk.triggers.run_requests import DefaultScheduleStatus, DefaultSensorStatus, SkipReason
 from servo.sdk.triggers.schedules import ScheduleDefinition
 from servo.sdk.triggers.sensors import sensor
+from servo.storage.memory import MemoryStore
 from servo.testing.operating import workspace_of
+from servo.workspace.channels import AnyChannel
 from servo.workspace.instance.instance import ServoInstance
+from servo.workspace.system import SystemClock, SystemEntropy
 from servo.workspace.workspace import Workspace
 
 RUN = "run_open"
@@ -102,6 +106,15 @@ def shop() -> Workspace:
     _failed_backfill(workspace)
     _ = create_backfill(workspace, evaluator_of(workspace), OPEN_BACKFILL, ["letter"])
     return workspace
+
+
+def copy_of(workspace: Workspace) -> Workspace:
+    """Another workspace in memory with the same content, which a test can change."""
+    clock = SystemClock()
+    world = World(MemoryStore(clock), clock, SystemEntropy())
+    for meta in workspace.store.list_after(""):
+        world.store.create(meta.key, workspace.store.get(meta.key).data)
+    return Workspace(workspace.address, world, AnyChannel(workspace.address, world))
 
 
 def evaluator_of(workspace: Workspace) -> Evaluates:

@@ -1,20 +1,17 @@
-"""Every operation can be called with a workspace in memory, and a route is one line over one."""
+"""Every operation can be called with a workspace in memory, and is declared to be one."""
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import signature
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 import pytest
 
 from servo.code.backfills.requests import Asked, Choice
-from servo.errors import NotFound
 from servo.operations import (
     admin,
     assets,
@@ -47,11 +44,7 @@ from servo.operations.triggers import (
     sensors,
     ticks,
 )
-from servo.ports.world import World
-from servo.storage.memory import MemoryStore
-from servo.testing.shop import RUN, evaluator_of, shop
-from servo.workspace.channels import AnyChannel
-from servo.workspace.system import SystemClock, SystemEntropy
+from servo.testing.shop import RUN, copy_of, evaluator_of, shop
 from servo.workspace.workspace import Workspace
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -210,10 +203,7 @@ def filled() -> Workspace:
 @pytest.fixture
 def workspace(filled: Workspace) -> Workspace:
     """A workspace of this test alone, in which something of every kind has happened."""
-    world = World(MemoryStore(SystemClock()), SystemClock(), SystemEntropy())
-    for meta in filled.store.list_after(""):
-        world.store.create(meta.key, filled.store.get(meta.key).data)
-    return Workspace(filled.address, world, AnyChannel(filled.address, world))
+    return copy_of(filled)
 
 
 def new_line(one: Operation) -> str:
@@ -315,70 +305,3 @@ def _recorder() -> Any:
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-# --- a route is one line --------------------------------------------------------------------------
-
-ROUTES: dict[tuple[str, str], str] = {
-    ("GET", "/status"): "status.get_status",
-    ("GET", "/runs"): "runs.list_runs",
-    ("GET", "/runs/{run_id}"): "runs.get_run",
-    ("GET", "/runs/{run_id}/outcome"): "runs.get_run_outcome",
-    ("POST", "/runs/{run_id}/cancel"): "runs.cancel_run",
-    ("GET", "/runs/{run_id}/tasks/{task}/why"): "explain.explain_task",
-}
-
-
-def answer(workspace: Workspace, method: str, target: str) -> Any:
-    """What a server that knows nothing but the table of routes would answer."""
-    url = urlsplit(target)
-    for (verb, pattern), name in ROUTES.items():
-        place = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern), url.path)
-        if verb == method and place is not None:
-            strings = {key: unquote(text) for key, text in place.groupdict().items()}
-            one = operations()[name]
-            given = _nested(one.parameters, strings | dict(parse_qsl(url.query)))
-            return msgspec.json.decode(msgspec.json.encode(one.perform(workspace, given)))
-    raise NotFound(f"there is no route {method} {url.path}")
-
-
-def _nested(kind: type[msgspec.Struct], strings: Mapping[str, str]) -> dict[str, Any]:
-    """Names of a URL, those of a struct that is a parameter in a dict of their own."""
-    given: dict[str, Any] = dict(strings)
-    for field in msgspec.structs.fields(kind):
-        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
-            names = field.type.__struct_fields__
-            given[field.name] = {name: given.pop(name) for name in names if name in given}
-    return given
-
-
-def test_a_route_is_one_line_over_an_operation(workspace: Workspace) -> None:
-    assert answer(workspace, "GET", f"/runs/{RUN}")["run"]["run_id"] == RUN
-    listed = answer(workspace, "GET", "/runs?limit=2")
-    assert [row["run_id"] for row in listed["items"]] == ["run_chunk", RUN]
-    assert listed["waiting"] == []
-    older = answer(workspace, "GET", f"/runs?limit=2&before={listed['next_cursor']}")
-    assert [row["state"] for row in older["items"]] == ["SUCCEEDED"]
-    outcome = answer(workspace, "GET", f"/runs/{older['items'][0]['run_id']}/outcome")
-    assert [row["asset_key"] for row in outcome["materializations"]] == ["numbers", "prices"]
-    task = answer(workspace, "GET", f"/runs/{RUN}/tasks/numbers%3Amaterialize/why?whole=true")
-    assert task["findings"][0]["subject"] == "numbers:materialize"
-    cancelled = answer(workspace, "POST", f"/runs/{RUN}/cancel?reason=too+late")
-    assert cancelled["receipt"]["status"] == "applied"
-    assert runs.get_run(workspace, RUN).run.cancel_reason == "too late"
-
-
-def test_a_route_takes_moments_as_entries_or_instants(workspace: Workspace) -> None:
-    now = answer(workspace, "GET", "/status")
-    assert now["runs"] == {"RUNNING": 1, "FAILED": 1, "SUCCEEDED": 1}
-    before = answer(workspace, "GET", "/status?as_of=2")
-    assert (before["applied_seq"], before["runs"]) == (2, {})
-    assert answer(workspace, "GET", "/status?as_of=2999-01-01T00:00:00Z")["runs"] == now["runs"]
-
-
-@pytest.mark.parametrize("target", ["/runs?limit=many", "/runs", "/status?colour=red"])
-def test_a_route_refuses_parameters_that_the_operation_does_not_take(
-    target: str, workspace: Workspace
-) -> None:
-    with pytest.raises(msgspec.ValidationError):
-        _ = answer(workspace, "GET", target)

@@ -40,12 +40,6 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     result: Any
     is_stream: bool = False
 
-    def perform(self, workspace: Workspace, given: Mapping[str, Any], **means: Any) -> Any:
-        """Carry the operation out with parameters as JSON or a URL has them."""
-        found = msgspec.convert(given, self.parameters, strict=False)
-        names = self.parameters.__struct_fields__
-        return self.call(workspace, **{name: getattr(found, name) for name in names}, **means)
-
 
 @cache
 def operations() -> Mapping[str, Operation]:
