@@ -18,6 +18,7 @@ from servo.core.plan import Plan
 from servo.host.leading import LeadingHost, setting_for
 from servo.planning.assets import plan_assets
 from servo.sdk.triggers.resolution import declared
+from servo.testing.planned_runs import start_plan
 
 WORKERS = 2
 LIMIT = 120.0
@@ -71,7 +72,7 @@ class _Project:
     def run(self) -> None:
         """Make everything."""
         self._runs += 1
-        run = self._session.wait(self._session.request(self._plan, f"run {self._runs}"), LIMIT)
+        run = self._session.wait(start_plan(self._session, self._plan, f"run {self._runs}"), LIMIT)
         assert run is not None
         assert run.tasks_succeeded == self.tasks, run
 

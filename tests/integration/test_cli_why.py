@@ -35,6 +35,7 @@ from servo.storage.from_url import store_from_url
 from servo.testing.builders import task_key
 from servo.testing.command_line import servo
 from servo.testing.eventually import eventually
+from servo.testing.planned_runs import start_plan
 from servo.testing.workspaces import StoredStory
 from servo.workspace.system import SystemClock
 
@@ -252,8 +253,8 @@ def at_work(folder: Path) -> Generator[tuple[LeadingHost, str]]:
     with LeadingHost(setting, workers=2) as session:
         session.deploy("assets.py", declared(project))
         keys = [AssetKey(name) for name in ("flaky", "first", "second")]
-        run_id = session.request(plan_assets(project, keys), "one")
-        assert session.request(plan_assets(project, [AssetKey("fine")]), "two")
+        run_id = start_plan(session, plan_assets(project, keys), "one")
+        assert start_plan(session, plan_assets(project, [AssetKey("fine")]), "two")
         try:
             yield session, run_id
         finally:

@@ -15,6 +15,7 @@ from servo.planning.assets import plan_assets
 from servo.projection.read.reader import Reader
 from servo.sdk.triggers.resolution import declared
 from servo.storage.from_url import store_from_url
+from servo.testing.planned_runs import start_plan
 from servo.workspace.system import SystemClock
 
 CODE = """
@@ -64,7 +65,7 @@ def test_time_processor_and_memory_of_an_execution_are_recorded(tmp_path: Path) 
     setting = setting_for("assets.py", tmp_path, str(tmp_path / "store"))
     with LeadingHost(setting, workers=1) as session:
         session.deploy("assets.py", declared(project))
-        run = session.request(plan_assets(project, project.order), "one")
+        run = start_plan(session, plan_assets(project, project.order), "one")
         ended = session.wait(run, 60)
         assert ended is not None
         assert ended.tasks_succeeded == 6

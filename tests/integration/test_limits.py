@@ -16,6 +16,7 @@ from servo.host.leading import LeadingHost, setting_for
 from servo.planning.assets import plan_assets
 from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
+from servo.testing.planned_runs import start_plan
 
 LIMIT = 60
 HEAD = """
@@ -43,7 +44,7 @@ class Project:
 
     def request(self, session: LeadingHost, *names: str, key: str = "one") -> str:
         keys = [AssetKey(name) for name in names]
-        return session.request(plan_assets(self.definitions, keys), key)
+        return start_plan(session, plan_assets(self.definitions, keys), key)
 
     def run(self, session: LeadingHost, *names: str, key: str = "one") -> RunRow:
         ended = session.wait(self.request(session, *names, key=key), LIMIT)
@@ -178,7 +179,7 @@ def test_a_run_with_a_higher_priority_goes_first(tmp_path: Path) -> None:
         def ask(name: str, priority: str | None = None) -> str:
             plan = plan_assets(project.definitions, [AssetKey(name)])
             tags = {"servo/priority": priority} if priority else {}
-            return session.request(plan, f"run of {name}", tags=tags)
+            return start_plan(session, plan, f"run of {name}", tags=tags)
 
         runs = [ask("a9")]
         eventually(session.pool.at_work)  # it holds the only worker until it may go

@@ -21,11 +21,13 @@ from servo.core.keys import AssetKey
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.errors import Unavailable
 from servo.host.leading import LeadingHost, setting_for
+from servo.operations.runs import cancel_run
 from servo.planning.assets import plan_assets
 from servo.ports.object_store import Blob, ObjectMeta, ObjectStore
 from servo.ports.world import World
 from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
+from servo.testing.planned_runs import start_plan
 from servo.workspace.composition import open_world
 from servo.workspace.leader_lock import leader_here
 from servo.workspace.system import SystemClock
@@ -68,7 +70,7 @@ class Project:
 
     def request(self, session: LeadingHost, *names: str, key: str = "one") -> str:
         keys = [AssetKey(name) for name in names] or self.definitions.order
-        return session.request(plan_assets(self.definitions, keys), key)
+        return start_plan(session, plan_assets(self.definitions, keys), key)
 
     def run(self, session: LeadingHost, *names: str, key: str = "one") -> RunRow:
         ended = session.wait(self.request(session, *names, key=key), LIMIT)
@@ -148,7 +150,7 @@ def test_what_an_execution_started_dies_with_it(tmp_path: Path, name: str) -> No
         (pid,) = project.told("started")
         if name not in ("dies", "too_slow"):
             assert lives(pid)
-            session.cancel(run)
+            _ = cancel_run(session.workspace, run)
         assert session.wait(run, LIMIT) is not None
         eventually(lambda: not lives(pid), 5)
 
@@ -482,7 +484,7 @@ def test_nothing_waits_behind_an_execution_that_takes_long(tmp_path: Path, size:
         keys = [AssetKey(name) for name in ["first", *[f"short{n}" for n in range(40)]]]
         plan = plan_assets(project.definitions, keys)
         tags = {"note": "x" * size}  # what lies ready has to fit into a socket that nobody reads
-        run = session.wait(session.request(plan, "mixed", tags=tags), LIMIT)
+        run = session.wait(start_plan(session, plan, "mixed", tags=tags), LIMIT)
         assert run is not None
         assert run.state.value == "SUCCEEDED"
 
@@ -630,7 +632,7 @@ def test_everything_can_be_isolated(tmp_path: Path, by: str) -> None:
     tags = {"servo/isolation": "process"} if by == "run" else {}
     with project.session(workers=2, limits=limits) as session:
         plan = plan_assets(project.definitions, [AssetKey(f"a{n}") for n in range(4)])
-        ended = session.wait(session.request(plan, "one", tags=tags), LIMIT)
+        ended = session.wait(start_plan(session, plan, "one", tags=tags), LIMIT)
         assert ended is not None
         assert ended.tasks_succeeded == 4
     assert len(set(project.told("pids"))) == 4

@@ -15,9 +15,11 @@ from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TaskState
 from servo.execution.outputs.store import OutputStore
 from servo.host.leading import LeadingHost, setting_for
+from servo.operations.runs import cancel_run
 from servo.planning.assets import plan_assets
 from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
+from servo.testing.planned_runs import start_plan
 
 LIMIT = 60
 HEAD = """
@@ -55,7 +57,7 @@ class Project:
         keys = [AssetKey(name) for name in names]
         plan = plan_assets(self.definitions, keys)
         self._runs += 1
-        ended = session.wait(session.request(plan, f"run {self._runs}"), LIMIT)
+        ended = session.wait(start_plan(session, plan, f"run {self._runs}"), LIMIT)
         assert ended is not None
         return ended
 
@@ -322,7 +324,7 @@ STOPPED = """
 
 
 def started(project: Project, session: LeadingHost, name: str) -> str:
-    run = session.request(plan_assets(project.definitions, [AssetKey(name)]), "one")
+    run = start_plan(session, plan_assets(project.definitions, [AssetKey(name)]), "one")
     eventually((project.folder / "begun").exists)
     return run
 
@@ -332,7 +334,7 @@ def test_what_was_printed_before_a_stop_is_kept_with_where_it_was_stopped(tmp_pa
     with project.session() as session:
         run = started(project, session, "cleans_up")
         row = session.running()[0]
-        session.cancel(run)
+        _ = cancel_run(session.workspace, run)
         assert session.wait(run, LIMIT) is not None
         log = project.log(session, row)
     assert log.startswith("begun\ncleaned up\nTraceback (most recent call last):\n")

@@ -22,6 +22,7 @@ from servo.sdk.resources.redaction import hidden
 from servo.sdk.resources.run_config import RunConfig
 from servo.sdk.triggers.resolution import declared
 from servo.storage.from_url import store_from_url
+from servo.testing.planned_runs import start_plan
 from servo.workspace.system import SystemClock
 
 LIMIT = 60
@@ -193,7 +194,7 @@ def test_no_secret_of_a_worker_process_is_stored(
     with LeadingHost(setting, workers=2) as session:
         session.deploy("assets.py", declared(project))
         plan = plan_assets(project, project.order)
-        run = session.request(plan, "one", config=CONFIG)
+        run = start_plan(session, plan, "one", config=CONFIG)
         ended = session.wait(run, LIMIT)
         assert ended is not None
         tasks = {row.asset_key: row for row in session.tasks(run)}

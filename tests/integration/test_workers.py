@@ -12,9 +12,11 @@ from servo.core.keys import AssetKey
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.errors import Conflict, Invalid
 from servo.host.leading import LeadingHost, setting_for
+from servo.operations.runs import cancel_run
 from servo.planning.assets import plan_assets
 from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
+from servo.testing.planned_runs import start_plan
 
 LIMIT = 60
 
@@ -40,7 +42,7 @@ class Project:
 
     def run(self, session: LeadingHost, *names: str, key: str = "one") -> RunRow:
         keys = [AssetKey(name) for name in names] or self.definitions.order
-        ended = session.wait(session.request(plan_assets(self.definitions, keys), key), LIMIT)
+        ended = session.wait(start_plan(session, plan_assets(self.definitions, keys), key), LIMIT)
         assert ended is not None
         return ended
 
@@ -185,9 +187,9 @@ def test_a_cancelled_run_interrupts_what_runs_and_it_can_clean_up(tmp_path: Path
     project = Project(tmp_path, SLEEPER.format(options=""))
     with project.session() as session:
         plan = plan_assets(project.definitions, project.definitions.order)
-        run = session.request(plan, "one")
+        run = start_plan(session, plan, "one")
         eventually((tmp_path / "began").exists)
-        session.cancel(run)
+        _ = cancel_run(session.workspace, run)
         ended = session.wait(run, LIMIT)
         assert ended is not None
         assert ended.state.value == "CANCELLED"
@@ -219,9 +221,9 @@ def test_a_run_that_is_ended_by_force_leaves_no_process_behind(tmp_path: Path) -
     )
     with project.session() as session:
         plan = plan_assets(project.definitions, [AssetKey("stubborn")])
-        run = session.request(plan, "one")
+        run = start_plan(session, plan, "one")
         eventually((tmp_path / "pid").exists)
-        session.cancel(run, force=True)
+        _ = cancel_run(session.workspace, run, force=True)
         row = session.row(run)
         assert row is not None
         assert (row.state.value, row.cancel_forced) == ("CANCELLED", True)
@@ -244,7 +246,7 @@ def test_what_is_interrupted_by_a_shutdown_is_done_by_the_next_session(tmp_path:
     project = Project(tmp_path, SLEEPER.format(options=""))
     with project.session() as session:
         plan = plan_assets(project.definitions, project.definitions.order)
-        run = session.request(plan, "one")
+        run = start_plan(session, plan, "one")
         eventually((tmp_path / "began").exists)
         session.pool.drain()
         eventually(lambda: not session.service.engine.state.index.running)
@@ -328,7 +330,7 @@ def test_code_that_breaks_while_a_run_goes_on_ends_the_wait(tmp_path: Path) -> N
         assert project.run(session).state.value == "FAILED"
         plan = plan_assets(project.definitions, project.definitions.order)
         with pytest.raises(Invalid, match="SyntaxError"):
-            session.wait(session.request(plan, "again"), LIMIT)
+            session.wait(start_plan(session, plan, "again"), LIMIT)
 
 
 def test_what_is_too_much_to_report_fails_the_task_and_is_told(tmp_path: Path) -> None:

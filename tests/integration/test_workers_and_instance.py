@@ -11,8 +11,10 @@ from servo import ServoInstance, load_asset
 from servo.code.loader import load_project
 from servo.core.state.states import RunState
 from servo.host.leading import LeadingHost, setting_for
+from servo.operations.runs import cancel_run
 from servo.planning.assets import plan_assets
 from servo.sdk.triggers.resolution import declared
+from servo.testing.planned_runs import start_plan
 
 LIMIT = 60
 
@@ -70,7 +72,7 @@ def request(session: LeadingHost, folder: Path, *names: str) -> str:
     project = load_project("assets.py", folder)
     session.deploy("assets.py", declared(project))
     keys = [key for key in project.order if key.name in names]
-    return session.request(plan_assets(project, keys), "-".join(names))
+    return start_plan(session, plan_assets(project, keys), "-".join(names))
 
 
 @pytest.mark.slow
@@ -103,7 +105,7 @@ def test_a_program_ends_with_the_task_that_started_it(tmp_path: Path) -> None:
             pause.wait(0.05)
         pid = int(told.read_text())
         os.kill(pid, 0)
-        session.cancel(run)
+        _ = cancel_run(session.workspace, run)
         ended = session.wait(run, LIMIT)
         assert ended is not None
         assert ended.state is RunState.CANCELLED

@@ -6,17 +6,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from servo.code.backfills.view import Backfill, in_state
 from servo.code.setting import Setting
 from servo.config import Settings, WorkerSettings, worker_settings
 from servo.controllers import timers
 from servo.core.declared import Declared
-from servo.core.events.envelope import Batch
-from servo.core.events.runs import RunRequested
 from servo.core.locations import HasLocation, one_of
-from servo.core.plan import Plan
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
@@ -24,9 +21,11 @@ from servo.core.state.states import TERMINAL_RUN_STATES
 from servo.errors import Fenced, ServoError
 from servo.host.questions import AnsweredCode, CodeQuestions
 from servo.host.recovery import Recovery
-from servo.host.waiting import Waiting
+from servo.host.waiting import FollowingChannel, Waiting
 from servo.leader.lease import LeaderAdvert
 from servo.leader.service import Service
+from servo.operations.deployments import submit_deployment
+from servo.planning.deployment import changes
 from servo.ports.world import World
 from servo.projection.read.lookup import Lookup
 from servo.workers.local_pool.pool import Pool
@@ -37,8 +36,6 @@ from servo.workspace.code_location import CodeLocation
 from servo.workspace.composition import open_world
 from servo.workspace.leader_lock import Leader
 from servo.workspace.leading import LedByAnother, Replaced, try_to_lead, who_leads
-from servo.workspace.receipt import Receipt
-from servo.workspace.run_requests import Requests, Wanted, with_config
 from servo.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -88,14 +85,12 @@ class LeadingHost:
         self._led = led
         self.service = led.service
         self._declared = declared or {}
-        self._requests = Requests(self.service, self._world, self.paths)
         self._waiting = Waiting(self.service)
         self.service.watch(Recovery(self.service.send, self.pool.actor, self.pool.is_here).look)
-        channel = _FollowingChannel(LeaderInThisProcess(self.service), self._waiting)
+        channel = FollowingChannel(LeaderInThisProcess(self.service), self._waiting)
         self.workspace = Workspace(
             setting.address, self._world, channel, actor=self.service.identity
         )
-        self._default = setting.location.name
         self.triggers = self._triggers(locations, triggers is not True) if triggers else None
         self.questions = CodeQuestions(self._answered(locations))
         if setting.stays:
@@ -131,7 +126,11 @@ class LeadingHost:
 
     def _records(self) -> "PlanStore":
         made = import_module("servo.code.evaluator.plan_store").PlanStore
-        return made(store=self._world.store, paths=self.paths, salt=self._requests.salt())
+        return made(
+            store=self._world.store,
+            paths=self.paths,
+            salt=bytes.fromhex(self.service.workspace_identity),
+        )
 
     @property
     def leads(self) -> bool:
@@ -173,26 +172,8 @@ class LeadingHost:
 
     def deploy(self, location: str, declared: Declared) -> None:
         """Tell the workspace what the project declares, unless it knows."""
-        self._requests.deploy(location, declared)
-
-    def request(
-        self,
-        plan: Plan,
-        run_key: str,
-        *,
-        tags: Mapping[str, str] | None = None,
-        config: Mapping[str, Any] | None = None,
-        location: str = "",
-    ) -> str:
-        """Ask for a run of a plan, of the first location if none is named; its id."""
-        self._waiting.add(self._requests.name_run(run_key))
-        labels = with_config(tags or {}, config or {})
-        wanted = Wanted(plan=plan, run_key=run_key, tags=labels, location=location or self._default)
-        return self._requests.run(wanted)
-
-    def cancel(self, run: str, *, force: bool = False) -> None:
-        """Ask for a run to be stopped; with `force` nobody waits for what runs."""
-        self._requests.cancel(run, force=force)
+        found = self.service.read(lambda state: changes(state, location, declared))
+        submit_deployment(self.workspace, found, declared)
 
     def begun_runs(self) -> list[str]:
         """Runs that were left unended when this began, and all that are open; to be waited for.
@@ -305,20 +286,6 @@ class LeadingHost:
         if found is None:
             return self.workspace.read(lambda snapshot: Lookup(snapshot).all(TaskRow, run_id=run))
         return found
-
-
-class _FollowingChannel:
-    """Straight to the leader; the runs that are requested are remembered when they end."""
-
-    def __init__(self, leader: LeaderInThisProcess, waiting: Waiting) -> None:
-        self._leader = leader
-        self._waiting = waiting
-
-    def send(self, batch: Batch) -> Receipt:
-        for event in batch.events:
-            if isinstance(event, RunRequested):
-                self._waiting.add(event.run_id)
-        return self._leader.send(batch)
 
 
 def _tasks_of(state: State, run: str) -> list[TaskRow] | None:

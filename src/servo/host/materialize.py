@@ -22,10 +22,13 @@ from servo.execution.attempt import Runner
 from servo.execution.hooks import Hooks
 from servo.execution.invoke import Calls
 from servo.execution.outputs.store import OutputStore
-from servo.host.waiting import Waiting
+from servo.host.waiting import FollowingChannel, Waiting
 from servo.leader.lease import LeaderAdvert
 from servo.leader.service import Service
+from servo.operations.deployments import submit_deployment
+from servo.operations.run_requests import PreparedRun, start_run
 from servo.planning.assets import plan_assets
+from servo.planning.deployment import changes
 from servo.planning.partition_choice import Named
 from servo.processes.asset_log import asset_log
 from servo.projection.read.reader import Reader
@@ -46,11 +49,12 @@ from servo.sdk.resources.secrets import SecretProvider, providing
 from servo.sdk.selection.selection import AssetSelection
 from servo.workers.inline import InlineWorkers
 from servo.workspace.address import Address
+from servo.workspace.channels import LeaderInThisProcess
 from servo.workspace.composition import open_world
 from servo.workspace.instance.instance import ServoInstance
 from servo.workspace.leader_lock import Leader
 from servo.workspace.leading import LedByAnother, try_to_lead, who_leads
-from servo.workspace.run_requests import Requests, Wanted, with_config
+from servo.workspace.workspace import Workspace
 
 
 class MaterializationFailed(Exception):
@@ -314,13 +318,13 @@ def _materialize(  # noqa: PLR0913 - the options people know
     if led is None:
         raise LedByAnother(who_leads(instance.address, world) or LeaderAdvert(pid=0))
     service = led.service
-    requests, waiting = Requests(service, world, paths), Waiting(service)
+    waiting = Waiting(service)
+    channel = FollowingChannel(LeaderInThisProcess(service), waiting)
+    workspace = Workspace(instance.address, world, channel, actor=service.identity)
+    declared = Declared(assets=project.definitions())
     with providing(project.secrets), led, instance.led_by(service):
-        requests.deploy(IN_PROCESS, Declared(assets=project.definitions()))
-        labels = {**_label(named), **by_name(tags, what="materialize: tags")}
-        key = f"materialize:{world.entropy.token_bytes(12).hex()}"
-        run_id = requests.name_run(key)
-        waiting.add(run_id)
+        found = service.read(lambda state: changes(state, IN_PROCESS, declared))
+        submit_deployment(workspace, found, declared)
         plan = plan_assets(
             project,
             chosen,
@@ -329,14 +333,14 @@ def _materialize(  # noqa: PLR0913 - the options people know
             now=world.clock.now(),
             dynamic_partitions=instance,
         )
-        wanted = Wanted(
+        prepared = PreparedRun(
             plan=plan,
-            run_key=key,
-            tags=with_config(labels, config),
-            location=IN_PROCESS,
             text="all assets" if selection is None else str(selection),
+            location=IN_PROCESS,
+            labels={**_label(named), **by_name(tags, what="materialize: tags")},
+            config=config,
         )
-        _ = requests.run(wanted)
+        run_id = start_run(workspace, prepared).run_id
         inline[0].work_until(lambda: waiting.ended(run_id) is not None, runner)
         run, tasks, latest = service.read(lambda state: _made(state, run_id))
         reader = Reader(world.store, paths)

@@ -12,13 +12,13 @@ from contextlib import suppress
 from typing import Protocol
 
 from servo.core.declared import Declared
-from servo.core.definitions import definitions_bytes, definitions_digest
 from servo.core.state.rows.assets import AssetRow
 from servo.errors import Conflict, NotFound, Unavailable
 from servo.host.attached import AttachedHost
 from servo.host.leading import LeadingHost
 from servo.host.questions import EvaluatorOfLeader, answers_questions
 from servo.leader.lease import LeaderAdvert
+from servo.planning.deployment import is_deployed
 from servo.projection.read.reader import Snapshot
 from servo.workspace.answering import can_be_pinged, check_answers
 from servo.workspace.code_location import CodeLocation
@@ -109,13 +109,13 @@ def _has_loaded(code: WantedCode, leader: LeaderAdvert) -> bool:
 
 
 def _has_same(code: WantedCode, workspace: Workspace) -> bool:
-    digest = definitions_digest(definitions_bytes(code.declared.assets))
     try:
-        return workspace.read(lambda found: _deployed(found, code.location.name)) == {digest}
+        rows = workspace.read(_assets)
     except NotFound:
         return False
+    return is_deployed(rows, code.location.name, code.declared.assets)
 
 
-def _deployed(snapshot: Snapshot, location: str) -> set[str]:
-    rows = [row for row in snapshot.rows("assets") if isinstance(row, AssetRow)]
-    return {row.deployment_id for row in rows if row.location == location and row.defined}
+def _assets(snapshot: Snapshot) -> dict[str, AssetRow]:
+    rows = snapshot.rows("assets")
+    return {row.asset_key: row for row in rows if isinstance(row, AssetRow)}

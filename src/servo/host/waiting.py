@@ -2,10 +2,14 @@
 
 import threading
 
+from servo.core.events.envelope import Batch
+from servo.core.events.runs import RunRequested
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES
 from servo.leader.protocols import LeaderOfRuns
+from servo.workspace.channels import LeaderInThisProcess
+from servo.workspace.receipt import Receipt
 
 
 class Waiting:
@@ -58,3 +62,17 @@ class Waiting:
                     self._waited.discard(run)
                     self._ended[run] = state.runs.rows[run]
                 self._changed.notify_all()
+
+
+class FollowingChannel:
+    """Straight to the leader; the runs that are requested are remembered when they end."""
+
+    def __init__(self, leader: LeaderInThisProcess, waiting: Waiting) -> None:
+        self._leader = leader
+        self._waiting = waiting
+
+    def send(self, batch: Batch) -> Receipt:
+        for event in batch.events:
+            if isinstance(event, RunRequested):
+                self._waiting.add(event.run_id)
+        return self._leader.send(batch)

@@ -12,6 +12,7 @@ from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
 from servo.errors import Conflict, NotFound
 from servo.operations.interface.listing import Listing, Page, listing_of
+from servo.operations.interface.moments import PRESENT
 from servo.operations.interface.roles import operation
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
@@ -76,7 +77,7 @@ def cancel_run(
 
     With `force` the run ends at once, whether or not its workers answer.
     """
-    run = workspace.read(lambda snapshot: find_run(Lookup(snapshot), run_id))
+    run = workspace.read(lambda snapshot: find_run(Lookup(snapshot), run_id), as_of=PRESENT)
     if run.state in TERMINAL_RUN_STATES:
         raise Conflict(
             f"{run.run_id} has already ended: {run.state.value}",

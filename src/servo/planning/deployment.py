@@ -3,16 +3,17 @@
 None if it knows already, so that asking for a run of code that has not changed writes nothing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from servo.core.declared import LOCATION_LABEL, Declared
-from servo.core.definitions import definitions_bytes, definitions_digest
-from servo.core.events.assets import DefinitionsDeployed
+from servo.core.definitions import as_defined, as_stored, definitions_bytes, definitions_digest
+from servo.core.events.assets import AssetDefinition, DefinitionsDeployed
 from servo.core.events.envelope import Event
 from servo.core.events.schedules import ScheduleRemoved, ScheduleUpserted
 from servo.core.events.sensors import SensorRemoved, SensorUpserted
+from servo.core.state.rows.assets import AssetRow
 from servo.core.state.rows.automation import ScheduleDefinitionRow, SensorDefinitionRow
 from servo.core.state.state import State
 from servo.core.state.states import ScheduleStatus
@@ -30,13 +31,27 @@ def changes(state: State, location: str, declared: Declared) -> list[Event]:
 
 
 def _assets(state: State, location: str, declared: Declared) -> Iterator[Event]:
-    digest = definitions_digest(definitions_bytes(declared.assets))
-    rows = list(state.assets.rows.values())
-    found = {row.deployment_id for row in rows if row.location == location}
-    if found != {digest}:
+    if not is_deployed(state.assets.rows, location, declared.assets):
+        digest = definitions_digest(definitions_bytes(declared.assets))
         yield DefinitionsDeployed(
             deployment_id=digest, location=location, definitions_digest=digest
         )
+
+
+def is_deployed(
+    rows: Mapping[str, AssetRow], location: str, definitions: Sequence[AssetDefinition]
+) -> bool:
+    """Whether assets are what a location defines, so that deploying it would change nothing.
+
+    Not told by the deployment that a row names: one that leaves an asset as it is leaves its row.
+    """
+    definitions = as_stored(definitions)
+    defined = {row.asset_key for row in rows.values() if row.defined and row.location == location}
+    if defined != {definition.asset_key for definition in definitions}:
+        return False
+    return all(
+        as_defined(rows[one.asset_key], location, one) == rows[one.asset_key] for one in definitions
+    )
 
 
 def _schedules(

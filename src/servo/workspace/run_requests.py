@@ -1,23 +1,17 @@
-"""Telling a workspace what a project defines, and asking it for runs."""
+"""The events that request a run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from servo.core.actors import Origin
 from servo.core.canonical import sha256_hex
-from servo.core.declared import Declared
-from servo.core.definitions import definitions_bytes
-from servo.core.events.assets import DefinitionsDeployed
-from servo.core.events.envelope import Answer, Event
 from servo.core.events.runs import (
     ManualSource,
     PlanCreated,
     PlanSegment,
     RerunSource,
-    RunCancelRequested,
     RunRequested,
     SourceRef,
 )
@@ -27,22 +21,14 @@ from servo.core.plan import Plan, chunk_bytes, chunk_digest, fingerprint, split
 from servo.core.state.rows.execution import RunRow
 from servo.core.tags import CONFIG_LABEL, priority_of
 from servo.errors import Conflict
-from servo.leader.service import Service
 from servo.ledger.paths import Paths
-from servo.planning.deployment import changes
 from servo.ports.object_store import ObjectStore
-from servo.ports.world import World
-from servo.workspace.origins import Cause, batch_from, origin_of
 
 INLINE_TASKS = 200
 MOST_ASSETS = 1_000
 MOST_ASSET_BYTES = 64 * 1024
 MOST_TEXT = 1_000
 TASKS_PER_SEGMENT = 1_000
-EVENTS_PER_BATCH = 200
-
-_CORRECT = "correct the request, or ask again under another run key"
-_QUOTA = "ask for less or later, or raise the limit with `servo admin quota`"
 
 
 def with_config(tags: Mapping[str, str], config: Mapping[str, Any]) -> dict[str, str]:
@@ -154,67 +140,3 @@ def run_key_taken(run_key: str, reason: str) -> Conflict:
         f"the run key {run_key!r} belongs to another request: {reason}",
         remedy="repeat that request exactly, or use another run key",
     )
-
-
-class Requests:
-    """What the outside asks of a workspace that this process leads."""
-
-    def __init__(self, service: Service, world: World, paths: Paths) -> None:
-        self._service = service
-        self._world = world
-        self._paths = paths
-
-    def deploy(self, location: str, declared: Declared) -> None:
-        """Tell the workspace what the project declares, unless it knows."""
-        found = self._service.read(lambda state: changes(state, location, declared))
-        for start in range(0, len(found), EVENTS_PER_BATCH):
-            for event in found[start : start + EVENTS_PER_BATCH]:
-                if isinstance(event, DefinitionsDeployed):
-                    data = definitions_bytes(declared.assets)
-                    self._world.store.put(self._paths.plan(event.definitions_digest), data)
-            _ = self._commit(*found[start : start + EVENTS_PER_BATCH])
-
-    def name_run(self, run_key: str) -> str:
-        """The id of the run with this key."""
-        tenant, workspace = TenantId(self._paths.tenant), WorkspaceId(self._paths.workspace)
-        return run_id(self.salt(), tenant, workspace, RunKey(run_key))
-
-    def run(self, wanted: Wanted, *, again: RunRow | None = None) -> str:
-        """Ask for a run; its id. `again` is the run that it repeats.
-
-        `Conflict` if its run key belongs to another request.
-        """
-        asked = by_person(wanted, self._service.identity, again)
-        events = run_events(self._world.store, self._paths, self.salt(), asked)
-        answer = self._commit(*events, origin=self._origin(again))
-        if answer.reason:
-            raise run_key_taken(wanted.run_key, answer.reason)
-        return events[0].run_id
-
-    def salt(self) -> bytes:
-        """What run ids are made with."""
-        return bytes.fromhex(self._service.workspace_identity)
-
-    def commit(self, events: Sequence[Event], *, cause: Cause | None = None) -> None:
-        """Commit events as one batch; `Conflict` if the workspace refuses them."""
-        _ = self._commit(*events, origin=self._origin(cause))
-
-    def cancel(self, run: str, *, force: bool = False) -> None:
-        """Ask for a run to be stopped; with `force` nobody waits for what runs."""
-        by = self._service.identity
-        _ = self._commit(RunCancelRequested(run_id=run, requested_by=by, force=force))
-
-    def _origin(self, cause: Cause | None) -> Origin:
-        return origin_of(self._service.identity, cause)
-
-    def _commit(self, *events: Event, origin: Origin | None = None) -> Answer:
-        name = f"request-{self._world.entropy.token_bytes(10).hex()}"
-        answer = self._service.commit(
-            batch_from(name, events, self._origin(None) if origin is None else origin)
-        )
-        if not answer.applied:
-            raise Conflict(
-                f"the workspace refused: {answer.reason}",
-                remedy=_QUOTA if answer.reason.startswith("quota:") else _CORRECT,
-            )
-        return answer

@@ -1,27 +1,8 @@
-"""What a request for a run says: who wants it, of what, and in which words."""
+"""The events that request a run: which assets they name."""
 
-from typing import Any
-
-import pytest
-
-from servo.core.events.runs import ManualSource, RerunSource
 from servo.core.ids import TaskKeyStr
 from servo.core.plan import Plan, TaskSpec
-from servo.errors import Conflict
-from servo.leader.service import Service
-from servo.ledger.paths import Paths
-from servo.ports.world import World
-from servo.storage.memory import MemoryStore
-from servo.workspace.run_requests import (
-    MOST_ASSETS,
-    Requests,
-    Wanted,
-    assets_of,
-)
-from servo.workspace.system import SystemClock, SystemEntropy
-
-ADA = "user:ada@laptop"
-PATHS = Paths("t", "w")
+from servo.workspace.run_requests import MOST_ASSETS, assets_of
 
 
 def plan(*names: str) -> Plan:
@@ -30,57 +11,6 @@ def plan(*names: str) -> Plan:
             TaskSpec(task_key=TaskKeyStr(f"{name}:materialize"), asset_key=name) for name in names
         )
     )
-
-
-def world() -> World:
-    clock = SystemClock()
-    return World(MemoryStore(clock), clock, SystemEntropy(), identity=ADA)
-
-
-def wanted(*names: str, key: str = "k", **fields: Any) -> Wanted:
-    return Wanted(plan=plan(*names), run_key=key, tags={}, **fields)
-
-
-def test_a_run_says_who_wants_what_and_in_which_words() -> None:
-    here = world()
-    with Service(here, PATHS) as service:
-        requests = Requests(service, here, PATHS)
-        name = requests.run(wanted("a", "b", text="a+", request_id="mine"))
-        run = service.engine.state.runs.rows[name]
-    assert run.source == ManualSource(user_id=ADA, request_id="mine")
-    assert (run.requested_by, run.request_text) == (ADA, "a+")
-    assert run.asset_selection == ("a", "b")
-
-
-def test_a_repetition_follows_from_the_run_it_repeats() -> None:
-    here = world()
-    with Service(here, PATHS) as service:
-        requests = Requests(service, here, PATHS)
-        rows = service.engine.state.runs.rows
-        first = rows[requests.run(wanted("a"))]
-        again = rows[requests.run(wanted("a", key="k2"), again=first)]
-    assert again.source == RerunSource(run_id=first.run_id, user_id=ADA)
-    assert (again.parent_run_id, again.request_text) == (first.run_id, f"retry {first.run_id}")
-    assert (again.cause, again.correlation) == (first.request_position, first.correlation)
-
-
-def test_a_run_key_of_another_request_is_a_conflict_that_says_what_to_do() -> None:
-    here = world()
-    with Service(here, PATHS) as service:
-        requests = Requests(service, here, PATHS)
-        first = requests.run(wanted("a"))
-        assert requests.run(wanted("a")) == first
-        with pytest.raises(Conflict, match="or use another run key"):
-            requests.run(wanted("b"))
-
-
-def test_whoever_cancels_is_named() -> None:
-    here = world()
-    with Service(here, PATHS) as service:
-        requests = Requests(service, here, PATHS)
-        name = requests.run(wanted("a"))
-        requests.cancel(name)
-        assert service.engine.state.runs.rows[name].cancel_requested_by == ADA
 
 
 def test_too_many_assets_are_not_told_by_name() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from servo.core.definitions import as_defined
 from servo.core.events.assets import (
     AssetDefinition,
     AssetObserved,
@@ -68,26 +69,10 @@ def _on_deployed(state: State, event: DefinitionsDeployed, ctx: Ctx) -> None:
 
 def _define(state: State, event: DefinitionsDeployed, definition: AssetDefinition) -> None:
     """Take over what a deployment says of an asset; an unchanged one keeps its row as it is."""
+    _check_at_least_one(definition.retention_versions, "retention_versions")
+    _check_at_least_one(definition.retention_age_ms, "retention_age_ms")
     old = asset_of(state, definition.asset_key)
-    new = replace(
-        old,
-        defined=True,
-        location=event.location,
-        group=definition.group,
-        upstream=definition.upstream,
-        code_version=definition.code_version,
-        partitions=definition.partitions,
-        description=definition.description,
-        tags=definition.tags,
-        owners=definition.owners,
-        kinds=definition.kinds,
-        freshness_policy=definition.freshness_policy,
-        automation_condition=definition.automation_condition,
-        check_conditions=definition.check_conditions,
-        retention_versions=_at_least_one(definition.retention_versions, "retention_versions"),
-        retention_age_ms=_at_least_one(definition.retention_age_ms, "retention_age_ms"),
-        partition_mappings=definition.partition_mappings,
-    )
+    new = as_defined(old, event.location, definition)
     if new != old:
         changed = old.code_changed_at if new.code_version == old.code_version else state.ts
         new = replace(
@@ -99,8 +84,9 @@ def _define(state: State, event: DefinitionsDeployed, definition: AssetDefinitio
         state.assets.put(definition.asset_key, new)
 
 
-def _at_least_one(value: int | None, what: str) -> int | None:
-    return None if value is None else number(value, what, least=1, most=MOST_AGE_MS)
+def _check_at_least_one(value: int | None, what: str) -> None:
+    if value is not None:
+        _ = number(value, what, least=1, most=MOST_AGE_MS)
 
 
 def _on_partitions_changed(state: State, event: DynamicPartitionsChanged, ctx: Ctx) -> None:
