@@ -12,11 +12,11 @@ from servo.errors import Invalid, NotFound
 from servo.operations.interface.binding import (
     LOCATION,
     PROVIDED,
+    Binder,
     Dependencies,
     InvalidParameter,
     Request,
     parameter_names,
-    respond,
 )
 from servo.operations.interface.catalog import operations
 from servo.operations.interface.evaluating import Evaluates
@@ -65,6 +65,7 @@ class Server:
     def __init__(self, workspace: Workspace) -> None:
         self.locations: list[str] = []
         self._workspace = workspace
+        self._binder = Binder(workspace, Dependencies(self._evaluator, wait=pytest.fail))
 
     def answer(self, method: str, target: str, body: Any = None) -> Any:
         """What a request answers: a value, or the list of what a stream sends."""
@@ -74,8 +75,7 @@ class Server:
             if verb == method and place is not None:
                 path = {key: unquote(text) for key, text in place.groupdict().items()}
                 request = Request(path=path, query=parse_qsl(url.query), body=data)
-                given = Dependencies(self._evaluator, wait=pytest.fail)
-                return _read(respond(operations()[name], self._workspace, request, given))
+                return _read(self._binder.respond(operations()[name], request))
         raise NotFound(f"there is no route {method} {url.path}")
 
     def _evaluator(self, location: str) -> Evaluates:
@@ -230,11 +230,12 @@ def test_a_value_of_a_body_that_does_not_fit_is_named(
 
 
 def test_a_body_that_is_no_json_object_is_refused(workspace: Workspace) -> None:
-    one, given = operations()["runs.list_runs"], Dependencies(pytest.fail, pytest.fail)
+    binder = Binder(workspace, Dependencies(pytest.fail, wait=pytest.fail))
+    one = operations()["runs.list_runs"]
     with pytest.raises(Invalid, match="the body is not a JSON object"):
-        respond(one, workspace, Request(body=b"[1]"), given)
+        binder.respond(one, Request(body=b"[1]"))
     with pytest.raises(Invalid, match="invalid JSON in the body"):
-        respond(one, workspace, Request(body=b"{"), given)
+        binder.respond(one, Request(body=b"{"))
 
 
 # --- every operation ------------------------------------------------------------------------------

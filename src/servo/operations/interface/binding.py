@@ -1,6 +1,7 @@
 """Requests bound to operations: texts and JSON in, typed arguments; a result, JSON bytes out.
 
-    respond(operations()["runs.list_runs"], workspace, Request(query=[("limit", "5")]), provided)
+    binder = Binder(workspace, provided)
+    binder.respond(operations()["runs.list_runs"], Request(query=[("limit", "5")]))
 
 A parameter can be in the path, in the query or in the JSON object of the body, but only in one of
 them. The fields of a parameter that is a struct are parameters too: `limit`, not `page.limit`. In
@@ -77,20 +78,25 @@ class _Given(NamedTuple):
     is_text: bool
 
 
-def respond(
-    operation: Operation, workspace: Workspace, request: Request, provided: Dependencies
-) -> bytes | Iterator[bytes]:
-    """Call an operation; its result as JSON, item by item if the operation is a stream."""
-    known = _parameters(operation)
-    given = _given(request, known)
-    location = _location(operation, known, given)
-    arguments = _arguments(operation, known, given)
-    if EVALUATOR in operation.dependencies:
-        arguments[EVALUATOR] = provided.evaluator(location)
-    if WAIT in operation.dependencies:
-        arguments[WAIT] = provided.wait
-    result = operation.call(workspace, **arguments)
-    return map(encode_result, result) if operation.is_stream else encode_result(result)
+class Binder:
+    """Calls operations of one workspace with the parameters of requests."""
+
+    def __init__(self, workspace: Workspace, provided: Dependencies) -> None:
+        self._workspace = workspace
+        self._provided = provided
+
+    def respond(self, operation: Operation, request: Request) -> bytes | Iterator[bytes]:
+        """Call an operation; its result as JSON, item by item if the operation is a stream."""
+        known = _parameters(operation)
+        given = _given(request, known)
+        location = _location(operation, known, given)
+        arguments = _arguments(operation, known, given)
+        if EVALUATOR in operation.dependencies:
+            arguments[EVALUATOR] = self._provided.evaluator(location)
+        if WAIT in operation.dependencies:
+            arguments[WAIT] = self._provided.wait
+        result = operation.call(self._workspace, **arguments)
+        return map(encode_result, result) if operation.is_stream else encode_result(result)
 
 
 # --- the parameters of an operation ---------------------------------------------------------------
