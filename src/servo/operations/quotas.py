@@ -8,6 +8,7 @@ from servo.core.quotas import QUOTAS, WorkspaceLimit, quota_set, workspace_limit
 from servo.core.state.rows.system import QuotaRow
 from servo.errors import Invalid, NotFound
 from servo.operations.interface.listing import Listing
+from servo.operations.interface.moments import PRESENT
 from servo.operations.interface.roles import operation
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
@@ -79,7 +80,7 @@ def set_pool_limit(workspace: Workspace, pool: str, limit: int) -> PoolLimit:
 @operation
 def remove_pool_limit(workspace: Workspace, pool: str) -> PoolLimit:
     """Let any number of tasks of a pool run at once; `NotFound` if it has no limit."""
-    if all(row.name != pool for row in list_pools(workspace).items):
+    if all(row.name != pool for row in list_pools(workspace, as_of=PRESENT).items):
         raise NotFound(f"the pool {pool} has no limit", remedy="see `servo admin pool list`")
     receipt = workspace.submit(PoolLimitSet(pool=pool, limit=None)).checked()
     return PoolLimit(pool=pool, limit=None, receipt=receipt)

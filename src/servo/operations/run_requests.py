@@ -19,6 +19,7 @@ from servo.core.state.states import TaskState
 from servo.core.tags import PRIORITIES
 from servo.errors import Conflict, NotFound
 from servo.operations.interface.evaluating import Evaluates, answer_from
+from servo.operations.interface.moments import PRESENT
 from servo.operations.interface.roles import operation, step
 from servo.operations.runs import RunDetail, find_run, run_detail
 from servo.projection.read.lookup import Lookup
@@ -177,7 +178,7 @@ def run_to_retry(
     workspace: Workspace, run_id: str, *, everything: bool = False, select: Sequence[str] = ()
 ) -> RunDetail:
     """A run with those of its tasks that are to be repeated; `Conflict` if there are none."""
-    found = workspace.read(lambda snapshot: run_detail(snapshot, run_id))
+    found = workspace.read(lambda snapshot: run_detail(snapshot, run_id), as_of=PRESENT)
     whole = everything or bool(select)
     tasks = [task for task in found.tasks if whole or task.state is not TaskState.SUCCEEDED]
     if not tasks:
