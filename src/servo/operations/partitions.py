@@ -9,6 +9,7 @@ import msgspec
 
 from servo.core import bitmaps
 from servo.errors import NotFound
+from servo.operations.interface.listing import check_limit
 from servo.operations.interface.moments import AsOf, instant_of
 from servo.operations.interface.roles import operation
 from servo.projection.partitions.report import PartitionReader, PartitionReport
@@ -69,6 +70,9 @@ class PartitionQuery(msgspec.Struct, frozen=True, kw_only=True):
     status: PartitionFilter | None = None
     limit: int
     after: str | None = None
+
+    def __post_init__(self) -> None:
+        check_limit(self.limit)
 
 
 class PartitionListing(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,12 +3,15 @@
 import msgspec
 
 from servo.core.events.quotas import LaneWeightSet, PoolLimitSet
+from servo.core.fold.quotas import MAX_WEIGHT
+from servo.core.ids import check_text
 from servo.core.lanes import LaneWeight, default_weight, lane_weights
 from servo.core.quotas import QUOTAS, WorkspaceLimit, quota_set, workspace_limits
 from servo.core.state.rows.system import QuotaRow
 from servo.errors import Invalid, NotFound
 from servo.operations.interface.listing import Listing
 from servo.operations.interface.moments import PRESENT
+from servo.operations.interface.numbers import check_number
 from servo.operations.interface.roles import operation
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
@@ -36,6 +39,10 @@ WORKSPACE = "workspace"
 POOL = "pool"
 LANE = "lane"
 LIMITS = tuple(quota.name for quota in QUOTAS)
+
+MAX_LIMIT = 10**15
+_ALLOWED_LIMITS = range(MAX_LIMIT + 1)
+_ALLOWED_WEIGHTS = range(1, MAX_WEIGHT + 1)
 
 
 class PoolLimit(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,8 +80,10 @@ def list_pools(workspace: Workspace, *, as_of: AsOf | None = None) -> Listing[Qu
 @operation
 def set_pool_limit(workspace: Workspace, pool: str, limit: int) -> PoolLimit:
     """Let at most `limit` tasks of a pool run at once; 0 holds all of them back."""
-    receipt = workspace.submit(PoolLimitSet(pool=pool, limit=limit)).checked()
-    return PoolLimit(pool=pool, limit=limit, receipt=receipt)
+    event = PoolLimitSet(
+        pool=check_text(pool, "pool"), limit=check_number(limit, "limit", _ALLOWED_LIMITS)
+    )
+    return PoolLimit(pool=pool, limit=limit, receipt=workspace.submit(event).checked())
 
 
 @operation
@@ -104,6 +113,9 @@ def set_quota(workspace: Workspace, limits: dict[str, int | None]) -> QuotaChang
     if unknown or not limits:
         what = f"there is no limit {', '.join(unknown)}" if unknown else "no limit is named"
         raise Invalid(what, remedy=f"use some of {', '.join(LIMITS)}")
+    for name, limit in limits.items():
+        if limit is not None:
+            _ = check_number(limit, name, _ALLOWED_LIMITS)
     receipt = workspace.submit(quota_set(limits)).checked()
     return QuotaChanged(limits=limits, receipt=receipt)
 
@@ -120,8 +132,10 @@ def list_lanes(workspace: Workspace, *, as_of: AsOf | None = None) -> Listing[La
 @operation
 def set_lane_weight(workspace: Workspace, lane: str, weight: int) -> LaneChanged:
     """Give a lane a weight: twice the weight gets twice the tasks when lanes compete."""
-    receipt = workspace.submit(LaneWeightSet(lane=lane, weight=weight)).checked()
-    return LaneChanged(lane=lane, weight=weight, receipt=receipt)
+    event = LaneWeightSet(
+        lane=check_text(lane, "lane"), weight=check_number(weight, "weight", _ALLOWED_WEIGHTS)
+    )
+    return LaneChanged(lane=lane, weight=weight, receipt=workspace.submit(event).checked())
 
 
 @operation

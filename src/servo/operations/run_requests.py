@@ -16,10 +16,11 @@ from servo.core.partitions import shown_partition
 from servo.core.plan import Plan, TaskSpec
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TaskState
-from servo.core.tags import PRIORITIES
+from servo.core.tags import MAX_PRIORITY, PRIORITIES
 from servo.errors import Conflict, NotFound
 from servo.operations.interface.evaluating import Evaluates, answer_from
 from servo.operations.interface.moments import PRESENT
+from servo.operations.interface.numbers import check_number
 from servo.operations.interface.roles import operation, step
 from servo.operations.runs import RunDetail, find_run, run_detail
 from servo.projection.read.lookup import Lookup
@@ -249,6 +250,7 @@ def _wanted(prepared: PreparedRun, token: str) -> Wanted:
 
 
 def _priority(priority: int) -> dict[str, str]:
+    _ = check_number(priority, "priority", range(-MAX_PRIORITY, MAX_PRIORITY + 1))
     return {PRIORITIES[0]: str(priority)} if priority else {}
 
 

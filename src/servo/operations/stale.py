@@ -12,6 +12,7 @@ import msgspec
 from servo.core.freshness import FreshnessState, judge, read_policy
 from servo.core.state.rows.assets import AssetRow, MaterializationRow
 from servo.errors import Invalid
+from servo.operations.interface.listing import check_limit
 from servo.operations.interface.moments import AsOf, instant_of
 from servo.operations.interface.roles import operation
 from servo.operations.partitions import PartitionFilter, PartitionQuery, PartitionRange, ranges_of
@@ -43,6 +44,9 @@ class StaleQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
     asset: str | None = None
     after: str | None = None
+
+    def __post_init__(self) -> None:
+        check_limit(self.limit)
 
 
 class StaleListing(msgspec.Struct, frozen=True, kw_only=True):

@@ -238,6 +238,21 @@ def test_a_body_that_is_no_json_object_is_refused(workspace: Workspace) -> None:
         binder.respond(one, Request(body=b"{"))
 
 
+@pytest.mark.parametrize("name", ["runs.list_runs", "stale.list_stale"])
+@pytest.mark.parametrize("limit", ["0", "-1"])
+def test_a_page_of_no_rows_is_refused(name: str, limit: str, workspace: Workspace) -> None:
+    binder = Binder(workspace, Dependencies(pytest.fail, wait=pytest.fail))
+    with pytest.raises(Invalid) as refused:
+        binder.respond(operations()[name], Request(query=[("limit", limit)]))
+    assert str(refused.value) == f"invalid limit: {limit}; use a whole number of at least 1"
+
+
+@pytest.mark.parametrize("priority", [-1_000_000_001, 1_000_000_001])
+def test_a_priority_out_of_range_is_refused(priority: int, server: Server) -> None:
+    with pytest.raises(Invalid, match=f"invalid priority: {priority}; use a whole number from -1"):
+        server.answer("POST", "/runs", {"select": ["total"], "priority": priority})
+
+
 # --- every operation ------------------------------------------------------------------------------
 
 

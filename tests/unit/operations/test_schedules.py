@@ -190,3 +190,9 @@ def test_a_time_without_an_offset_is_in_the_zone_of_the_schedule() -> None:
     assert parse_tick("2025-01-15T06:00Z", "Europe/Berlin") == datetime(2025, 1, 15, 6, tzinfo=UTC)
     with pytest.raises(Invalid, match="'noon' is not a time"):
         _ = parse_tick("noon", "UTC")
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1_001, 10**9])
+def test_a_preview_has_a_bounded_number_of_ticks(count: int, workspace: Workspace) -> None:
+    with pytest.raises(Invalid, match=f"invalid count: {count}; use a whole number from 1 to 1000"):
+        _ = preview_schedule(workspace, "hourly", count)

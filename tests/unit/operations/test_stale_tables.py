@@ -51,7 +51,7 @@ def test_a_run_that_is_not_published_can_be_retried() -> None:
     request = RunRequested(run_id="run_2", run_key="two", request_fingerprint="fp")
     story.tell(request, PlanCreated(run_id="run_2", fingerprint="p", tasks=specs({"x": ()})))
     found = run_to_retry(workspace_told(story), "run_2")
-    assert [task.asset_key for task in found.tasks] == ["x"]
+    assert [task.asset_key for task in found.tasks] == ["ns/x"]
 
 
 def test_a_limit_that_was_removed_cannot_be_removed_though_it_is_published() -> None:

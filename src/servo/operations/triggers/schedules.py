@@ -16,6 +16,7 @@ from servo.errors import Conflict
 from servo.operations.interface.listing import Listing, Page, listing_of
 from servo.operations.interface.moments import PRESENT, AsOf
 from servo.operations.interface.naming import unknown
+from servo.operations.interface.numbers import check_number
 from servo.operations.interface.roles import operation
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
@@ -23,6 +24,7 @@ from servo.workspace.receipt import Receipt
 from servo.workspace.workspace import Workspace
 
 NEWEST_TICKS = 10
+MOST_PREVIEWED = 1_000
 
 
 class ListedSchedule(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +104,7 @@ def preview_schedule(
     workspace: Workspace, name: str, count: int, *, as_of: AsOf | None = None
 ) -> UpcomingTicks:
     """The next instants at which a schedule ticks."""
+    _ = check_number(count, "count", range(1, MOST_PREVIEWED + 1))
 
     def upcoming(snapshot: Snapshot) -> UpcomingTicks:
         at = _moment(workspace, snapshot, as_of)
