@@ -70,6 +70,18 @@ def get_run(workspace: Workspace, run_id: str, *, as_of: AsOf | None = None) -> 
 
 
 @operation
+def get_runs(
+    workspace: Workspace, run_ids: Sequence[str], *, as_of: AsOf | None = None
+) -> Listing[RunDetail]:
+    """Several runs and their tasks, in the order in which they are named."""
+
+    def details(snapshot: Snapshot) -> Listing[RunDetail]:
+        return Listing(items=[run_detail(snapshot, run_id) for run_id in run_ids])
+
+    return workspace.read(details, as_of=as_of)
+
+
+@operation
 def cancel_run(
     workspace: Workspace, run_id: str, *, reason: str = "", force: bool = False
 ) -> RunCancelled:

@@ -24,7 +24,7 @@ from servo.operations.interface.evaluating import NO_SALT, Evaluates
 from servo.operations.interface.listing import Page
 from servo.operations.quotas import set_pool_limit
 from servo.operations.runs import get_run, list_runs
-from servo.ports.world import World
+from servo.ports.object_store import ObjectStore
 from servo.sdk.assets.asset import asset
 from servo.sdk.automation.condition import AutomationCondition
 from servo.sdk.definitions.definitions import Definitions
@@ -33,11 +33,10 @@ from servo.sdk.triggers.resolution import declared
 from servo.sdk.triggers.run_requests import DefaultScheduleStatus, DefaultSensorStatus, SkipReason
 from servo.sdk.triggers.schedules import ScheduleDefinition
 from servo.sdk.triggers.sensors import sensor
-from servo.storage.memory import MemoryStore
 from servo.testing.operating import workspace_of
 from servo.workspace.channels import AnyChannel
+from servo.workspace.composition import in_memory
 from servo.workspace.instance.instance import ServoInstance
-from servo.workspace.system import SystemClock, SystemEntropy
 from servo.workspace.workspace import Workspace
 
 RUN = "run_open"
@@ -84,12 +83,13 @@ HOURLY = ScheduleDefinition(
     target=[numbers],
     default_status=DefaultScheduleStatus.RUNNING,
 )
-PROJECT = Definitions(
+DEFINITIONS = Definitions(
     [numbers, prices, total, letter, customer],
     asset_checks=[UNIQUE],
     schedules=[HOURLY],
     sensors=[files],
-).project()
+)
+PROJECT = DEFINITIONS.project()
 
 
 def shop() -> Workspace:
@@ -110,11 +110,15 @@ def shop() -> Workspace:
 
 def copy_of(workspace: Workspace) -> Workspace:
     """Another workspace in memory with the same content, which a test can change."""
-    clock = SystemClock()
-    world = World(MemoryStore(clock), clock, SystemEntropy())
-    for meta in workspace.store.list_after(""):
-        world.store.create(meta.key, workspace.store.get(meta.key).data)
+    world = in_memory()
+    copy_objects(workspace, world.store)
     return Workspace(workspace.address, world, AnyChannel(workspace.address, world))
+
+
+def copy_objects(workspace: Workspace, store: ObjectStore) -> None:
+    """Write everything that is stored in a workspace to another store."""
+    for meta in workspace.store.list_after(""):
+        store.create(meta.key, workspace.store.get(meta.key).data)
 
 
 def evaluator_of(workspace: Workspace) -> Evaluates:

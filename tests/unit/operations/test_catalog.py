@@ -159,6 +159,7 @@ CALLS: dict[str, Call] = {
     ),
     "runs.cancel_run": lambda at: runs.cancel_run(at, RUN, reason="enough"),
     "runs.get_run": lambda at: runs.get_run(at, RUN),
+    "runs.get_runs": lambda at: runs.get_runs(at, [RUN]),
     "runs.list_runs": lambda at: runs.list_runs(at, ALL),
     "runs.get_run_outcome": lambda at: runs.get_run_outcome(at, RUN),
     "schedules.get_schedule": lambda at: schedules.get_schedule(at, "hourly"),

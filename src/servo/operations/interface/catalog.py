@@ -9,7 +9,7 @@ stream: an iterator.
 """
 
 import collections.abc
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from inspect import Parameter, isfunction, signature
@@ -67,18 +67,27 @@ def misdeclared(modules: Iterable[ModuleType] | None = None) -> list[str]:
     return found
 
 
-def schemas() -> dict[str, Any]:
-    """The JSON Schema of every operation's parameters and result."""
-    known = operations()
+def schemas(commands: Mapping[str, Sequence[Any]] | None = None) -> dict[str, Any]:
+    """The JSON Schema of every operation's parameters and result.
+
+    `commands` are the types that commands print, by their names. They share the components of the
+    operations.
+    """
+    known, printed = operations(), commands or {}
     types = [kind for one in known.values() for kind in (one.parameters, one.result)]
-    made, components = msgspec.json.schema_components(types, ref_template="#/components/{name}")
+    added = [kind for kinds in printed.values() for kind in kinds]
+    schema, components = msgspec.json.schema_components(
+        [*types, *added], ref_template="#/components/{name}"
+    )
+    made, rest = schema[: len(types)], iter(schema[len(types) :])
     # Parameters belong to one operation, so they are told with it and not among the components.
     taken = [components.pop(ref["$ref"].rpartition("/")[2]) for ref in made[::2]]
     told = {
         name: {"parameters": parameters, "result": result, "stream": known[name].is_stream}
         for name, parameters, result in zip(known, taken, made[1::2], strict=True)
     }
-    return {"operations": told, "components": components}
+    told_commands = {name: [next(rest) for _ in kinds] for name, kinds in printed.items()}
+    return {"operations": told, "commands": told_commands, "components": components}
 
 
 def _modules() -> Iterator[ModuleType]:

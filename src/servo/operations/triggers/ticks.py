@@ -1,5 +1,6 @@
 """Ticks that a person asks for: try one, or have it start its runs."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -101,6 +102,17 @@ def trigger_schedule(
         receipt=receipt,
         skipped=tick.answer.skipped,
         error=tick.answer.error,
+    )
+
+
+def finished_tick(ticked: ScheduleTriggered, runs: Sequence[RunRow]) -> TickFinished:
+    """A tick whose runs have ended."""
+    return TickFinished(
+        schedule_id=ticked.schedule_id,
+        tick_id=ticked.tick_id,
+        runs=list(runs),
+        skipped=ticked.skipped,
+        error=ticked.error,
     )
 
 
