@@ -48,7 +48,7 @@ _outcome = backfills.outcome_by_tasks
 BUGS: Mapping[str, Bug] = MappingProxyType(
     {
         "planned_while_paused": Bug(
-            what="a chunk is planned of a backfill that does not run",
+            what="a chunk is planned although its backfill is not running",
             plant=swap((backfills, "_check_turn", _any_turn)),
             seed=7,
             world="backfills",
@@ -60,7 +60,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
             world="backfills",
         ),
         "chunk_fails_as_a_whole": Bug(
-            what="one failed partition fails all of its chunk",
+            what="one failed partition fails its whole chunk",
             plant=swap((backfills, "outcome_by_tasks", _others_too)),
             seed=3,
             world="backfills",

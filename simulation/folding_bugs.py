@@ -127,7 +127,7 @@ _claim = executing.claim
 BUGS: Mapping[str, Bug] = MappingProxyType(
     {
         "no_claim": Bug(
-            what="workers run what they are sent without being granted it",
+            what="workers run what they receive without a grant",
             plant=swap((executing, "claim", _no_claim)),
             seed=0,
         ),
@@ -142,12 +142,12 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
             seed=0,
         ),
         "same_attempt_after_giving_back": Bug(
-            what="what was given back is granted to another under the same id",
+            what="an execution that was handed back is granted again under the same attempt id",
             plant=swap((dispatch, "_id_of", _one_id_per_attempt)),
             seed=6,
         ),
         "no_refresh_on_takeover": Bug(
-            what="leases are not renewed when a new leader takes over",
+            what="a new leader does not renew leases",
             plant=swap(
                 (apply, "open_entry", _open_without_takeover_refresh),
                 (engine, "open_entry", _open_without_takeover_refresh),
@@ -155,7 +155,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
             seed=1,
         ),
         "no_refresh_after_stall": Bug(
-            what="leases are not renewed when the leader was silent",
+            what="a leader does not renew leases after a stall",
             plant=swap(
                 (apply, "open_entry", _open_without_stall_refresh),
                 (engine, "open_entry", _open_without_stall_refresh),
@@ -163,34 +163,34 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
             seed=11,
         ),
         "deaf_sweep": Bug(
-            what="the sweep does not listen to heartbeats",
+            what="the sweep for expired leases ignores heartbeats",
             plant=swap((anti_entropy, "reconcile", _deaf_sweep)),
             seed=0,
         ),
         "half_applied_batch": Bug(
-            what="a stale evaluation is dropped and the runs it asked for are made",
+            what="a stale evaluation is rejected, but the runs it requested are created",
             plant=swap((apply, "RULES", {**apply.RULES, SensorEvaluated: _stale_but_followed})),
             seed=0,
         ),
         "cap_ignored": Bug(
-            what="the limit of tasks in flight is not looked at",
+            what="the limit on tasks in flight is ignored",
             plant=swap(
                 (dispatch, "free_slots", _plenty), (dispatch_controller, "free_slots", _plenty)
             ),
             seed=0,
         ),
         "ready_too_early": Bug(
-            what="one resolved upstream makes a task ready",
+            what="a task becomes ready when one of its upstream tasks has ended",
             plant=swap((run_lifecycle, "resolved", _ready_too_early)),
             seed=1,
         ),
         "merge_by_other_order": Bug(
-            what="versions of a row are merged by something else than the ledger's order",
+            what="versions of a row are merged in another order than the ledger's",
             plant=swap((newest, "_winners", _oldest_wins)),
             seed=0,
         ),
         "lost_capture": Bug(
-            what="rows of a publish that failed are never published",
+            what="rows of a failed publish are never published",
             plant=swap((Publisher, "restore", _forgetful_restore)),
             seed=10,
         ),

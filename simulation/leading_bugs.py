@@ -118,22 +118,22 @@ def _no_confirmation(self: Ownership) -> None:
 BUGS: Mapping[str, Bug] = MappingProxyType(
     {
         "unconditional_put": Bug(
-            what="ledger entries and manifests overwrite what is there",
+            what="a write of a ledger entry or a manifest overwrites an existing object",
             plant=swap((FaultyStore, "create", _overwriting_create)),
             seed=1,
         ),
         "taken_is_mine": Bug(
-            what="a slot that is taken is read as taken by me",
+            what="a leader takes any existing entry for its own",
             plant=swap((slots, "_unless_mine", _always_mine)),
             seed=1,
         ),
         "ack_before_durable": Bug(
-            what="callers are answered before the entry is written",
+            what="the leader answers callers before the entry is durable",
             plant=swap((Engine, "_commit", _answer_first)),
             seed=0,
         ),
         "delete_on_unknown": Bug(
-            what="files are deleted when it is unknown whether they were published",
+            what="a leader deletes files although their manifest may have been published",
             plant=swap(
                 (Publisher, "write", _write_and_clean_up),
                 (manifest_store, "create_owned", _try_once),
@@ -141,22 +141,22 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
             seed=35,
         ),
         "no_reread_after_claim": Bug(
-            what="a claimed epoch is not checked by reading the newest manifest",
+            what="after claiming an epoch, a leader does not read the newest manifest again",
             plant=swap((takeover, "claim_epoch", _claim_without_reading)),
             seed=23,
         ),
         "no_reread_after_fence": Bug(
-            what="a fence is trusted although the missing entry may have been collected",
+            what="a leader trusts its fence although the entry it replaced may have been collected",
             plant=swap((takeover, "_catch_up", _catch_up_unchecked)),
             seed=47,
         ),
         "no_reread_after_stall": Bug(
-            what="an append after a long stall is acknowledged without looking",
+            what="after a long stall, a leader acknowledges without checking that it leads",
             plant=swap((Ownership, "wrote", _never_confirm)),
             seed=3,
         ),
         "epoch_not_owner": Bug(
-            what="leaders compare epochs and not owners",
+            what="leaders compare epochs instead of owners",
             plant=swap(
                 (takeover, "is_owner", _same_epoch_will_do),
                 (ownership, "is_owner", _same_epoch_will_do),
@@ -165,7 +165,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
             seed=51,
         ),
         "answer_without_looking": Bug(
-            what="a leader never looks whether it still leads",
+            what="a leader never checks whether it still leads",
             plant=swap((Ownership, "confirm", _no_confirmation)),
             seed=3,
         ),

@@ -221,7 +221,7 @@ class Evaluators:
         if kernel.chance(self._options.evaluator_dies):
             kernel.fault("evaluator_dies")
             self.loaded = self._new_desk()
-            return Evaluated(error="the process that evaluates ended with -9")
+            return Evaluated(error="the evaluator process ended with -9")
         return self._hasty(answer_to(self.loaded, question))
 
     def _hasty(self, answer: Any) -> Any:

@@ -3,9 +3,9 @@
 import shutil
 from pathlib import Path
 
-# A manifest names files that exist, and stands on entries that exist; an entry leaves the ledger
-# only after it is in the archive, and names plans and outputs that were stored before it. So the
-# copy of each folder holds at least what the folders copied before it need.
+# A manifest refers to files and entries that exist. An entry leaves the ledger only after it is in
+# the archive, and refers to plans and outputs that were stored before it. So each copied folder
+# contains everything that the folders copied before it refer to.
 ORDER = ("manifests", "state", "ledger", "ledger-archive", "plans", "inbox", "assets")
 
 source, target = Path(".servo/default/default"), Path("backup/default/default")

@@ -10,10 +10,11 @@ def orders() -> list[int]:
 
 
 @asset_check(asset=orders, blocking=True)
-def nobody_pays_nothing(orders: list[int]) -> AssetCheckResult:
+def amounts_are_positive(orders: list[int]) -> AssetCheckResult:
     """Every order has an amount."""
     wrong = [amount for amount in orders if amount <= 0]
     return AssetCheckResult(passed=not wrong, metadata={"wrong": len(wrong)})
 
 
-print(materialize([orders, nobody_pays_nothing]).success)
+if __name__ == "__main__":
+    print(materialize([orders, amounts_are_positive]).success)

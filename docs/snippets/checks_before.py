@@ -24,4 +24,5 @@ def amounts_are_there(raw_orders: list[dict[str, int]]) -> bool:
     return all("amount" in row for row in raw_orders)
 
 
-print(materialize([raw_orders, orders, has_rows, amounts_are_there]).success)
+if __name__ == "__main__":
+    print(materialize([raw_orders, orders, has_rows, amounts_are_there]).success)

@@ -23,4 +23,6 @@ orders_checks = [
     checks.sql(orders, "select count(*) = 0 from orders where amount < 0"),
 ]
 
-print(materialize([orders, *orders_checks]).success)
+
+if __name__ == "__main__":
+    print(materialize([orders, *orders_checks]).success)

@@ -47,4 +47,5 @@ def plausible(
     yield AssetCheckResult(asset_key="orders", passed=len(orders) >= len(set(orders)))
 
 
-print(materialize([customers, orders, customers_exist, plausible]).success)
+if __name__ == "__main__":
+    print(materialize([customers, orders, customers_exist, plausible]).success)

@@ -29,16 +29,17 @@ def archive(orders: list[int]) -> int:
     return len(orders)
 
 
-assets = [orders, revenue, report, archive]
-instance = ServoInstance.ephemeral()
+if __name__ == "__main__":
+    assets = [orders, revenue, report, archive]
+    instance = ServoInstance.ephemeral()
 
-first = evaluate_automation_conditions(assets, instance)
-print(first.total_requested)  # 0: a new condition starts from the current state
+    first = evaluate_automation_conditions(assets, instance)
+    print(first.total_requested)  # 0: a new condition starts from the current state
 
-materialize([orders], instance=instance)
-second = evaluate_automation_conditions(assets, instance, cursor=first.cursor)
-print(second.get_num_requested("revenue"))  # 1
-print(second.get_num_requested("report"))  # 1, in the same run
+    materialize([orders], instance=instance)
+    second = evaluate_automation_conditions(assets, instance, cursor=first.cursor)
+    print(second.get_num_requested("revenue"))  # 1
+    print(second.get_num_requested("report"))  # 1, in the same run
 
-third = evaluate_automation_conditions(assets, instance, cursor=second.cursor)
-print(third.total_requested)  # 0: already requested
+    third = evaluate_automation_conditions(assets, instance, cursor=second.cursor)
+    print(third.total_requested)  # 0: already requested

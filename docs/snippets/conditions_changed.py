@@ -36,4 +36,5 @@ kept_fresh = AutomationCondition.freshness_failed() & ~AutomationCondition.in_pr
 def daily() -> None: ...
 
 
-print(bold.get_label(), calm, sep="\n")
+if __name__ == "__main__":
+    print(bold.get_label(), calm, sep="\n")

@@ -44,5 +44,6 @@ def after(broken: None) -> None:
     """Never runs, because its input failed."""
 
 
-done = materialize([flaky, not_ready, broken, nothing_new, after], raise_on_error=False)
-print(done.success, done.failures)
+if __name__ == "__main__":
+    done = materialize([flaky, not_ready, broken, nothing_new, after], raise_on_error=False)
+    print(done.success, done.failures)

@@ -33,5 +33,7 @@ def report(orders: list[int]) -> int:
 
 checks = build_last_update_freshness_checks([orders], lower_bound_delta=timedelta(hours=24))
 
-run = materialize([orders, report, *checks], instance=ServoInstance.ephemeral())
-print(run.success)
+
+if __name__ == "__main__":
+    run = materialize([orders, report, *checks], instance=ServoInstance.ephemeral())
+    print(run.success)

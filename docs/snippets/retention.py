@@ -11,4 +11,5 @@ def orders() -> list[int]:
     return [1, 2, 3]
 
 
-print(orders(), orders.specs[0].retention)
+if __name__ == "__main__":
+    print(orders(), orders.specs[0].retention)

@@ -11,4 +11,5 @@ def orders() -> list[int]:
     return [1, 2, 3]
 
 
-print(orders(), orders.behaviour.retry_policy)
+if __name__ == "__main__":
+    print(orders(), orders.behaviour.retry_policy)

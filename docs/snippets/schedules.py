@@ -47,7 +47,8 @@ def office_hours(context):
     return RunRequest(tags={"hour": str(at.hour)})
 
 
-noon = build_schedule_context(scheduled_execution_time=datetime(2025, 1, 15, 12, tzinfo=UTC))
-night = build_schedule_context(scheduled_execution_time=datetime(2025, 1, 15, 23, tzinfo=UTC))
-print(office_hours(noon).tags)
-print(office_hours(night).skip_message)
+if __name__ == "__main__":
+    noon = build_schedule_context(scheduled_execution_time=datetime(2025, 1, 15, 12, tzinfo=UTC))
+    night = build_schedule_context(scheduled_execution_time=datetime(2025, 1, 15, 23, tzinfo=UTC))
+    print(office_hours(noon).tags)
+    print(office_hours(night).skip_message)

@@ -1,7 +1,6 @@
 """A polling sensor, a push sensor and an asset sensor."""
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from servo import (
     DefaultSensorStatus,
@@ -16,7 +15,7 @@ from servo import (
     sensor,
 )
 
-INBOX = Path(TemporaryDirectory().name)
+INBOX = Path("inbox")
 
 
 @asset
@@ -48,13 +47,14 @@ def order_placed(context):
 
 
 @asset_sensor(asset_key="orders", target="report")
-def orders_made(context, event):
+def after_orders(context, event):
     """Run the report after the orders."""
     return RunRequest(run_key=event.run_id, tags={"because_of": context.sensor_name})
 
 
-INBOX.mkdir()
-(INBOX / "monday.csv").touch()
-print(new_files.evaluate(build_sensor_context()).cursor)
-print(new_files(build_sensor_context(cursor="monday.csv")).skip_message)
-print(order_placed(build_push_sensor_context({"order": 17})).run_key)
+if __name__ == "__main__":
+    INBOX.mkdir(exist_ok=True)
+    (INBOX / "monday.csv").touch()
+    print(new_files.evaluate(build_sensor_context()).cursor)
+    print(new_files(build_sensor_context(cursor="monday.csv")).skip_message)
+    print(order_placed(build_push_sensor_context({"order": 17})).run_key)

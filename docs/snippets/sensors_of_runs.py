@@ -29,13 +29,13 @@ def report() -> str:
 
 
 @run_failure_sensor(minimum_interval_seconds=5)
-def tell_somebody(context):
+def report_failure(context):
     """Print each failed run once."""
     print(f"{context.run} failed: {context.failure_event}")
 
 
 @multi_asset_sensor(monitored_assets=["orders", "customers"], target="report")
-def both_made(context):
+def both_updated(context):
     """Run the report once both assets were updated."""
     records = context.latest_materialization_records_by_key()
     if not all(records.values()):
@@ -44,4 +44,5 @@ def both_made(context):
     return RunRequest()
 
 
-tell_somebody(build_run_status_sensor_context(run="run_1", event="report: out of paper"))
+if __name__ == "__main__":
+    report_failure(build_run_status_sensor_context(run="run_1", event="report: out of paper"))

@@ -18,5 +18,6 @@ def exchange_rates() -> DataVersion:
     return DataVersion("2026-11-15")
 
 
-done = materialize([dump, revenue, exchange_rates])
-print(done.asset_value("revenue"))
+if __name__ == "__main__":
+    done = materialize([dump, revenue, exchange_rates])
+    print(done.asset_value("revenue"))

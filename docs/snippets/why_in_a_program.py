@@ -10,15 +10,15 @@ from servo.storage.from_url import store_from_url
 from servo.workspace.system import SystemClock
 
 
-def told(finding: Finding, depth: int = 0) -> None:
+def show(finding: Finding, depth: int = 0) -> None:
     """Print a finding, with its causes below."""
     print("  " * depth, finding.what, finding.subject, finding.text)
     for cause in finding.because:
-        told(cause, depth + 1)
+        show(cause, depth + 1)
 
 
 clock = SystemClock()
 store, paths = store_from_url(".servo", clock=clock), Paths("default", "default")
 snapshot = Reader(store, paths).snapshot()
 for finding in why(Records(Lookup(snapshot), clock.now()), Subject("marts/report")):
-    told(finding)
+    show(finding)

@@ -1,8 +1,8 @@
-"""What fails is tried again; what cannot be mended is not; what depends on it is skipped.
+"""An asset that succeeds after retries, one that must not be retried, and their dependants.
 
-servo materialize        # ends FAILED: `hopeless` and what is made from it
+servo materialize        # FAILED: `hopeless` fails, and `after_hopeless` is skipped
 servo logs
-servo run retry RUN      # once the code is mended
+servo run retry RUN      # after fixing `hopeless`
 """
 
 from servo import AssetExecutionContext, Failure, RetryPolicy, asset
@@ -18,16 +18,16 @@ def flaky(context: AssetExecutionContext) -> int:
 
 @asset
 def after_flaky(flaky: int) -> str:
-    """Is made all the same."""
+    """Runs once `flaky` has succeeded."""
     return f"it took {flaky} retries"
 
 
 @asset(retry_policy=RetryPolicy(max_retries=3))
 def hopeless() -> None:
-    """Says itself that trying again is no use."""
+    """Knows that a retry would not help."""
     raise Failure("the file has no header", allow_retries=False)
 
 
 @asset
 def after_hopeless(hopeless: None) -> None:
-    """Is skipped."""
+    """Is skipped, because its input failed."""

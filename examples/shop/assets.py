@@ -29,17 +29,17 @@ RETRY = RetryPolicy(max_retries=2, delay=0.2)
 
 
 class Duck(ConfigurableResource):
-    """DuckDB. Every query takes `pace` seconds longer, for whoever wants to watch or to disturb."""
+    """DuckDB. `pace` slows every query down by so many seconds, to watch a run."""
 
     folder: str = str(Path(__file__).parent / "data")
     pace: float = 0
 
     def read(self, name: str) -> pa.Table:
-        """A file of the shop."""
-        return self.ask(f"from read_csv('{self.folder}/{name}.csv')")
+        """Read a CSV file of the shop."""
+        return self.query(f"from read_csv('{self.folder}/{name}.csv')")
 
-    def ask(self, sql: str, **tables: pa.Table) -> pa.Table:
-        """The answer to a question about tables."""
+    def query(self, sql: str, **tables: pa.Table) -> pa.Table:
+        """Run a query over tables."""
         time.sleep(self.pace)
         with duckdb.connect() as db:
             for name, table in tables.items():
@@ -47,24 +47,24 @@ class Duck(ConfigurableResource):
             return db.sql(sql).to_arrow_table()
 
 
-# --- as they come ---------------------------------------------------------------------------------
+# --- raw ------------------------------------------------------------------------------------------
 
 
 @asset(group_name="raw", kinds={"csv"}, retry_policy=RETRY)
 def raw_customers(duck: Duck) -> pa.Table:
-    """Who buys."""
+    """All customers."""
     return duck.read("customers")
 
 
 @asset(group_name="raw", kinds={"csv"}, retry_policy=RETRY)
 def raw_orders(duck: Duck) -> pa.Table:
-    """What was ordered; one line came twice, and one has no customer."""
+    """All orders; one line is duplicated, and one has no customer."""
     return duck.read("orders")
 
 
 @asset(group_name="raw", kinds={"csv"}, retry_policy=RETRY)
 def raw_payments(duck: Duck) -> pa.Table:
-    """What was paid, in cents."""
+    """All payments, in cents."""
     return duck.read("payments")
 
 
@@ -73,69 +73,70 @@ def raw_payments(duck: Duck) -> pa.Table:
 
 @asset(group_name="clean", kinds={"duckdb"}, retry_policy=RETRY)
 def customers(duck: Duck, raw_customers: pa.Table) -> pa.Table:
-    """Everybody by the name they go by."""
+    """Customers with their full names."""
     sql = "select id as customer_id, first_name || ' ' || last_name as name from raw"
-    return duck.ask(sql, raw=raw_customers)
+    return duck.query(sql, raw=raw_customers)
 
 
 @asset(group_name="clean", kinds={"duckdb"}, retry_policy=RETRY)
 def orders(context: AssetExecutionContext, duck: Duck, raw_orders: pa.Table) -> pa.Table:
-    """Every order once, with a customer."""
+    """Orders without duplicates, each with a customer."""
     sql = """
         select distinct id as order_id, customer_id, ordered_on, status
         from raw where customer_id is not null order by order_id
     """
-    clean = duck.ask(sql, raw=raw_orders)
+    clean = duck.query(sql, raw=raw_orders)
     context.add_output_metadata({"dropped": raw_orders.num_rows - clean.num_rows})
     return clean
 
 
 @asset(group_name="clean", kinds={"duckdb"}, retry_policy=RETRY, quarantine=True)
 def payments(duck: Duck, raw_payments: pa.Table) -> pa.Table:
-    """What was paid. If a check refuses it, the last good one stays in use."""
+    """Payments. If the check below fails, downstream assets use the last good version."""
     sql = "select id as payment_id, order_id, method, cents / 100 as amount from raw"
-    return duck.ask(sql, raw=raw_payments)
+    return duck.query(sql, raw=raw_payments)
 
 
 @asset_check(asset=payments, blocking=True)
-def nobody_pays_less_than_nothing(duck: Duck, payments: pa.Table) -> AssetCheckResult:
-    """A payment below zero is a mistake of whoever sent the file."""
-    wrong = duck.ask("select payment_id, amount from payments where amount < 0", payments=payments)
+def no_negative_payments(duck: Duck, payments: pa.Table) -> AssetCheckResult:
+    """A negative payment is a mistake in the file."""
+    sql = "select payment_id, amount from payments where amount < 0"
+    wrong = duck.query(sql, payments=payments)
     found = ", ".join(
         f"payment {row['payment_id']} is {row['amount']}" for row in wrong.to_pylist()
     )
-    return AssetCheckResult(passed=not found, description=found or "every amount is above zero")
+    return AssetCheckResult(passed=not found, description=found or "no payment is negative")
 
 
-# --- what people ask ------------------------------------------------------------------------------
+# --- marts ----------------------------------------------------------------------------------------
 
 
 @asset(group_name="marts", kinds={"duckdb"}, retry_policy=RETRY)
 def order_totals(duck: Duck, orders: pa.Table, payments: pa.Table) -> pa.Table:
-    """What each order came to."""
+    """The total of each order."""
     sql = """
         select order_id, customer_id, ordered_on, coalesce(sum(amount), 0) as total
         from orders left join payments using (order_id) group by all order by order_id
     """
-    return duck.ask(sql, orders=orders, payments=payments)
+    return duck.query(sql, orders=orders, payments=payments)
 
 
 @asset(group_name="marts", kinds={"duckdb"}, retry_policy=RETRY)
 def customer_value(duck: Duck, customers: pa.Table, order_totals: pa.Table) -> pa.Table:
-    """What each customer has spent, the best first."""
+    """How much each customer spent, highest first."""
     sql = """
         select name, count(order_id) as orders, coalesce(sum(total), 0) as spent
         from customers left join order_totals using (customer_id)
         group by name order by spent desc, name
     """
-    return duck.ask(sql, customers=customers, order_totals=order_totals)
+    return duck.query(sql, customers=customers, order_totals=order_totals)
 
 
 @asset(group_name="marts", kinds={"duckdb"}, retry_policy=RETRY)
 def revenue_by_day(duck: Duck, order_totals: pa.Table) -> pa.Table:
-    """What each day brought."""
+    """Revenue by day."""
     sql = "select ordered_on, sum(total) as revenue from totals group by all order by all"
-    return duck.ask(sql, totals=order_totals)
+    return duck.query(sql, totals=order_totals)
 
 
 shop_checks = [
@@ -146,7 +147,7 @@ shop_checks = [
     checks.sql(
         customer_value,
         "select abs(sum(spent) - (select sum(total) from order_totals)) < 0.01 from customer_value",
-        name="nothing_is_lost",
+        name="totals_match",
     ),
 ]
 

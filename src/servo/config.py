@@ -13,7 +13,7 @@ from servo.errors import Invalid
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a leader behaves. The defaults are right for a folder and for a bucket."""
+    """How a leader behaves. The defaults suit both a local folder and a bucket."""
 
     max_batches_per_entry: int = 256
     max_entry_bytes: int = 1024 * 1024
@@ -38,7 +38,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How the worker processes of a pool are treated. A limit of 0 is none."""
+    """Limits of the worker processes of a pool. 0 means no limit."""
 
     max_executions: int = 0
     max_memory_bytes: int = 0
@@ -55,7 +55,7 @@ _SWITCH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no
 
 
 def worker_settings(environ: Mapping[str, str]) -> WorkerSettings:
-    """The settings that environment variables make."""
+    """The settings from environment variables."""
 
     def given(field: str) -> str:
         return environ.get(WORKER_VARIABLES[field], "").strip()

@@ -45,7 +45,7 @@ class Fenced(ServoError):
 
 
 class Unavailable(ServoError):
-    """A dependency did not do what was asked.
+    """A dependency failed, or did not answer.
 
     `may_have_applied` is the difference that matters: a write that timed out may have happened
     and may still happen, one that the disk refused for lack of space has not and never will.

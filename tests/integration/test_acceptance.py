@@ -201,7 +201,7 @@ def test_run_key_deduplication_same_key_same_run_id(folder: Path) -> None:
     _ = done(folder, "sensor", "evaluate", "changing", "--commit")
     _ = done(folder, "tick")
     [newest, *_] = listed(folder, "sensor", "history", "changing")
-    assert newest["message"] == "asked for before: one"
+    assert newest["message"] == "already requested: one"
     again = [run for run in runs(folder).values() if run["run_key"] == "sensor:changing:key:one"]
     assert [one["run_id"] for one in again] == [run["run_id"]]
 
@@ -251,7 +251,7 @@ def test_all_histories_have_pagination(folder: Path) -> None:
         assert f"--before {every[1]}" in done(folder, *words, "--limit", "2")
     strange = servo(folder, "run", "list", "--before", "nowhere")
     assert strange.returncode == 3
-    assert "no nowhere to go on before" in strange.stderr
+    assert "'nowhere' is not in the list" in strange.stderr
 
 
 VERBS = """

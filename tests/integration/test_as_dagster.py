@@ -365,7 +365,7 @@ def test_automation_is_declared_and_partitions_are_made_by_name(tmp_path: Path) 
     assert checked.returncode == 0, checked.stderr
     refused = servo(tmp_path, "materialize", "tutorial.py", "--as-dagster")
     assert refused.returncode == 2, refused
-    assert "these assets have partitions, and none was named: sales" in refused.stderr
+    assert "these assets are partitioned, but no partition was given: sales" in refused.stderr
     one = ("materialize", "tutorial.py", "sales", "--as-dagster", "--partition", "2024-01-04|us")
     assert servo(tmp_path, *one).returncode == 0
 

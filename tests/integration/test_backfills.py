@@ -222,7 +222,7 @@ def test_ctrl_c_says_how_to_go_on(thirty: Path) -> None:
         process.send_signal(signal.SIGINT)
         told, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 130, told
-    assert "`servo resume` goes on from here, or `servo backfill wait bf_" in told
+    assert "continue with `servo resume`, or `servo backfill wait bf_" in told
     (thirty / "hold").unlink()
     (thirty / "mended").touch()
     resumed = servo(thirty, "resume", "code.py")
@@ -295,7 +295,7 @@ def test_a_backfill_of_an_asset_that_is_gone_ends_with_the_reason(thirty: Path) 
     (thirty / "code.py").write_text(THIRTY.replace("def events", "def other"))
     waited = servo(thirty, "backfill", "wait", made["backfill_id"], "code.py")
     assert waited.returncode == 1
-    assert "events is not an asset any more" in waited.stdout
+    assert "events is no longer an asset" in waited.stdout
 
 
 @pytest.mark.slow
@@ -362,7 +362,7 @@ def whole():
     [
         ("--from 2024-01-09 --to 2024-01-03", 2, "'2024-01-09' comes after '2024-01-03'"),
         ("--partition 2023-12-31", 3, "no partition '2023-12-31'"),
-        ("--all --concurrency 0", 2, "0 runs at once"),
+        ("--all --concurrency 0", 2, "invalid concurrency: 0"),
         ("--all --tag odd", 2, "has no value"),
         ('group:"none" --all', 3, "no asset is selected"),
     ],

@@ -35,7 +35,7 @@ def orders():
             's = ScheduleDefinition(name="s", cron_schedule="@daily", target="orders",\n'
             '    execution_timezone="Mars/Olympus")',
             "there is no time zone 'Mars/Olympus'",
-            "use a name such as",
+            "use an IANA name, such as",
         ),
         (
             's = ScheduleDefinition(name="s", cron_schedule="@daily", target="nothing")',
@@ -45,12 +45,12 @@ def orders():
         (
             "@sensor(target='group:\"none\"')\ndef s(context): ...",
             "sensor s selects no executable asset",
-            "fix its target",
+            "change its target",
         ),
         (
             '@sensor(target="orders", timeout_seconds=0)\ndef s(context): ...',
             "timeout_seconds is 0",
-            "use seconds, more than 0",
+            "pass a number of seconds greater than 0",
         ),
     ],
     ids=["invalid cron", "unknown zone", "unknown asset", "empty selection", "no time at all"],

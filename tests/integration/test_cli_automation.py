@@ -186,7 +186,7 @@ def test_of_several_sensors_one_has_to_be_named(tmp_path: Path, story: StoredSto
     watch(story, "early", "late")
     story.publish()
     which = told(tmp_path, "automation", "pause")
-    assert (which.code, "name one of: early, late" in which.err) == (4, True)
+    assert (which.code, "choose one of: early, late" in which.err) == (4, True)
     unknown = told(tmp_path, "automation", "pause", "noon")
     assert (unknown.code, "no sensor noon evaluates conditions" in unknown.err) == (3, True)
     assert told(tmp_path, "automation", "resume", "early").code == 4

@@ -116,7 +116,7 @@ def test_edits_are_followed_and_broken_ones_change_nothing(tmp_path: Path) -> No
             code.write("\n@asset\ndef third(slow):\n    raise ValueError('not yet')\n")
         running.said("new: third")
         failed = servo(tmp_path, "materialize")
-        assert (failed.returncode, "third ValueError: not yet" in failed.stdout) == (1, True)
+        assert (failed.returncode, "third: ValueError: not yet" in failed.stdout) == (1, True)
         running.said("third failed: ValueError: not yet")
         (run,) = [row for row in listed(tmp_path, "run", "list") if row["state"] == "FAILED"]
         again = asked(tmp_path, "run", "retry", run["run_id"])
@@ -125,7 +125,7 @@ def test_edits_are_followed_and_broken_ones_change_nothing(tmp_path: Path) -> No
         (tmp_path / "other.py").write_text("from servo import asset\n@asset\ndef x(): ...\n")
         other = servo(tmp_path, "materialize", "other.py")
         assert other.returncode == 4
-        assert "does not have other.py" in other.stderr
+        assert "leads this workspace without other.py" in other.stderr
         assert running.stop() == 0
     assert "stopped" in "".join(running.lines)
 

@@ -76,7 +76,7 @@ def test_what_failed_is_retried_by_its_partition_and_what_is_stale_is_told(tmp_p
     (folder / "broken").touch()
     failed = servo(folder, "materialize", "assets.py", "events", "report", *between)
     assert failed.returncode == 1
-    assert "report[2024-03-31] ValueError: no" in failed.stdout
+    assert "report[2024-03-31]: ValueError: no" in failed.stdout
     found = listed(folder, "partitions", "list", "report")
     assert [(one["first"], one["status"], one["stale"]) for one in found[:3]] == [
         ("2024-03-29", "MISSING", "NEVER_MATERIALIZED"),
@@ -104,7 +104,7 @@ def test_what_failed_is_retried_by_its_partition_and_what_is_stale_is_told(tmp_p
     assert (changed["asset_key"], changed["first"]) == ("report", "2024-03-31")
     assert changed["since"] is not None
     told = servo(folder, "partitions", "stale", "--asset", "report").stdout
-    (line,) = [line for line in told.splitlines() if "code_changed" in line]
+    (line,) = [line for line in told.splitlines() if "code changed" in line]
     assert line.split()[:2] == ["report", "2024-03-31"]
 
 
@@ -163,7 +163,7 @@ def test_a_definition_that_was_changed_leaves_what_was_made_apart(tmp_path: Path
 def test_bad_partitions_are_told_with_a_remedy(tmp_path: Path) -> None:
     folder = project(tmp_path)
     for given, told in (
-        ((), "none was named: events"),
+        ((), "no partition was given: events"),
         (("--partition", "2024-13-01"), "has no partition '2024-13-01'"),
         (("--partition-range", "2024-03-31", "2024-03-30"), "comes after '2024-03-30'"),
     ):
@@ -232,5 +232,5 @@ def test_the_data_of_all_partitions_is_one_table(tmp_path: Path) -> None:
     assert queried(tmp_path, "from data.own order by 1")[0] == {"_partition": "aa"}
     refused = servo(tmp_path, "sql", "from data.mixed")
     assert refused.returncode == 2
-    assert "the partitions of mixed do not make one table" in refused.stderr
+    assert "the partitions of mixed cannot be combined into one table" in refused.stderr
     assert "load_asset" in refused.stderr

@@ -29,7 +29,7 @@ def test_a_new_project_runs_as_it_is(tmp_path: Path) -> None:
     assert {task["asset_key"] for task in shown["tasks"]} == {"orders", "revenue"}
     assert servo(tmp_path, "init").returncode == 4
     assert servo(tmp_path, "asset", "wipe", "revenue", "--yes").returncode == 0
-    assert servo(tmp_path, "resume").stdout == "nothing to resume: every run has ended\n"
+    assert servo(tmp_path, "resume").stdout == "nothing to resume: every run has finished\n"
 
 
 @pytest.mark.slow
@@ -110,8 +110,8 @@ def test_a_run_that_fails_says_what_failed_and_exits_with_1(tmp_path: Path) -> N
     (tmp_path / "assets.py").write_text(dedent(code))
     done = servo(tmp_path, "materialize")
     assert done.returncode == 1
-    assert "broken ZeroDivisionError: division by zero" in done.stdout
-    assert "odd ValueError: [/] [red]no markup[/red]" in done.stdout
+    assert "broken: ZeroDivisionError: division by zero" in done.stdout
+    assert "odd: ValueError: [/] [red]no markup[/red]" in done.stdout
     (run,) = listed(tmp_path, "run", "list")
     assert f"`servo run retry {run['run_id']}`" in done.stderr
     assert "[red]no markup[/red]" in servo(tmp_path, "run", "show", run["run_id"]).stdout
@@ -255,7 +255,7 @@ def test_an_interrupted_run_says_so_once_and_is_resumed(
         running.send_signal(how)
         told = last_words(running)
     assert running.returncode == 130
-    assert told == "error: interrupted; `servo resume` goes on from here\n"
+    assert told == "error: interrupted; continue with `servo resume`\n"
     (tmp_path / "go").touch()
     (resumed,) = asked(tmp_path, "resume")["items"]
     assert resumed["run"]["state"] == "SUCCEEDED"

@@ -390,7 +390,7 @@ def test_tasks_that_a_name_does_not_tell_apart_are_listed(tmp_path: Path) -> Non
     story.publish()
     said = told(tmp_path, "why", "task", "run_1", "a", *OPTIONS)
     assert said.code == 4
-    assert "run_1 has 2 tasks for 'a': ns/a:check, ns/a:materialize; give the key" in said.err
+    assert "run_1 has 2 tasks for 'a': ns/a:check, ns/a:materialize; use the key" in said.err
 
 
 def test_reports_about_a_run_that_nobody_asked_for(tmp_path: Path) -> None:

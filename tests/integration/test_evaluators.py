@@ -104,7 +104,7 @@ def is_gone(folder: Path) -> bool:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("ends", "the process that evaluates ended with 7"),
+        ("ends", "the evaluator process ended with 7"),
         ("hangs", "it took longer than 2 s to answer and was stopped"),
     ],
 )

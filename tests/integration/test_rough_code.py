@@ -162,8 +162,8 @@ TOLD = {
     "closes_what_errors_are_written_to": "ValueError: the real reason",
     "raises_no_unicode": "ValueError: half a ? pair",
     "ends_when_pickled": "SystemExit: 4",
-    "waits_for_ever": "Invalid: a retry was requested after inf seconds",
-    "tells_no_unicode": "Invalid: what it told cannot be sent: ",
+    "waits_for_ever": "Invalid: RetryRequested: seconds_to_wait is inf",
+    "tells_no_unicode": "Invalid: the report cannot be sent: ",
 }
 
 

@@ -79,7 +79,7 @@ def test_each_schedule_ticks_whatever_the_code_of_others_does(folder: Path) -> N
     dev.stop()
     assert {tick["message"] for tick in ticks_of(folder, "raises") if tick["status"] == "FAILED"}
     [told] = {tick["message"] for tick in ticks_of(folder, "ends") if tick["status"] == "FAILED"}
-    assert told == "the process that evaluates ended with 7"
+    assert told == "the evaluator process ended with 7"
     assert ticks_of(folder, "stopped") == []
     runs = {run["run_id"]: run for run in listed(folder, "run", "list", "--limit", "1000")}
     for tick in ticks_of(folder, "plain"):
@@ -170,7 +170,7 @@ def test_a_schedule_that_left_the_code_is_removed_and_one_that_comes_back_begins
 ) -> None:
     _ = servo(folder, "tick")
     (folder / "assets.py").write_text(CODE.replace('name="stopped"', 'name="renamed"'))
-    assert asked(folder, "tick")["why"] == "the code declares something new"
+    assert asked(folder, "tick")["why"] == "the definitions in the code changed"
     names = [row["definition"]["schedule_id"] for row in listed(folder, "schedule", "list")]
     assert names == ["ends", "once", "plain", "raises", "renamed"]
     (folder / "assets.py").write_text(CODE.partition("plain =")[0].replace("return 2", "return 3"))

@@ -171,9 +171,9 @@ def always(context):
     assert {row["status"] for row in failed.values()} == {"FAILED"}
     assert told["hangs"] == "it took longer than 1 s to answer and was stopped"
     assert told["raises"].startswith("ValueError: not today (assets.py:")
-    assert told["ends"] == "the process that evaluates ended with 7"
+    assert told["ends"] == "the evaluator process ended with 7"
     assert told["garbage"].startswith("sensor garbage returned 42")
-    assert told["unknown"].startswith("sensor unknown asks for nowhere, which is not an asset")
+    assert told["unknown"].startswith("sensor unknown requests nowhere, which is not an asset")
     runs = Counter(row["run_key"] for row in table(tmp_path, "runs"))
     assert runs == {
         **{f"sensor:files:key:{n}.csv": 1 for n in (1, 2, 3)},

@@ -163,7 +163,7 @@ def test_a_leader_finishes_what_others_wait_for_before_it_leaves(bucket: Bucket)
         with there.start("materialize", "assets.py", "other", "--json") as client:
             gates.wait_for("other")
             gates.open("first")
-            leader.says("finishing 1 task that other processes wait for")
+            leader.says("finishing 1 task for other processes")
             assert leader.runs
             gates.open("other")
             assert leader.ended().code == 0

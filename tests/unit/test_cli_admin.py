@@ -147,8 +147,8 @@ def test_an_error_is_one_line_that_ends_with_the_remedy(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == (
-        f"error: there is no store in {tmp_path / 'nowhere'}; create one with "
-        "`servo materialize`, or name another with --store or $SERVO_STORE\n"
+        f"error: there is no store in {tmp_path / 'nowhere'}; materialize an asset to "
+        "create it, or use another store: --store, store=... in Python, or $SERVO_STORE\n"
     )
     assert not (tmp_path / "nowhere").exists()
 
@@ -266,8 +266,8 @@ def test_a_rebuild_never_replaces_a_healthy_leader(
         code, out, err = servo("admin", "rebuild", "--yes")
         assert (code, out) == (4, "")
         assert err == (
-            f"error: `servo dev` (process {os.getpid()}) leads this workspace; wait for it to end, "
-            "or stop it; what it has begun is then resumed\n"
+            f"error: `servo dev` (process {os.getpid()}) leads this workspace; wait until it "
+            "exits, or stop it; its unfinished runs are then resumed\n"
         )
         assert led.service.leads
         assert servo("admin", "rebuild", "--check")[0] == 0
@@ -335,7 +335,7 @@ def test_a_rebuild_without_any_manifest_that_can_be_read_is_refused(
         _ = told.store.put(key, b"nonsense")
     code, _, err = servo("admin", "rebuild", "--yes")
     assert code == 7
-    assert err.endswith("restore any one of them from a backup\n")
+    assert err.endswith("restore at least one manifest from a backup\n")
 
 
 def test_a_damaged_ledger_is_never_published(servo: Run, told: StoredStory) -> None:
@@ -654,7 +654,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(told: StoredStory, tmp_path: 
         (
             ("select 1", "--as-of", "yesterday"),
             2,
-            "neither the number of a ledger entry nor an instant",
+            "neither the number of a ledger entry nor a time",
         ),
     ],
 )

@@ -24,8 +24,8 @@ FAIL = [
 ]
 TOLD = [
     "  check row_count of orders failed (warn): 2 rows: more than 1",
-    "  check sql of orders failed (error, blocking): the query says no",
-    "  check unique_id of orders failed (error): repeated: id of 1 of 2 rows",
+    "  check sql of orders failed (error, blocking): the query returned no",
+    "  check unique_id of orders failed (error): duplicate id in 1 of 2 rows",
 ]
 
 
@@ -41,7 +41,7 @@ def test_a_run_tells_every_check_that_failed_whatever_follows_from_it(
     assert capsys.readouterr().out.splitlines()[-3:] == TOLD
     assert run(["quarantine", "list", *place]) == 0
     told = capsys.readouterr().out
-    assert "sql: the query says no; unique_id: repeated: id of 1 of 2 rows\n" in told
+    assert "sql: the query returned no; unique_id: duplicate id in 1 of 2 rows\n" in told
     assert "row_count" not in told, "a warning holds nothing back"
 
 

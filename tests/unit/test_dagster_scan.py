@@ -119,7 +119,7 @@ def test_a_package_that_is_loaded_whole_is_looked_at_whole(tmp_path: Path) -> No
 def test_a_module_is_found_by_its_name(tmp_path: Path) -> None:
     _ = write(tmp_path, {"shop/assets.py": "from dagster import op\n", "shop/__init__.py": ""})
     with pytest.raises(
-        Invalid, match=r"shop.assets uses what is not supported:\n  shop/assets.py:1"
+        Invalid, match=r"shop.assets uses features that Servo does not support:\n  shop/assets.py:1"
     ):
         check_supported("shop.assets", tmp_path)
     check_supported("shop.nothing", tmp_path)
@@ -156,7 +156,7 @@ def test_the_name_leads_to_ours_for_as_long_as_it_should() -> None:
 def test_the_real_one_is_not_replaced_once_it_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     real = ModuleType("dagster")
     monkeypatch.setitem(sys.modules, "dagster", real)
-    with pytest.raises(Conflict, match="dagster itself is imported"):
+    with pytest.raises(Conflict, match="dagster is already imported"):
         stand_in()
     assert sys.modules["dagster"] is real
 

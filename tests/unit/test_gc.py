@@ -234,7 +234,7 @@ def test_a_version_that_is_gone_cannot_be_pinned() -> None:
     story.wait(hours=OLD)
     _ = collected(story)
     wanted = Pin(id="audit", v=1, expires=story.now + DAY)
-    with pytest.raises(NotFound, match=r"version 1 .* is not kept any more; pin a version"):
+    with pytest.raises(NotFound, match=r"version 1 .* is no longer kept; pin a version"):
         pin(story.store, story.paths, wanted)
     assert not read_pins(story.store, story.paths)
 
@@ -255,7 +255,7 @@ def test_nothing_is_collected_while_a_pin_cannot_be_read() -> None:
     story.wait(hours=OLD)
     before = story.objects()
     report = collected(story)
-    assert "delete it, or write it again" in report.problems[0]
+    assert "delete or rewrite it" in report.problems[0]
     assert [key for key in story.objects() if key in before] == before
 
 

@@ -49,7 +49,7 @@ def test_a_lane_follows_from_what_started_the_run(source: SourceRef, lane: str) 
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "x" * 2000])
 def test_a_lane_without_a_usable_name_is_refused(name: str) -> None:
-    with pytest.raises(Invalid, match="lane of the run"):
+    with pytest.raises(Invalid, match="invalid lane"):
         lane_of(ManualSource(), {LANE_TAG: name})
 
 

@@ -85,7 +85,7 @@ def test_a_task_that_is_planned_twice_is_refused() -> None:
 
 def test_a_key_that_does_not_belong_to_its_task_is_refused() -> None:
     for fields in ({"partition": DAY.canonical()}, {"operation": TaskOperation.CHECK}):
-        with pytest.raises(Invalid, match="not the key of its asset, partition and operation"):
+        with pytest.raises(Invalid, match="does not match its asset, partition and operation"):
             normalize([task("a", **fields)])
 
 
@@ -219,7 +219,7 @@ def test_a_task_travels_as_what_differs_from_the_default() -> None:
 @pytest.mark.parametrize("damage", [b"", b"{}", b"not json"])
 def test_bytes_that_do_not_match_the_digest_are_never_parsed(damage: bytes) -> None:
     digest = chunk_digest(chunk_bytes(Chunk(tasks=())))
-    with pytest.raises(Corrupt, match="other bytes than were written"):
+    with pytest.raises(Corrupt, match="does not match its hash"):
         parse_chunk(damage, digest)
 
 
@@ -240,7 +240,7 @@ def test_matching_bytes_that_are_no_chunk_are_corrupt(data: bytes) -> None:
 
 def test_a_chunk_of_a_later_version_asks_for_a_newer_servo() -> None:
     data = msgspec.json.encode({"version": 2, "tasks": []})
-    with pytest.raises(Corrupt, match="has version 2; use a newer Servo"):
+    with pytest.raises(Corrupt, match="has version 2; upgrade Servo"):
         parse_chunk(data, chunk_digest(data))
 
 

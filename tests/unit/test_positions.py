@@ -26,7 +26,7 @@ def test_anything_else_is_refused_with_an_example(text: str) -> None:
 
 
 def test_what_is_wrong_is_named() -> None:
-    with pytest.raises(Invalid, match="cause 'x' is not the position of an event"):
+    with pytest.raises(Invalid, match="cause 'x' is not a ledger position"):
         check_position("x", "cause")
 
 

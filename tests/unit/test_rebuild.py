@@ -239,7 +239,7 @@ def test_an_instant_before_everything_is_empty_and_one_to_come_is_now() -> None:
 
 def test_an_entry_to_come_is_not_found() -> None:
     story = told(2)
-    with pytest.raises(NotFound, match=r"ends with entry \d+ and has no entry 999; ask for"):
+    with pytest.raises(NotFound, match=r"ends with entry \d+ and has no entry 999; use an entry"):
         _ = state_at(story.store, story.paths, 999)
 
 

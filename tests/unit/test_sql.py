@@ -223,7 +223,7 @@ def test_variables_of_this_process_are_no_tables() -> None:
 
 @pytest.mark.parametrize(("sql", "count"), [("", 0), ("-- nothing", 0), ("select 1; select 2", 2)])
 def test_there_is_exactly_one_statement(sql: str, count: int) -> None:
-    with pytest.raises(Invalid, match=f"there are {count} statements and there must be one"):
+    with pytest.raises(Invalid, match=f"expected one statement, got {count}"):
         _ = answer(sql)
 
 

@@ -29,7 +29,7 @@ REFUSED = [
     ("\u212b", "normal form C"),
     ("\ud800", "surrogate"),
     ("\udfff", "surrogate"),
-    ("\uffff", "character that is not one"),
+    ("\uffff", "Unicode noncharacter"),
     ("a" * 256, "segment longer than 255 bytes"),
     ("é" * 128, "segment longer than 255 bytes"),
     ("/".join(["a" * 90] * 10), "longer than 900 bytes"),

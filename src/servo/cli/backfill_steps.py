@@ -1,4 +1,4 @@
-"""Backfills that a command begins and follows to their end."""
+"""Backfills that a command creates and waits for."""
 
 from servo.cli.hosts import Host, interrupt, open_host
 from servo.cli.options.workspace import Where
@@ -23,7 +23,7 @@ def begin_and_wait(
     *,
     json_: bool,
 ) -> int:
-    """Have a backfill begin, and wait for its end; the exit code."""
+    """Create a backfill and wait until it has finished; the exit code."""
     with open_host(code, where, workers, backfills=True) as host:
         check_request(workspace, event)
         _ = host.workspace.submit(event).checked()
@@ -31,7 +31,7 @@ def begin_and_wait(
 
 
 def tell_begun(workspace: Workspace, found: BackfillBegun, *, json_: bool) -> int:
-    """Say that a backfill was created, and who does the work; the exit code."""
+    """Print that a backfill was created, and how to follow it; the exit code."""
     if json_:
         emit_json(found)
         return QUEUED if found.receipt.queued else 0
@@ -42,7 +42,7 @@ def tell_begun(workspace: Workspace, found: BackfillBegun, *, json_: bool) -> in
 
 
 def tell_who_works(workspace: Workspace, name: str) -> None:
-    """Say how to follow a backfill, or how to have the work done where nobody leads."""
+    """Print how to follow a backfill, or how to start a leader if there is none."""
     follow_it = f"`servo backfill wait {name}`"
     if workspace.leader() is not None:
         console().print(f"Follow it with {follow_it}.")
@@ -51,7 +51,7 @@ def tell_who_works(workspace: Workspace, name: str) -> None:
 
 
 def follow_here(host: Host, name: str, *, json_: bool) -> Backfill:
-    """Follow a backfill that this process works at."""
+    """Follow a backfill that this process executes."""
     try:
         return follow(lambda: host.backfill(name), host.check, shown=not json_)
     except KeyboardInterrupt:
@@ -61,12 +61,12 @@ def follow_here(host: Host, name: str, *, json_: bool) -> Backfill:
 
 
 def watch(workspace: Workspace, name: str, *, json_: bool) -> Backfill:
-    """Follow a backfill that another process works at."""
+    """Follow a backfill that another process executes."""
 
     def check() -> None:
         if workspace.leader() is None and present_backfill(workspace, name).row.finished_at is None:
             raise Unavailable(
-                "the process that did the work has ended",
+                "the leader has stopped",
                 remedy=f"continue with `servo backfill wait {name}`",
             )
 
@@ -82,7 +82,7 @@ def watch(workspace: Workspace, name: str, *, json_: bool) -> Backfill:
 
 
 def tell_end(found: Backfill, *, json_: bool) -> int:
-    """Say what became of a backfill; the exit code of the command that waited for it."""
+    """Print the outcome of a backfill; the exit code of the command that waited for it."""
     if json_:
         emit_json(finished(found))
     else:

@@ -1,4 +1,4 @@
-"""Which code a command is about: named, or the only code that can be meant."""
+"""The code of a command: the named one, or the only candidate."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ from servo.workspace.workspace import Workspace
 
 
 class Selected(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command selects, to tell which of several code locations is meant."""
+    """What a command selects, to choose one of several code locations."""
 
     select: Sequence[str] = ()
     job: str | None = None
@@ -29,7 +29,7 @@ NOTHING = Selected()
 
 
 def leader_locations(workspace: Workspace) -> tuple[str, ...]:
-    """The code locations of the leader of this machine, if it can be asked about them."""
+    """The code locations of the leader on this machine, if it can be asked."""
     leader = workspace.leader()
     return leader.locations if leader is not None and answers_questions(leader) else ()
 
@@ -41,7 +41,7 @@ def one_code(
     as_dagster: bool = False,
     selected: Selected = NOTHING,
 ) -> LocationCode:
-    """The code that is named, or the only code that can be meant: here, or at the leader."""
+    """The named code, or the only candidate, here or at the leader."""
     known = leader_locations(workspace)
     if given is None and (name := _deployed_by_leader(workspace, known, selected)):
         given = name
@@ -61,7 +61,7 @@ def _location(given: str | None, *, as_dagster: bool, selected: Selected) -> Cod
 
 
 def _deployed_by_leader(workspace: Workspace, known: Sequence[str], selected: Selected) -> str:
-    """The location of the leader that deployed the selected assets; empty if there is not one."""
+    """The location of the leader that deployed the selected assets; empty if there is none."""
     if len(known) < 2 or not selected.select:
         return ""
     found = set(locations_of_assets(workspace, selected.select).values())
@@ -71,9 +71,9 @@ def _deployed_by_leader(workspace: Workspace, known: Sequence[str], selected: Se
 def several_codes(
     given: Sequence[str], *, as_dagster: bool = False
 ) -> tuple[list[LocationCode], bool]:
-    """The code that is named, or all of the project file; whether some of it is broken.
+    """The named code, or all of the project file; and whether some of it is broken.
 
-    One location is imported in this process. Several are imported in processes of their own, as
+    One location is imported in this process. Several are imported in separate processes, because
     their modules may have the same names. Broken ones are reported and left out.
     """
     found = locations(given, as_dagster=as_dagster)

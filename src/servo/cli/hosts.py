@@ -1,4 +1,4 @@
-"""Who makes what a command asks for: this process, or one that is at work already."""
+"""The host of a command: this process, or a leader that is already running."""
 
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -38,10 +38,9 @@ def open_host(
     also: Sequence[LocationCode] = (),
     backfills: bool = False,
 ) -> Generator[Host]:
-    """Lead the workspace, or have its leader do the work; both know what the code defines.
+    """Lead the workspace, or use its leader; both have the code.
 
-    `also` is further code to work for. With `backfills`, a host that leads continues those that
-    have not finished.
+    `also` is further code. With `backfills`, a host that leads continues unfinished backfills.
     """
     with ExitStack() as opened:
         with telling_interrupted(EARLY):
@@ -60,14 +59,14 @@ def open_host(
 
 
 def _command() -> str:
-    """The command that runs, as a leader says of itself."""
+    """The command that runs, for the description of the leader."""
     context = click.get_current_context(silent=True)
     return "" if context is None else context.command_path.partition(" ")[2]
 
 
 @contextmanager
 def telling_interrupted(what: str) -> Generator[None]:
-    """Say this of an interruption that nobody has said anything of, such as a second Ctrl-C."""
+    """Add this message to an interruption without one, such as a second Ctrl-C."""
     try:
         yield
     except KeyboardInterrupt as stopped:
@@ -75,26 +74,26 @@ def telling_interrupted(what: str) -> Generator[None]:
 
 
 def interrupt(host: Host) -> str:
-    """Stop what a host does, after Ctrl-C; how to go on with it.
+    """Stop a host after Ctrl-C; the message that says how to resume.
 
-    User code may clean up for a while, so whoever is looking is told what is waited for.
+    User code may clean up for a while, so the terminal shows what the command waits for.
     """
     tell_stopping(host)
     return host.interrupt()
 
 
 def finish(host: Host) -> None:
-    """Let what runs for others end, once what was asked for here is done.
+    """Let tasks that run for other processes finish, once the command itself is done.
 
-    They would lose what it has done so far. Whoever does not want to wait presses Ctrl-C.
+    Otherwise they would lose the work done so far. Ctrl-C skips the wait.
     """
     running = 0
     with suppress(ServoError):
         running = len(host.running()) if host.leads else 0
     if not running:
         return
-    told = f"done; finishing {plural(running, 'task')} that other processes wait for"
-    console(stderr=True).print(Text(f"{told}; Ctrl-C leaves them the rest", "yellow"))
+    told = f"done; finishing {plural(running, 'task')} for other processes"
+    console(stderr=True).print(Text(f"{told}; Ctrl-C leaves the rest to them", "yellow"))
     try:
         host.finish()
     except KeyboardInterrupt:
@@ -102,7 +101,7 @@ def finish(host: Host) -> None:
 
 
 def tell_stopping(host: Host) -> None:
-    """Say what is waited for, where somebody is looking and something runs here."""
+    """Print what the command waits for, on a terminal and if tasks run here."""
     stderr = console(stderr=True)
     if stderr.is_terminal and host.leads and (running := len(host.running())):
         left = f"{plural(running, 'task')} may clean up for up to {GRACE.total_seconds():.0f} s"
@@ -112,7 +111,7 @@ def tell_stopping(host: Host) -> None:
 def _host(
     codes: Sequence[LocationCode], where: Where, workers: int, *, backfills: bool
 ) -> LeadingHost | AttachedHost:
-    """A host that leads, or one that has the process do the work that leads already."""
+    """A host that leads, or a client of the leader."""
 
     def lead() -> LeadingHost:
         declared = {code.name: code.declared for code in codes}
@@ -139,6 +138,6 @@ def _warn(told: str) -> None:
 
 @contextmanager
 def stopped_by_sigterm() -> Generator[None]:
-    """Have SIGTERM do what Ctrl-C does, and both only where it is safe to stop."""
+    """Make SIGTERM act like Ctrl-C, and both only where it is safe to stop."""
     with interrupts.raised_when_safe():
         yield

@@ -2,7 +2,7 @@
 
 Python raises `KeyboardInterrupt` wherever the main thread happens to be. Inside an import this can
 leave the lock of a module taken, inside `with condition:` the condition's. The leader's threads
-then wait for that lock for ever, and so does whoever waits for them to end.
+then wait for that lock for ever, and so does the main thread when it joins them.
 
 So a signal that comes at such a moment is kept, and looked at again every few milliseconds until
 the main thread is elsewhere: almost always it waits for a run. A second signal is raised at once,
@@ -31,7 +31,7 @@ _WAITING = "wait"
 
 
 class Interrupts:
-    """What to do about signals that ask this process to stop."""
+    """Handles the signals that ask this process to stop."""
 
     def __init__(self) -> None:
         self._kept = False
@@ -40,9 +40,9 @@ class Interrupts:
         self._ends = False
 
     def install(self) -> None:
-        """Have Ctrl-C raised when it is safe, until this process ends.
+        """Raise Ctrl-C only when it is safe, until this process ends.
 
-        It stays ignored where it was, as in the background of a shell.
+        It stays ignored where it already was, as in the background of a shell.
         """
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, self._asked)
@@ -50,7 +50,7 @@ class Interrupts:
 
     @contextmanager
     def raised_when_safe(self) -> Generator[None]:
-        """Have Ctrl-C and SIGTERM stop what goes on here, once it is safe."""
+        """Make Ctrl-C and SIGTERM interrupt this block, once it is safe."""
         self._raised = self._ends = False
         asked = [signal.SIGTERM, signal.SIGALRM]
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
@@ -67,9 +67,9 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def ends(self) -> None:
-        """Say that the work is done and the process ends by itself in a moment.
+        """Note that the work is done and the process exits by itself in a moment.
 
-        The first Ctrl-C then changes nothing. It would only leave undone what others wait for.
+        The first Ctrl-C then has no effect: it would only stop work that others wait for.
         """
         self._ends = not self._raised
 
@@ -91,7 +91,7 @@ class Interrupts:
 
 
 def is_unsafe(frame: FrameType | None) -> bool:
-    """Whether the main thread may hold a lock here that it would not let go of."""
+    """Whether the main thread may hold a lock here that an exception would not release."""
     while frame is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back  # a signal that comes while another is looked at
     if frame is None:

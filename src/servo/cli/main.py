@@ -1,10 +1,10 @@
 """The command line: `servo`.
 
-Commands are loaded when they are called, so that `servo --version` and a mistyped option answer
+Commands are imported when they are called, so that `servo --version` and a mistyped option answer
 at once and no command pays for the libraries of another.
 
-What goes wrong ends with one line on standard error that says what to do about it, and with an
-exit code that says what kind of thing it was (see `servo.cli.rendering.output`).
+An error is one line on standard error that ends with the remedy; its kind sets the exit code (see
+`servo.cli.rendering.output`).
 """
 
 import os

@@ -20,7 +20,7 @@ def exits_raised() -> Generator[None]:
 
     def told(status: int) -> NoReturn:
         if importing and _where() == here:  # who kept the name may call it much later
-            raise SystemExit(f"it calls os._exit({status}), which ends whoever imports it")
+            raise SystemExit(f"it calls os._exit({status}), which ends the process that imports it")
         real(status)
 
     os._exit = told

@@ -113,7 +113,7 @@ def _refuse_namesake(path: Path, name: str) -> None:
     used = sys.modules.get(name) if name in sys.stdlib_module_names else None
     if used is not None and getattr(used, "__file__", "") != str(path):
         raise Invalid(
-            f"{path.name} is called like a module of Python itself, which others then do not find",
+            f"{path.name} has the name of a standard library module, which it would hide",
             remedy="rename the file",
         )
 

@@ -1,8 +1,8 @@
-"""What controllers ask for. They decide on values and return values; the runtime does the rest.
+"""The actions that controllers return: they decide on values, and the leader executes.
 
-`Propose` becomes a batch that the fold accepts or refuses. `Send` puts a committed outbox row on
-its queue. Nothing here is done twice by being returned twice: proposals carry what they saw, and
-messages carry names that queues recognise.
+`Propose` becomes a batch that the fold accepts or rejects. `Send` puts a committed outbox row on
+its queue. Returning an action twice does no harm: proposals carry what they were based on, and
+messages carry names that queues recognize.
 """
 
 import msgspec
@@ -12,13 +12,13 @@ from servo.core.state.rows.execution import DispatchOutboxRow
 
 
 class Propose(msgspec.Struct, frozen=True):
-    """Events that a controller wants to have happened, together or not at all."""
+    """Events that a controller proposes, to be applied together or not at all."""
 
     events: tuple[Event, ...]
 
 
 class Send(msgspec.Struct, frozen=True):
-    """A delivery that its queue has not taken yet."""
+    """A delivery that its queue has not accepted yet."""
 
     row: DispatchOutboxRow
 

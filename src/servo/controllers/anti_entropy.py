@@ -1,8 +1,8 @@
-"""The sweep: attempts in flight whose time is up.
+"""The sweep: end attempts in flight whose time is up.
 
-It looks at attempts that hold a slot and at nothing else, so it costs what runs, never what
-exists. Heartbeats live in the leader's memory: one that came in keeps the sweep from proposing,
-and the fold does not need to know.
+It looks only at attempts that hold a slot, so its cost depends on what runs, not on what exists.
+Heartbeats are kept in the leader's memory: a recent one keeps the sweep from proposing, and the
+fold does not need to know.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from servo.core.state.state import State
 
 
 class LastBeat(msgspec.Struct, frozen=True, kw_only=True):
-    """The last sign of life of an execution."""
+    """The last heartbeat of an execution."""
 
     exec_id: str
     at: datetime
@@ -30,7 +30,7 @@ class LastBeat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reconcile(state: State, now: datetime, beats: Mapping[str, LastBeat]) -> list[Propose]:
-    """Propose an end for every delivery and execution whose time is up at `now`."""
+    """Propose to end every delivery and execution whose time is up at `now`."""
     rows = state.tasks.rows
     silent = [_unclaimed(rows[key]) for key in state.index.dispatched if _late(rows[key], now)]
     running = (_overdue(rows[key], now, beats) for key in state.index.running)

@@ -1,10 +1,10 @@
-"""Which chunks of which backfills are to be planned next.
+"""Choose the chunks of backfills to plan next.
 
-A backfill that is running is given as many runs as it may have at once, and as the workspace lets
-all backfills have together; backfills of a higher priority come first, then older ones. Chunks of
-one backfill are planned in order and none is left out, so what is wanted of it is always a stretch
-that begins at the smallest missing chunk. What was sent on its way and is not yet folded counts as
-planned: whoever asks twice is told nothing the second time.
+A running backfill gets as many runs as it may have at once, within the limit of the workspace for
+all backfills; backfills with a higher priority come first, then older ones. The chunks of a
+backfill are planned in order and without gaps, so the next ones always start at the smallest
+missing chunk. Chunks that were sent but are not folded yet count as planned, so asking twice
+returns nothing the second time.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ NOTHING_SENT: Mapping[str, int] = MappingProxyType({})
 
 
 class NextChunks(msgspec.Struct, frozen=True, kw_only=True):
-    """The chunks of a backfill that may be planned now, from `first` up to and without `stop`."""
+    """The chunks of a backfill that may be planned now, from `first` to before `stop`."""
 
     backfill: BackfillRow
     first: int
@@ -32,10 +32,10 @@ class NextChunks(msgspec.Struct, frozen=True, kw_only=True):
 def reconcile(
     state: State, sent: Mapping[str, int] = NOTHING_SENT, has: HasLocation = any_location
 ) -> list[NextChunks]:
-    """What may be planned now, most urgent first.
+    """The chunks that may be planned now, most urgent first.
 
-    `sent` says of a backfill up to which chunk, not included, everything is on its way. A backfill
-    whose code is not at hand gets nothing, and takes no slot that another could use.
+    `sent` returns the chunk of a backfill up to which, not included, everything was sent. A
+    backfill whose code is not available here gets nothing, and takes no slot from another.
     """
     rows = [state.backfills.rows[key] for key in list(state.index.backfills_open)]
     left = _workspace_slots(state, rows, sent)
@@ -50,14 +50,14 @@ def reconcile(
 
 
 def ahead(row: BackfillRow, first: int, count: int) -> range:
-    """The chunks from `first` on that will have their turn if nothing happens, at most so many."""
+    """The chunks from `first` on that will be planned next, at most `count`."""
     if row.state is not BackfillState.RUNNING or has_failed_enough(row):
         return range(0)
     return range(first, min(first + count, row.total_chunks))
 
 
 def chunk_slice(row: BackfillRow, index: int) -> slice:
-    """Which of the frozen partitions a chunk has."""
+    """The slice of the frozen partition list for a chunk."""
     start = index * row.chunk_size
     return slice(start, min(start + row.chunk_size, row.total_partitions))
 
@@ -67,7 +67,7 @@ def _urgency(row: BackfillRow) -> tuple[int, object, str]:
 
 
 def _first(row: BackfillRow, sent: Mapping[str, int]) -> int:
-    """The first chunk of a backfill that is neither planned nor on its way."""
+    """The first chunk of a backfill that is neither planned nor sent."""
     return max(row.planned_chunks, sent.get(row.backfill_id, 0))
 
 

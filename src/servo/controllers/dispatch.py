@@ -1,8 +1,8 @@
-"""Ready tasks get attempts: fairly across lanes, by priority within one, within all limits.
+"""Dispatch ready tasks: fairly across lanes, by priority within one, within all limits.
 
-The work is proportional to what is dispatched. Pools that are full, and code locations that no
-idle worker has, are passed over as a whole, not task by task: a million ready tasks of either
-starve nobody and cost nothing.
+The work is proportional to the number of dispatched tasks. Full pools, and code locations without
+an idle worker, are skipped as a whole, not task by task: a million ready tasks of either starve
+nobody and cost nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,10 +23,11 @@ MAX_PER_ROUND = 1_000
 
 
 class IdleWorker(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker that waits for a task, with the execution id its next one gets.
+    """A worker that waits for a task, with the execution id of its next one.
 
-    With `one_of_many` this is one of several places of the worker, told apart by `exec_id`. It
-    takes tasks of its code `location`, and those that name none; without one it takes any task.
+    With `one_of_many` this is one of several slots of the worker, distinguished by `exec_id`. It
+    takes tasks of its code `location`, and those without one; if it has no location, it takes any
+    task.
     """
 
     worker_id: str
@@ -36,7 +37,7 @@ class IdleWorker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Idle:
-    """Workers that wait, by location, and who is given which task."""
+    """Idle workers by location, and the tasks assigned to them."""
 
     def __init__(self, workers: Sequence[IdleWorker]) -> None:
         self.given: dict[TaskPk, IdleWorker] = {}
@@ -45,12 +46,12 @@ class _Idle:
             self._waiting.setdefault(worker.location, []).append(worker)
 
     def may_take(self, location: str) -> bool:
-        """Whether a worker is left that takes tasks of a location."""
+        """Whether an idle worker takes tasks of a location."""
         waiting = self._waiting
         return location in waiting or ("" in waiting if location else bool(waiting))
 
     def give(self, key: TaskPk, location: str) -> None:
-        """Give a task to one of them; one that takes any task only if no other does."""
+        """Assign a task to a worker; one that takes any task is chosen last."""
         waiting = self._waiting
         name = location if location in waiting else "" if location else next(iter(waiting))
         workers = waiting[name]
@@ -62,7 +63,7 @@ class _Idle:
 def hand_over(
     state: State, idle: Sequence[IdleWorker], fairness: Fairness
 ) -> tuple[list[Propose], Fairness]:
-    """Give ready tasks to workers that wait: the grant rides in the dispatch."""
+    """Assign ready tasks to idle workers: the dispatch contains the grant."""
     workers = _Idle(idle)
     keys, fairness = pick(state, len(idle), fairness, workers)
     events: list[DispatchRequested] = []
@@ -74,18 +75,18 @@ def hand_over(
 
 
 def dispatch(state: State, fairness: Fairness) -> tuple[list[Propose], Fairness]:
-    """Give ready tasks attempts that a queue will deliver."""
+    """Create attempts of ready tasks, which a queue will deliver."""
     keys, fairness = pick(state, min(MAX_PER_ROUND, free_in_queue(state)), fairness)
     return _together([_request(state, key, None) for key in keys]), fairness
 
 
 def _together(events: list[DispatchRequested]) -> list[Propose]:
-    """One batch: chosen from one state within all limits, they fit it together."""
+    """One batch: chosen from one state within all limits, the events fit together."""
     return [Propose(tuple(events))] if events else []
 
 
 def outbox(state: State, in_flight: dict[tuple[str, int], None]) -> list[Send]:
-    """Deliveries that are committed and that no queue has taken yet."""
+    """Committed deliveries that no queue has accepted yet."""
     rows = state.outbox.rows
     return [Send(rows[key]) for key in state.index.outbox_pending if key not in in_flight]
 
@@ -102,9 +103,9 @@ def _request(state: State, key: TaskPk, handover: Handover | None) -> DispatchRe
 def pick(
     state: State, room: int, fairness: Fairness, workers: _Idle | None = None
 ) -> tuple[list[TaskPk], Fairness]:
-    """The ready tasks to go next: at most `room`, and no more than slots and pools admit.
+    """The ready tasks to dispatch next: at most `room`, within the limits of slots and pools.
 
-    With `workers` only those that one of them takes, and each is given to one.
+    With `workers`, only tasks that one of them takes, and each is assigned to one.
     """
     room = min(room, free_slots(state))
     if room <= 0 or not state.index.ready_count:

@@ -1,12 +1,12 @@
-"""Who goes next when several lanes want more than there is: deficit round-robin.
+"""Deficit round-robin: which lane is served next when several compete.
 
-A lane is whatever shares fairly with others: backfills, schedules, interactive runs, or a
-tenant where one process leads several workspaces. Each visit credits a lane with its weight; a
-task costs `COST`. A lane with weight 200 gets twice the tasks of one with 100, and a lane with
-ten thousand ready tasks delays one with a single task by one round, not by ten thousand.
+A lane is anything that shares fairly with others: backfills, schedules, interactive runs, or a
+tenant if one process leads several workspaces. Each visit credits a lane with its weight; a task
+costs `COST`. A lane with weight 200 gets twice the tasks of one with 100, and a lane with ten
+thousand ready tasks delays one with a single task by one round, not by ten thousand.
 
-Shares do not depend on how much room there is at a time: a turn that is cut short because the room
-ran out goes on when there is room again.
+Shares do not depend on how much room there is at a time: a turn that ends early because the room
+ran out continues when there is room again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,9 +20,9 @@ T = TypeVar("T")
 
 
 class Fairness(msgspec.Struct, frozen=True, kw_only=True):
-    """What carries over from one round to the next: credit left, and where the round stopped.
+    """What carries over between rounds: the credit left, and where the last round stopped.
 
-    `interrupted` is a lane that had credit left when the room ran out: its turn goes on.
+    `interrupted` is a lane that had credit left when the room ran out: its turn continues.
     """
 
     credit: dict[str, int] = {}
@@ -37,7 +37,7 @@ def share(
     weight: Callable[[str], int],
     before: Fairness,
 ) -> tuple[list[T], Fairness]:
-    """Take up to `room` items from the lanes by their weights, beginning after the last lane."""
+    """Take up to `room` items from the lanes by weight, starting after the last lane."""
     order = _rotated(sorted(lanes), before)
     credit = {lane: before.credit.get(lane, 0) for lane in order}
     taken: list[T] = []
@@ -66,7 +66,7 @@ def share(
 def _serve(
     items: Iterator[T], lane: str, credit: dict[str, int], taken: list[T], room: int
 ) -> bool:
-    """Spend a lane's credit; True when the lane has nothing left, and then no credit either."""
+    """Spend a lane's credit; True when the lane is empty, which also resets its credit."""
     while credit[lane] >= COST and len(taken) < room:
         item = next(items, None)
         if item is None:
@@ -78,7 +78,7 @@ def _serve(
 
 
 def _rotated(lanes: Sequence[str], before: Fairness) -> list[str]:
-    """The lanes in turn: the one that was interrupted first, then those after the last."""
+    """The lanes in order: the interrupted one first, then those after the last."""
     last, first = before.last, before.interrupted
     if last is None:
         return list(lanes)

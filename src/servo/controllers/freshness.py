@@ -1,9 +1,9 @@
-"""What is no longer as fresh as it was, or is again.
+"""Detect changes of freshness.
 
-The index names the assets whose policy, data or freshness changed; those are judged. When their
-state next changes by time alone is kept in a heap of hints, so that nothing is looked at before it
-is due. An asset is judged again until its row says what was found: a proposal that is refused is
-made again, with what is true then.
+The index lists the assets whose policy, data or freshness changed; those are evaluated. The next
+change by time alone is kept in a heap of hints, so that nothing is evaluated before it is due. An
+asset is evaluated again until its row has the result: a rejected proposal is made again, based on
+the state at that time.
 """
 
 from datetime import datetime
@@ -43,17 +43,17 @@ def reconcile(state: State, now: datetime) -> list[Propose]:
 
 
 def next_due(state: State) -> datetime | None:
-    """The earliest instant at which something may change; the past if something may have."""
+    """The earliest time at which freshness may change; in the past if it may have changed."""
     if state.index.freshness_unjudged:
         return state.ts
     return state.index.freshness_due[0][0] if state.index.freshness_due else None
 
 
 def _expect(index: Index, key: str, due: datetime | None) -> None:
-    """Have an asset looked at again when it is due.
+    """Evaluate an asset again when it is due.
 
-    One that is looked at before then anyway needs no other hint: an asset that is made every second
-    has one, not one for every time it was made.
+    An asset that is evaluated before then anyway needs no other hint: one that is materialized
+    every second has one hint, not one for each materialization.
     """
     hint = index.freshness_hints.get(key)
     if due is not None and (hint is None or due < hint):
@@ -62,7 +62,7 @@ def _expect(index: Index, key: str, due: datetime | None) -> None:
 
 
 def _judged(asset: AssetRow, now: datetime) -> Judgement:
-    """How an asset stands; of one without a policy that can be read, nothing is known."""
+    """The freshness of an asset; unknown if it has no readable policy."""
     if not asset.defined or not asset.freshness_policy:
         return UNJUDGED
     try:

@@ -1,7 +1,7 @@
-"""Runs that wait for a slot are admitted; large plans become tasks a segment at a time.
+"""Admit queued runs, and expand large plans one segment at a time.
 
-Lanes share the slots for runs as well: the next one goes to the lane that has the fewest runs at
-work for its weight. What is at work says all there is to know, so nothing has to be carried over.
+Lanes share run slots too: the next one goes to the lane with the fewest active runs for its weight.
+The active runs determine everything, so nothing carries over between rounds.
 """
 
 from collections import Counter
@@ -17,10 +17,10 @@ MAX_ADMITTED_PER_ROUND = 100
 
 
 def reconcile(state: State) -> list[Propose]:
-    """Admit as many waiting runs as fit, and expand one segment of one run.
+    """Admit as many queued runs as fit, and expand one segment of one run.
 
-    One segment a round bounds the round: the run that was expanded least recently goes first,
-    and everything else the leader does gets its turn between two segments.
+    One segment per round bounds the round: the run that was expanded least recently goes first, and
+    the leader's other work gets its turn between two segments.
     """
     actions = [Propose((RunAdmitted(run_id=run),)) for run in _admissible(state)]
     for run_id in state.index.runs_expanding:
@@ -42,7 +42,7 @@ def _admissible(state: State) -> list[str]:
 
 
 def _by_lane(state: State, room: int) -> list[str]:
-    """The waiting runs to start next: by priority in a lane, by weight among lanes."""
+    """The queued runs to start next: by priority within a lane, by weight across lanes."""
     runs = state.runs.rows
     lanes: dict[str, list[str]] = {}
     for run in sorted(state.index.runs_waiting, key=lambda run: runs[run].priority, reverse=True):

@@ -1,10 +1,10 @@
-"""Which ticks of a schedule are due, and which were missed for good.
+"""Which ticks of a schedule are due, and which were missed.
 
-A schedule remembers one instant, its low water: everything up to it has been dealt with. What lies
-between it and now is due. Of several, the newest `max_catchup_ticks` inside the catch-up window are
-ticked one after the other, and all older ones are put on record as one stretch that was skipped.
-So whoever was away for a year does not begin with half a million runs, and nothing is passed over
-in silence. A schedule that is paused is not due; what it misses is recorded when it is resumed.
+A schedule stores one time, its low water: every tick up to it has been handled. Ticks between it
+and now are due. Of several, the last `max_catchup_ticks` within the catch-up window are evaluated
+one after the other, and all older ones are recorded as one skipped stretch. So a leader that was
+away for a year does not start with half a million runs, and no tick is skipped silently. A paused
+schedule is never due; its missed ticks are recorded when it is resumed.
 """
 
 from datetime import datetime, timedelta
@@ -21,13 +21,13 @@ from servo.core.state.states import ScheduleStatus
 from servo.errors import Invalid
 
 MAX_COUNTED = 10_000
-"""Skipped ticks are counted up to here; whoever missed more knows enough."""
+"""Skipped ticks are counted up to this number."""
 
 _SECOND = timedelta(seconds=1)
 
 
 class Due(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done for a schedule now: a stretch to pass over, then ticks, in order."""
+    """What is due for a schedule: a stretch to skip, then ticks, in order."""
 
     schedule_id: str
     skipped: TicksSkipped | None = None
@@ -35,7 +35,7 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def due(definition: ScheduleDefinitionRow, row: ScheduleStateRow, now: datetime) -> Due:
-    """What is due for a schedule at an instant; nothing if it is paused or gone."""
+    """What is due for a schedule at a time; nothing if it is paused or removed."""
     if row.status is not ScheduleStatus.ACTIVE:
         return Due(schedule_id=row.schedule_id)
     cron = cron_of(definition)
@@ -49,7 +49,7 @@ def due(definition: ScheduleDefinitionRow, row: ScheduleStateRow, now: datetime)
 def missed_while_paused(
     definition: ScheduleDefinitionRow, row: ScheduleStateRow, now: datetime
 ) -> TicksSkipped | None:
-    """The ticks that a pause has cost so far, to be recorded when it ends."""
+    """The ticks missed during a pause so far, to be recorded when it ends."""
     if row.status is not ScheduleStatus.PAUSED:
         return None
     return stretch(cron_of(definition), row, now, reason="paused")
@@ -58,7 +58,7 @@ def missed_while_paused(
 def stretch(
     cron: Cron, row: ScheduleStateRow, until: datetime, *, reason: str
 ) -> TicksSkipped | None:
-    """All ticks from the low water up to an instant, as one skip; None if there are none."""
+    """All ticks from the low water up to a time, as one skip; None if there are none."""
     counted = cron.ticks_between(row.low_water, until, MAX_COUNTED)
     if not counted:
         return None
@@ -76,14 +76,15 @@ def stretch(
 
 
 def cron_of(definition: ScheduleDefinitionRow) -> Cron:
-    """When a schedule ticks."""
+    """The cron expressions of a schedule."""
     return Cron(definition.cron_expressions, definition.timezone)
 
 
 class Timetable:
-    """When each schedule is due next. Only those whose rows have changed are worked out anew.
+    """When each schedule is due next, recomputed only for schedules whose rows changed.
 
-    Those of code locations that are not at hand are never due: whoever has them ticks them.
+    Schedules of code locations that are not available here are never due: another leader ticks
+    them.
     """
 
     def __init__(self, has: HasLocation = any_location) -> None:
@@ -94,9 +95,9 @@ class Timetable:
         self._due: dict[str, datetime] = {}
 
     def look(self, state: State) -> list[tuple[str, Invalid]]:
-        """Take over what has changed; the schedules among it that cannot be read, and why.
+        """Apply changes; return the schedules that cannot be read, with the reason.
 
-        Where a time zone is not known here, its schedules are never due, and all others are.
+        Schedules in a time zone that is unknown here are never due; all others are.
         """
         unreadable: list[tuple[str, Invalid]] = []
         for row in list(state.schedule_state.rows.values()):
@@ -114,7 +115,7 @@ class Timetable:
         return unreadable
 
     def due(self, now: datetime) -> list[str]:
-        """The schedules that have something due; by a clock that was set back, not yet."""
+        """The schedules with something due; if the clock was set back, not yet."""
         while self._heap and self._heap[0][0] <= now:
             at, name = heappop(self._heap)
             if self._next.get(name) == at:

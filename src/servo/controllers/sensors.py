@@ -1,14 +1,14 @@
-"""Which sensors are to look now, which messages are to be evaluated, and what is worth recording.
+"""Which sensors to evaluate, for which messages, and which results to record.
 
-A sensor that polls looks again when its interval has passed since it last looked. One that failed
-waits twice as long after every further failure, up to a quarter of an hour or its own interval. One
-that is told by messages is asked about those that wait, oldest first; a message that failed waits
-for itself and keeps no other waiting. Nothing is due that is paused or gone.
+A polling sensor is evaluated again when its interval has passed. After each further failure the
+wait doubles, up to a quarter of an hour or its own interval. A push sensor is evaluated for its
+waiting messages, oldest first; a message that failed is retried later and does not delay the
+others. Nothing is due for a paused or removed sensor.
 
-Looking and finding nothing is not worth an entry of the ledger each time: an idle workspace would
-write for ever. So an evaluation that asks for nothing and moves nothing is recorded only if it says
-something else than the one before, if the sensor had failed before, and otherwise once an hour, so
-that whoever reads the tables can tell that the sensor is alive.
+Recording every evaluation without a result would make an idle workspace write forever. So an
+evaluation that requests nothing and changes nothing is recorded only if its message differs from
+the last one, if the sensor had failed before, and otherwise once an hour, so that readers of the
+tables can see that the sensor is alive.
 """
 
 from collections.abc import Iterable
@@ -35,21 +35,21 @@ _SHORTEST = timedelta(seconds=1)
 
 
 def is_open(definition: SensorDefinitionRow, row: SensorStateRow) -> bool:
-    """Whether a sensor looks at all: it is defined, not paused, and of a kind that looks."""
+    """Whether a sensor is evaluated at all: it is defined, not paused, and of a kind that is."""
     if KIND_LABEL not in definition.labels:
-        return False  # one that stands for something else, such as conditions
+        return False  # one for something else, such as conditions
     return definition.removed_at is None and row.status is not SensorStatus.PAUSED
 
 
 def polls(definition: SensorDefinitionRow) -> bool:
-    """Whether a sensor looks by itself."""
+    """Whether a sensor is evaluated at intervals."""
     return definition.mode is SensorMode.POLL
 
 
 def next_look(
     definition: SensorDefinitionRow, row: SensorStateRow, looked: datetime | None
 ) -> datetime | None:
-    """When a sensor is to look; None for never. `looked` is when it did without a record of it."""
+    """When to evaluate a sensor next, or None; `looked` is its last unrecorded evaluation."""
     if not is_open(definition, row) or not polls(definition):
         return None
     last = [at for at in (row.last_evaluation_at, looked) if at is not None]
@@ -60,7 +60,7 @@ def next_look(
 
 
 def backed_off(interval: timedelta, failures: int) -> timedelta:
-    """The pause after so many failures in a row."""
+    """The wait after this number of failures in a row."""
     if not failures:
         return interval
     doubled = max(interval, _SHORTEST) * 2 ** min(failures, MOST_DOUBLINGS)
@@ -68,20 +68,20 @@ def backed_off(interval: timedelta, failures: int) -> timedelta:
 
 
 def next_attempt(message: SensorMessageRow) -> datetime:
-    """When a message is to be evaluated."""
+    """When to evaluate a message."""
     if message.last_attempt_at is None:
         return message.received_at
     return message.last_attempt_at + backed_off(MESSAGE_AGAIN_AFTER, message.attempts - 1)
 
 
 def due_messages(messages: Iterable[SensorMessageRow], now: datetime) -> list[SensorMessageRow]:
-    """The messages that are due, in the order in which they came."""
+    """The messages that are due, in order of arrival."""
     due = [message for message in messages if next_attempt(message) <= now]
     return sorted(due, key=lambda message: message.arrival)
 
 
 def due(state: State, now: datetime, has: HasLocation = any_location) -> list[str]:
-    """The sensors that are to look, or to answer a message, by what is on record alone."""
+    """The sensors to evaluate, on a poll or for a message, according to the rows alone."""
     rows = _at_hand(state, has)
     looking = [row.sensor_id for row in rows if _is_due(state, row, now)]
     told = {row.sensor_id for row in due_messages(state.sensor_messages.rows.values(), now)}
@@ -90,7 +90,7 @@ def due(state: State, now: datetime, has: HasLocation = any_location) -> list[st
 
 
 def next_due(state: State, has: HasLocation = any_location) -> datetime | None:
-    """When the first of them is."""
+    """When the first sensor is due."""
     rows = _at_hand(state, has)
     looks = [next_look(state.sensors.rows[row.sensor_id], row, None) for row in rows]
     open_ = {row.sensor_id for row in rows if _answers(state, row)}
@@ -100,7 +100,7 @@ def next_due(state: State, has: HasLocation = any_location) -> datetime | None:
 
 
 def _at_hand(state: State, has: HasLocation) -> list[SensorStateRow]:
-    """The sensors whose code is at hand."""
+    """The sensors whose code is available."""
     rows = list(state.sensor_state.rows.values())
     return [row for row in rows if has(location_of(state.sensors.rows[row.sensor_id].labels))]
 
@@ -118,9 +118,9 @@ def _answers(state: State, row: SensorStateRow) -> bool:
 def is_worth_recording(
     row: SensorStateRow, status: SensorEvalStatus, now: datetime, *, said_before: bool | None
 ) -> bool:
-    """Whether a poll that asked for nothing and moved nothing goes on record.
+    """Whether to record a poll that requested nothing and changed nothing.
 
-    `said_before` is whether it says what the one before said, None if that is not known.
+    `said_before` is whether its message equals the last one; None if that is unknown.
     """
     if status is SensorEvalStatus.FAILED or row.status is not SensorStatus.ACTIVE:
         return True

@@ -1,7 +1,7 @@
-"""What is due: retry timers, requested timers, deadlines of runs, parked batches.
+"""What is due: retry timers, requested timers, run deadlines and parked batches.
 
-Heaps hold hints: an entry counts only if the row still says so. What the fold refuses (a clock
-that runs ahead of the entry's) is proposed again later, because a hint is dropped only when its
+Heaps hold hints: an entry counts only if the row still agrees. What the fold rejects (because a
+clock runs ahead of the entry's) is proposed again later, because a hint is dropped only when its
 row no longer waits.
 """
 
@@ -26,7 +26,7 @@ def reconcile(state: State, now: datetime) -> list[Propose]:
 
 
 def next_due(state: State) -> datetime | None:
-    """The earliest instant at which something may become due."""
+    """The earliest time at which something may become due."""
     _skim_timers(state)
     _skim_runs(state)
     heads = [heap[0][0] for heap in (state.index.timers_due, state.index.runs_due) if heap]
@@ -34,7 +34,7 @@ def next_due(state: State) -> datetime | None:
 
 
 def expire_parked(state: State, now: datetime) -> list[Propose]:
-    """Parked batches whose time is up."""
+    """Expire parked batches whose time is up."""
     due = (row.batch_id for row in state.parked.values() if row.expires_at <= now)
     return [Propose((ParkedBatchExpired(batch_id=batch_id),)) for batch_id in due]
 
@@ -51,12 +51,12 @@ def _timers(state: State, now: datetime) -> list[Propose]:
 
 
 def _once(hints: Iterable[tuple[datetime, str]]) -> Iterable[tuple[datetime, str]]:
-    """Hints in their order, each once: a row leaves one whenever it is written."""
+    """The hints in order, without duplicates: a row leaves one whenever it is written."""
     return dict.fromkeys(sorted(hints))
 
 
 def _skim_timers(state: State) -> None:
-    """Drop hints at the top whose timer has fired, moved or gone."""
+    """Drop hints from the top whose timer has fired, moved or been removed."""
     heap = state.index.timers_due
     while heap:
         fire_at, timer_id = heap[0]
@@ -86,7 +86,7 @@ def _runs(state: State, now: datetime) -> list[Propose]:
 
 
 def _skim_runs(state: State) -> None:
-    """Drop hints at the top whose run is over, is being stopped, or has another deadline."""
+    """Drop hints from the top whose run ended, is being stopped, or has another deadline."""
     heap = state.index.runs_due
     while heap:
         deadline, run_id = heap[0]

@@ -1,8 +1,8 @@
-"""Actors: who asked for something, or reports it.
+"""Actors: who requested or reported something.
 
 An actor is a person or a machine, written `KIND:NAME`: `user:ada@laptop`, `worker:POOL`,
-`schedule:NAME`. Every batch has one. Kinds are open: one that this version does not know is read
-like any other, so that ledgers of later versions can be.
+`schedule:NAME`. Every batch has one. Kinds are open: an unknown one is read like any other, so that
+ledgers of later versions can be read.
 """
 
 import re
@@ -20,7 +20,7 @@ _KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
 class ActorKind(StrEnum):
-    """The kinds of actors that Servo itself makes."""
+    """The kinds of actors that Servo itself creates."""
 
     USER = "user"
     WORKER = "worker"
@@ -43,7 +43,7 @@ class Actor(msgspec.Struct, frozen=True):
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """Who sends a batch, what led to it, and which request it goes back to."""
+    """Who sent a batch, what caused it, and the request it belongs to."""
 
     actor: str
     cause: str = ""

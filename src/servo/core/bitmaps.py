@@ -70,7 +70,7 @@ def first_ranges(bits: int, most: int) -> tuple[list[tuple[int, int]], bool]:
         gap = (rest & -rest).bit_length() - 1
         start, rest = start + gap, rest >> gap
         pairs = ranges(rest & _WINDOW)
-        if pairs[0][1] == _WIDTH - 1:  # it goes on behind the window: find where it ends
+        if pairs[0][1] == _WIDTH - 1:  # the range continues after the window: find its end
             pairs = [(0, (~rest & (rest + 1)).bit_length() - 2)]
         elif pairs[-1][1] == _WIDTH - 1:
             pairs.pop()

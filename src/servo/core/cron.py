@@ -160,7 +160,9 @@ def _zone(name: str) -> ZoneInfo:
             return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         pass
-    raise Invalid(f"there is no time zone {name!r}", remedy="use a name such as 'Europe/Berlin'")
+    raise Invalid(
+        f"there is no time zone {name!r}", remedy="use an IANA name, such as 'Europe/Berlin'"
+    )
 
 
 def expanded(text: str) -> str:

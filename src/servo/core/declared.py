@@ -1,4 +1,4 @@
-"""What the code of one location declares, as its deployment tells the workspace."""
+"""What the code of one location declares when it is deployed."""
 
 from typing import TypeVar
 
@@ -11,19 +11,19 @@ from servo.core.events.sensors import SensorUpserted
 T = TypeVar("T", ScheduleUpserted, SensorUpserted)
 
 LOCATION_LABEL = "servo/location"
-"""The label of a schedule or a sensor that names the code it is from."""
+"""The label with the code location of a schedule or a sensor."""
 
 EVALUATED_LABEL = "servo/evaluated"
-"""The label of a schedule whose ticks are for user code to decide about."""
+"""The label of a schedule whose ticks are evaluated by user code."""
 
 AUTOMATION_LABEL = "servo/automation"
-"""The label of a sensor that evaluates conditions, and of the runs it asks for."""
+"""The label of a sensor that evaluates conditions, and of the runs it requests."""
 
 
 KIND_LABEL = "servo/kind"
-"""The label of a sensor that says what it looks at: `poll`, `push`, `assets` or `runs`.
+"""The label with the kind of a sensor: `poll`, `push`, `assets` or `runs`.
 
-One without it is not asked: it stands for something else.
+A sensor without it is not evaluated.
 """
 
 
@@ -35,7 +35,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sensors: tuple[SensorUpserted, ...] = ()
 
     def located(self, location: str) -> "Declared":
-        """The same with its place in every label, so that it is known whose a schedule is."""
+        """The same with the code location in every label."""
         named = {LOCATION_LABEL: location}
         return msgspec.structs.replace(
             self,

@@ -1,4 +1,4 @@
-"""Definitions of assets: what they make of a row, and how a long list of them is stored."""
+"""Asset definitions: the row of a definition, and how a long list of them is stored."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -13,7 +13,7 @@ from servo.core.state.rows.assets import AssetRow
 from servo.errors import Corrupt
 
 IN_PROCESS = "in process"
-"""The location of assets that a process defined for itself: there is no file to name."""
+"""The location of assets defined in the running process, which have no file."""
 
 _decoder = msgspec.json.Decoder(tuple[AssetDefinition, ...])
 
@@ -60,10 +60,13 @@ def parse_definitions(data: bytes, digest: Digest) -> tuple[AssetDefinition, ...
     """The list that was stored under `digest`; `Corrupt` if these are not its bytes."""
     if definitions_digest(data) != digest:
         raise Corrupt(
-            f"definitions {digest} hold other bytes than were written",
+            f"the stored definitions {digest} do not match their hash",
             remedy="restore the object from a backup, or deploy again",
         )
     try:
         return _decoder.decode(data)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise Corrupt(f"definitions {digest}: {error}", remedy="report this as a bug") from error
+        raise Corrupt(
+            f"the stored definitions {digest} cannot be decoded: {error}",
+            remedy="report this as a bug",
+        ) from error

@@ -1,14 +1,14 @@
-"""Whether an asset is as fresh as its policy asks, and when that next changes.
+"""Whether an asset is fresh according to its policy, and when that changes next.
 
 A policy is stored as canonical JSON in the definition of its asset:
 
     {"fail_ms":86400000,"kind":"time_window","warn_ms":43200000}
     {"deadline_cron":"0 9 * * *","kind":"cron","lower_bound_ms":3600000,"timezone":"UTC"}
 
-A **time window** counts from when the asset was last made: PASS, then WARN if there is a warning,
-then FAIL. A **cron** has deadlines: at each of them the asset must have been made not longer ago
-than the lower bound, and else it fails until it is made. Nothing can be said of an asset that was
-never made: UNKNOWN. Boundaries are inclusive: it is still fresh at the very end of its window.
+A **time window** counts from the last materialization: PASS, then WARN if there is a warning, then
+FAIL. A **cron** has deadlines: at each of them the asset must have been materialized within the
+lower bound, otherwise it fails until the next materialization. An asset that was never materialized
+is UNKNOWN. Boundaries are inclusive: it is still fresh at the very end of its window.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -43,7 +43,7 @@ class MaxAge(
     omit_defaults=True,
     forbid_unknown_fields=True,
 ):
-    """Fresh for so long after it was made."""
+    """Fresh until it reaches a maximum age."""
 
     fail_ms: _Milliseconds
     warn_ms: _Milliseconds | None = None
@@ -58,7 +58,7 @@ class CronDeadline(
     omit_defaults=True,
     forbid_unknown_fields=True,
 ):
-    """Made before every deadline, and not too long before."""
+    """Materialized before every deadline, within the lower bound."""
 
     deadline_cron: str
     lower_bound_ms: _Milliseconds
@@ -69,7 +69,7 @@ Policy = MaxAge | CronDeadline
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """How an asset stands, since when, and when to look again if nothing else happens."""
+    """The freshness of an asset, since when, and when to evaluate it again."""
 
     state: FreshnessState
     since: datetime | None = None
@@ -80,18 +80,18 @@ UNJUDGED = Judgement(state=FreshnessState.UNKNOWN)
 
 
 def policy_text(policy: Policy) -> str:
-    """A policy as it is stored."""
+    """The stored form of a policy."""
     return canonical_str(msgspec.to_builtins(policy))
 
 
 def read_policy(text: str) -> Policy:
-    """The policy that was stored as this text."""
+    """The policy of a stored form."""
     try:
         policy: Policy = msgspec.json.decode(text, type=Policy)
     except msgspec.DecodeError as error:
         raise Invalid(
             f"{text[:200]!r} is not a freshness policy: {error}",
-            remedy="write what FreshnessPolicy.time_window(…) or .cron(…) stands for",
+            remedy="use FreshnessPolicy.time_window(…) or FreshnessPolicy.cron(…)",
         ) from error
     if isinstance(policy, CronDeadline):
         _ = Cron(policy.deadline_cron, policy.timezone)
@@ -99,7 +99,7 @@ def read_policy(text: str) -> Policy:
 
 
 def judge(policy: Policy, made_at: datetime | None, now: datetime) -> Judgement:
-    """How an asset that was last made then stands now."""
+    """The freshness at `now` of an asset that was last materialized at `made_at`."""
     if made_at is None:
         return UNJUDGED
     if isinstance(policy, MaxAge):
@@ -108,7 +108,7 @@ def judge(policy: Policy, made_at: datetime | None, now: datetime) -> Judgement:
 
 
 def fresh_since(policy: Policy, now: datetime) -> datetime | None:
-    """What was made before this fails now, and nothing else; None if nothing does."""
+    """The time before which a materialization fails now; None if none does."""
     if isinstance(policy, MaxAge):
         return now - timedelta(milliseconds=policy.fail_ms)
     cron = Cron(policy.deadline_cron, policy.timezone)
@@ -132,7 +132,7 @@ def _in_window(policy: MaxAge, made_at: datetime, now: datetime) -> Judgement:
 def _by_deadline(policy: CronDeadline, made_at: datetime, now: datetime) -> Judgement:
     cron = Cron(policy.deadline_cron, policy.timezone)
     bound = timedelta(milliseconds=policy.lower_bound_ms)
-    # The first deadline for which it was made too early; at that instant it fails.
+    # The first deadline for which it was materialized too early: then it fails.
     missed = cron.next_after(made_at + bound)
     if missed is None or missed > now:
         return Judgement(state=FreshnessState.PASS, since=made_at, next_due=missed)

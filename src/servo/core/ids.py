@@ -86,7 +86,7 @@ def check_definition_name(value: str, what: str) -> str:
 def check_text(value: str, what: str, max_bytes: int = MAX_TEXT_BYTES) -> str:
     """`value` if it is safe as a free-text id, such as a run key or a message id."""
     if not value:
-        raise Invalid(f"{what} is empty", remedy="give it at least one character")
+        raise Invalid(f"{what} is empty", remedy="use at least one character")
     if unsafe := _UNSAFE.search(value):
         raise Invalid(
             f"{what} {_shown(value)} contains U+{ord(unsafe.group()):04X}",
@@ -116,7 +116,7 @@ def ulid(timestamp: datetime, entropy: bytes) -> str:
         )
     milliseconds = (timestamp - _EPOCH) // timedelta(milliseconds=1)
     if milliseconds < 0:
-        raise Invalid(f"{timestamp} is before the first ULID", remedy="use an instant since 1970")
+        raise Invalid(f"{timestamp} is before the first ULID", remedy="use a time from 1970 on")
     number = milliseconds << 80 | int.from_bytes(entropy)
     return "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -1, -5))
 
@@ -174,7 +174,7 @@ def timer_name(tenant: TenantId, workspace: WorkspaceId, kind: str, *parts: str 
 
 
 def backfill_id(tenant: TenantId, workspace: WorkspaceId, client_request_id: str) -> BackfillId:
-    """The id of the backfill that a client asked for under its own request id."""
+    """The id of the backfill that a client requested under its own request id."""
     parts = ("backfill", tenant, workspace, check_text(client_request_id, "client request id"))
     return BackfillId(_base32("bf_", _digest(parts)))
 

@@ -1,9 +1,9 @@
-"""What a task is about: an asset, perhaps one of its partitions, and what is done to it.
+"""Keys of assets and tasks.
 
 An asset key is a path of one or more parts. People read and type it with dots (`raw.events`);
 everything that hashes, sorts or stores uses the canonical form with slashes (`raw/events`). A task
-key is `raw/events[day=d:2025-01-15]:materialize`. No part can contain a character that has a
-meaning in these forms, so different keys never have the same text.
+key is `raw/events[day=d:2025-01-15]:materialize`. No part can contain a character with a meaning in
+these forms, so different keys never have the same text.
 """
 
 import re
@@ -24,9 +24,9 @@ _RESERVED = re.compile(r"[%/\\\[\]:,=]")
 
 
 class AssetKey(msgspec.Struct, frozen=True, order=True):
-    """The name of an asset: `AssetKey(["raw", "events"])`, or `AssetKey("events")` for one part.
+    """The key of an asset: `AssetKey(["raw", "events"])`, or `AssetKey("events")` for one part.
 
-    Keys sort part by part, so that a namespace stays together whatever its neighbours are called.
+    Keys sort part by part, so that assets with the same prefix stay together.
     """
 
     parts: tuple[str, ...]
@@ -45,21 +45,21 @@ class AssetKey(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The key that `text` displays or canonically spells."""
+        """The key of a string in display or canonical form."""
         return cls(text.split("/" if "/" in text else "."))
 
     @property
     def path(self) -> list[str]:
-        """The parts, as a list that can be added to."""
+        """The parts, as a new list."""
         return list(self.parts)
 
     def to_user_string(self) -> str:
-        """The parts with slashes between them."""
+        """The parts joined with slashes."""
         return "/".join(self.parts)
 
     @classmethod
     def from_user_string(cls, text: str) -> Self:
-        """The key that `to_user_string` wrote."""
+        """The key of a string from `to_user_string`."""
         return cls(text.split("/"))
 
     def to_python_identifier(self, suffix: str | None = None) -> str:
@@ -71,7 +71,7 @@ class AssetKey(msgspec.Struct, frozen=True, order=True):
         return self.parts[: len(prefix)] == tuple(prefix)
 
     def with_prefix(self, prefix: Sequence[str]) -> Self:
-        """The key with these parts before its own."""
+        """The key with these parts added in front."""
         before = (prefix,) if isinstance(prefix, str) else tuple(prefix)
         return type(self)([*before, *self.parts])
 
@@ -90,7 +90,7 @@ class AssetKey(msgspec.Struct, frozen=True, order=True):
         return AssetKeyStr("/".join(self.parts))
 
     def display(self) -> str:
-        """The form for people; with slashes where a dot inside a part would mislead."""
+        """The display form: with dots, or with slashes if a part contains a dot."""
         dotted = any("." in part for part in self.parts)
         return ("/" if dotted else ".").join(self.parts)
 
@@ -99,7 +99,7 @@ class AssetKey(msgspec.Struct, frozen=True, order=True):
 
 
 class TaskOperation(StrEnum):
-    """What a task does, in the order in which operations on one asset sort."""
+    """What a task does, in sort order for tasks of one asset."""
 
     MATERIALIZE = "materialize"
     CHECK = "check"
@@ -124,7 +124,7 @@ _RANK: dict[str, int] = {operation: rank for rank, operation in enumerate(TaskOp
 
 
 class TaskKey(msgspec.Struct, frozen=True, kw_only=True):
-    """What identifies a task within its run, whatever run that is."""
+    """The identity of a task within its run."""
 
     asset_key: AssetKey
     partition: PartitionKey | None = None
@@ -157,22 +157,22 @@ class TaskKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def task_key_text(asset: str, partition: str | None, operation: TaskOperation) -> TaskKeyStr:
-    """The canonical task key, from the canonical forms of what it is made of."""
+    """The canonical task key, from the canonical forms of its parts."""
     return TaskKeyStr(f"{place_of(asset, partition)}:{operation.value}")
 
 
 def place_of(asset: str, partition: str | None) -> str:
-    """An asset, or one partition of it, in one text that means nothing else."""
+    """An asset, or one of its partitions, as an unambiguous string."""
     return f"{asset}[{partition}]" if partition else asset
 
 
 def _several(given: object) -> tuple[str, ...]:
-    """The parts, if they are parts: people pass numbers, and assets themselves."""
+    """The parts of a key; `Invalid` for anything but strings."""
     parts = tuple(cast("Iterable[object]", given)) if isinstance(given, Iterable) else (given,)
     for part in parts:
         if not isinstance(part, str):
             raise Invalid(
-                f"an asset key is made of {part!r}",
+                f"invalid asset key part {part!r}",
                 remedy='use strings: AssetKey("orders"), or AssetKey(["raw", "orders"])',
             )
     return cast("tuple[str, ...]", parts)
@@ -191,10 +191,10 @@ def _check_part(part: str) -> None:
 
 def _check_whole(parts: tuple[str, ...]) -> None:
     if not parts:
-        raise Invalid("an asset key has no parts", remedy="give it at least a name")
+        raise Invalid("an asset key has no parts", remedy="pass at least a name")
     if len(parts) == 1 and "." in parts[0]:
         raise Invalid(
-            f"asset key {parts[0]!r} reads like a namespace and a name",
+            f"asset key {parts[0]!r} looks like a prefix and a name",
             remedy=f"write AssetKey({parts[0].split('.')!r})",
         )
     if len("/".join(parts).encode()) > MAX_KEY_BYTES:

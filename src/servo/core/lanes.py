@@ -1,6 +1,6 @@
-"""Lanes: what shares workers fairly, so that nobody waits behind somebody else's backlog.
+"""Lanes share workers fairly, so that nobody waits behind someone else's backlog.
 
-A run's lane follows from what started it, unless its `servo/lane` tag names another. When lanes
+The lane of a run depends on what started it, unless its `servo/lane` tag names another. When lanes
 compete, each gets work in proportion to its weight; a lane that is alone gets everything.
 """
 
@@ -31,7 +31,7 @@ AUTOMATION = "automation"
 BACKFILLS = "backfills"
 
 OTHER_WEIGHT = 100
-"""The weight of a lane that has no weight of its own."""
+"""The default weight of other lanes."""
 
 # The closer a person is to the result, the larger the share, each twice the next. The sum of the
 # others bounds how many tasks go before one that has just become ready: at most seven.
@@ -52,25 +52,25 @@ _LANES: Mapping[type[Source], str] = MappingProxyType(
 
 
 def lane_of(source: SourceRef, tags: Mapping[str, str]) -> str:
-    """The lane of a run that has this source and these tags."""
+    """The lane of a run with this source and these tags."""
     named = tags.get(LANE_TAG)
     if named is None:
         return _LANES[type(source)]
     if not named.strip() or len(named.encode()) > MAX_ID_BYTES or not named.isprintable():
         raise Invalid(
-            f"the lane of the run is {named!r}",
-            remedy=f"name a lane with the tag {LANE_TAG}, such as {INTERACTIVE}, or leave it out",
+            f"invalid lane {named!r}",
+            remedy=f"set the tag {LANE_TAG} to a lane such as {INTERACTIVE}, or leave it out",
         )
     return named
 
 
 def default_weight(lane: str) -> int:
-    """The weight of a lane in a workspace that has set none for it."""
+    """The weight of a lane in a workspace that has not set one."""
     return DEFAULT_WEIGHTS.get(lane, OTHER_WEIGHT)
 
 
 class LaneWeight(msgspec.Struct, frozen=True, kw_only=True):
-    """The weight of a lane in a workspace, and what it is by default."""
+    """The weight of a lane in a workspace, and its default."""
 
     lane: str
     weight: int
@@ -78,7 +78,7 @@ class LaneWeight(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lane_weights(given: Mapping[str, int]) -> tuple[LaneWeight, ...]:
-    """The lanes that follow from a source and those that were given a weight, heaviest first."""
+    """The built-in lanes and those with a weight, heaviest first."""
     rows: list[LaneWeight] = []
     for lane in dict.fromkeys((*DEFAULT_WEIGHTS, *given)):
         default = default_weight(lane)

@@ -1,8 +1,8 @@
-"""Code locations: named sets of definitions, each with code of its own.
+"""Code locations: named sets of definitions, each with its own code.
 
-Runs, tasks, backfills, schedules and sensors carry the name of theirs, and whoever works on them
-says which it has. What names none, such as runs of ledgers from before there were locations, is
-for anybody.
+Runs, tasks, backfills, schedules and sensors carry the name of their location, and processes that
+work on them say which locations they have. Work without a name, such as runs in ledgers from before
+there were locations, can be done by any process.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -10,22 +10,22 @@ from collections.abc import Callable, Collection, Mapping
 from servo.core.declared import LOCATION_LABEL
 
 HasLocation = Callable[[str], bool]
-"""Whether somebody has the code of a location."""
+"""Whether a process has the code of a location."""
 
 
 def any_location(location: str) -> bool:
-    """Whoever has everything."""
+    """Accept every location."""
     del location
     return True
 
 
 def one_of(names: Collection[str]) -> HasLocation:
-    """Whoever has these locations; what names none is theirs too."""
+    """Accept these locations, and work without one."""
     return lambda location: not location or location in names
 
 
 def just(name: str) -> HasLocation:
-    """Whoever has this location and leaves what names none to others."""
+    """Accept only this location, and no work without one."""
     return lambda location: location == name
 
 

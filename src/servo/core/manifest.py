@@ -128,8 +128,8 @@ def _decode_body(body: bytes, what: str) -> Manifest:
     try:
         if (found := _format.decode(body).format) > FORMAT:
             raise Corrupt(
-                f"{what} has format {found} and this version of Servo reads up to {FORMAT}",
-                remedy="upgrade Servo to at least the version that wrote it",
+                f"{what} has format {found}, but this version of Servo reads up to {FORMAT}",
+                remedy="upgrade Servo to the version that wrote it, or a later one",
             )
         return _manifest.decode(body)
     except UNREADABLE as error:
@@ -223,7 +223,7 @@ def _require(holds: bool, rule: str) -> None:
     if not holds:
         raise Internal(
             f"a manifest breaks the rule that {rule}",
-            remedy="nothing was written; report this with the manifests of the workspace",
+            remedy="report this as a bug, with the manifests of the workspace; nothing was written",
         )
 
 

@@ -1,4 +1,4 @@
-"""Lists of partitions that are too long for an event, as they are stored."""
+"""Stored lists of partitions that are too long for an event."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -26,12 +26,13 @@ def parse_partition_list(data: bytes, digest: str) -> tuple[str, ...]:
     """The list that was stored under `digest`; `Corrupt` if these are not its bytes."""
     if partition_list_digest(data) != digest:
         raise Corrupt(
-            f"the list of partitions {digest} holds other bytes than were written",
-            remedy="restore the object from a backup, or cancel the backfill and make another",
+            f"the stored list of partitions {digest} does not match its hash",
+            remedy="restore the object from a backup, or cancel the backfill and start another",
         )
     try:
         return _decoder.decode(data)
     except msgspec.MsgspecError as error:
         raise Corrupt(
-            f"the list of partitions {digest}: {error}", remedy="report this as a bug"
+            f"the stored list of partitions {digest} cannot be decoded: {error}",
+            remedy="report this as a bug",
         ) from error

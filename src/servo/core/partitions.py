@@ -158,7 +158,7 @@ def _utc(value: datetime) -> datetime:
     except OverflowError:
         pass
     raise Invalid(
-        f"partition value {value} is not an instant in UTC's years 1 to 9999",
+        f"partition value {value} is not a UTC timestamp in the years 1 to 9999",
         remedy="use an aware datetime, such as datetime(2025, 1, 15, tzinfo=UTC)",
     )
 
@@ -172,7 +172,7 @@ def _items(text: str) -> Iterable[tuple[str, str, str]]:
         yield name, tag, body
 
 
-# Each reads what its type writes and may accept more; whoever calls compares with what is written.
+# Each reads what its type writes and may accept more; the caller compares with the written form.
 _READERS: dict[str, Callable[[str], Scalar]] = {
     ValueType.INTEGER: int,
     ValueType.BOOLEAN: {"true": True, "false": False}.__getitem__,
@@ -203,12 +203,14 @@ def _read(text: str, kind: ValueType) -> Scalar:
         return text
     try:
         value = _READERS[kind](text)
-        # An instant has many spellings and any will do; of everything else only the plain one.
+        # An instant may be written in several ways; all other types only in one.
         if kind is ValueType.TIMESTAMP or _plain(value) == text:
             return value
     except (ValueError, KeyError):
         pass
-    raise Invalid(f"{text!r} is no {kind.name.lower()}", remedy=f"write it like {_LIKE[kind]}")
+    raise Invalid(
+        f"{text!r} is not a valid {kind.name.lower()}", remedy=f"write it like {_LIKE[kind]}"
+    )
 
 
 _LIKE: dict[ValueType, str] = {
@@ -227,7 +229,7 @@ def split_display(text: str, names: Sequence[str]) -> dict[str, str]:
     marks = list(re.finditer(rf"(?:^|,)({'|'.join(names)})=", text))
     if not marks or marks[0].start() != 0 or sorted(mark[1] for mark in marks) != sorted(names):
         raise Invalid(
-            f"{text!r} does not give each of {', '.join(names)} once",
+            f"{text!r} does not contain each of {', '.join(names)} once",
             remedy=f"write {','.join(f'{name}=...' for name in names)}, or the canonical form",
         )
     ends = [mark.start() for mark in marks[1:]] + [len(text)]

@@ -21,18 +21,18 @@ from servo.errors import Corrupt, Invalid
 
 MAX_TASKS = 1_000_000
 MAX_TOGETHER = 10_000
-"""How many partitions one task can make."""
+"""How many partitions one task can materialize."""
 
 MIN_HEARTBEAT_TIMEOUT_MS = 5_000
 
 INPUTS_TAG = "servo/inputs"
-"""The tag of a task that names assets, with commas between, whose latest outputs it is given."""
+"""The tag of a task with the assets whose latest outputs it loads, separated by commas."""
 
 INPUT_PARTITIONS_TAG = "servo/input_partitions"
-"""The tag that says which partitions a task is given of assets that it is made from, as JSON.
+"""The tag of a task with the upstream partitions that it loads, as JSON.
 
-By asset, a list of keys, or null where the worker is to find out. An asset that is not in it gives
-the partition of the same key as the task's, or its latest output if it has no partitions.
+For each asset a list of keys, or null if the worker computes it. For other assets the task loads
+the partition with its own key, or the latest output of an unpartitioned asset.
 """
 
 _CHUNK_VERSION = 1
@@ -41,8 +41,8 @@ _CHUNK_VERSION = 1
 class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One task of a plan. Keys are canonical strings; a timeout of 0 means none.
 
-    `also_makes` are the assets besides `asset_key` that one execution makes, `also_partitions` the
-    partitions of all of them besides `partition`.
+    `also_makes` are the assets besides `asset_key` that the same execution materializes, and
+    `also_partitions` the partitions of all of them besides `partition`.
     """
 
     task_key: TaskKeyStr
@@ -87,7 +87,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def input_partitions(tags: Mapping[str, str]) -> dict[str, tuple[str, ...] | None]:
-    """The partitions that the tags of a task list by asset; what cannot be read lists none."""
+    """The upstream partitions in the tags of a task, by asset; empty if they cannot be read."""
     told = tags.get(INPUT_PARTITIONS_TAG)
     if told is None:
         return {}
@@ -101,11 +101,12 @@ _listed = msgspec.json.Decoder(dict[str, tuple[str, ...] | None])
 
 
 def normalize(specs: Iterable[TaskSpec]) -> Plan:
-    """The plan of these tasks. None at all is a plan too."""
+    """The plan of these tasks, which may be empty."""
     given = list(specs)
     if len(given) > MAX_TASKS:
         raise Invalid(
-            f"a plan has {len(given)} tasks", remedy=f"split the run; {MAX_TASKS} is the limit"
+            f"a plan has {len(given)} tasks",
+            remedy=f"split the run; the limit is {MAX_TASKS} tasks",
         )
     by_key: dict[TaskKeyStr, TaskSpec] = {}
     for spec in given:
@@ -121,10 +122,10 @@ def normalize(specs: Iterable[TaskSpec]) -> Plan:
 
 
 def fingerprint(tenant: TenantId, workspace: WorkspaceId, plan: Plan) -> str:
-    """What tells whether two plans mean the same: `v1:sha256:` and 64 hex digits.
+    """The identity of a plan's content: `v1:sha256:` and 64 hex digits.
 
-    Task key, upstream, priority and resources are always part of it, anything else only where it
-    differs from its default, so that a field added later leaves old fingerprints as they were.
+    Task key, upstream, priority and resources are always part of it, other fields only if they
+    differ from their defaults, so that a field added later leaves old fingerprints unchanged.
     """
     tasks = sorted(plan.tasks, key=lambda spec: spec.task_key)
     spec = {
@@ -139,7 +140,7 @@ def fingerprint(tenant: TenantId, workspace: WorkspaceId, plan: Plan) -> str:
 def split(plan: Plan, size: int) -> Iterator[Chunk]:
     """The plan in order, in chunks of at most `size` tasks; an empty plan has none."""
     if size < 1:
-        raise Invalid(f"a chunk of {size} tasks holds nothing", remedy="use a size of at least 1")
+        raise Invalid(f"the size of a plan chunk is {size}", remedy="use at least 1")
     for start in range(0, len(plan.tasks), size):
         yield Chunk(tasks=plan.tasks[start : start + size])
 
@@ -158,17 +159,17 @@ def parse_chunk(data: bytes, digest: Digest) -> Chunk:
     """The chunk that was stored under `digest`; `Corrupt` if these are not its bytes."""
     if chunk_digest(data) != digest:
         raise Corrupt(
-            f"plan chunk {digest} holds other bytes than were written",
+            f"plan chunk {digest} does not match its hash",
             remedy="restore the object from a backup, or start the run again",
         )
     try:
         chunk = _decoder.decode(data)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise Corrupt(f"plan chunk {digest}: {error}", remedy="report this as a bug") from error
-    if chunk.version != _CHUNK_VERSION:
         raise Corrupt(
-            f"plan chunk {digest} has version {chunk.version}", remedy="use a newer Servo"
-        )
+            f"plan chunk {digest} cannot be decoded: {error}", remedy="report this as a bug"
+        ) from error
+    if chunk.version != _CHUNK_VERSION:
+        raise Corrupt(f"plan chunk {digest} has version {chunk.version}", remedy="upgrade Servo")
     return chunk
 
 
@@ -178,7 +179,7 @@ _decoder = msgspec.json.Decoder(Chunk)
 def _check_spec(spec: TaskSpec) -> None:
     if spec.task_key != task_key_text(spec.asset_key, spec.partition, spec.operation):
         raise Invalid(
-            f"{spec.task_key} is not the key of its asset, partition and operation",
+            f"task key {spec.task_key} does not match its asset, partition and operation",
             remedy="build it with TaskKey.canonical()",
         )
     if spec.also_partitions:
@@ -191,17 +192,17 @@ def _check_spec(spec: TaskSpec) -> None:
 
 
 def _check_together(spec: TaskSpec) -> None:
-    """Refuse partitions of one task that are none, not told apart, or too many."""
+    """Reject partitions of one task that are missing, repeated, or too many."""
     names = (spec.partition, *spec.also_partitions)
     if None in names or len(set(names)) < len(names):
         raise Invalid(
-            f"{spec.task_key} makes several partitions, and has none, or one twice",
-            remedy="name the first in `partition` and each of the others once",
+            f"{spec.task_key} has several partitions, but the first is missing or one is repeated",
+            remedy="set `partition` to the first, and list each of the others once",
         )
     if len(names) > MAX_TOGETHER:
         raise Invalid(
-            f"{spec.task_key} makes {len(names)} partitions",
-            remedy=f"make at most {MAX_TOGETHER} together, with BackfillPolicy.multi_run",
+            f"{spec.task_key} materializes {len(names)} partitions",
+            remedy=f"materialize at most {MAX_TOGETHER} at once, with BackfillPolicy.multi_run",
         )
 
 
@@ -253,6 +254,6 @@ CHECKS_TAG = "servo/checks"
 
 
 def chosen_checks(tags: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The checks that the tags of a task name; None if it runs all there are."""
+    """The checks in the tags of a task; None if it runs all."""
     told = tags.get(CHECKS_TAG)
     return None if told is None else tuple(told.split(",")) if told else ()

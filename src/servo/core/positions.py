@@ -32,8 +32,8 @@ def parse_position(text: str, what: str = "position") -> Position:
     found = _TEXT.fullmatch(text)
     if found is None or int(found[1]) > MAX_SEQ:
         raise Invalid(
-            f"{what} {text[:80]!r} is not the position of an event",
-            remedy="write the ledger entry and the place in it, such as 123.4",
+            f"{what} {text[:80]!r} is not a ledger position",
+            remedy="write the ledger entry and the index of the event in it, such as 123.4",
         )
     return Position(int(found[1]), int(found[2]))
 

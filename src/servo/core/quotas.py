@@ -1,4 +1,4 @@
-"""The limits of a workspace: what there is, what holds until somebody sets it, and what is set.
+"""The limits of a workspace: which exist, their defaults, and the values that were set.
 
 Why these defaults: decision 46.
 """
@@ -12,7 +12,7 @@ from servo.core.state.rows.system import QuotaRow
 
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit that a workspace can have; without a default it has none until one is set."""
+    """A limit of a workspace; without a default there is no limit until one is set."""
 
     name: str
     what: str
@@ -35,7 +35,7 @@ QUOTAS: tuple[Quota, ...] = (
 
 
 class WorkspaceLimit(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit as it holds now; a `limit` of None is none at all."""
+    """The current value of a limit; None means no limit."""
 
     name: str
     what: str
@@ -59,7 +59,7 @@ def _limit(quota: Quota, row: QuotaRow | None) -> WorkspaceLimit:
 
 
 def quota_set(limits: dict[str, int | None]) -> QuotaSet:
-    """What sets these limits; None lifts one."""
+    """The event that sets these limits; None removes one."""
     lifted = tuple(name for name, limit in limits.items() if limit is None)
     given = {name: limit for name, limit in limits.items() if limit is not None}
     return replace(QuotaSet(lifted=lifted), **given)

@@ -1,10 +1,10 @@
-"""Whether a failed attempt is tried again, and when.
+"""Whether and when a failed attempt is retried.
 
-There are two budgets. What user code did (it raised, it ran too long) counts against
-`max_attempts`; what happened to it (its worker died, was preempted, never answered) counts against
-`max_infra_retries` and leaves the user's attempts alone. Attempt *numbers* grow with both, which is
-why `decide` is given two counts and not a number. It is total: every kind of failure has an answer,
-for any policy that decodes. Integers only, and jitter comes in as a hash of the attempt, so that a
+There are two budgets. Failures of user code (it raised, it ran too long) count against
+`max_attempts`; losses (its worker died, was preempted, never answered) count against
+`max_infra_retries` and leave the user's attempts alone. Attempt *numbers* grow with both, which is
+why `decide` takes two counts and not a number. It is total: it decides every kind of failure, for
+any policy that decodes. It uses integers only, and takes jitter as a hash of the attempt, so that a
 replay decides the same.
 """
 
@@ -123,7 +123,7 @@ class GiveUp(msgspec.Struct, frozen=True):
 
 RetryDecision = Retry | GiveUp
 
-# Nobody's service needs time to recover when a worker was lost, so these waits are short, and
+# No external service needs time to recover after a lost worker, so these waits are short, and
 # they grow so that a task which kills its workers does not kill them quickly.
 _INFRA_DELAYS = RetryRules(delay_ms=5_000, cap_ms=300_000)
 

@@ -11,7 +11,7 @@ import msgspec
 
 from servo.errors import Corrupt
 
-# What msgspec raises for bytes that are not JSON, no UTF-8, of another form, or nested too deeply.
+# What msgspec raises for bytes that are not JSON, not UTF-8, malformed, or nested too deeply.
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 _PREFIX = b'{"sha256":"'

@@ -1,4 +1,4 @@
-"""Tags that Servo reads: of a run, and of a task."""
+"""The tags of runs and tasks that Servo itself reads."""
 
 from collections.abc import Mapping
 
@@ -11,18 +11,20 @@ MAX_PRIORITY = 1_000_000_000
 
 
 def is_isolated(*tags: Mapping[str, str]) -> bool:
-    """Whether the tags of a task, or those of its run, ask for a process of its own."""
+    """Whether the tags of a task, or of its run, request a process of its own."""
     return any(found.get(ISOLATION) == OWN_PROCESS for found in tags)
 
 
 def check_isolation(value: str | None, what: str) -> None:
-    """`Invalid` if an isolation is none that there is."""
+    """Raise `Invalid` for an unknown isolation."""
     if value not in (None, "", OWN_PROCESS):
-        raise Invalid(f"{what}: isolation is {value!r}", remedy=f'use "{OWN_PROCESS}", or none')
+        raise Invalid(
+            f"{what}: isolation is {value!r}", remedy=f'use "{OWN_PROCESS}", or leave it out'
+        )
 
 
 def priority_of(tags: Mapping[str, object], what: str) -> int:
-    """The priority that tags give; 0 without one, and higher goes first."""
+    """The priority in tags: 0 by default, higher first."""
     given = next((tags[name] for name in PRIORITIES if name in tags), 0)
     try:
         priority = int(str(given))
@@ -31,7 +33,7 @@ def priority_of(tags: Mapping[str, object], what: str) -> int:
     if abs(priority) > MAX_PRIORITY:
         raise Invalid(
             f"{what}: the priority is {given!r}",
-            remedy="use a whole number; higher goes first, and without one it is 0",
+            remedy="use a whole number; higher runs first, and the default is 0",
         )
     return priority
 
@@ -45,4 +47,4 @@ CONFIG_LABEL = "servo/run_config"
 
 
 PARTITION_LABEL = "servo/partition"
-"""The label of a run that makes one partition."""
+"""The label of a run that materializes one partition."""

@@ -1,7 +1,7 @@
-"""Servo under the names that Dagster gives things: `import servo.dagster as dg`.
+"""Servo under Dagster's names: `import servo.dagster as dg`.
 
-Everything that `servo` exports is here too, together with branded and older spellings. What is not
-supported can be named and says so where it is used, so that a file that merely mentions it works.
+It has everything that `servo` exports, and Dagster's own and older spellings. Unsupported names can
+be imported and raise an error only when they are used, so a file that merely mentions one works.
 `servo materialize --as-dagster` puts this module in the place of `dagster`.
 """
 

@@ -1,4 +1,4 @@
-"""`asset` and `multi_asset` with the options that Dagster has given other names since."""
+"""`asset` and `multi_asset` with Dagster's older option names."""
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
@@ -18,12 +18,12 @@ NOT_ENFORCED = ("dagster_type", "is_virtual", "can_subset_by_default")
 
 
 def asset(fn: Fn | None = None, /, **options: Any) -> Any:
-    """`servo.asset`, which also takes Dagster's older options."""
+    """`servo.asset`, which also accepts Dagster's older options."""
     return _decorated("asset", fn, options)
 
 
 def multi_asset(**options: Any) -> Any:
-    """`servo.multi_asset`, which also takes Dagster's older options."""
+    """`servo.multi_asset`, which also accepts Dagster's older options."""
     return _decorated("multi_asset", None, options)
 
 
@@ -44,7 +44,7 @@ def _decorated(name: str, fn: Fn | None, options: Mapping[str, Any]) -> Any:
 
 
 def modern(options: Mapping[str, Any], fn_name: str) -> dict[str, Any]:
-    """The options of a function's decorator as they are spelled today."""
+    """The options of a decorator under their current names."""
     given = {name: value for name, value in options.items() if name not in NOT_ENFORCED}
     if kind := given.pop("compute_kind", None):
         given["kinds"] = {*(given.get("kinds") or ()), kind}
@@ -67,7 +67,7 @@ def _condition(policy: Any) -> Any:
 
 
 def _without_nothing(given: dict[str, Any]) -> dict[str, Any]:
-    """An input of nothing is a dependency that is not loaded."""
+    """Turn inputs of type Nothing into dependencies that are not loaded."""
     ins: Mapping[str, AssetIn] = given.get("ins") or {}
     unread = [name for name, found in ins.items() if found.dagster_type is Nothing]
     if unread:
@@ -77,7 +77,7 @@ def _without_nothing(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def map_asset_specs(func: Callable[[AssetSpec], AssetSpec], iterable: Iterable[Any]) -> list[Any]:
-    """The same assets, each described as `func` says."""
+    """The same assets with `func` applied to each spec."""
     return [
         item.with_specs(tuple(func(spec) for spec in item.specs))
         if isinstance(item, AssetsDefinition)
@@ -91,11 +91,14 @@ def with_resources(
     resource_defs: Mapping[str, Any],
     resource_config_by_key: Mapping[str, Any] | None = None,
 ) -> list[Any]:
-    """The same assets with the resources that they use."""
+    """The same assets with these resources."""
     held = dict(resource_defs)
     for name, config in (resource_config_by_key or {}).items():
         if name not in held:
-            raise Invalid(f"there is no resource {name!r} to configure", remedy="name one of them")
+            raise Invalid(
+                f"there is no resource {name!r} to configure",
+                remedy="use a name from resource_defs",
+            )
         held[name] = held[name].configured(config.get("config", config))
     return [_holding(item, held) for item in definitions]
 

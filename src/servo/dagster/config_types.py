@@ -25,7 +25,7 @@ _MISSING: Any = object()
 
 
 class Field:
-    """A field of a schema, with its default if it has one."""
+    """A field of a schema, with an optional default."""
 
     def __init__(
         self,
@@ -36,7 +36,9 @@ class Field:
     ) -> None:
         has_default = default_value is not _MISSING
         if has_default and is_required:
-            raise Invalid("a Field is required and has a default", remedy="leave out one of them")
+            raise Invalid(
+                "a Field has both is_required=True and a default", remedy="leave out one of them"
+            )
         self.description = description
         optional = is_required is False and not has_default
         self.__servo_type__ = Noneable(config) if optional else to_type(config)
@@ -45,7 +47,7 @@ class Field:
 
 
 class EnumValue(msgspec.Struct, frozen=True):
-    """One of the values of an `Enum`, as it is written in a configuration."""
+    """One value of an `Enum`, as it is written in a configuration."""
 
     config_value: str
     python_value: Any = None
@@ -60,7 +62,7 @@ def Enum(name: str, enum_values: Sequence[EnumValue]) -> Any:
 
 
 def Noneable(inner_type: Any) -> Any:
-    """A value, or none."""
+    """A value or None."""
     return typing.Optional[to_type(inner_type)]  # noqa: UP045 - `|` refuses what is not a class
 
 
@@ -106,13 +108,13 @@ def Selector(fields: Mapping[str, Any], description: str | None = None) -> Any:
 
 
 def ScalarUnion(scalar_type: Any, non_scalar_schema: Any, **names: Any) -> Any:
-    """A scalar, or something that is none."""
+    """A scalar, or a value of another schema."""
     del names
     return typing.Union[to_type(scalar_type), to_type(non_scalar_schema)]  # noqa: UP007 - as above
 
 
 class TypeCheck(msgspec.Struct, frozen=True):
-    """What a check of a type found."""
+    """The result of a type check."""
 
     success: bool
     description: str | None = None
@@ -120,7 +122,7 @@ class TypeCheck(msgspec.Struct, frozen=True):
 
 
 class DagsterType:
-    """A type with a check of its own; accepted as a type, and not enforced."""
+    """A type with a check of its own; accepted as a type, but not enforced."""
 
     def __init__(
         self,
@@ -153,7 +155,7 @@ class PythonObjectDagsterType(DagsterType):
 
 
 def to_type(given: Any) -> Any:
-    """The Python type that something in a schema stands for."""
+    """The Python type for a part of a schema."""
     if isinstance(given, Field):
         return given.__servo_type__
     if isinstance(given, Mapping):

@@ -1,4 +1,4 @@
-"""Small things that older files use."""
+"""Small names that older files use."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -14,43 +14,43 @@ LOGGER = "servo.asset"
 
 
 class ExperimentalWarning(Warning):
-    """Never given here; for `warnings.filterwarnings`."""
+    """Never issued here; for `warnings.filterwarnings`."""
 
 
 class BetaWarning(Warning):
-    """Never given here; for `warnings.filterwarnings`."""
+    """Never issued here; for `warnings.filterwarnings`."""
 
 
 class PreviewWarning(Warning):
-    """Never given here; for `warnings.filterwarnings`."""
+    """Never issued here; for `warnings.filterwarnings`."""
 
 
 class SupersessionWarning(FutureWarning):
-    """Never given here; for `warnings.filterwarnings`."""
+    """Never issued here; for `warnings.filterwarnings`."""
 
 
 def get_dagster_logger(name: str | None = None) -> logging.Logger:
-    """A logger whose lines are captured with those of the asset that runs."""
+    """A logger whose lines are captured with those of the running asset."""
     return logging.getLogger(f"{LOGGER}.{name}" if name else LOGGER)
 
 
 class BindResourcesToJobs(list[Any]):
-    """Jobs, as they are: every job has the resources of its `Definitions`."""
+    """The jobs unchanged: every job has the resources of its `Definitions`."""
 
 
 class PipesClient(ABC):
-    """What runs a process elsewhere and hears from it: a resource with a method `run`."""
+    """A client that runs an external process: a resource with a method `run`."""
 
     __servo_resource__ = True
 
     @abstractmethod
     def run(self, *, context: Any, extras: Any = None, **options: Any) -> Any:
-        """Run it, and return a `PipesClientCompletedInvocation`."""
+        """Run the process and return a `PipesClientCompletedInvocation`."""
 
 
 @contextmanager
 def instance_for_test(**options: Any) -> Generator[Any]:
-    """An instance in memory, for as long as a block runs; it needs no options."""
+    """An in-memory instance for the duration of a block; it needs no options."""
     del options
     yield import_module("servo").ServoInstance.ephemeral()
 

@@ -25,7 +25,7 @@ from servo.sdk.triggers.sensors import AutomationConditionSensorDefinition, Sens
 
 
 class CalledDefinitions(Definitions):
-    """What a function decorated with `@definitions` returned; calling it returns it again."""
+    """The result of a function decorated with `@definitions`; calling it returns it again."""
 
     def __call__(self, *context: Any) -> Definitions:
         """What the function returned."""
@@ -34,11 +34,11 @@ class CalledDefinitions(Definitions):
 
 
 def definitions(fn: Callable[..., Any]) -> CalledDefinitions:
-    """Make the decorated function the definitions that it returns."""
+    """Use the definitions that the decorated function returns."""
     if inspect.signature(fn).parameters:
         raise Invalid(
-            f"{fn.__name__} takes a context, and there are no components",
-            remedy="take no parameter",
+            f"{fn.__name__} takes a context, but components are not supported",
+            remedy="remove the parameter",
         )
     made = fn()
     if not isinstance(made, Definitions):
@@ -51,21 +51,21 @@ def definitions(fn: Callable[..., Any]) -> CalledDefinitions:
 def load_definitions_from_modules(
     modules: Iterable[ModuleType], resources: Mapping[str, Any] | None = None, **options: Any
 ) -> Definitions:
-    """What stands at the top of several modules, each once."""
+    """Load the definitions at the top level of several modules."""
     return _gathered(list(modules), resources, options)
 
 
 def load_definitions_from_module(
     module: ModuleType, resources: Mapping[str, Any] | None = None, **options: Any
 ) -> Definitions:
-    """What stands at the top of a module."""
+    """Load the definitions at the top level of a module."""
     return _gathered([module], resources, options)
 
 
 def load_definitions_from_current_module(
     resources: Mapping[str, Any] | None = None, **options: Any
 ) -> Definitions:
-    """What stands at the top of the module that calls this, so far."""
+    """Load the definitions that the calling module has created so far."""
     frame = inspect.currentframe()
     caller = frame.f_back.f_globals["__name__"] if frame is not None and frame.f_back else ""
     return _gathered([sys.modules[caller]], resources, options)
@@ -74,14 +74,14 @@ def load_definitions_from_current_module(
 def load_definitions_from_package_module(
     package_module: ModuleType, resources: Mapping[str, Any] | None = None, **options: Any
 ) -> Definitions:
-    """What stands at the top of the modules of a package."""
+    """Load the definitions of a package and all its modules."""
     return _gathered(list(_walked(package_module)), resources, options)
 
 
 def load_definitions_from_package_name(
     package_name: str, resources: Mapping[str, Any] | None = None, **options: Any
 ) -> Definitions:
-    """What stands at the top of the modules of a package."""
+    """Load the definitions of a package and all its modules."""
     package = importlib.import_module(package_name)
     return load_definitions_from_package_module(package, resources, **options)
 
@@ -89,20 +89,20 @@ def load_definitions_from_package_name(
 def load_from_defs_folder(
     *, path_within_project: Any = None, project_root: Any = None, defs_folder: Any = None
 ) -> Definitions:
-    """What the Python files of a project's folder `defs` define.
+    """Load the definitions in the Python files of the folder `defs` of a project.
 
-    `path_within_project` is any place inside the package, as `Path(__file__).parent`.
+    `path_within_project` is any path inside the package, such as `Path(__file__).parent`.
     """
     given = defs_folder or path_within_project or project_root
     if given is None:
-        raise Invalid("load_from_defs_folder: no folder", remedy="pass path_within_project=…")
+        raise Invalid("load_from_defs_folder needs a folder", remedy="pass path_within_project=…")
     folder = _defs_folder(Path(given).resolve())
     files = sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
     return _gathered([_imported(path) for path in files], None, {})
 
 
 def _defs_folder(start: Path) -> Path:
-    """The folder `defs` in a folder, in one of its packages, or around it."""
+    """The folder `defs` in a folder, in one of its packages, or in a parent folder."""
     if start.name == "defs" and start.is_dir():
         return start
     for place in (start, *start.parents):
@@ -113,11 +113,11 @@ def _defs_folder(start: Path) -> Path:
     found = sorted([*start.glob("*/defs"), *start.glob("src/*/defs")])
     if len(found) == 1:
         return found[0]
-    raise NotFound(f"there is no folder defs in {start}", remedy="create it, or name the package")
+    raise NotFound(f"there is no folder `defs` in {start}", remedy="create it, or pass the package")
 
 
 def _imported(path: Path) -> ModuleType:
-    """The module of a file, under the name that the rest of the project imports it by."""
+    """The module of a file, under the name that the rest of the project imports."""
     parts, root = [path.stem], path.parent
     while (root / "__init__.py").exists():
         parts.insert(0, root.name)
@@ -158,7 +158,7 @@ def _gathered(
 
 
 def _found(modules: Sequence[ModuleType]) -> Iterator[Any]:
-    """What stands at the top of modules, itself or in a list, each once."""
+    """The definitions at the top level of modules, also inside lists, without duplicates."""
     seen: set[int] = set()
     for module in modules:
         for value in list(vars(module).values()):

@@ -1,6 +1,6 @@
-"""Which of Dagster's names there are, and why the others are not.
+"""Which of Dagster's names are supported, and why the others are not.
 
-What `servo` exports is not listed: it is here as soon as it is there.
+Names that `servo` exports are not listed: they are available automatically.
 """
 
 from importlib import import_module
@@ -60,10 +60,10 @@ LOCAL = MappingProxyType(
         "load_from_defs_folder": "servo.dagster.loading",
     }
 )
-"""Names that are defined for Dagster's sake only."""
+"""Names that exist only for compatibility with Dagster."""
 
 NEEDED = MappingProxyType({"multi_asset": "multi_asset", "instance_for_test": "ServoInstance"})
-"""What `servo` must export for one of these to be there."""
+"""The name of `servo` that each of these requires."""
 
 RENAMED = MappingProxyType(
     {
@@ -77,7 +77,7 @@ RENAMED = MappingProxyType(
         "build_op_context": "build_asset_context",
     }
 )
-"""Names of what `servo` exports under another name."""
+"""Names that `servo` exports under another name."""
 
 ELSEWHERE = MappingProxyType(
     {
@@ -129,7 +129,7 @@ ELSEWHERE = MappingProxyType(
         "UrlMetadataValue": "servo.sdk.metadata.entries",
     }
 )
-"""Names of what Servo has and `servo` does not export."""
+"""Names that Servo has but `servo` does not export."""
 
 NOT_SUPPORTED = MappingProxyType(
     {
@@ -206,32 +206,32 @@ NOT_SUPPORTED = MappingProxyType(
         ),
     }
 )
-"""Names that are not supported, by what to do instead."""
+"""Unsupported names, by what to do instead."""
 
 _REASONS = {name: why for why, names in NOT_SUPPORTED.items() for name in names.split()}
 
 
 def exported() -> set[str]:
-    """What `servo` exports."""
-    # By name: what `servo` exports comes from layers above this one, when it is asked for.
+    """The names that `servo` exports."""
+    # Imported by name: `servo` exports from layers above this one, on demand.
     top: Any = import_module("servo")
     return set(top.__all__) - {"__version__"}
 
 
 def supported() -> set[str]:
-    """Every name that can be used."""
+    """All supported names."""
     known = exported()
     renamed = {name for name, target in RENAMED.items() if target in known}
     return known | renamed | set(ELSEWHERE) | {name for name in LOCAL if _is_there(name, known)}
 
 
 def _is_there(name: str, known: set[str]) -> bool:
-    """Whether a name that wraps one of `servo` has something to wrap."""
+    """Whether the name of `servo` that this name wraps exists."""
     return name not in NEEDED or NEEDED[name] in known
 
 
 def place_of(name: str) -> str | None:
-    """Where a name is defined: a module, with the name there if it is another."""
+    """Where a name is defined: a module, and the name there if it differs."""
     known = exported()
     if name in LOCAL and _is_there(name, known):
         return LOCAL[name]
@@ -244,7 +244,7 @@ def place_of(name: str) -> str | None:
 
 
 def reason_against(name: str) -> str:
-    """Why a name cannot be used, if Dagster has it."""
+    """Why one of Dagster's names is not supported."""
     if name in RENAMED:
         return "not yet supported"
     return _REASONS.get(name, "")

@@ -1,8 +1,8 @@
-"""What a file uses of Dagster that is not supported, found before anything is imported.
+"""Find unsupported names of Dagster in a file before importing it.
 
-All of it is told at once, by name, file and line, also what is in the project's own modules that
-the file imports. What stands under `if TYPE_CHECKING`, or in a `try` that expects the import to
-fail, does not count.
+All uses are reported at once, with name, file and line, including those in the project's own
+modules that the file imports. Code under `if TYPE_CHECKING`, or in a `try` that expects the import
+to fail, is ignored.
 """
 
 import ast
@@ -25,7 +25,7 @@ EXPECTED = ("ImportError", "ModuleNotFoundError", "Exception")
 
 
 class UnsupportedName(msgspec.Struct, frozen=True, order=True):
-    """A name that is not supported, and where it is used."""
+    """An unsupported name, and where it is used."""
 
     file: str
     line: int
@@ -39,15 +39,16 @@ class UnsupportedName(msgspec.Struct, frozen=True, order=True):
 
 
 def check_supported(target: str, folder: Path) -> None:
-    """Raise `Invalid` with everything that a file or a module uses and is not supported."""
+    """Raise `Invalid` with every unsupported name that a file or a module uses."""
     start = _start(target, folder)
     if start is None:
-        return  # whoever imports it says so
+        return  # importing it reports the error
     found = sorted({item for path in own_files(start, folder) for item in found_in(path, folder)})
     if found:
         lines = "".join(f"\n  {item}" for item in found)
         raise Invalid(
-            f"{target} uses what is not supported:{lines}\n{len(found)} in all", remedy=REMEDY
+            f"{target} uses features that Servo does not support:{lines}\n{len(found)} in all",
+            remedy=REMEDY,
         )
 
 
@@ -67,7 +68,7 @@ def _start(target: str, folder: Path) -> Path | None:
 
 
 def own_files(start: Path, folder: Path) -> list[Path]:
-    """The file and the project's own files that it imports, each once."""
+    """The file and the project's own files that it imports."""
     roots = dict.fromkeys(place.resolve() for place in (folder, start.parent, _root_of(start)))
     pending, seen = [start.resolve()], dict[Path, None]()
     while pending:
@@ -81,7 +82,7 @@ def own_files(start: Path, folder: Path) -> list[Path]:
 
 
 def _root_of(path: Path) -> Path:
-    """The folder that the outermost package of a file lies in."""
+    """The folder that contains the outermost package of a file."""
     root = path.resolve().parent
     while (root / "__init__.py").is_file():
         root = root.parent
@@ -92,7 +93,7 @@ def _parsed(path: Path) -> ast.Module | None:
     try:
         return ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
-        return None  # whoever imports it says so, with the line
+        return None  # importing it reports the error, with the line
 
 
 def _imported(tree: ast.Module, path: Path, roots: Sequence[Path]) -> Iterator[Path]:
@@ -129,7 +130,7 @@ def _above(folder: Path, levels: int) -> Path:
 
 
 def _files_of(name: str, root: Path) -> Iterator[Path]:
-    """The files in a folder that importing a module runs, as far as they exist."""
+    """The existing files in a folder that importing a module would run."""
     place = root
     for part in name.split("."):
         place = place / part
@@ -142,7 +143,7 @@ def _files_of(name: str, root: Path) -> Iterator[Path]:
 
 
 def found_in(path: Path, folder: Path) -> list[UnsupportedName]:
-    """What one file uses that is not supported."""
+    """The unsupported names that a file uses."""
     tree = _parsed(path)
     if tree is None:
         return []
@@ -154,7 +155,7 @@ def found_in(path: Path, folder: Path) -> list[UnsupportedName]:
 
 
 class _Use(ast.NodeVisitor):
-    """Goes through a file and keeps what is not supported."""
+    """Visits a file and collects unsupported names."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -224,13 +225,13 @@ class _Use(ast.NodeVisitor):
 
 
 def _expects(handler: ast.ExceptHandler) -> bool:
-    """Whether a handler is for an import that fails."""
+    """Whether a handler catches failed imports."""
     caught = "" if handler.type is None else ast.dump(handler.type)
     return handler.type is None or any(f"'{name}'" in caught for name in EXPECTED)
 
 
 def _is_library(module: str) -> bool:
-    """Whether a module is a part of Dagster, or a library that is made for it."""
+    """Whether a module is part of Dagster, or a library for it."""
     top = module.partition(".")[0]
     if top == PIPES:
         return importlib.util.find_spec("servo.pipes") is None
@@ -244,6 +245,6 @@ def _library_reason(module: str) -> str:
 
 
 def _has(name: str, attribute: str) -> bool:
-    """Whether a class has an attribute; what is not a class is not looked into."""
+    """Whether a class has an attribute; anything else is not checked."""
     value: Any = getattr(import_module("servo.dagster"), name)
     return not isinstance(value, type) or hasattr(value, attribute)

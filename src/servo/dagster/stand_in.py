@@ -1,10 +1,10 @@
-"""Putting `servo.dagster` in the place of `dagster`, so that files that import it run unchanged.
+"""Put `servo.dagster` in the place of `dagster`, so that files that import it run unchanged.
 
     with standing_in():
         import dagster as dg
 
-It holds for this process. Submodules are refused by name: only what `import dagster` gives is
-there. A process that has already imported the real one is left alone.
+This affects the current process. Submodules of `dagster` are refused: only the names of `import
+dagster` are available. A process that has already imported the real one is left alone.
 """
 
 import importlib.util
@@ -39,12 +39,12 @@ _submodules = _Submodules()
 
 
 def stand_in() -> None:
-    """Put `servo.dagster` in the place of `dagster`, until `step_down`."""
+    """Put `servo.dagster` in the place of `dagster`, until `step_down` is called."""
     ours = import_module("servo.dagster")
     if sys.modules.get(NAME, ours) is not ours:
         raise Conflict(
-            "dagster itself is imported in this process",
-            remedy="leave out --as-dagster, or do not import dagster before",
+            "dagster is already imported in this process",
+            remedy="leave out --as-dagster, or use a process that has not imported dagster",
         )
     sys.modules[NAME] = ours
     if importlib.util.find_spec("servo.pipes") is not None:
@@ -54,7 +54,7 @@ def stand_in() -> None:
 
 
 def step_down() -> None:
-    """Leave the place of `dagster` again."""
+    """Undo `stand_in`."""
     ours = {NAME: "servo.dagster", PIPES: "servo.pipes"}
     for name, own in ours.items():
         if name in sys.modules and sys.modules[name] is sys.modules.get(own):
@@ -65,7 +65,7 @@ def step_down() -> None:
 
 @contextmanager
 def standing_in() -> Generator[None]:
-    """`stand_in`, for as long as a block runs."""
+    """Call `stand_in` for the duration of a block."""
     stand_in()
     try:
         yield

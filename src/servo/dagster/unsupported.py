@@ -1,4 +1,4 @@
-"""What stands for a name that is not supported: it can be mentioned, and not used."""
+"""Placeholders for unsupported names: they can be mentioned, but not used."""
 
 from typing import Any, Never
 
@@ -6,7 +6,7 @@ from servo.errors import Invalid
 
 
 class Unsupported:
-    """A name of Dagster's that says why it cannot be used as soon as somebody tries."""
+    """An unsupported name of Dagster, which raises an error with the reason when it is used."""
 
     def __init__(self, name: str, reason: str) -> None:
         self._name = name
@@ -20,7 +20,7 @@ class Unsupported:
         self._refuse()
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # asked for by inspect, copy, pickle, typing and the like
+        if name.startswith("__"):  # looked up by inspect, copy, pickle, typing and the like
             raise AttributeError(name)
         self._refuse()
 

@@ -138,7 +138,7 @@ def _trimmed(error: BaseException) -> str:
 def _unknown(work: Assignment) -> TaskResult:
     error = TaskError(
         code="AssetNotFound",
-        message=f"the code this worker has imported defines no asset {work.asset_key}",
+        message=f"the code that this worker imported defines no asset {work.asset_key}",
         retriable=False,
     )
     return TaskResult(exec_id=work.exec_id, outcome=TaskOutcome.FAILED, error=error)

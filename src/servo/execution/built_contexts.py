@@ -148,8 +148,8 @@ class BuiltAssetContext(HoldsResources, AssetExecutionContext):
 
 _NOT_GIVEN = {
     "asset_key": (
-        "this context is not an asset's yet",
-        "call an asset with it, or build it with asset_key=...",
+        "this context does not belong to an asset yet",
+        "pass it to an asset, or build it with asset_key=...",
     ),
     "instance": (
         "this context was built without an instance",
@@ -160,8 +160,8 @@ _NOT_GIVEN = {
         "build it with partition_key=...",
     ),
     "partitions_def": (
-        "this context belongs to no asset with partitions",
-        "call an asset with it that has a partitions_def",
+        "this context does not belong to a partitioned asset",
+        "pass it to an asset that has a partitions_def",
     ),
     **{
         name: (f"this context was built without {name}", f"build it with {name}=...")

@@ -119,7 +119,9 @@ class Hooks:
             if is_from_outside(raised):
                 raise
             told = traceback.format_exc()
-            self._log.error("the hook %s failed, and %s stands: %s", hook.name, key, told)
+            self._log.error(
+                "the hook %s failed; the result of %s is not affected: %s", hook.name, key, told
+            )
 
     @staticmethod
     def _config(work: Assignment) -> RunConfig:
@@ -150,7 +152,7 @@ class Hooks:
         if output.format:
             raise Invalid(
                 f"the value was stored by {output.format}, an IO manager of your own",
-                remedy="ask for the IO manager as a resource of the hook, and load it there",
+                remedy="request the IO manager as a resource of the hook, and load the value there",
             )
         return None
 

@@ -101,7 +101,7 @@ class Making:
         return None
 
     def _skipped(self, skip: Skip | None, checks: Mapping[AssetKey, Checking]) -> TaskResult:
-        reason = skip.reason if skip is not None else f"{self._maker.name} made nothing"
+        reason = skip.reason if skip is not None else f"{self._maker.name} materialized nothing"
         return TaskResult(
             exec_id=self._work.exec_id,
             outcome=TaskOutcome.SKIPPED,

@@ -130,11 +130,11 @@ def _read(
             allow_retries=False,
         )
     if found.key in made:
-        raise Failure(f"{maker.name} made {found.key} twice", allow_retries=False)
+        raise Failure(f"{maker.name} returned {found.key} twice", allow_retries=False)
     if found.key not in chosen:
         raise Failure(
-            f"{maker.name} made {found.key}, which was not selected:"
-            " look at context.selected_asset_keys",
+            f"{maker.name} returned {found.key}, which was not selected:"
+            " see context.selected_asset_keys",
             allow_retries=False,
         )
     made.add(found.key)
@@ -148,8 +148,8 @@ def _check_type(maker: AssetsDefinition, value: Any) -> None:
     said = value_type(maker.signature.returns)
     if not fits(value, said):
         raise Failure(
-            f"{maker.name} returned {told(value)}, and its annotation says -> {name_of(said)}:"
-            " return what it says, or correct the annotation",
+            f"{maker.name} returned {told(value)}, but its annotation says -> {name_of(said)}:"
+            " return that type, or correct the annotation",
             allow_retries=False,
         )
 
@@ -183,7 +183,7 @@ def _keyed(maker: AssetsDefinition, result: "MaterializeResult[Any]") -> AssetKe
             allow_retries=False,
         )
     if result.asset_key not in maker.keys:
-        raise Failure(f"{maker.name} does not make {result.asset_key}", allow_retries=False)
+        raise Failure(f"{maker.name} does not define {result.asset_key}", allow_retries=False)
     return result.asset_key
 
 
@@ -200,7 +200,7 @@ def _owed(
             yield Made(key=key)
     elif owed:
         names = ", ".join(str(key) for key in owed)
-        raise Failure(f"{maker.name} said nothing of {names}", allow_retries=False)
+        raise Failure(f"{maker.name} returned nothing for {names}", allow_retries=False)
 
 
 def seen_by(maker: AssetsDefinition, returned: Any) -> ObserveResult:

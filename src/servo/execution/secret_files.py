@@ -65,7 +65,7 @@ def _read(path: Path) -> str:
     # Raised here: the error above may hold the bytes.
     raise Invalid(
         f"the secrets in {path} cannot be read: {told}",
-        remedy="make it a string that this process may read",
+        remedy="use a UTF-8 file that this process can read",
     )
 
 
@@ -76,7 +76,7 @@ def _json(text: str, path: Path) -> dict[str, str]:
         found = None
     if not isinstance(found, dict):
         raise Invalid(
-            f"{path} is not JSON object", remedy='write names and values: {"token": "..."}'
+            f"{path} is not a JSON object", remedy='use names and values: {"token": "..."}'
         )
     return {name: _as_text(value) for name, value in cast("dict[str, Any]", found).items()}
 

@@ -1,13 +1,13 @@
-"""Having the process that leads a workspace do the work.
+"""A client of the leader: another process does the work.
 
-A leader of this machine that stays plans the runs itself; for any other, the plan is made here, and
-both must have the same code. Requests go to the leader over its socket, or through the inbox of the
-workspace when it is on another machine, and are answered with what became of them. Runs are
-followed as they are published.
+A permanent leader on this machine plans the runs itself; for any other, this process plans them,
+and both must have the same code. Requests go to the leader over its socket, or through the inbox of
+the workspace if it is on another machine; each gets a receipt. Runs are followed as they are
+published.
 
 **When the leader ends** before the work is done, nothing is lost: what it acknowledged is in the
-ledger. The host then leads itself and goes on where the other process was. A leader that was killed
-on another machine is waited for until its lease has run out.
+ledger. The host then becomes the leader and continues. If the leader was killed on another machine,
+the host waits until its lease has expired.
 """
 
 import threading
@@ -33,11 +33,11 @@ PING_EVERY = 5.0
 
 
 class AttachedHost:
-    """Has the leader of a workspace do the work, and takes over when it ends.
+    """Sends requests to the leader of a workspace, and takes over when the leader ends.
 
-    It asks for work of these code locations. `lead` opens a host that leads and has their code, for
-    when nobody else does. `warn` is told once if the leader was suspended meanwhile: somebody has
-    to continue it, or to end it.
+    It requests runs of these code locations. `lead` opens a leading host with their code, for when
+    there is no other leader. `warn` is called once if the leader is suspended: somebody has to
+    continue or kill it.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class AttachedHost:
         if self._own is not None:
             return self._own.interrupt()
         return (
-            f"interrupted; {described(self._leader)} goes on with it: "
+            f"interrupted; {described(self._leader)} continues the run: "
             "follow it with `servo logs -f`, stop it with `servo run cancel`"
         )
 
@@ -169,7 +169,7 @@ class AttachedHost:
     # --- between the two ----------------------------------------------------------------------
 
     def _look(self) -> None:
-        """See what was published since."""
+        """Read what was published since the last look."""
         version, rows = self._workspace.read(self._newer)
         if rows is not None:
             self._version = version
@@ -182,7 +182,7 @@ class AttachedHost:
         return version, [row for row in snapshot.rows("runs") if isinstance(row, RunRow)]
 
     def _take_over_if_left(self) -> None:
-        """Lead, if nobody else does any more."""
+        """Become the leader if there is no other."""
         now = self._workspace.clock.monotonic()
         if now < self._look_at:
             return

@@ -1,4 +1,4 @@
-"""Who answers questions about code where no leader does: this process, or one that it starts."""
+"""Evaluators of code without a leader: in this process, or in one that it starts."""
 
 import os
 from collections.abc import Generator

@@ -1,8 +1,8 @@
 """The code of one location under a leader that follows edits.
 
-When a file changes, the code is imported in a process of its own. Only if that succeeds are the
-definitions deployed again and the workers replaced, each after its current task. Code that does not
-import changes nothing; whoever listens is told what is wrong and where.
+When a file changes, the code is imported in a separate process. Only if that succeeds are the
+definitions deployed again and the workers replaced, each after its current task. Code that cannot
+be imported changes nothing; the listener gets the error with file and line.
 """
 
 import subprocess
@@ -21,14 +21,14 @@ from servo.workspace.composition import system_clock
 
 
 class ListensToCode(Protocol):
-    """Is told what becomes of the code of a location."""
+    """Listens to changes in the code of a location."""
 
     def loaded(self, location: str, before: Declared, after: Declared) -> None:
         """An edit was loaded."""
         ...
 
     def refused(self, location: str, why: str, *, previous_stays: bool) -> None:
-        """The code as it is cannot be loaded; the previous version may stay in use."""
+        """The current code cannot be loaded; the previous version may stay in use."""
         ...
 
     def workers_broken(self, location: str, why: str) -> None:
@@ -72,7 +72,7 @@ class FollowedCode:
         return not self._error
 
     def begin(self, beside: Sequence["FollowedCode"]) -> None:
-        """Tell the workspace what it declares; of one that is broken, say so and wait for edits."""
+        """Deploy its definitions; if the code is broken, report it and wait for edits."""
         self._others = [other for other in beside if other is not self]
         if self._error:
             self._refuse(self._error)
@@ -81,7 +81,7 @@ class FollowedCode:
         self._loaded = self._seen
 
     def look(self) -> None:
-        """Follow an edit if there is one, and say if no worker can start any more."""
+        """Load an edit if there is one, and report if workers can no longer start."""
         self._look_at_workers()
         if self._looking is None:
             seen = fingerprint(self._files)
@@ -141,9 +141,9 @@ class FollowedCode:
         return self._declared
 
     def wait_until_loaded(self) -> None:
-        """Until the code is loaded as its files are now; `Invalid` if it cannot be imported.
+        """Wait until the current files are loaded; `Invalid` if they cannot be imported.
 
-        For other processes, which ask on threads of their own.
+        Called for other processes, on threads of their own.
         """
         until = self._clock.monotonic() + LOADED_WITHIN
         pause = threading.Event()
@@ -153,7 +153,5 @@ class FollowedCode:
                 why, _, remedy = self._refusal.rpartition("; ")
                 raise Invalid(f"{self.name} is not loaded: {why}", remedy=remedy)
             if self._clock.monotonic() > until:
-                raise Conflict(
-                    f"{self.name} is still being loaded", remedy="try again when it is loaded"
-                )
+                raise Conflict(f"{self.name} is still being loaded", remedy="try again in a moment")
             _ = pause.wait(LOOK_EVERY)

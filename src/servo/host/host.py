@@ -1,7 +1,7 @@
-"""Who carries out what a command asks for.
+"""The host of a command: the process that executes its runs.
 
-`LeadingHost` leads the workspace in this process; `AttachedHost` has the process that leads do the
-work, and takes over when that process ends. Commands cannot tell them apart.
+`LeadingHost` leads the workspace in this process; `AttachedHost` sends requests to another leader,
+and takes over when that leader ends. Commands use both in the same way.
 """
 
 from typing import Protocol, overload
@@ -13,7 +13,7 @@ from servo.workspace.workspace import Workspace
 
 
 class Host(Protocol):
-    """Carries out runs and backfills, here or in another process."""
+    """Executes runs and backfills, here or in another process."""
 
     @property
     def workspace(self) -> Workspace:
@@ -22,15 +22,15 @@ class Host(Protocol):
 
     @property
     def leads(self) -> bool:
-        """Whether the work is done in this process."""
+        """Whether this process executes the runs."""
         ...
 
     def begun_runs(self) -> list[str]:
-        """Runs that have not ended and can be carried out here, oldest first."""
+        """Unfinished runs that this host can execute, oldest first."""
         ...
 
     def open_runs(self) -> list[RunRow]:
-        """Runs that have not ended, oldest first."""
+        """Unfinished runs, oldest first."""
         ...
 
     @overload
@@ -39,15 +39,15 @@ class Host(Protocol):
     def wait(self, run: str, timeout: float) -> RunRow | None: ...
 
     def wait(self, run: str, timeout: float | None = None) -> RunRow | None:
-        """Until a run has ended, or for so many seconds; its last row, None if it goes on."""
+        """Wait until a run has finished, at most `timeout` s; its last row, or None."""
         ...
 
     def row(self, run: str) -> RunRow | None:
-        """A run as it stands."""
+        """The current state of a run."""
         ...
 
     def tasks(self, run: str) -> list[TaskRow]:
-        """The tasks of a run, as they stand."""
+        """The current state of a run's tasks."""
         ...
 
     def running(self) -> list[TaskRow]:
@@ -55,21 +55,21 @@ class Host(Protocol):
         ...
 
     def backfill(self, name: str) -> Backfill | None:
-        """A backfill as it stands."""
+        """The current state of a backfill."""
         ...
 
     def open_backfills(self) -> list[BackfillRow]:
-        """Backfills that have not ended, oldest first."""
+        """Unfinished backfills, oldest first."""
         ...
 
     def check(self) -> None:
-        """Raise what keeps the work from being done."""
+        """Raise the error that keeps the host from working, if there is one."""
         ...
 
     def interrupt(self) -> str:
-        """Stop, after Ctrl-C; what to tell the person who did it."""
+        """Stop after Ctrl-C; return the message for the user."""
         ...
 
     def finish(self) -> None:
-        """Let what runs here for others end, before leaving."""
+        """Let tasks that run here for other processes finish before exiting."""
         ...

@@ -1,4 +1,4 @@
-"""A project at work: a leader, its worker processes, and the runs somebody waits for."""
+"""A host that leads: the leader, its worker processes, and the runs that callers wait for."""
 
 import os
 import threading
@@ -49,8 +49,9 @@ FINISH_LOOK_EVERY = 0.02
 class LeadingHost:
     """Leads a workspace with warm workers until it is closed.
 
-    There are as many `workers` for each code location as is said for it, or for all; what belongs
-    to another location is left for whoever has it. What locations have `declared` is deployed.
+    `workers` is the number of processes for each code location, or for all of them. Runs of other
+    locations are left to processes that have their code. What locations have `declared` is
+    deployed.
     """
 
     def __init__(  # noqa: PLR0913 - all that a leader is told
@@ -114,7 +115,7 @@ class LeadingHost:
         )
 
     def _answered(self, locations: Sequence[Setting]) -> dict[str, AnsweredCode]:
-        """The locations that other processes can ask about, with who evaluates them."""
+        """The locations that other processes can ask about, with their evaluators."""
         if self.triggers is None:
             return {}
         return {
@@ -134,11 +135,11 @@ class LeadingHost:
 
     @property
     def leads(self) -> bool:
-        """Whether the work is done in this process: it is."""
+        """Whether this process executes the runs: always."""
         return True
 
     def has(self, location: str) -> bool:
-        """Whether work of a location can be done here."""
+        """Whether this host has workers for a location."""
         return one_of(self.pool.working)(location)
 
     def __enter__(self) -> "LeadingHost":
@@ -171,25 +172,25 @@ class LeadingHost:
     # --- what can be asked of it --------------------------------------------------------------
 
     def deploy(self, location: str, declared: Declared) -> None:
-        """Tell the workspace what the project declares, unless it knows."""
+        """Deploy the definitions of the project, unless they are deployed already."""
         found = self.service.read(lambda state: changes(state, location, declared))
         submit_deployment(self.workspace, found, declared)
 
     def begun_runs(self) -> list[str]:
-        """Runs that were left unended when this began, and all that are open; to be waited for.
+        """Runs that were unfinished when this host started, and all open runs, to wait for.
 
-        Without those of locations that nobody here has: `left_runs`.
+        Without runs of locations that this host does not have: see `left_runs`.
         """
         found = [*self._waiting.begun, *(row.run_id for row in self.open_runs())]
         rows = (self.row(run) for run in dict.fromkeys(found))
         return [row.run_id for row in rows if row is not None and self.has(row.location)]
 
     def left_runs(self) -> list[RunRow]:
-        """Runs that have not ended and wait for a location that nobody here has."""
+        """Unfinished runs of locations that this host does not have."""
         return [row for row in self.open_runs() if not self.has(row.location)]
 
     def open_runs(self) -> list[RunRow]:
-        """Runs that were asked for and have not ended, oldest first; they are waited for."""
+        """Requested runs that have not finished, oldest first, to wait for."""
 
         def look(state: State) -> list[RunRow]:
             found = [row for row in state.runs.values() if row.state not in TERMINAL_RUN_STATES]
@@ -205,7 +206,7 @@ class LeadingHost:
     def wait(self, run: str, timeout: float) -> RunRow | None: ...
 
     def wait(self, run: str, timeout: float | None = None) -> RunRow | None:
-        """Until a run has ended, or for so many seconds; its last row, None if it goes on."""
+        """Wait until a run has finished, at most `timeout` s; its last row, or None."""
         clock = self._world.clock
         until = None if timeout is None else clock.monotonic() + timeout
         self._waiting.add(run)
@@ -220,7 +221,7 @@ class LeadingHost:
             self.pool.check("" if row is None else row.location)
 
     def _ended_before(self, run: str) -> RunRow | None:
-        """A run that had ended when somebody asked for it again: a run key gives the same run."""
+        """A run that had finished when it was requested again with the same run key."""
         row = self.row(run)
         if row is None:  # none of the active ones, so it is old and published
             found = self.workspace.read(lambda snapshot: Lookup(snapshot).all(RunRow, run_id=run))
@@ -228,17 +229,17 @@ class LeadingHost:
         return row if row is not None and row.state in TERMINAL_RUN_STATES else None
 
     def row(self, run: str) -> RunRow | None:
-        """A run as it stands."""
+        """The current state of a run."""
         return self.service.read(lambda state: state.runs.rows.get(run))
 
     def running(self) -> list[TaskRow]:
-        """The tasks that are being done."""
+        """The tasks that are running."""
         return self.service.read(
             lambda state: [state.tasks.rows[key] for key in state.index.running]
         )
 
     def settled(self) -> bool:
-        """Whether nothing of what was begun can go on now, and nobody has asked for more."""
+        """Whether no unfinished work can continue now, and no requests are waiting."""
         now = self._world.clock.now()
         try:
             if self.service.batches_waiting or self.service.read(
@@ -251,11 +252,11 @@ class LeadingHost:
         return not self._world.store.list_after(self.paths.inbox_prefix, limit=1)
 
     def backfill(self, name: str) -> Backfill | None:
-        """A backfill as it stands."""
+        """The current state of a backfill."""
         return self.service.read(lambda state: in_state(state, name))
 
     def open_backfills(self) -> list[BackfillRow]:
-        """Backfills of the locations here that are not over, oldest first."""
+        """Unfinished backfills of the locations of this host, oldest first."""
         rows = self.service.read(
             lambda state: [state.backfills.rows[name] for name in state.index.backfills_open]
         )
@@ -263,25 +264,25 @@ class LeadingHost:
         return sorted(found, key=lambda row: row.created_at)
 
     def check(self) -> None:
-        """Raise what keeps this process from working."""
+        """Raise the error that keeps this process from working, if there is one."""
         if self.service.over and self.service.failure is not None:
             raise self.service.failure
         self.pool.check()
 
     def interrupt(self) -> str:
-        """Stop what runs, to be gone on with later; how, for whoever stopped it."""
+        """Interrupt running tasks; return the message that says how to resume them."""
         self.pool.drain()
-        return "interrupted; `servo resume` goes on from here"
+        return "interrupted; continue with `servo resume`"
 
     def finish(self) -> None:
-        """Take nothing more, and let what runs end: others wait for it."""
+        """Start nothing more, and let running tasks finish: other processes wait for them."""
         self.pool.take_no_more()
         pause = threading.Event()
         while self.pool.busy and not self.service.over:
             pause.wait(FINISH_LOOK_EVERY)
 
     def tasks(self, run: str) -> list[TaskRow]:
-        """The tasks of a run, as they stand."""
+        """The current state of a run's tasks."""
         found = self.service.read(lambda state: _tasks_of(state, run))
         if found is None:
             return self.workspace.read(lambda snapshot: Lookup(snapshot).all(TaskRow, run_id=run))
@@ -296,9 +297,9 @@ def _tasks_of(state: State, run: str) -> list[TaskRow] | None:
 
 
 def can_go_on(state: State, now: datetime, has: HasLocation) -> bool:
-    """Whether something of the runs that were begun can be done now, without waiting.
+    """Whether unfinished runs can continue now, without waiting.
 
-    A task that is ready and of a location that nobody here has waits for somebody else.
+    Ready tasks of locations that this host does not have wait for another process.
     """
     index = state.index
     if index.active or index.runs_expanding or index.outbox_pending:
@@ -319,6 +320,6 @@ def setting_for(  # noqa: PLR0913 - all that a worker is told
     stays: bool = False,
     as_dagster: bool = False,
 ) -> Setting:
-    """Where the workers of a location find everything; it is called like its code."""
+    """The settings of a location's workers; the location has the name of its code."""
     location = CodeLocation(name=code, code=code, folder=str(folder), as_dagster=as_dagster)
     return Setting(location=location, address=Address.of(store, tenant, workspace), stays=stays)

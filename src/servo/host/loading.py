@@ -30,10 +30,10 @@ def load_asset(
 ) -> Any:
     """The value of an asset: the latest, or the latest at an instant or after a ledger entry.
 
-    `partition` is the key of one, or the key of each dimension by its name; without it the value of
-    an asset with partitions is those of all that were made, by their keys. An asset that was wiped
-    has none. What a blocking check held back is never loaded; what an IO manager stored is the
-    manager's; and what the asset's retention no longer keeps is `NotFound`, with when it expired.
+    `partition` is the key of one, or the key of each dimension by its name; without it, an asset
+    with partitions is loaded as a dict of all materialized partitions by key. A wiped asset has no
+    value. Outputs in quarantine are never loaded. What an IO manager stored is loaded by that
+    manager. Data that the asset's retention no longer keeps raises `NotFound`.
 
     Without `store`, it reads the workspace that commands in this folder use: `$SERVO_STORE`, the
     project file, or the folder `.servo`. With `store`, the project file is not consulted.
@@ -99,7 +99,9 @@ class _Asked:
     def _output(self, row: AssetRow | PartitionStatusRow | None, what: str) -> MaterializationRow:
         made = None if row is None else row.last_materialization_id
         if made is None:
-            raise NotFound(f"{what} has not been made{self._when}", remedy="materialize it first")
+            raise NotFound(
+                f"{what} has not been materialized{self._when}", remedy="materialize it first"
+            )
         return self._lookup.all(MaterializationRow, materialization_id=made)[0]
 
 
@@ -112,6 +114,6 @@ def _check_kept(now: Reader | None, made: Sequence[MaterializationRow]) -> None:
     for row in made:
         if row.expired_at is not None:
             raise NotFound(
-                f"the data of {row.asset_key} made at {row.created_at} expired at {row.expired_at}",
-                remedy="load a newer version; a longer retention of the asset keeps more of them",
+                f"the data of {row.asset_key} from {row.created_at} expired at {row.expired_at}",
+                remedy="load a newer version; to keep more of them, extend the asset's retention",
             )

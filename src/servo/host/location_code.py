@@ -25,7 +25,7 @@ from servo.workspace.workspace import Workspace
 
 
 class LocationCode:
-    """The code of one location. Everything but its name and place is found out by importing it."""
+    """The code of one location. It is imported when more than its name and place is needed."""
 
     def __init__(self, location: CodeLocation, examined: Examined | None = None) -> None:
         self.location = location
@@ -55,7 +55,7 @@ class LocationCode:
 
     @property
     def declared(self) -> Declared:
-        """What a workspace is told of the code."""
+        """The definitions that are deployed to a workspace."""
         if self._declared is None:
             _ = self.project
         return self._declared or Declared()
@@ -69,15 +69,15 @@ class LocationCode:
         return self._executor
 
     def use_executor(self, executor: ExecutorDefinition) -> None:
-        """Limit tasks as a job says, and not as the project does."""
+        """Use the limits of a job instead of those of the project."""
         self._instead = executor
 
     def forget_project(self) -> None:
-        """Let go of the project, which is large and not needed once there is a plan."""
+        """Release the project, which is large and not needed once there is a plan."""
         self._project = None
 
     def evaluator(self, address: Address, workspace: Workspace) -> Evaluates:
-        """Who answers questions about the code: the leader of this machine, or this process."""
+        """The evaluator of the code: the leader on this machine, or this process."""
         here = _EvaluatorWhenAsked(self, address, workspace)
         leader = workspace.leader()
         if leader is None or not answers_questions(leader) or self.name not in leader.locations:
@@ -94,7 +94,7 @@ class _EvaluatorWhenAsked:
         self._workspace = workspace
 
     def ask(self, question: Question, seconds: float) -> Answer:
-        """The answer of the code as it is here."""
+        """The answer of the code in this process."""
         setting = Setting(location=self._code.location, address=self._address)
         store, salt = self._workspace.store, run_id_salt(self._workspace)
         evaluator = evaluator_here(self._code.project, setting, store, salt=salt)
@@ -109,7 +109,7 @@ class _LeaderFirst:
         self._here = here
 
     def ask(self, question: Question, seconds: float) -> Answer:
-        """The answer of whoever can give one."""
+        """The answer of the leader, or else of this process."""
         try:
             return self._leader.ask(question, seconds)
         except Unavailable:
@@ -125,5 +125,5 @@ def refuse_shared(declared: Mapping[str, Declared]) -> None:
             if other != name:
                 raise Invalid(
                     f"{made.asset_key} is defined in both {other} and {name}",
-                    remedy="define it in one of them, or use another --workspace",
+                    remedy="define it in only one of them, or use another workspace",
                 )

@@ -1,7 +1,7 @@
-"""`materialize()`: make assets here and now, in this process.
+"""`materialize()`: materialize assets in this process.
 
-On a store in memory by default, so that a script or a test needs no folder and leaves none. What
-happens is the same as anywhere: events, a fold, grants, committed outputs.
+It uses a store in memory by default, so that a script or a test needs no folder and leaves none
+behind. Everything else is the same as anywhere: events, a fold, grants, committed outputs.
 """
 
 import os
@@ -58,11 +58,11 @@ from servo.workspace.workspace import Workspace
 
 
 class MaterializationFailed(Exception):
-    """A run did not succeed; `__cause__` is what the first failed asset raised, if it is known."""
+    """A run did not succeed; `__cause__` is the exception of the first failed asset, if known."""
 
 
 class MaterializedRun:
-    """What `materialize()` made."""
+    """The result of `materialize()`."""
 
     def __init__(  # noqa: PLR0913 - everything that it is asked about
         self,
@@ -85,7 +85,7 @@ class MaterializedRun:
 
     @property
     def success(self) -> bool:
-        """Whether every asset was made."""
+        """Whether every asset was materialized."""
         return self.run.state is RunState.SUCCEEDED
 
     @property
@@ -95,20 +95,20 @@ class MaterializedRun:
 
     @property
     def materializations(self) -> list[MaterializationRow]:
-        """What is recorded of every output."""
+        """The records of all outputs."""
         rows = self._reader.snapshot().rows("materializations")
         made = [row for row in rows if isinstance(row, MaterializationRow)]
         return [row for row in made if row.run_id == self.run.run_id]
 
     @property
     def check_results(self) -> list[CheckResultRow]:
-        """What is recorded of every check."""
+        """The records of all checks."""
         rows = self._reader.snapshot().rows("check_results")
         made = [row for row in rows if isinstance(row, CheckResultRow)]
         return [row for row in made if row.run_id == self.run.run_id]
 
     def get_asset_check_evaluations(self) -> list[AssetCheckResult]:
-        """What every check found."""
+        """The results of all checks."""
         return [
             AssetCheckResult(
                 passed=row.passed,
@@ -122,7 +122,7 @@ class MaterializedRun:
         ]
 
     def asset_materializations_for_node(self, node_name: str) -> list[AssetMaterialization]:
-        """What was made of the asset that a function of this name makes."""
+        """The materializations of the asset that a function with this name defines."""
         key = to_key(node_name.split("__")).canonical()
         return [
             AssetMaterialization(
@@ -135,15 +135,15 @@ class MaterializedRun:
         ]
 
     def is_node_success(self, node_name: str) -> bool:
-        """Whether every task of the asset that a function of this name makes succeeded."""
+        """Whether every task of the asset that a function with this name defines succeeded."""
         return self._states(node_name) == {TaskState.SUCCEEDED}
 
     def is_node_failed(self, node_name: str) -> bool:
-        """Whether a task of the asset that a function of this name makes failed."""
+        """Whether a task of the asset that a function with this name defines failed."""
         return TaskState.FAILED in self._states(node_name)
 
     def is_node_skipped(self, node_name: str) -> bool:
-        """Whether every task of the asset that a function of this name makes was skipped."""
+        """Whether every task of the asset that a function with this name defines was skipped."""
         return self._states(node_name) == {TaskState.SKIPPED}
 
     def _states(self, node_name: str) -> set[TaskState]:
@@ -153,11 +153,13 @@ class MaterializedRun:
         }
 
     def asset_value(self, asset: Any, partition_key: str | None = None) -> Any:
-        """The value of an asset that was made, or of one of the partitions that were."""
+        """The value of an asset that was materialized, or of one of its partitions."""
         key = to_key(asset).canonical()
         row = self._assets.get(key)
         if row is None or row.last_materialization_run_id != self.run.run_id:
-            raise NotFound(f"{key} was not made in this run", remedy="see `failures` for why")
+            raise NotFound(
+                f"{key} was not materialized in this run", remedy="see `failures` for the reason"
+            )
         made = partition_key or self._plain(key, row.last_partition_key)
         if self._memory is not None:
             parts = to_key(asset).parts
@@ -172,8 +174,8 @@ class MaterializedRun:
             if row.asset_key == key and self._plain(key, row.partition_key) == partition_key:
                 return row.output_uri
         raise NotFound(
-            f"the partition {partition_key!r} of {key} was not made in this run",
-            remedy="see `failures` for why",
+            f"the partition {partition_key!r} of {key} was not materialized in this run",
+            remedy="see `failures` for the reason",
         )
 
     def _plain(self, key: str, typed: str | None) -> str | None:
@@ -182,13 +184,13 @@ class MaterializedRun:
         return typed if typed is None or definition is None else definition.plain_key(typed)
 
     def output_for_node(self, node_str: str, output_name: str = "result") -> Any:
-        """The value of the asset that a function of this name made."""
+        """The value of the asset that a function with this name defines."""
         del output_name
         return self.asset_value(node_str.split("__"))
 
     @property
     def failures(self) -> dict[AssetKey, str]:
-        """What every failed asset said."""
+        """The error messages of the failed assets, by key."""
         return {
             AssetKey.parse(key): failure_of(self._tasks[task])
             for task in self.failed_tasks
@@ -215,10 +217,10 @@ def materialize(  # noqa: PLR0913 - the options people know
     raise_on_error: bool = True,
     secrets: Sequence[SecretProvider] = (),
 ) -> MaterializedRun:
-    """Make assets, here and now; `store` names a folder to keep what is made, or `instance` does.
+    """Materialize assets in this process; `store` or `instance` says where to store the outputs.
 
-    `partition_keys` are several partitions to make, or `PartitionKeyRange`s of them. Without a
-    store it is kept in memory, and forgotten with the result.
+    `partition_keys` are several partitions, or `PartitionKeyRange`s of them. Without a store,
+    everything is kept in memory, and gone with the result.
     """
     return _materialize(
         assets,
@@ -246,7 +248,7 @@ def materialize_to_memory(  # noqa: PLR0913 - the options people know
     raise_on_error: bool = True,
     secrets: Sequence[SecretProvider] = (),
 ) -> MaterializedRun:
-    """Make assets, here and now, and store no value: every IO manager is one in memory instead."""
+    """Materialize assets in this process with IO managers in memory: no value is stored."""
     memory = InMemoryIOManager()
     assets = several(assets, what="the list of assets")
     resources = by_name(resources, what="materialize: resources")
@@ -267,7 +269,7 @@ def materialize_to_memory(  # noqa: PLR0913 - the options people know
 def _in_memory(
     assets: Sequence[Any], resources: Mapping[str, Any], memory: InMemoryIOManager
 ) -> dict[str, Any]:
-    """The same IO manager under every name that stands for one."""
+    """The same IO manager under every name of an IO manager."""
     makers = [item for item in assets if isinstance(item, AssetsDefinition)]
     named = {maker.io_manager_key(key) for maker in makers for key in maker.keys}
     given = {name for name, value in resources.items() if stores_values(value)}
@@ -365,9 +367,11 @@ def _made(state: State, run_id: str) -> tuple[RunRow, list[TaskRow], dict[str, A
 
 
 def _named(one: str | None, several: Sequence[Named]) -> tuple[Named, ...]:
-    """The partitions that were named, in either way."""
+    """The partitions given by either parameter."""
     if isinstance(several, str):
-        raise Invalid(f"partition_keys is {several!r}", remedy=f"write [{several!r}]")
+        raise Invalid(
+            f"partition_keys is the string {several!r}, not a list", remedy=f"pass [{several!r}]"
+        )
     return (*(() if one is None else (one,)), *several)
 
 
@@ -377,13 +381,13 @@ def _label(named: Sequence[Named]) -> dict[str, str]:
 
 
 def _divided(project: Project) -> dict[str, PartitionsDefinition]:
-    """How the assets of a project are divided that are."""
+    """The partitions definitions of the partitioned assets of a project."""
     found = {key.canonical(): spec.partitions_def for key, spec in project.specs.items()}
     return {key: definition for key, definition in found.items() if definition is not None}
 
 
 def _instance(store: str | None, instance: ServoInstance | None) -> ServoInstance:
-    """Where everything is kept."""
+    """The instance that stores everything."""
     if store is not None and instance is not None:
         raise Invalid("both store and instance were given", remedy="use one of the two")
     if store is not None:
@@ -394,4 +398,4 @@ def _instance(store: str | None, instance: ServoInstance | None) -> ServoInstanc
 def _raise(result: MaterializedRun, errors: Mapping[str, BaseException]) -> None:
     told = "; ".join(f"{key}: {why}" for key, why in result.failures.items())
     first = next((errors[task] for task in result.failed_tasks if task in errors), None)
-    raise MaterializationFailed(told or f"the run ended {result.run.state.value}") from first
+    raise MaterializationFailed(told or f"the run finished as {result.run.state.value}") from first

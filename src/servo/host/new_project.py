@@ -1,7 +1,6 @@
 """What `servo init` writes: a file of assets, the project file, and what git should ignore.
 
-Nothing that is there is overwritten: a file that exists is kept, and to a `pyproject.toml` or a
-`.gitignore` only what is missing is added at the end.
+Existing files are kept; to a `pyproject.toml` or a `.gitignore` only what is missing is appended.
 """
 
 from pathlib import Path
@@ -39,7 +38,7 @@ file = "assets.py"
 
 
 def begin_project(folder: Path) -> list[str]:
-    """Write what a new project needs and does not have; the files that were written."""
+    """Write the missing files of a new project; the files that were written."""
     folder.mkdir(parents=True, exist_ok=True)
     written: list[str] = []
     if not (folder / ASSETS).exists():
@@ -62,7 +61,7 @@ def _write_settings(folder: Path) -> str:
 
 
 def _ignore(path: Path) -> bool:
-    """Have git ignore the store; whether it was not told so before."""
+    """Make git ignore the store; whether that was missing before."""
     lines = path.read_text().splitlines() if path.is_file() else []
     if any(line.strip().strip("/") == STORE.strip("/") for line in lines):
         return False

@@ -1,9 +1,9 @@
-"""One pass over everything that is due, for whoever comes by now and then.
+"""One pass over everything that is due, for `servo tick`.
 
-`servo tick` leads a workspace only if there is something to do. To lead is to write, so whether
-there is has to be told from what was published: code that declares something new, requests in the
-inbox, an entry behind the newest manifest (somebody died, or is at work), tasks that can go on, and
-whatever the triggers find due. A workspace where nothing is due costs a few reads.
+`servo tick` leads a workspace only if there is something to do. Leading means writing, so this is
+decided from what was published: changed definitions in the code, requests in the inbox, an entry
+after the newest manifest (a leader died, or is running), tasks that can continue, and due triggers.
+A workspace where nothing is due costs a few reads.
 """
 
 import threading
@@ -35,14 +35,14 @@ MOST_ROUNDS = 10
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether something is to be done now, why, and when it will be otherwise."""
+    """Whether something is due now and why, and otherwise when it will be."""
 
     why: str = ""
     next_due: datetime | None = None
 
 
 class PassReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What one pass did: why there was something to do, or who does it, and the runs it finished.
+    """What one pass did: why it ran, or which leader runs instead, and the runs it finished.
 
     `next_due` is when something is due next, as far as that is known.
     """
@@ -55,9 +55,9 @@ class PassReport(msgspec.Struct, frozen=True, kw_only=True):
 def outlook(
     store: ObjectStore, paths: Paths, declared: Mapping[str, Declared], now: datetime
 ) -> Outlook:
-    """How a workspace stands, by what was published, for whoever has these code locations.
+    """What is due in a workspace for these code locations, according to what was published.
 
-    Writes nothing. What belongs to other locations is for others to do.
+    Writes nothing. Other locations are left to other processes.
     """
     try:
         manifest = Reader(store, paths).snapshot().manifest
@@ -65,11 +65,11 @@ def outlook(
     except NotFound:
         return Outlook(why="the workspace is new")
     if _has_tail(store, paths, state.seq):
-        return Outlook(why="somebody left before everything was published")
+        return Outlook(why="the last leader stopped before publishing everything")
     if store.list_after(paths.inbox_prefix, limit=1):
-        return Outlook(why="requests wait in the inbox")
+        return Outlook(why="requests are waiting in the inbox")
     if any(changes(state, name, its) for name, its in declared.items()):
-        return Outlook(why="the code declares something new")
+        return Outlook(why="the definitions in the code changed")
     return _due(state, now, one_of(declared))
 
 
@@ -89,13 +89,13 @@ def _has_tail(store: ObjectStore, paths: Paths, seq: int) -> bool:
 
 def _due(state: State, now: datetime, has: HasLocation) -> Outlook:
     if can_go_on(state, now, has):
-        return Outlook(why="tasks can go on")
+        return Outlook(why="tasks can continue")
     timetable = Timetable(has)
     _ = timetable.look(state)
     if ticking := timetable.due(now):
         return Outlook(why=f"schedules are due: {', '.join(ticking[:5])}")
     if open_ := backfills.reconcile(state, has=has):
-        return Outlook(why=f"backfills go on: {open_[0].backfill.backfill_id}")
+        return Outlook(why=f"backfills can continue: {open_[0].backfill.backfill_id}")
     if looking := sensors.due(state, now, has):
         return Outlook(why=f"sensors are due: {', '.join(looking[:5])}")
     if freshness.reconcile(state, now):
@@ -110,12 +110,12 @@ def _due(state: State, now: datetime, has: HasLocation) -> Outlook:
 
 
 def make_pass(session: LeadingHost, now: datetime) -> None:
-    """Look after the triggers, and work, until nothing is due by `now` and nothing can go on.
+    """Evaluate triggers and execute runs until nothing is due by `now` and nothing can continue.
 
-    What becomes due by time meanwhile is for the next pass: otherwise one that ticks every second
-    would never end. What comes of the work itself is for this one: a sensor of runs is told of
-    those that ended, and conditions see what was made, so many times that a few steps of it lead
-    to an end and what goes round in a circle is left to the next pass.
+    What becomes due by time meanwhile is left to the next pass: otherwise a schedule that ticks
+    every second would keep this one running for ever. What results from the work itself belongs to
+    this pass: run status sensors see finished runs, and conditions see new outputs. The number of
+    such rounds is limited, so that a cycle of triggers is left to the next pass.
     """
     triggers, pause = session.triggers, threading.Event()
     rounds, seen = 0, -1

@@ -1,9 +1,9 @@
-"""Finding out who does the work of a command: this process, or the one that leads.
+"""Choosing the host of a command: this process, or the leader.
 
-A healthy leader is asked and never fenced. It can be asked if it has the code that is meant, in the
-state that is here. One that stays (`servo dev`) is given a while to load an edit. One that does not
-(another `servo materialize`) and has other code is waited for: it ends by itself. One that is
-suspended is told as that and not waited for.
+A healthy leader gets the request and is never fenced. It needs the same code as this process. A
+permanent leader (`servo dev`) gets some time to load an edit. A temporary one (another `servo
+materialize`) with other code ends by itself, so this process waits for it. A suspended leader is
+reported and not waited for.
 """
 
 import threading
@@ -30,7 +30,7 @@ LOOK_EVERY = 0.15
 
 
 class WantedCode(Protocol):
-    """The code that a host is to have. What it declares is found out by importing it."""
+    """The code that a host needs. It is imported to find its definitions."""
 
     @property
     def location(self) -> CodeLocation: ...
@@ -51,9 +51,10 @@ def open_leading_or_attached(
     waiting: Callable[[LeaderAdvert], None],
     warn: Callable[[str], None],
 ) -> LeadingHost | AttachedHost:
-    """A host that leads, or one that asks the leader; `waiting` is told once whom it waits for.
+    """A host that leads, or a client of the leader.
 
-    `warn` is told what keeps a leader from going on that was asked.
+    `waiting` is called once with the leader that it waits for, `warn` with the reason if the leader
+    cannot continue.
     """
     told, pause = False, threading.Event()
     while True:
@@ -76,14 +77,14 @@ def open_leading_or_attached(
 
 
 def _can_be_asked(code: WantedCode, workspace: Workspace, leader: LeaderAdvert) -> bool:
-    """Whether a leader has the code; `Conflict` if it stays and will not have it."""
+    """Whether a leader has the code; `Conflict` if it is permanent and does not load it."""
     if not leader.pid:
         return False  # it says in a moment who it is
     name = code.location.name
     if leader.stays and name not in leader.locations:
         raise Conflict(
-            f"{described(leader)} leads this workspace and does not have {name}",
-            remedy=f"start it with {name} as well, stop it, or use another --store or --workspace",
+            f"{described(leader)} leads this workspace without {name}",
+            remedy=f"restart it with {name} as well, stop it, or use another store or workspace",
         )
     if answers_questions(leader):
         return _has_loaded(code, leader)
@@ -92,13 +93,13 @@ def _can_be_asked(code: WantedCode, workspace: Workspace, leader: LeaderAdvert) 
     if not leader.stays:
         return False
     raise Conflict(
-        f"{described(leader)} has not loaded {name} as it is here",
-        remedy="look at its output for what is wrong with the code, or restart it",
+        f"{described(leader)} has not loaded the current version of {name}",
+        remedy="fix the error that it printed, or restart it",
     )
 
 
 def _has_loaded(code: WantedCode, leader: LeaderAdvert) -> bool:
-    """Whether a leader of this machine has the code as it is; False if it has just ended."""
+    """Whether a leader on this machine has the current code; False if it has just ended."""
     try:
         EvaluatorOfLeader(leader, code.location.name, code.place).check()
     except Conflict as error:

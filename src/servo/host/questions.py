@@ -1,10 +1,10 @@
-"""Questions that need user code, put to the leader of this machine.
+"""Requests that need user code, sent to the leader on this machine.
 
-A leader that stays (`servo dev`) has evaluators with the code of its locations. Other processes ask
-them over its socket, so whoever plans a run beside it imports nothing of the user's.
+A permanent leader (`servo dev`) has evaluators with the code of its locations. Other processes use
+them over its socket, so a command that plans a run beside it imports no user code.
 
-The leader answers with the code as its files are now: after an edit the question waits until the
-edit is loaded, and is refused if it cannot be.
+The leader answers with the current files: after an edit, the request waits until the edit is
+loaded, and is refused if it cannot be loaded.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ BEYOND = 25.0
 
 
 class AnsweredCode(msgspec.Struct, frozen=True, kw_only=True):
-    """A location that a leader answers for: where its code is, and who evaluates it."""
+    """A location that a leader answers for: its code and its evaluator."""
 
     place: str
     evaluates: Evaluates
@@ -52,13 +52,13 @@ class CodeQuestions:
         found = self._locations.get(asked.location)
         if found is None:
             raise NotFound(
-                f"the leader does not have {asked.location}",
-                remedy=f"start it with {asked.location} as well",
+                f"the leader runs without {asked.location}",
+                remedy=f"restart it with {asked.location} as well",
             )
         if asked.place and asked.place != found.place:
             raise Conflict(
-                f"the leader has another {asked.location}: {found.place}, not {asked.place}",
-                remedy="use another --store or --workspace, or stop it",
+                f"the leader runs another {asked.location}: {found.place}, not {asked.place}",
+                remedy="stop it, or use another store or workspace",
             )
         self.load_edits(asked.location)
         if not asked.question:
@@ -101,5 +101,5 @@ class EvaluatorOfLeader:
 
 
 def answers_questions(leader: LeaderAdvert | None) -> bool:
-    """Whether a leader can be asked about its code from here."""
+    """Whether this process can ask a leader about its code."""
     return leader is not None and leader.stays and can_be_pinged(leader)

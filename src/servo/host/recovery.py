@@ -1,10 +1,10 @@
-"""What earlier leaders granted to their own workers and can no longer hear of, done again.
+"""Recovery of tasks that earlier leaders granted to their own workers.
 
-The workers of a leader live and die with it: they report to it and to nobody else. So whatever a
-task that is running was handed to by an earlier leader will never be reported, whether that process
-ended, was suspended for longer than its lease, or lost the store. Waiting for the lease of the
-task would cost minutes and bring nothing. User code may still be running there: it runs at least
-once, and its output is no longer accepted.
+The workers of a leader live and die with it, and report only to it. A task that an earlier leader
+handed to its workers will therefore never be reported, whether that process ended, was suspended
+for longer than its lease, or lost the store. Waiting for the lease of the task would only cost
+minutes. User code may still be running there: tasks run at least once, and that output is no longer
+accepted.
 """
 
 from collections.abc import Callable
@@ -23,8 +23,8 @@ Send = Callable[[Batch, Reply], None]
 class Recovery:
     """Reports executions of earlier leaders as interrupted, whenever this process takes over.
 
-    `is_here` tells which workers are this process's own. Those that claimed their task from a queue
-    are nobody's own: they report to whoever leads.
+    `is_here` tells which workers belong to this process. Workers that claimed their task from
+    a queue belong to no leader: they report to the current one.
     """
 
     def __init__(self, send: Send, actor: str, is_here: Callable[[str], bool]) -> None:

@@ -1,4 +1,4 @@
-"""Waiting for runs to end."""
+"""Waiting for runs to finish."""
 
 import threading
 
@@ -13,7 +13,7 @@ from servo.workspace.receipt import Receipt
 
 
 class Waiting:
-    """Runs that somebody waits for; looked at after every entry, on the leader's thread."""
+    """Runs that callers wait for, checked after every entry on the leader's thread."""
 
     def __init__(self, service: LeaderOfRuns) -> None:
         self._service = service
@@ -25,18 +25,18 @@ class Waiting:
 
     @property
     def begun(self) -> list[str]:
-        """The runs that had not ended when the leader took over, oldest first.
+        """The runs that were unfinished when the leader took over, oldest first.
 
-        Noted before it does anything: by the time somebody asks they may be over.
+        Recorded before it does anything: they may have finished by the time of this call.
         """
         return list(self._begun or ())
 
     def add(self, run: str) -> None:
-        """Remember how this run ends. Call it before the run can end."""
+        """Remember how this run finishes. Call it before the run can finish."""
         self._waited.add(run)
 
     def ended(self, run: str) -> RunRow | None:
-        """The last row of a run, if it is over; raises what ended the leader instead."""
+        """The last row of a run, if it has finished; raises the error that ended the leader."""
         if run in self._ended:
             return self._ended[run]
         if self._service.over and self._service.failure is not None:
@@ -44,7 +44,7 @@ class Waiting:
         return None
 
     def wait(self, run: str, timeout: float | None = None) -> RunRow | None:
-        """Until a run has ended, or for so many seconds; its last row, None if it goes on."""
+        """Wait until a run has finished, at most `timeout` s; its last row, or None."""
         with self._changed:
             self._changed.wait_for(lambda: run in self._ended or self._service.over, timeout)
             return self.ended(run)

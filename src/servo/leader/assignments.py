@@ -1,4 +1,4 @@
-"""What the leader hands to a worker, and what comes back: one shape each, down to user code.
+"""The assignment that a leader sends to a worker, and the result that comes back.
 
 The leader makes an `Assignment` when it grants an attempt. It goes to the pool, through the pipe to
 a worker process and to the code that calls user code, as it is. A `TaskResult` comes back the same

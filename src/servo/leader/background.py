@@ -8,7 +8,7 @@ from servo.ports.background import Job
 
 
 class ThreadBackground:
-    """One worker thread; whoever waits for results is woken when a job ends."""
+    """One worker thread; it wakes the waiting caller when a job ends."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="servo-maintenance")

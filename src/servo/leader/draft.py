@@ -11,7 +11,7 @@ from servo.leader.requests import Reply, Request
 
 
 class Draft:
-    """Encoded batches, whom to answer, what to do once the entry is durable."""
+    """Encoded batches, the callers to answer, and the effects of the durable entry."""
 
     def __init__(self, state: State) -> None:
         self._state = state

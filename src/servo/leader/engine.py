@@ -103,7 +103,7 @@ class Engine:
     # --- the loop ---------------------------------------------------------------------------
 
     def step(self) -> bool:
-        """Do what is to be done now; whether anything was. Raises when this leader is over."""
+        """Do everything that is due now; whether there was anything. Raises when this term ends."""
         now = self.clock.now()
         self._notice_stall()
         self._answer_reads()
@@ -118,7 +118,7 @@ class Engine:
         return committed
 
     def next_due(self) -> datetime | None:
-        """When the loop has to run again although nobody asked; None if only a caller can."""
+        """When the loop has to run again without a request; None if only a request can wake it."""
         due = [
             timers.next_due(self.state),
             freshness.next_due(self.state),
@@ -184,7 +184,7 @@ class Engine:
             return False
         item.reply(
             Unavailable(
-                "publishing is behind and new runs have to wait",
+                "publishing is behind, so new runs have to wait",
                 remedy="retry after a second",
                 may_have_applied=False,
             )

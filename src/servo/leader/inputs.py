@@ -1,10 +1,9 @@
-"""What a task is given: the outputs that were the latest when it was granted.
+"""The inputs of a task: the latest outputs at the time of its grant.
 
 By asset for those without partitions. Of an asset with partitions a task is given the partitions of
 its own keys, or those that its plan lists; where the plan leaves that to the worker, none.
 
-Rows of partitions leave memory once they are published, so whoever grants fetches those that are
-not there.
+Rows of partitions leave memory once they are published, so a grant fetches the missing ones.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Who should lead, where several machines could: for liveness, never for safety.
+"""The lease: which machine should lead. It is for liveness, never for safety.
 
 The lease keeps standbys from taking over a leader that is well. It is an object with a holder, an
 expiry and how to reach the holder, renewed while its holder leads. Believing it wrongly costs a
@@ -86,7 +86,7 @@ class LeaderLease:
         self._renew_at: datetime | None = None
 
     def acquire(self) -> bool:
-        """Take the lease if nobody alive has it; whether we have it now."""
+        """Take the lease if no live process holds it; whether this process holds it now."""
         try:
             blob = self._store.get(self._key)
         except NotFound:
@@ -126,7 +126,7 @@ class LeaderLease:
         return self._renew_at
 
     def release(self) -> None:
-        """Let a standby take over at once."""
+        """Release the lease, so that a standby can take over at once."""
         try:
             blob = self._store.get(self._key)
             if _decoded(blob.data).holder == self._me:
@@ -157,6 +157,6 @@ def _decoded(data: bytes) -> Lease:
         return msgspec.json.decode(data, type=Lease)
     except msgspec.MsgspecError:
         raise Corrupt(
-            "the lease of the leader cannot be read",
-            remedy="delete leases/orchestration.json: it only says who leads, and is written anew",
+            "the leader's lease cannot be read",
+            remedy="delete leases/orchestration.json; the next leader writes a new one",
         ) from None

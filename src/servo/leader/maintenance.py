@@ -1,4 +1,4 @@
-"""What a leader does besides committing: publish, merge, collect, archive, expire.
+"""The background work of a leader: publish, merge, collect garbage, archive, expire.
 
 One job at a time runs beside the loop, on immutable values and the store. The loop captures what
 changed, hands it over, goes on, and takes the result when it is there. The leader is the only

@@ -1,4 +1,4 @@
-"""The outside world of one leader, in one value."""
+"""The ports of one leader, in one value."""
 
 import msgspec
 

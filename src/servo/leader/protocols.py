@@ -1,4 +1,4 @@
-"""What those who work beside a leader ask of it.
+"""The interfaces of a leader that workers and triggers use.
 
 `servo.leader.service.Service`, a leader on a thread of this process, is all of these. Workers and
 triggers name only what they need, so a leader elsewhere, in a simulation or in a test fits as well.
@@ -53,7 +53,7 @@ class LeaderForWorkers(WatchedLeader, Protocol):
 
 
 class SubmitsBatches(Protocol):
-    """Somebody who takes batches to the ledger."""
+    """Submits batches to the ledger."""
 
     def submit(self, batch: Batch) -> "Future[Answer]":
         """Send a batch; `Invalid` at once if it cannot go there."""
@@ -61,7 +61,7 @@ class SubmitsBatches(Protocol):
 
 
 class LeaderForTriggers(SubmitsBatches, Protocol):
-    """Shows its state, and takes what somebody concludes from it."""
+    """Shows its state, and accepts batches derived from it."""
 
     def read(self, look: Callable[[State], T]) -> T:
         """Return what `look` finds in the state, all of which is durable.
@@ -77,7 +77,7 @@ class WatchedLeaderForTriggers(WatchedLeader, LeaderForTriggers, Protocol):
 
 
 class LeaderOfRuns(WatchedLeader, Protocol):
-    """Carries out runs that somebody waits for, as long as it leads."""
+    """Executes runs that callers wait for, as long as it leads."""
 
     @property
     def over(self) -> bool:

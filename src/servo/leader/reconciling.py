@@ -1,4 +1,4 @@
-"""What follows from what an entry changes: the controllers of one leader, within its entry.
+"""The controllers of one leader: what follows from the changes of an entry, in the same entry.
 
 They are pure and look at the state; here is what they are asked, in which order and how often, and
 how what they propose becomes part of the same entry. What they propose is a guarded intent: the

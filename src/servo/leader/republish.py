@@ -1,7 +1,7 @@
 """Publishing a projection that was made again from the whole ledger.
 
 Only a leader publishes, so this takes over first, as any leader does: whoever led before is fenced.
-That nobody healthy leads is for the caller to make sure (see `servo.workspace.leadership`). Then
+The caller makes sure that there is no healthy leader (see `servo.workspace.leading`). Then
 everything is folded from the first entry and published as files of its own; nothing that was
 published before is named any more, or touched.
 
@@ -52,8 +52,8 @@ def step_over_damage(ports: Ports, paths: Paths) -> None:
         last = next(readable(ports.store, paths), None)
         if last is None:
             raise Corrupt(
-                "no manifest of this workspace can be read, and with them its identity is gone",
-                remedy="restore any one of them from a backup",
+                "no manifest of this workspace can be read, so its identity is unknown",
+                remedy="restore at least one manifest from a backup",
             ) from None
         # Each version raises the epoch by one at most.
         epoch = last.epoch + (damaged - last.v) + 1
@@ -66,7 +66,7 @@ def _publish(ports: Ports, paths: Paths, leadership: Leadership, progress: Progr
     state = rebuild(ports.store, paths, from_genesis=True, progress=progress).state
     if state.seq != leadership.state.seq:
         raise Fenced(
-            "somebody else took over while the ledger was folded",
+            "another process took over while the ledger was being replayed",
             remedy="nothing was published; stop the other leader, or try again",
         )
     publisher = Publisher(ports.store, paths, ports.entropy)

@@ -1,4 +1,4 @@
-"""What reaches a leader from other threads: batches to commit, heartbeats, and reads of its state.
+"""Requests to a leader from other threads: batches, heartbeats, and reads of its state.
 
 Callers leave requests and are called back with the answer from the leader's own thread. Worker
 callbacks go before triggers: a storm of new runs never keeps a finished task waiting. Reads are

@@ -1,4 +1,4 @@
-"""A leader on a thread: what the rest of a process talks to.
+"""A leader on a thread: the interface for the rest of the process.
 
 Callers on any thread submit batches and get futures, and read the state between two entries: only
 the leader's thread sees what is folded and not yet durable. The thread leads as long as it can:
@@ -74,7 +74,7 @@ class Service:
     # --- for callers ------------------------------------------------------------------------
 
     def start(self) -> "Service":
-        """Begin to lead and wait until it does; raises what kept it from it."""
+        """Start leading and wait until it does; raises the error if it cannot."""
         self._thread.start()
         self._ready.wait()
         if self._failure is not None and self._engine is None:
@@ -166,7 +166,7 @@ class Service:
         self._watchers.append(look)
 
     def wake(self) -> None:
-        """Let the leader look around: a worker became idle."""
+        """Wake the leader: a worker became idle."""
         self._wake.set()
 
     @property
@@ -209,7 +209,7 @@ class Service:
         if self._engine is None:
             raise self._failure or Unavailable(
                 "this process does not lead the workspace",
-                remedy="start the service, or send the request to the process that leads",
+                remedy="start the service, or send the request to the leader",
                 may_have_applied=False,
             )
         return self._engine
@@ -254,7 +254,7 @@ class Service:
         engine.shut_down(
             Unavailable(
                 "the service has stopped",
-                remedy="send the request to the process that leads",
+                remedy="send the request to the leader",
                 may_have_applied=False,
             )
         )
@@ -267,7 +267,7 @@ class Service:
         if engine.step():
             self._show(engine)
         if self._lease is not None and not self._lease.renew_if_due():
-            raise Fenced("another process holds the lease", remedy="let it lead")
+            raise Fenced("another process holds the lease", remedy="wait until it stops")
         if not len(engine.inbox):
             self._wake.wait(self._pause(engine))
 

@@ -29,7 +29,7 @@ def check_clock(store: ObjectStore, clock: Clock, entropy: Entropy) -> timedelta
     if abs(ahead) > REFUSED:
         raise Invalid(
             f"the clock of this machine is {_told(ahead)} of the store's",
-            remedy="set it right (NTP) and start again; until then another machine has to lead",
+            remedy="synchronize the clock with NTP and start again, or lead from another machine",
         )
     if abs(ahead) > ALARMING:
         _log.warning("the clock of this machine is %s of the store's", _told(ahead))

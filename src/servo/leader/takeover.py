@@ -45,7 +45,7 @@ MAX_TRIES = 50
 
 
 class Leadership(msgspec.Struct, frozen=True, kw_only=True):
-    """What a leader starts its term with."""
+    """The state with which a leader starts its term."""
 
     state: State
     manifest: Manifest
@@ -67,8 +67,8 @@ def take_over(ports: Ports, paths: Paths) -> Leadership:
             claim, state = _from_the_ledger(ports, paths, claim)
         return _catch_up(ports, paths, manifests, claim, state)
     raise Unavailable(
-        "the workspace changed hands too often to be taken over",
-        remedy="see who else is trying to lead it, and try again",
+        "could not take over the workspace: other processes keep taking it over",
+        remedy="stop the other processes that lead it, and try again",
     )
 
 
@@ -122,7 +122,10 @@ def _catch_up(
         if raise_fence(ports, writer, hydrator, state, claim):
             break
     if not is_owner(manifests.latest(), claim.owner):
-        raise Fenced("somebody else took over while we did", remedy="let them lead")
+        raise Fenced(
+            "another process took over at the same time",
+            remedy="send the request to the new leader",
+        )
     return Leadership(
         state=state,
         manifest=claim,
@@ -155,7 +158,9 @@ def replay_tail(reader: LedgerReader, hydrator: Hydrator, state: State, *, epoch
 def fold_stored(hydrator: Hydrator, state: State, entry: Entry, digest: str, *, epoch: int) -> None:
     """Fold one entry as it stands in the ledger; `Fenced` if a later leader wrote it."""
     if entry.epoch > epoch:
-        raise Fenced(f"entry {entry.seq} belongs to a later leader", remedy="let that leader lead")
+        raise Fenced(
+            f"entry {entry.seq} belongs to a later leader", remedy="send the request to that leader"
+        )
     hydrator.prepare(state, entry.batches)
     apply_entry(state, entry, digest)
     state.forget_loaded()

@@ -1,4 +1,4 @@
-"""Workers that the leader can hand a task to directly."""
+"""Workers to which the leader can assign tasks directly."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -28,4 +28,4 @@ class NoWorkers:
 
     def assign(self, assignments: Sequence[Assignment]) -> None:
         lost = assignments[0].task_key
-        raise Internal(f"{lost} was handed to nobody", remedy="report this as a bug")
+        raise Internal(f"no worker received {lost}", remedy="report this as a bug")

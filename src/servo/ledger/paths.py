@@ -146,7 +146,7 @@ def version_of(key: str) -> int:
 
 def _digits(number: int) -> str:
     if not 0 <= number < 10**20:
-        raise Invalid(f"{number} is not a number that a key can hold", remedy="use 0 to 10^20 - 1")
+        raise Invalid(f"{number} is not a valid number in a key", remedy="use 0 to 10^20 - 1")
     return f"{number:020d}"
 
 
@@ -164,7 +164,7 @@ def _number_in(key: str, what: str) -> int:
     if found is None:
         raise Invalid(
             f"{key[:200]!r} is not the key of {what}",
-            remedy="remove what does not belong into this folder",
+            remedy="remove files that do not belong in this folder",
         )
     return int(found.group(1))
 

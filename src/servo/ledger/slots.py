@@ -87,7 +87,7 @@ def _unresolved(key: str, refusal: Unavailable | None, *, unknown: bool) -> Unav
     if unknown:
         return Unavailable(
             f"it is unknown whether {key} was created",
-            remedy="stop this process and start another: it will read what is there",
+            remedy="restart this process: it will read what was stored",
             may_have_applied=True,
         )
     if refusal is not None:

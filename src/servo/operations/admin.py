@@ -1,4 +1,4 @@
-"""Upkeep of what is stored: look at it, check it, rebuild the projection, delete garbage."""
+"""Maintenance of stored data: inspect and verify it, rebuild the projection, delete garbage."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -46,13 +46,13 @@ Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
 
 REBUILD = "admin rebuild"
-FOLDING = "folding the ledger"
+FOLDING = "replaying the ledger"
 
 
 class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
     """How the published projection differed, and the version that replaced it.
 
-    Without a version, nothing was published, because whoever was asked did not agree.
+    Without a version, nothing was published, because `agree` declined.
     """
 
     comparison: Comparison
@@ -65,7 +65,7 @@ class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Collected(msgspec.Struct, frozen=True, kw_only=True):
-    """What was deleted, or would be, and what the ledger was told of outputs that expired."""
+    """What was deleted, or would be, and the request that records expired outputs."""
 
     report: GcReport
     plans: list[str] = []
@@ -129,7 +129,7 @@ def rebuild_projection(
     agree: Callable[[Comparison], bool] = anyway,
     progress: Progress = nobody_watches,
 ) -> Rebuilt:
-    """Fold the whole ledger and publish it as the projection; `Conflict` while somebody leads.
+    """Rebuild the projection from the whole ledger and publish it; `Conflict` while a leader runs.
 
     `agree` sees what differs before anything is published. Rows of runs that an older version of
     the fold has finished are never changed.
@@ -161,7 +161,7 @@ def _republish(workspace: Workspace, expected: int, progress: Progress) -> Manif
 
 @contextmanager
 def _leading(workspace: Workspace, command: str) -> Generator[Led]:
-    """Be the leader of a workspace, without starting one; `LedByAnother` if somebody leads it."""
+    """Hold the leadership of a workspace without starting a leader; `LedByAnother` if taken."""
     led = workspace.try_to_lead(command=command)
     if led is None:
         raise LedByAnother(workspace.leader() or LeaderAdvert(pid=0))
@@ -180,8 +180,8 @@ def collect_garbage(
 ) -> Collected:
     """Delete what no kept version needs, archive old ledger entries, expire old outputs.
 
-    Safe beside a leader, which does the same by itself: only what is older than `gc_min_age` goes,
-    and an output goes after the ledger says that it expired.
+    Safe while a leader runs, which does the same regularly: only files older than `gc_min_age` are
+    deleted, and an output only after the ledger records that it expired.
     """
     settings, now = Settings(), workspace.now()
     store, paths, current = workspace.store, workspace.paths, _newest(workspace)
@@ -202,7 +202,7 @@ def collect_garbage(
 
 
 def _expire(workspace: Workspace, report: GcReport) -> list[Receipt]:
-    """Tell the ledger what is no longer kept; the same outputs are told once."""
+    """Record expired outputs in the ledger, each only once."""
     receipts: list[Receipt] = []
     for event in expiry_events(report.expired):
         digest = sha256("\n".join(event.materialization_ids).encode()).hexdigest()
@@ -232,5 +232,5 @@ def _empty(workspace: Workspace) -> NotFound:
     address = workspace.address
     return NotFound(
         f"{address.store} has no workspace {address.tenant}/{address.workspace}",
-        remedy="check --store, --tenant and --workspace",
+        remedy="check the store, the tenant and the workspace",
     )

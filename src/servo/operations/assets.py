@@ -1,4 +1,4 @@
-"""Assets: look at one, list what was made of it, and wipe it."""
+"""Assets: show one, list its outputs, and wipe it."""
 
 import json
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from servo.workspace.workspace import Workspace
 
 
 class OutputVerdict(StrEnum):
-    """What became of an output."""
+    """The status of an output."""
 
     LATEST = "latest"
     PROMOTED = "promoted"
@@ -38,7 +38,7 @@ class OutputVerdict(StrEnum):
 
 
 class Freshness(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether an asset is as fresh as its policy asks, since when, and when that may change."""
+    """Whether an asset meets its freshness policy, since when, and when that may change."""
 
     policy: str
     state: FreshnessState = FreshnessState.UNKNOWN
@@ -58,7 +58,7 @@ class AssetDetail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AssetOutput(MaterializationRow, frozen=True, kw_only=True):
-    """One output of an asset, and what became of it."""
+    """One output of an asset, and its status."""
 
     verdict: OutputVerdict
 
@@ -66,7 +66,7 @@ class AssetOutput(MaterializationRow, frozen=True, kw_only=True):
 class AssetHistory(msgspec.Struct, frozen=True, kw_only=True):
     """A page of an asset's outputs, newest first.
 
-    `late_successes` counts attempts that succeeded after they had been given up.
+    `late_successes` counts attempts that succeeded after Servo had given them up.
     """
 
     asset_key: str
@@ -85,7 +85,7 @@ class FreshnessHistory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AssetToWipe(msgspec.Struct, frozen=True, kw_only=True):
-    """What a wipe would forget."""
+    """What a wipe would remove."""
 
     asset_key: str
     last_materialization_id: str
@@ -100,7 +100,7 @@ class WipeResult(msgspec.Struct, frozen=True, kw_only=True):
 
 @operation
 def get_asset(workspace: Workspace, key: str, *, as_of: AsOf | None = None) -> AssetDetail:
-    """One asset and its latest output; the last part of a key is enough if no other ends alike."""
+    """One asset and its latest output. The last part of a key is enough if it is unambiguous."""
 
     def use(snapshot: Snapshot) -> AssetDetail:
         return asset_detail(snapshot, key, instant_of(snapshot, as_of, workspace.now()))
@@ -112,7 +112,7 @@ def get_asset(workspace: Workspace, key: str, *, as_of: AsOf | None = None) -> A
 def list_outputs(
     workspace: Workspace, key: str, page: Page, *, as_of: AsOf | None = None
 ) -> AssetHistory:
-    """The outputs of an asset, newest first, and what became of each."""
+    """The outputs of an asset, newest first, with the status of each."""
     return workspace.read(lambda snapshot: outputs_of_asset(snapshot, key, page), as_of=as_of)
 
 
@@ -126,7 +126,7 @@ def list_freshness_changes(
 
 @operation
 def preview_wipe(workspace: Workspace, key: str) -> AssetToWipe:
-    """What `wipe_asset` would forget; `Conflict` if there is nothing."""
+    """What `wipe_asset` would remove; `Conflict` if there is nothing."""
     row = workspace.read(lambda snapshot: find_asset_row(snapshot, key), as_of=PRESENT)
     if row.last_materialization_id is None:
         raise Conflict(
@@ -138,7 +138,7 @@ def preview_wipe(workspace: Workspace, key: str) -> AssetToWipe:
 
 @operation
 def wipe_asset(workspace: Workspace, key: str) -> WipeResult:
-    """Forget the outputs of an asset: it counts as never materialized."""
+    """Wipe an asset: from now on it counts as never materialized."""
     found = preview_wipe(workspace, key).asset_key
     event = AssetWiped(asset_key=found, requested_by=workspace.actor)
     return WipeResult(asset_key=found, receipt=workspace.submit(event).checked())
@@ -165,7 +165,7 @@ def asset_detail(snapshot: Snapshot, name: str, now: datetime) -> AssetDetail:
 
 
 def outputs_of_asset(snapshot: Snapshot, name: str, page: Page) -> AssetHistory:
-    """A page of what was made of an asset."""
+    """A page of the outputs of an asset."""
     row, lookup = find_asset_row(snapshot, name), Lookup(snapshot)
     late = lookup.values("tasks", "late_outcome", asset_key=row.asset_key)
     found = lookup.page(
@@ -205,7 +205,7 @@ def asset_rows(snapshot: Snapshot) -> dict[str, AssetRow]:
 
 @step
 def locations_of_assets(workspace: Workspace, keys: Sequence[str]) -> dict[str, str]:
-    """The code locations that deployed assets with these keys; without those nobody did."""
+    """The code locations that deployed assets with these keys; unknown keys are left out."""
     try:
         rows = workspace.read(asset_rows)
     except NotFound:
@@ -214,13 +214,13 @@ def locations_of_assets(workspace: Workspace, keys: Sequence[str]) -> dict[str, 
 
 
 def find_asset_row(snapshot: Snapshot, name: str) -> AssetRow:
-    """The asset of this name; `NotFound` names similar ones, `Conflict` all that it could be."""
+    """The asset with this name; `NotFound` suggests similar ones, `Conflict` lists all matches."""
     assets = asset_rows(snapshot)
     return assets[find_asset(assets, name)]
 
 
 def verdict(asset: AssetRow, made: MaterializationRow) -> OutputVerdict:
-    """What became of an output of an asset."""
+    """The status of an output of an asset."""
     if made.materialization_id == asset.last_materialization_id:
         return OutputVerdict.LATEST
     if not made.promoted:
@@ -231,7 +231,7 @@ def verdict(asset: AssetRow, made: MaterializationRow) -> OutputVerdict:
 
 
 def freshness_rows(snapshot: Snapshot) -> list[AssetFreshnessRow]:
-    """How fresh the assets are that were judged, by key."""
+    """The freshness of the assets that were evaluated, by key."""
     rows = [row for row in snapshot.rows("asset_freshness") if isinstance(row, AssetFreshnessRow)]
     return sorted(rows, key=lambda row: row.asset_key)
 

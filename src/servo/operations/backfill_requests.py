@@ -38,7 +38,7 @@ __all__ = [
 class BackfillPreview(msgspec.Struct, frozen=True, kw_only=True):
     """What a backfill will do: its partitions, their present state, and the runs it will have.
 
-    `typed` are the partitions as they are stored. With `linked` its runs go one after the other,
+    `typed` are the partitions as they are stored. With `linked` its runs run one after another,
     because later partitions depend on earlier ones.
     """
 
@@ -55,7 +55,7 @@ class BackfillPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackfillBegun(msgspec.Struct, frozen=True, kw_only=True):
-    """A backfill that was created, how large it is, and what the workspace answered."""
+    """A backfill that was created, its size, and the receipt."""
 
     backfill_id: str
     partitions: int
@@ -67,7 +67,7 @@ class BackfillBegun(msgspec.Struct, frozen=True, kw_only=True):
 def preview_backfill(
     workspace: Workspace, evaluates: Evaluates, asked: Asked, select: Sequence[str] = ()
 ) -> BackfillPreview:
-    """What a backfill would do. Without a selection: of every asset that has partitions."""
+    """Preview a backfill. Without a selection, it covers every asset that has partitions."""
     del workspace  # the evaluator reads it
     found = _outline(evaluates, asked, select)
     return BackfillPreview(chunks=found.chunks, **msgspec.structs.asdict(found))
@@ -77,7 +77,7 @@ def preview_backfill(
 def create_backfill(
     workspace: Workspace, evaluates: Evaluates, asked: Asked, select: Sequence[str] = ()
 ) -> BackfillBegun | None:
-    """Create a backfill; None if there is nothing to do. Whoever leads starts its runs."""
+    """Create a backfill; None if there is nothing to do. The leader starts its runs."""
     preview = preview_backfill(workspace, evaluates, asked, select)
     event = new_backfill(workspace, preview, asked)
     return None if event is None else begin_backfill(workspace, event)
@@ -98,7 +98,7 @@ def retry_backfill(
 def new_backfill(
     workspace: Workspace, preview: BackfillPreview, asked: Asked
 ) -> BackfillCreated | None:
-    """What a backfill begins with, None if nothing is to be done; a long list is stored first."""
+    """The event that creates a backfill, None if there is nothing to do; stores a long list."""
     if not preview.typed:
         return None
     fields = msgspec.structs.asdict(preview)
@@ -110,7 +110,7 @@ def new_backfill(
 def new_retry(
     workspace: Workspace, backfill_id: str, *, request_id: str | None = None
 ) -> BackfillCreated:
-    """What a backfill begins with that retries what failed in another."""
+    """The event that creates a backfill of the partitions that failed in another one."""
     found = present_backfill(workspace, backfill_id)
     if found.row.finished_at is None:
         raise Conflict(
@@ -124,7 +124,7 @@ def new_retry(
 
 @step
 def begin_backfill(workspace: Workspace, event: BackfillCreated) -> BackfillBegun:
-    """Have a backfill begin."""
+    """Submit the event that creates a backfill."""
     check_request(workspace, event)
     parent = event.parent_backfill_id
     cause = None if parent is None else present_backfill(workspace, parent).row
@@ -149,7 +149,7 @@ def check_request(workspace: Workspace, event: BackfillCreated) -> None:
             raise Conflict(
                 f"the request id {event.client_request_id!r} was used for {row.backfill_id}, "
                 "with other options",
-                remedy="use another --request-id, or none",
+                remedy="use another request id, or none",
             )
 
 

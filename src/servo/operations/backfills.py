@@ -1,4 +1,4 @@
-"""Backfills: list them, look at one, pause, resume and cancel it."""
+"""Backfills: list them, show one, pause, resume and cancel it."""
 
 import msgspec
 
@@ -41,7 +41,7 @@ class BackfillFinished(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackfillChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """A backfill that was paused, resumed or cancelled, and what the workspace answered."""
+    """A backfill that was paused, resumed or cancelled, and the receipt."""
 
     backfill: ShownBackfill
     receipt: Receipt
@@ -89,13 +89,13 @@ def present_backfill(workspace: Workspace, backfill_id: str) -> Backfill:
 
 @operation
 def pause_backfill(workspace: Workspace, backfill_id: str) -> BackfillChanged:
-    """Start no more runs of a backfill; those under way finish."""
+    """Pause a backfill: it starts no more runs, and running ones finish."""
     return _change(workspace, backfill_id, BackfillState.PAUSED)
 
 
 @operation
 def resume_backfill(workspace: Workspace, backfill_id: str) -> BackfillChanged:
-    """Go on with a backfill that was paused."""
+    """Resume a paused backfill."""
     return _change(workspace, backfill_id, BackfillState.RUNNING)
 
 
@@ -103,9 +103,9 @@ def resume_backfill(workspace: Workspace, backfill_id: str) -> BackfillChanged:
 def cancel_backfill(
     workspace: Workspace, backfill_id: str, *, force: bool = False
 ) -> BackfillChanged:
-    """Stop a backfill: nothing of it starts any more, and its runs are cancelled.
+    """Cancel a backfill: it starts no more runs, and its running ones are cancelled.
 
-    With `force` its runs end at once, whether or not their workers answer.
+    With `force` its runs end at once, even if workers do not respond.
     """
     return _change(workspace, backfill_id, BackfillState.CANCELLING, force=force)
 
@@ -161,14 +161,14 @@ def newest_backfills(snapshot: Snapshot, page: Page) -> Listing[ShownBackfill]:
 
 
 def find_backfill(snapshot: Snapshot, backfill_id: str) -> Backfill:
-    """The backfill whose id begins like this."""
+    """The backfill whose id starts with this text."""
     found = Lookup(snapshot).beginning(BackfillRow, "backfill_id", backfill_id)
     exact = [row for row in found if row.backfill_id == backfill_id]
     if not found:
         raise NotFound(f"there is no backfill {backfill_id}", remedy="see `servo backfill list`")
     if len(found) > 1 and not exact:
         raise Conflict(
-            f"{len(found)} backfills begin with {backfill_id}", remedy="give more of the id"
+            f"{backfill_id} matches {len(found)} backfills", remedy="use more characters of the id"
         )
     return in_tables(snapshot, (exact or found)[0])
 

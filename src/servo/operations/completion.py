@@ -1,4 +1,4 @@
-"""Completion: names in a workspace that begin with what somebody has typed."""
+"""Shell completion: names in a workspace that start with the typed text."""
 
 import msgspec
 
@@ -13,7 +13,7 @@ MOST = 100
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
-    """A name, and what to say about it."""
+    """A name and its description."""
 
     value: str
     description: str = ""
@@ -21,14 +21,14 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
 
 @operation
 def complete_assets(workspace: Workspace, typed: str) -> list[Completion]:
-    """Asset keys that begin like this, in order."""
+    """Asset keys that start with this text, in order."""
     rows = workspace.read(lambda snapshot: Lookup(snapshot).beginning(AssetRow, "asset_key", typed))
     return [Completion(value=key) for key in sorted(row.asset_key for row in rows)][:MOST]
 
 
 @operation
 def complete_runs(workspace: Workspace, typed: str) -> list[Completion]:
-    """Ids of runs that begin like this, newest first, with their states."""
+    """Ids of runs that start with this text, newest first, with their states."""
     rows = workspace.read(lambda snapshot: Lookup(snapshot).beginning(RunRow, "run_id", typed))
     rows.sort(key=lambda row: row.created_at, reverse=True)
     return [Completion(value=row.run_id, description=row.state.value) for row in rows[:MOST]]
@@ -36,7 +36,7 @@ def complete_runs(workspace: Workspace, typed: str) -> list[Completion]:
 
 @operation
 def complete_backfills(workspace: Workspace, typed: str) -> list[Completion]:
-    """Ids of backfills that begin like this, newest first, with their states."""
+    """Ids of backfills that start with this text, newest first, with their states."""
     rows = workspace.read(
         lambda snapshot: Lookup(snapshot).beginning(BackfillRow, "backfill_id", typed)
     )

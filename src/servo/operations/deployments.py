@@ -1,4 +1,4 @@
-"""Telling a workspace what code declares."""
+"""Deploying the definitions of code to a workspace."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ EVENTS_PER_BATCH = 200
 
 @step
 def deploy_unless_led(workspace: Workspace, location: str, declared: Declared) -> None:
-    """Deploy what code declares, unless a leader is there, which deploys its own code."""
+    """Deploy the definitions of code, unless a leader is running: it deploys its own code."""
     if workspace.leader() is not None:
         return
     state = state_at(workspace.store, workspace.paths, PRESENT).state

@@ -1,4 +1,4 @@
-"""Sets of dynamic partitions: which keys they have, adding some and deleting some."""
+"""Sets of dynamic partitions: list, add and delete their keys."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ _SHOWN = 5
 
 
 class PartitionSetChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What was changed in a set, and the workspace's answer; None if there was nothing to do."""
+    """What changed in a set, and the receipt; None if there was nothing to do."""
 
     set_name: str
     added: list[str] = []
@@ -38,7 +38,7 @@ def keys_of_set(workspace: Workspace, set_name: str, *, as_of: AsOf = PRESENT) -
 
 @operation
 def add_partitions(workspace: Workspace, set_name: str, keys: Sequence[str]) -> PartitionSetChange:
-    """Add keys to a set; those that it has already stay where they are."""
+    """Add keys to a set; existing keys keep their place."""
     asked = checked_keys(dict.fromkeys(keys), what=f"partitions of {set_name}", empty=False)
     known = set(keys_of_set(workspace, set_name))
     added = [key for key in asked if key not in known]

@@ -1,4 +1,4 @@
-"""Why something is as it is: an asset, a run, a task; and why an asset was not materialized."""
+"""Explanations of the state of an asset, a run or a task, and of why an asset is not newer."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -23,7 +23,7 @@ Question = Callable[[Snapshot, Records], list[Finding]]
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found, and the entry of the ledger up to which it was looked for."""
+    """The findings, and the ledger entry they are based on."""
 
     applied_seq: int
     as_of: datetime
@@ -71,7 +71,7 @@ def explain_missing(
 def explain_run(
     workspace: Workspace, run_id: str, *, as_of: AsOf | None = None, whole: bool = False
 ) -> Explanation:
-    """What asked for a run, how it stands, what holds it up; the beginning of its id is enough."""
+    """What requested a run, its state, and what it waits for. The id can be abbreviated."""
 
     def ask(snapshot: Snapshot, records: Records) -> list[Finding]:
         return _about_run(snapshot, records, run_id)

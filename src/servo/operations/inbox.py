@@ -1,4 +1,4 @@
-"""Requests that wait in the inbox of a workspace for a leader to take them."""
+"""Requests in the inbox of a workspace that wait for a leader."""
 
 from servo.operations.interface.roles import operation
 from servo.workspace.workspace import Workspace

@@ -1,7 +1,7 @@
-"""Logs: what the executions of a run printed, afterwards or while they run.
+"""Logs: the output of a run's executions, afterwards or while they run.
 
-An execution stores what it has printed so far about once a second, as one object that is replaced.
-Following is therefore looking again and again: each look gives what is new since the last one.
+About once a second, an execution stores its output so far as one object, which it replaces.
+Following therefore means polling: each poll returns what is new since the last one.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -72,9 +72,9 @@ def get_logs(workspace: Workspace, query: LogQuery, *, as_of: AsOf | None = None
 def follow_logs(
     workspace: Workspace, query: LogQuery, *, wait: Callable[[], object]
 ) -> Iterator[LogChunk]:
-    """What the executions of a run print, as they do, until the run has ended.
+    """Follow the output of a run's executions until the run has finished.
 
-    `wait` is called between two looks. If there is no run yet, the first one is waited for.
+    `wait` is called between two polls. If there is no run yet, wait for the first one.
     """
     while query.run is None and _is_unused(workspace):
         _ = wait()

@@ -1,4 +1,4 @@
-"""Partitions of an asset: how many there are of each status, and which."""
+"""Partitions of an asset: count them by status, and list them."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -65,7 +65,7 @@ class PartitionRange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which partitions to list: `limit` ranges of them, those behind the partition `after`."""
+    """Which partitions to list: at most `limit` ranges, after the partition `after`."""
 
     status: PartitionFilter | None = None
     limit: int
@@ -105,7 +105,7 @@ def count_partitions(
 def list_partitions(
     workspace: Workspace, asset: str, query: PartitionQuery, *, as_of: AsOf | None = None
 ) -> PartitionListing:
-    """The partitions of an asset in order, consecutive ones that stand alike as one range."""
+    """The partitions of an asset in order; consecutive ones with the same status form one range."""
     report = _report(workspace, asset, as_of=as_of)
     found = ranges_of(report, query)
     items = found[: query.limit]
@@ -119,7 +119,7 @@ def list_partitions(
 
 
 def _report(workspace: Workspace, asset: str, *, as_of: AsOf | None = None) -> PartitionReport:
-    """How the partitions of an asset stand, as sets; `NotFound` if it has none."""
+    """The status of an asset's partitions, as sets; `NotFound` if it has none."""
 
     def use(snapshot: Snapshot) -> PartitionReport:
         return PartitionReader(snapshot, instant_of(snapshot, as_of, workspace.now())).report(asset)
@@ -137,7 +137,7 @@ def ranges_of(report: PartitionReport, query: PartitionQuery) -> list[PartitionR
 
 
 class _Alike(NamedTuple):
-    """The numbers of the first and the last of partitions that stand alike, and how."""
+    """The numbers of the first and the last of consecutive partitions, and their common status."""
 
     low: int
     high: int
@@ -179,7 +179,7 @@ def _start(report: PartitionReport, after: str | None) -> int:
     if number is None:
         raise NotFound(
             f"{report.asset_key} has no partition {after!r}",
-            remedy="pass the cursor of the page before this one",
+            remedy="pass the cursor from the previous page",
         )
     return number + 1
 

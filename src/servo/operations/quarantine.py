@@ -1,4 +1,4 @@
-"""Quarantine: outputs that a blocking check held back, until a person decides about them."""
+"""Quarantine: outputs that a blocking check held back until somebody approves or rejects them."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ class QuarantinedOutput(MaterializationRow, frozen=True, kw_only=True):
 
 
 class QuarantineDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """What was decided about an output, and the workspace's answer.
+    """The decision about an output, and the receipt.
 
     `is_latest` says whether the output became the latest of its asset or partition; None while the
     request is queued.
@@ -58,7 +58,7 @@ def approve_output(workspace: Workspace, output: str, *, reason: str = "") -> Qu
 
 @operation
 def reject_output(workspace: Workspace, output: str, *, reason: str = "") -> QuarantineDecision:
-    """Never promote an output."""
+    """Reject an output: it will never be promoted."""
     return _decide(workspace, output, approved=False, reason=reason)
 
 
@@ -103,7 +103,7 @@ def quarantined(snapshot: Snapshot, page: Page) -> Listing[QuarantinedOutput]:
 
 
 def find_quarantined(snapshot: Snapshot, output: str) -> MaterializationRow:
-    """The output that waits for a decision and whose id begins like this."""
+    """The output in quarantine whose id starts with this text."""
     found = [r for r in _ever_held(Lookup(snapshot)) if r.materialization_id.startswith(output)]
     exact = [row for row in found if row.materialization_id == output]
     waiting = [row for row in exact or found if row.decided_at is None]
@@ -111,8 +111,8 @@ def find_quarantined(snapshot: Snapshot, output: str) -> MaterializationRow:
         return waiting[0]
     if waiting:
         raise Conflict(
-            f"{len(waiting)} outputs in quarantine begin with {output}",
-            remedy="give more of the id",
+            f"{output} matches {len(waiting)} outputs in quarantine",
+            remedy="use more characters of the id",
         )
     if found:
         done = "approved" if found[0].promoted else "rejected"

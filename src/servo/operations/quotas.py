@@ -1,4 +1,4 @@
-"""Quotas: how much may run at once in a workspace and its pools, and how its lanes share that."""
+"""Quotas: limits of a workspace and its pools, and the weights of its lanes."""
 
 import msgspec
 
@@ -46,7 +46,7 @@ _ALLOWED_WEIGHTS = range(1, MAX_WEIGHT + 1)
 
 
 class PoolLimit(msgspec.Struct, frozen=True, kw_only=True):
-    """A pool and its new limit, None if it has none any more."""
+    """A pool and its new limit; None if it has none."""
 
     pool: str
     limit: int | None
@@ -79,7 +79,7 @@ def list_pools(workspace: Workspace, *, as_of: AsOf | None = None) -> Listing[Qu
 
 @operation
 def set_pool_limit(workspace: Workspace, pool: str, limit: int) -> PoolLimit:
-    """Let at most `limit` tasks of a pool run at once; 0 holds all of them back."""
+    """Let at most `limit` tasks of a pool run at once; with 0, none starts."""
     event = PoolLimitSet(
         pool=check_text(pool, "pool"), limit=check_number(limit, "limit", _ALLOWED_LIMITS)
     )
@@ -88,7 +88,7 @@ def set_pool_limit(workspace: Workspace, pool: str, limit: int) -> PoolLimit:
 
 @operation
 def remove_pool_limit(workspace: Workspace, pool: str) -> PoolLimit:
-    """Let any number of tasks of a pool run at once; `NotFound` if it has no limit."""
+    """Remove the limit of a pool; `NotFound` if it has none."""
     if all(row.name != pool for row in list_pools(workspace, as_of=PRESENT).items):
         raise NotFound(f"the pool {pool} has no limit", remedy="see `servo admin pool list`")
     receipt = workspace.submit(PoolLimitSet(pool=pool, limit=None)).checked()
@@ -111,8 +111,8 @@ def set_quota(workspace: Workspace, limits: dict[str, int | None]) -> QuotaChang
     """Set limits of the workspace by their names; None lifts one, and the others stay."""
     unknown = sorted(set(limits) - set(LIMITS))
     if unknown or not limits:
-        what = f"there is no limit {', '.join(unknown)}" if unknown else "no limit is named"
-        raise Invalid(what, remedy=f"use some of {', '.join(LIMITS)}")
+        what = f"there is no limit {', '.join(unknown)}" if unknown else "no limit was given"
+        raise Invalid(what, remedy=f"choose from {', '.join(LIMITS)}")
     for name, limit in limits.items():
         if limit is not None:
             _ = check_number(limit, name, _ALLOWED_LIMITS)

@@ -1,7 +1,7 @@
-"""New runs: plan one, start it, or start one that repeats what another run left undone.
+"""New runs: plan one, start it, or retry the tasks of another run that did not succeed.
 
-Planning needs user code, so it is a question to the evaluator of a code location. The answer is
-data: whoever starts the run imports nothing of the user's.
+Planning needs user code, so the evaluator of a code location does it. The plan is data: the process
+that starts the run imports no user code.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ RUN_KEY_PREFIX = "manual:"
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that somebody asks for: a selection or a job, and how to run it.
+    """A requested run: a selection or a job, and how to run it.
 
     Without either, every asset is materialized. `ranges` are first and last partitions. Repeating a
     request with the same `run_key` creates no second run. Tasks of a run with a higher `priority`
@@ -61,7 +61,7 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """What is asked for, in the words of whoever asked."""
+        """The request as the user wrote it."""
         what = f"job {self.job}" if self.job is not None else " ".join(self.select) or "all assets"
         return f"checks of {what}" if self.checks_only else what
 
@@ -94,7 +94,7 @@ class RunPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunTriggered(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that was asked for, and what the workspace answered.
+    """A requested run, and the receipt.
 
     `created` is false if the run key belongs to an earlier, equal request: then it is that run.
     """
@@ -184,7 +184,8 @@ def run_to_retry(
     tasks = [task for task in found.tasks if whole or task.state is not TaskState.SUCCEEDED]
     if not tasks:
         raise Conflict(
-            f"every task of {found.run.run_id} succeeded", remedy="use --all to repeat them"
+            f"every task of {found.run.run_id} succeeded",
+            remedy=f"repeat them with `servo run retry --all {found.run.run_id}`",
         )
     return msgspec.structs.replace(found, tasks=tasks)
 
@@ -220,7 +221,7 @@ def start_run(workspace: Workspace, prepared: PreparedRun) -> RunTriggered:
 
 
 def previewed(prepared: PreparedRun) -> RunPreview:
-    """What is told of a plan."""
+    """The summary of a plan."""
     return RunPreview(
         tasks=[_task(task) for task in prepared.plan.tasks],
         config=dict(prepared.config),
@@ -255,7 +256,7 @@ def _priority(priority: int) -> dict[str, str]:
 
 
 def _asked_for(workspace: Workspace, run_id: str) -> str:
-    """What an earlier run was asked for, for whoever is told that its key is taken."""
+    """The request of an earlier run, for the error about its run key."""
 
     def use(snapshot: Snapshot) -> str:
         return find_run(Lookup(snapshot), run_id).request_text
@@ -264,7 +265,7 @@ def _asked_for(workspace: Workspace, run_id: str) -> str:
         text = workspace.read(use)
     except NotFound:  # not published yet
         text = ""
-    return f"{run_id} was asked for {text or 'something else'}"
+    return f"{run_id} was requested for {text or 'something else'}"
 
 
 def _task(task: TaskSpec) -> PlannedTask:

@@ -1,4 +1,4 @@
-"""Runs: list them, look at one, stop one."""
+"""Runs: list them, show one, cancel one."""
 
 from collections.abc import Sequence
 
@@ -43,7 +43,7 @@ class RunListing(Listing[RunRow], frozen=True, kw_only=True):
 
 
 class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a run: its outputs, in order, and the checks that did not pass in it."""
+    """The results of a run: its outputs, in order, and the checks that failed."""
 
     run: RunRow
     materializations: list[MaterializationRow]
@@ -51,7 +51,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunCancelled(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that was asked to stop, and what the workspace said to that."""
+    """A run whose cancellation was requested, and the receipt."""
 
     run_id: str
     receipt: Receipt
@@ -65,7 +65,7 @@ def list_runs(workspace: Workspace, page: Page, *, as_of: AsOf | None = None) ->
 
 @operation
 def get_run(workspace: Workspace, run_id: str, *, as_of: AsOf | None = None) -> RunDetail:
-    """One run and its tasks; the beginning of its id is enough."""
+    """One run and its tasks. The id can be abbreviated."""
     return workspace.read(lambda snapshot: run_detail(snapshot, run_id), as_of=as_of)
 
 
@@ -85,9 +85,9 @@ def get_runs(
 def cancel_run(
     workspace: Workspace, run_id: str, *, reason: str = "", force: bool = False
 ) -> RunCancelled:
-    """Stop a run: nothing of it starts any more, and what runs is interrupted.
+    """Cancel a run: no more of its tasks start, and running tasks are interrupted.
 
-    With `force` the run ends at once, whether or not its workers answer.
+    With `force` the run ends at once, even if its workers do not respond.
     """
     run = workspace.read(lambda snapshot: find_run(Lookup(snapshot), run_id), as_of=PRESENT)
     if run.state in TERMINAL_RUN_STATES:
@@ -103,7 +103,7 @@ def cancel_run(
 
 @operation
 def get_run_outcome(workspace: Workspace, run_id: str, *, as_of: AsOf | None = None) -> RunOutcome:
-    """What a run materialized and which checks failed in it; the beginning of its id is enough."""
+    """What a run materialized and which of its checks failed. The id can be abbreviated."""
 
     def outcome(snapshot: Snapshot) -> RunOutcome:
         run = find_run(Lookup(snapshot), run_id)
@@ -126,7 +126,7 @@ def newest_runs(snapshot: Snapshot, page: Page) -> Listing[RunRow]:
 
 
 def run_listing(snapshot: Snapshot, page: Page) -> RunListing:
-    """A page of runs, newest first, and which of them nobody can go on with."""
+    """A page of runs, newest first, and which of them wait for a worker of their location."""
     found = newest_runs(snapshot, page)
     waiting = [row.run_id for row in waiting_runs(snapshot, found.items)]
     return RunListing(items=found.items, next_cursor=found.next_cursor, waiting=waiting)
@@ -146,14 +146,14 @@ def run_detail(snapshot: Snapshot, run_id: str) -> RunDetail:
 
 
 def find_run(lookup: Lookup, run_id: str) -> RunRow:
-    """The run whose id begins like this."""
+    """The run whose id starts with this text."""
     found = lookup.beginning(RunRow, "run_id", run_id)
     exact = [row for row in found if row.run_id == run_id]
     if exact or len(found) == 1:
         return (exact or found)[0]
     if not found:
         raise NotFound(f"there is no run {run_id}", remedy="see `servo run list`")
-    raise Conflict(f"{len(found)} runs begin with {run_id}", remedy="give more of the id")
+    raise Conflict(f"{run_id} matches {len(found)} runs", remedy="use more characters of the id")
 
 
 def outputs_of(snapshot: Snapshot, run_id: str) -> list[MaterializationRow]:
@@ -173,7 +173,7 @@ def failed_checks(snapshot: Snapshot, run_id: str) -> list[CheckResultRow]:
 
 
 def waiting_runs(snapshot: Snapshot, runs: Sequence[RunRow]) -> list[RunRow]:
-    """Those of some runs that could go on and of which nothing runs: nobody has their code."""
+    """The runs with ready tasks of which none is running: no worker has their code."""
     lookup = Lookup(snapshot)
     open_ = [row for row in runs if row.location and row.state is RunState.RUNNING]
     return [row for row in open_ if _waits(lookup.values("tasks", "state", run_id=row.run_id))]

@@ -28,7 +28,7 @@ class SqlResult(msgspec.Struct, frozen=True, kw_only=True):
 
 @operation
 def run_sql(workspace: Workspace, statement: str, *, as_of: AsOf | None = None) -> SqlResult:
-    """The answer to one statement that reads; `Invalid` if it does not, or cannot be run."""
+    """Run one SELECT statement; `Invalid` for any other statement, or if it fails."""
 
     def use(snapshot: Snapshot) -> SqlResult:
         outputs = OutputStore(workspace.store, workspace.paths)

@@ -1,7 +1,7 @@
 """What is stale in a workspace: which assets and partitions, why, and since when.
 
-Assets are looked at in the order of their keys until a page is full. Of an asset with partitions
-only those that are stale become answers, consecutive ones that are alike as one range.
+Assets are looked at in the order of their keys until a page is full. Of an asset with partitions,
+only the stale ones are listed; consecutive ones with the same reason form one range.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ class StaleItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StaleQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A page: `limit` items, from `asset` on, and there behind the partition `after`."""
+    """A page: `limit` items, starting at `asset`, after its partition `after`."""
 
     limit: int
     asset: str | None = None
@@ -61,7 +61,7 @@ class StaleListing(msgspec.Struct, frozen=True, kw_only=True):
 def list_stale(
     workspace: Workspace, query: StaleQuery, *, as_of: AsOf | None = None
 ) -> StaleListing:
-    """What is stale over all assets that are defined, by asset and partition."""
+    """The stale assets and partitions of a workspace."""
 
     def use(snapshot: Snapshot) -> StaleListing:
         return _page(_Stale(snapshot, instant_of(snapshot, as_of, workspace.now())), query)

@@ -1,4 +1,4 @@
-"""How a workspace stands: its assets, its runs, and who leads it."""
+"""The status of a workspace: its assets, its runs and its leader."""
 
 from collections import Counter
 from datetime import datetime
@@ -32,10 +32,10 @@ class WorkspaceStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A workspace in a few numbers and names, after the entry `applied_seq`.
 
     `failing` are assets whose last attempt failed, `missing` those that were never materialized.
-    `freshness` names the assets that miss their freshness policy, or are about to. `leader` is who
-    leads now; nobody knows who led in the past. `leader_silent` says why it does not answer and
-    what to do; it is empty if the leader answers, or is on another machine. `waiting` are open runs
-    whose tasks wait for a worker of their code location, which nobody has.
+    `freshness` names the assets that miss their freshness policy, or are about to. `leader` is
+    always the current one: past leaders are not recorded. `leader_silent` says why it does not
+    respond and what to do; it is empty if it responds or is on another machine. `waiting` are open
+    runs whose tasks wait for a worker of a code location that no process has loaded.
     """
 
     applied_seq: int
@@ -54,7 +54,7 @@ class WorkspaceStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 @operation
 def get_status(workspace: Workspace, *, as_of: AsOf | None = None) -> WorkspaceStatus:
-    """How the workspace stands, or stood."""
+    """The status of the workspace, now or in the past."""
     leader = workspace.leader() if as_of is None else None
     found = workspace.read(lambda snapshot: _status(snapshot, leader), as_of=as_of)
     return found if leader is None else replace(found, leader_silent=why_silent(leader))

@@ -1,11 +1,10 @@
-"""From assets to a plan.
+"""Plan a run: from selected assets to tasks.
 
-One task for each function, or for each partition of what it makes, or for as many of them as its
-backfill policy says: the assets it makes, or those of them that were chosen, are made together. A
-task comes after those that make what its assets depend on; partitions depend on each other by
-their mappings.
+There is one task for each function, for each partition of its assets, or for as many partitions as
+its backfill policy allows. The selected assets of a function are materialized together. A task
+depends on the tasks of its upstream assets; partitions depend on each other by their mappings.
 
-Nothing here asks what time it is, or which dynamic partitions there are: both are passed in.
+The planner is pure: the time and the dynamic partitions are passed in.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,12 +35,13 @@ def plan_assets(
     now: datetime | None = None,
     dynamic_partitions: Any = None,
 ) -> Plan:
-    """The plan that makes these assets, each after those of them it depends on.
+    """Plan a run that materializes these assets, each after its upstream assets.
 
-    `checks` are those to run, also of assets that are not made; None for those of the assets.
-    `partition_keys` are the partitions to make, as people write them, or `PartitionKeyRange`s: see
-    `servo.planning.partition_choice` for what they mean for assets that are divided otherwise.
-    `now` says which partitions of time there are, and `dynamic_partitions` holds the dynamic ones.
+    `checks` are the checks to run, also of assets that are not materialized; None for all checks of
+    the assets. `partition_keys` are the partitions to materialize, as users write them, or
+    `PartitionKeyRange`s: see `servo.planning.partition_choice` for what they mean for assets with
+    other partitions. `now` determines which time-based partitions exist, and `dynamic_partitions`
+    stores the dynamic ones.
     """
     chosen = project.executable(list(keys))
     relations = Relations(project, Moment(now, dynamic_partitions))
@@ -61,10 +61,10 @@ def plan_partitions(
     now: datetime | None = None,
     dynamic_partitions: Any = None,
 ) -> Plan:
-    """The plan that makes these partitions of these assets, and nothing besides.
+    """Plan a run that materializes exactly these partitions of these assets.
 
-    An asset without partitions has one, `servo.sdk.partitions.mapping_resolution.WHOLE`. Of
-    `only_checked` the latest outputs are checked, and nothing is made.
+    An unpartitioned asset has one, `servo.sdk.partitions.mapping_resolution.WHOLE`. The assets of
+    `only_checked` are not materialized: their latest outputs are checked.
     """
     relations = Relations(project, Moment(now, dynamic_partitions))
     numbers: Wanted = {
@@ -83,8 +83,8 @@ def _plan(
     total = sum(len(numbers) for numbers in wanted.values())
     if total > MAX_TASKS:
         raise Invalid(
-            f"a plan would have {total} tasks",
-            remedy=f"make fewer partitions at a time; {MAX_TASKS} is the limit",
+            f"the run would have {total} tasks",
+            remedy=f"materialize fewer partitions at a time; the limit is {MAX_TASKS} tasks",
         )
     together = _by_function(project, [key for key in project.order if key in wanted], alone)
     planned = Planned(relations, project)
@@ -100,19 +100,19 @@ def _plan(
 
 
 def _size(behaviour: Behaviour, count: int) -> int:
-    """How many partitions one task makes."""
+    """How many partitions one task materializes."""
     policy = behaviour.backfill_policy
     most = 1 if policy is None else policy.max_partitions_per_run
     return min(max(count, 1) if most is None else most, MAX_TOGETHER)
 
 
 def _same(wanted: Wanted, group: Sequence[AssetKey]) -> Sequence[int]:
-    """The partitions of assets that are made together."""
+    """The partitions of assets that are materialized together."""
     numbers = {key: tuple(wanted[key]) for key in group}
     if len(set(numbers.values())) > 1:
         raise Invalid(
-            f"{', '.join(map(str, group))} are made together and divided otherwise",
-            remedy="give all assets of one function the same partitions_def",
+            f"{', '.join(map(str, group))} come from one function but have different partitions",
+            remedy="use the same partitions_def for all assets of a function",
         )
     return numbers[group[0]]
 
@@ -120,7 +120,7 @@ def _same(wanted: Wanted, group: Sequence[AssetKey]) -> Sequence[int]:
 def _by_function(
     project: Project, chosen: list[AssetKey], alone: Sequence[AssetKey]
 ) -> list[list[AssetKey]]:
-    """The chosen assets, those of one function together and in the order of its definition."""
+    """The selected assets grouped by function, in the order of its definition."""
     wanted = set(chosen) - set(alone)
     groups: dict[int, list[AssetKey]] = {}
     for key in chosen:
@@ -137,18 +137,18 @@ def _check_whole(maker: AssetsDefinition, chosen: list[AssetKey]) -> None:
     if len(chosen) < len(maker.keys) and not maker.can_subset:
         left = ", ".join(sorted(str(key) for key in maker.keys - set(chosen)))
         raise Invalid(
-            f"{maker.name} ({maker.where}) makes {left} together with {chosen[0]}",
-            remedy="select all of them, or let it make some with can_subset=True",
+            f"{maker.name} ({maker.where}) materializes {left} together with {chosen[0]}",
+            remedy="select all of them, or set can_subset=True on the decorator",
         )
 
 
 def task_of(maker: AssetsDefinition, key: AssetKey) -> TaskKeyStr:
-    """The task that makes an asset without partitions, and those that are made with it."""
+    """The task of an unpartitioned asset, and of those materialized with it."""
     return task_key_text(key.canonical(), None, maker.behaviour.operation)
 
 
 def _specs(planned: Planned, group: list[AssetKey], checks: Chosen) -> Iterator[TaskSpec]:
-    """The tasks that make assets together, one for each of their units."""
+    """The tasks of a group of assets, one for each unit."""
     project = planned.project
     first, *others = group
     behaviour = project.makers[first].behaviour
@@ -182,7 +182,7 @@ def _specs(planned: Planned, group: list[AssetKey], checks: Chosen) -> Iterator[
 
 
 def _inputs(planned: Planned, group: list[AssetKey], unit: Unit) -> Inputs:
-    """What a task waits for, and which partitions it is given."""
+    """What a task depends on, and which partitions it loads."""
     project, first = planned.project, group[0]
     inputs = Inputs([*project.inputs[first].values(), *project.checkbook.needs_of(group)])
     first_of = project.checkbook.after
@@ -197,6 +197,6 @@ def _inputs(planned: Planned, group: list[AssetKey], unit: Unit) -> Inputs:
 
 
 def _tags(behaviour: Behaviour) -> dict[str, str]:
-    """What a task is told besides: the tags of its code, and whether it wants its own process."""
+    """The tags of a task: those of its code, and its isolation."""
     tags = {name: str(value) for name, value in behaviour.op_tags.items()}
     return {**tags, ISOLATION: behaviour.isolation} if behaviour.isolation else tags

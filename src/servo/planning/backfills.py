@@ -1,11 +1,11 @@
-"""What a backfill makes: which partitions of which assets, and what of it in which chunk.
+"""Plan a backfill: which partitions of which assets, and in which chunk.
 
-A backfill has a list of partitions, which are keys of one definition: of those by which its assets
-are divided the one that has the most of the keys, and of several the first in the order of the
-graph. Assets that are divided in this way are made for each of them. What is divided otherwise is
-made for the partitions that belong to these, once: what is made from several chunks with the last
-of them, and what several are made from with the first. Then, and where a partition is made from
-another of the list, chunks depend on those before them and must not overtake each other: the
+A backfill has a list of partitions, which are keys of one partitions definition: of the definitions
+of its assets, the one that has most of the keys; if several do, the first in topological order.
+Assets with this definition are materialized for each of the keys. Assets with other partitions are
+materialized once for the partitions that map to these: if they depend on several chunks, with the
+last of them, and if several chunks depend on them, with the first. In that case, and if a partition
+depends on another of the list, chunks depend on earlier chunks and must not overtake them: the
 backfill is linked.
 """
 
@@ -28,7 +28,7 @@ Place = tuple[AssetKey, str]
 
 
 class Backfilled:
-    """The assets of a backfill, and how they hang together at one moment."""
+    """The assets of a backfill, and how their partitions depend on each other at one time."""
 
     def __init__(self, project: Project, keys: Sequence[AssetKey], moment: Moment) -> None:
         self._project = project
@@ -38,13 +38,14 @@ class Backfilled:
         if not divided:
             names = ", ".join(str(key) for key in self.assets[:3])
             raise Invalid(
-                f"{names} has no partitions" if names else "what was selected cannot be made",
-                remedy="select assets with partitions_def; `servo materialize` makes the others",
+                f"{names} has no partitions" if names else "no executable asset is selected",
+                remedy="select assets with a partitions_def, or use `servo materialize` for the "
+                "others",
             )
         self._divided = divided
 
     def definitions(self) -> dict[PartitionsDefinition, AssetKey]:
-        """How the assets are divided, each with the first asset that is."""
+        """The partitions definitions of the assets, each with its first asset."""
         found: dict[PartitionsDefinition, AssetKey] = {}
         for key in self._divided:
             definition = self.relations.definition(key)
@@ -53,7 +54,7 @@ class Backfilled:
         return found
 
     def owner(self, typed: Sequence[str]) -> AssetKey:
-        """The asset whose partitions these are, as they are stored."""
+        """The asset that these stored partition keys belong to."""
         found = self.definitions()
         if len(found) == 1:
             return self._divided[0]
@@ -66,12 +67,12 @@ class Backfilled:
         return sum(1 for key in typed if (plain_key(definition, key) or WHOLE) in space)
 
     def of(self, owner: AssetKey) -> "OfOne":
-        """The same, seen from the partitions of one asset."""
+        """The backfill over the partitions of one asset."""
         return OfOne(self._project, self.relations, (self.assets, self._divided), owner)
 
 
 class OfOne:
-    """A backfill whose partitions are those of one asset."""
+    """A backfill over the partitions of one asset."""
 
     def __init__(
         self,
@@ -85,19 +86,19 @@ class OfOne:
         self._assets, self._divided = assets
         definition = relations.definition(owner)
         if definition is None:
-            raise Invalid(f"{owner} has no partitions", remedy="select assets that have")
+            raise Invalid(f"{owner} has no partitions", remedy="select an asset with partitions")
         self.owner = owner
         self.definition = definition
         self.same = [key for key in self._divided if relations.definition(key) == definition]
 
     @property
     def space(self) -> PartitionSpace:
-        """The partitions there are."""
+        """The partitions that exist."""
         return self._relations.space(self.owner)
 
     @cached_property
     def linked(self) -> bool:
-        """Whether a chunk may depend on chunks before it."""
+        """Whether a chunk may depend on earlier chunks."""
         if len(self.same) < len(self._assets):
             return True
         return any(
@@ -114,7 +115,7 @@ class OfOne:
 
     @cached_property
     def _below(self) -> set[AssetKey]:
-        """What is made from what is divided, and so comes after it."""
+        """The assets downstream of partitioned ones, which are materialized after them."""
         found = set(self.same)
         for key in self._assets:
             if any(up in found for up in self._project.upstream[key]):
@@ -122,7 +123,7 @@ class OfOne:
         return found
 
     def size(self, asked: int | None, total: int) -> int:
-        """How many partitions a run makes, as the backfill policies of the assets say."""
+        """How many partitions a run materializes, according to the backfill policies."""
         policies = [self._project.makers[key].behaviour.backfill_policy for key in self.same]
         given = [policy.max_partitions_per_run for policy in policies if policy is not None]
         most = [limit for limit in given if limit is not None]
@@ -132,13 +133,14 @@ class OfOne:
             return asked or DEFAULT_CHUNK_SIZE
         if asked is not None and asked < total:
             raise Invalid(
-                f"a run makes {asked} partitions, and the assets ask for a single run",
-                remedy="leave the size of chunks out, or change their backfill_policy",
+                f"the chunk size is {asked}, but the backfill_policy of the assets "
+                "requires a single run",
+                remedy="leave out the chunk size, or change their backfill_policy",
             )
         return max(total, 1)
 
     def assignment(self, chunks: Sequence[Sequence[str]]) -> dict[int, dict[AssetKey, list[str]]]:
-        """What is divided otherwise, by the chunk that it is made with."""
+        """The partitions of the other assets, by the chunk that materializes them."""
         places: dict[Place, int] = {}
         for index, keys in enumerate(chunks):
             own = bitmaps.bitmap(n for key in keys if (n := self.space.ordinal(key)) is not None)
@@ -154,7 +156,7 @@ class OfOne:
         return found
 
     def _related(self, own: int) -> dict[AssetKey, int]:
-        """The partitions of other divisions that belong to these."""
+        """The partitions of the other assets that map to these."""
         chosen = dict.fromkeys(self.same, own)
         for key in self._divided:
             ups = [up for up in self._project.upstream[key] if up in chosen]
@@ -172,9 +174,9 @@ class OfOne:
         known = {*placed, *self.same}
         if lost := [key for key in self._divided if key not in known]:
             raise Invalid(
-                f"{lost[0]} is divided otherwise than {self.owner}, and neither is made from "
-                "the other",
-                remedy=f"make a backfill of its own for {lost[0]}",
+                f"{lost[0]} and {self.owner} have different partitions, and neither is "
+                "upstream of the other",
+                remedy=f"start a separate backfill of {lost[0]}",
             )
 
     def _place(self, places: dict[Place, int], key: AssetKey, bits: int, index: int) -> None:
@@ -193,7 +195,7 @@ def _union(several: Iterable[int]) -> int:
 
 
 def plain_key(definition: PartitionsDefinition, typed: str) -> str | None:
-    """The key whose stored identity this is; None if it cannot be one of this definition."""
+    """The key for a stored identity; None if it does not belong to this definition."""
     try:
         return definition.plain_key(typed)
     except Invalid:

@@ -1,8 +1,8 @@
-"""Which checks a plan runs, and where.
+"""Which checks a run executes, and in which task.
 
-The checks of an asset that is made run in its task. Checks that are selected without the asset in
-whose task they run get a task of their own, which looks at the latest output. Tags tell a task what
-its checks need to be given, and which of them to run if not all.
+The checks of a materialized asset run in its task. Checks that are selected without their asset get
+a task of their own, which checks the latest output. The tags of a task say what its checks need to
+load, and which of them to run if not all.
 """
 
 from collections.abc import Collection, Sequence
@@ -19,7 +19,7 @@ Chosen = Collection[AssetCheckKey] | None
 
 
 def check_tags(project: Project, key: AssetKey, chosen: Chosen = None) -> dict[str, str]:
-    """What the task of an asset is told about its checks; nothing if there is nothing to tell."""
+    """The tags for the checks of an asset; empty if none are needed."""
     hosted = project.checks.get(key, ())
     if not hosted:
         return {}
@@ -34,7 +34,7 @@ def check_tags(project: Project, key: AssetKey, chosen: Chosen = None) -> dict[s
 
 
 def group_tags(project: Project, keys: Sequence[AssetKey], chosen: Chosen = None) -> dict[str, str]:
-    """What the task of several assets is told about their checks."""
+    """The tags for the checks of several assets."""
     each = {key: check_tags(project, key, chosen) for key in keys if key in project.checks}
     tags: dict[str, str] = {}
     if len(each) <= 1:
@@ -50,7 +50,7 @@ def group_tags(project: Project, keys: Sequence[AssetKey], chosen: Chosen = None
 
 
 def checks_alone(project: Project, made: Collection[AssetKey], chosen: Chosen) -> list[AssetKey]:
-    """The assets that are not made and in whose task chosen checks run, in order."""
+    """The assets that are not materialized and whose tasks run selected checks, in order."""
     return [
         key
         for key in project.order
@@ -64,7 +64,7 @@ def checks_alone(project: Project, made: Collection[AssetKey], chosen: Chosen) -
 
 
 def check_spec(planned: Planned, key: AssetKey, unit: Unit, chosen: Chosen) -> TaskSpec:
-    """The task that runs the chosen checks of an asset, or of a partition, that is not made."""
+    """The task that runs the selected checks of an asset or a partition, and nothing else."""
     project = planned.project
     tags = check_tags(project, key, chosen)
     inputs = Inputs(project.checkbook.needs_of([key]))

@@ -1,6 +1,6 @@
-"""What a deployment changes: the events that make a workspace know what its code declares now.
+"""Plan a deployment: the events that bring a workspace up to date with the code.
 
-None if it knows already, so that asking for a run of code that has not changed writes nothing.
+There are none if nothing changed, so requesting a run of unchanged code writes nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from servo.errors import Conflict
 
 
 def changes(state: State, location: str, declared: Declared) -> list[Event]:
-    """The events of a deployment; none if there is nothing new."""
+    """The events of a deployment; none if nothing changed."""
     named = declared.located(location)
     return [
         *_assets(state, location, declared),
@@ -90,7 +90,7 @@ def _sensors(state: State, location: str, sensors: Sequence[SensorUpserted]) -> 
 def _says(
     row: ScheduleDefinitionRow | SensorDefinitionRow, event: ScheduleUpserted | SensorUpserted
 ) -> bool:
-    """Whether a row is what an event would make it."""
+    """Whether a row already has the content of an event."""
     fields = msgspec.structs.asdict(event)
     del fields["v"]
     return all(getattr(row, name) == value for name, value in fields.items())
@@ -102,6 +102,6 @@ def _check_place(
     place = location if row is None else row.labels.get(LOCATION_LABEL, location)
     if place != location:
         raise Conflict(
-            f"{what} is defined by {place} in this workspace already",
+            f"{what} is already defined by the code location {place} in this workspace",
             remedy="rename one of the two, or use another --workspace",
         )

@@ -1,9 +1,9 @@
-"""Which partitions of which assets somebody means who names some partitions and some assets.
+"""Choose the partitions of each selected asset from the partition keys of a request.
 
-The keys are those of one definition: the first one, in the order of the graph, that has all of
-them. Selected assets that are divided in this way are made for these keys. What is selected and
-divided otherwise is made for the partitions that belong to these: those that are made from them,
-below, and those that they are made from, above. Assets without partitions are made once.
+The keys belong to one partitions definition: the first, in topological order, that has all of them.
+Selected assets with this definition are materialized for these keys. Selected assets with other
+partitions are materialized for the partitions that map to these, upstream and downstream. Assets
+without partitions are materialized once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,14 +24,14 @@ from servo.sdk.partitions.mapping_resolution import Edge, Moment, edge_between
 from servo.sdk.partitions.space import PartitionSpace
 
 Named = str | PartitionKeyRange
-"""One partition, or those from one to another, as people write them."""
+"""A partition key, or a range of them, as users write them."""
 
 Wanted = dict[AssetKey, Sequence[int]]
-"""The partitions to make of each asset, by number; 0 for one that has none."""
+"""The partitions to materialize of each asset, by number; 0 for an unpartitioned asset."""
 
 
 class Relations:
-    """How the partitions of a project's assets belong together at one moment."""
+    """How the partitions of a project's assets depend on each other at one time."""
 
     def __init__(self, project: Project, moment: Moment) -> None:
         self._project = project
@@ -40,18 +40,18 @@ class Relations:
         self._spaces: dict[AssetKey, PartitionSpace] = {}
 
     def definition(self, key: AssetKey) -> PartitionsDefinition | None:
-        """How an asset is divided."""
+        """The partitions definition of an asset."""
         return self._project.specs[key].partitions_def
 
     def space(self, key: AssetKey) -> PartitionSpace:
-        """The partitions that an asset has."""
+        """The partitions of an asset."""
         found = self._spaces.get(key)
         if found is None:
             found = self._spaces[key] = self.moment.space(self.definition(key))
         return found
 
     def edge(self, above: AssetKey, below: AssetKey) -> Edge:
-        """How two assets belong together, of which the second may be made from the first."""
+        """The mapping between the partitions of an upstream and a downstream asset."""
         found = self._edges.get((above, below))
         if found is None:
             found = self._edges[above, below] = self._made(above, below)
@@ -65,14 +65,14 @@ class Relations:
             )
         except Invalid as error:
             raise Invalid(
-                f"{below} is made from {above}: {error.message}", remedy=error.remedy
+                f"{below} depends on {above}: {error.message}", remedy=error.remedy
             ) from None
 
 
 def choose_partitions(
     relations: Relations, project: Project, assets: Sequence[AssetKey], keys: Iterable[Named]
 ) -> Wanted:
-    """The partitions to make of these assets, which are in the order of the graph."""
+    """The partitions to materialize of these assets, which are in topological order."""
     given = list(dict.fromkeys(keys))
     divided = [key for key in assets if relations.definition(key) is not None]
     _check_asked(relations, assets, divided, given)
@@ -84,9 +84,9 @@ def choose_partitions(
     if lost := [key for key in divided if key not in chosen]:
         named = next(iter(chosen))
         raise Invalid(
-            f"{lost[0]} is divided otherwise than {named}, whose partitions were named, and "
-            "neither is made from the other",
-            remedy=f"make {lost[0]} by itself, with partitions of its own",
+            f"the partitions given are those of {named}; {lost[0]} has other "
+            "partitions, and neither is upstream of the other",
+            remedy=f"materialize {lost[0]} separately, with its own partitions",
         )
     return {key: tuple(bitmaps.numbers(chosen[key])) if key in chosen else (0,) for key in assets}
 
@@ -100,16 +100,16 @@ def _check_asked(
     if given and not divided:
         names = ", ".join(str(key) for key in assets[:3]) or "nothing"
         raise Invalid(
-            f"the partition {_texts(given)[0]!r} was named, and {names} has no partitions",
-            remedy="leave the partition out, or select an asset that has partitions",
+            f"partition {_texts(given)[0]!r} was given, but {names} has no partitions",
+            remedy="leave out the partition, or select an asset with partitions",
         )
     if divided and not given:
         space = relations.space(divided[0])
         example = space.key(space.count - 1) if space.count else "KEY"
         names = ", ".join(key.to_user_string() for key in divided[:5])
         raise Invalid(
-            f"these assets have partitions, and none was named: {names}",
-            remedy=f"name one or more (such as --partition {example!r}), or select the others: "
+            f"these assets are partitioned, but no partition was given: {names}",
+            remedy=f"pass one (such as --partition {example!r}), or exclude them: "
             + " and ".join(f'not key:"{key.to_user_string()}"' for key in divided[:3]),
         )
 
@@ -117,7 +117,7 @@ def _check_asked(
 def _roots(
     relations: Relations, divided: Sequence[AssetKey], given: Sequence[Named]
 ) -> dict[AssetKey, int]:
-    """The assets whose partitions were named, and which."""
+    """The assets that have the given keys, and the partitions of these keys."""
     definitions: dict[PartitionsDefinition, AssetKey] = {}
     for key in divided:
         definitions.setdefault(_of(relations, key), key)
@@ -130,7 +130,7 @@ def _roots(
 
 
 def _texts(given: Sequence[Named]) -> list[str]:
-    """Every key that is written down."""
+    """All keys of a request, including the ends of ranges."""
     return [text for one in given for text in (one if isinstance(one, tuple) else (one,))]
 
 
@@ -142,7 +142,7 @@ def _missing(
 
 
 def _bits(definition: PartitionsDefinition, space: PartitionSpace, given: Sequence[Named]) -> int:
-    """The set of partitions that were named, all of which exist."""
+    """The set of the given partitions, all of which exist."""
 
     def read(text: str) -> str:
         return key_as_written(definition, space, text) or text
@@ -159,7 +159,7 @@ def _refusal(
     definitions: Mapping[PartitionsDefinition, AssetKey],
     given: Sequence[Named],
 ) -> NotFound:
-    """What says which key is none, of the definition that has the most of them."""
+    """The error that names a missing key, for the definition that lacks the fewest."""
     wrong = [
         (_missing(definition, relations.space(owner), given), owner)
         for definition, owner in definitions.items()
@@ -178,7 +178,7 @@ def _of(relations: Relations, key: AssetKey) -> Any:
 def key_as_written(
     definition: PartitionsDefinition, space: PartitionSpace, text: str
 ) -> str | None:
-    """The key that somebody wrote: plain, with names of dimensions, as it is shown or stored."""
+    """The key for a string: a plain key, with dimension names, as displayed or as stored."""
     if text in space:
         return text
     for read in (_stored, _named, _shown):
@@ -210,7 +210,7 @@ def _walk_down(
     divided: Sequence[AssetKey],
     chosen: dict[AssetKey, int],
 ) -> None:
-    """Take what is made from the chosen partitions."""
+    """Add the partitions downstream of the chosen ones."""
     for key in divided:
         ups = [up for up in project.upstream[key] if up in chosen and up != key]
         if key not in chosen and ups:
@@ -226,7 +226,7 @@ def _walk_up(
     divided: Sequence[AssetKey],
     chosen: dict[AssetKey, int],
 ) -> None:
-    """Take what the chosen partitions are made from."""
+    """Add the partitions upstream of the chosen ones."""
     for key in reversed(divided):
         downs = [d for d in divided if d in chosen and d != key and key in project.upstream[d]]
         if key not in chosen and downs:

@@ -1,7 +1,7 @@
-"""The tasks of a plan by asset and partition, and how they follow each other.
+"""The tasks of a plan by asset and partition, and their dependencies.
 
-A task is told which partitions it is given of what it loads (`servo/input_partitions`), unless it
-is that of its own key. A long list is not written down: the worker then finds it itself.
+A task has a tag with the upstream partitions that it loads (`servo/input_partitions`), unless they
+are those with its own key. A long list is left out: the worker then computes it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,11 +21,11 @@ from servo.sdk.partitions.time_partitions import TimeWindowPartitionsDefinition
 MOST_LISTED = 128
 
 Unit = Sequence[int]
-"""The partitions that one task makes, by number; 0 for an asset without any."""
+"""The partitions that one task materializes, by number; 0 for an unpartitioned asset."""
 
 
 class Inputs:
-    """What a task waits for, and which partitions it is given."""
+    """What a task depends on, and which partitions it loads."""
 
     def __init__(self, loaded: Iterable[AssetKey]) -> None:
         self.tasks: dict[TaskKeyStr, None] = {}
@@ -34,25 +34,25 @@ class Inputs:
         self._seen: set[AssetKey] = set()
 
     def loads(self, key: AssetKey) -> bool:
-        """Whether the task is given an asset, and has not been told which partitions."""
+        """Whether the task loads an asset whose partitions are not set yet."""
         return key in self._loaded and key not in self._seen
 
     def left(self) -> list[AssetKey]:
-        """What the task is given and does not depend on."""
+        """The assets that the task loads without depending on them."""
         return [key for key in self._loaded if key not in self._seen]
 
     def give(self, key: AssetKey, typed: list[str] | None, own: Sequence[str | None]) -> None:
-        """Note which partitions the task is given of an asset; None if they are too many."""
+        """Set the partitions of an asset that the task loads; None if too many to list."""
         self._seen.add(key)
         if typed != list(own):
             self._partitions[key.canonical()] = typed
 
     def pass_by(self, key: AssetKey) -> None:
-        """Note that nothing has to be said of an asset."""
+        """Mark an asset whose partitions need not be set."""
         self._seen.add(key)
 
     def tags(self) -> dict[str, str]:
-        """What the task is told."""
+        """The tags of the task."""
         if not self._partitions:
             return {}
         return {INPUT_PARTITIONS_TAG: canonical_str(self._partitions)}
@@ -70,7 +70,7 @@ class Planned:
         self._constant: dict[tuple[AssetKey, AssetKey], FoundNumbers] = {}
 
     def units(self, key: AssetKey) -> Sequence[Unit]:
-        """The partitions that are planned of an asset, those of one task together."""
+        """The planned partitions of an asset, grouped by task."""
         return self._units[key]
 
     def add(
@@ -80,7 +80,7 @@ class Planned:
         numbers: Sequence[int],
         size: int = 1,
     ) -> None:
-        """Plan tasks for these partitions of assets that are made together, so many for each."""
+        """Plan the tasks for these partitions of a group of assets, `size` partitions in each."""
         first = group[0].canonical()
         units = [numbers[start : start + size] for start in range(0, len(numbers), size)]
         found: dict[int, TaskKeyStr] = {}
@@ -93,11 +93,11 @@ class Planned:
             self._units[key] = units
 
     def task(self, key: AssetKey, unit: Unit) -> TaskKeyStr:
-        """The task of some partitions."""
+        """The task of a unit."""
         return self._tasks[key][unit[0]]
 
     def typed(self, key: AssetKey, number: int) -> str | None:
-        """The identity under which a partition is stored; None of an asset without any."""
+        """The identity under which a partition is stored; None for an unpartitioned asset."""
         definition = self._relations.definition(key)
         if definition is None:
             return None
@@ -118,9 +118,9 @@ class Planned:
         needed: bool = False,
         waits: bool = True,
     ) -> None:
-        """Have a task come after those of an asset that it is made from.
+        """Make a task depend on the tasks of an upstream asset.
 
-        `needed` is whether every partition that the mapping names must exist.
+        `needed` is whether every partition that the mapping returns must exist.
         """
         planned = self._tasks.get(up) if waits else None
         loads = inputs.loads(up)
@@ -164,8 +164,7 @@ class Planned:
                 which = "" if space is UNDIVIDED else f" {space.key(number)!r}"
                 more = f" and {len(one.missing) - 1} more" if len(one.missing) > 1 else ""
                 raise Invalid(
-                    f"{key}{which} is made from {up} {one.missing[0]!r}{more}, which does not "
-                    "exist",
+                    f"{key}{which} depends on {up} {one.missing[0]!r}{more}, which does not exist",
                     remedy=f"{self._relations.space(up).remedy()}; {self._advice(up, key)}",
                 )
 
@@ -173,10 +172,10 @@ class Planned:
         both = (self._relations.definition(up), self._relations.definition(key))
         if all(isinstance(one, TimeWindowPartitionsDefinition) for one in both):
             option = "allow_nonexistent_upstream_partitions=True"
-            return f"make another partition, or use TimeWindowPartitionMapping({option})"
-        return "make another partition, or say with a partition_mapping what it is made from"
+            return f"materialize another partition, or use TimeWindowPartitionMapping({option})"
+        return "materialize another partition, or map it with another partition_mapping"
 
 
 def _together(found: Sequence[FoundNumbers]) -> list[int]:
-    """What several partitions are made from, each once and in order."""
+    """The upstream partitions of several partitions, in order and without duplicates."""
     return sorted(set(chain.from_iterable(one.numbers for one in found)))

@@ -1,4 +1,4 @@
-"""Which partitions a retry makes again."""
+"""Which partitions a retry materializes again."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from servo.sdk.partitions.mapping_resolution import WHOLE
 
 
 def partitions_of(project: Project, tasks: Sequence[TaskRow]) -> dict[AssetKey, list[str]]:
-    """The partitions of assets that tasks materialize, as people write them."""
+    """The partitions of the assets that tasks materialize, as users write them."""
     found: dict[AssetKey, list[str]] = {}
     for task in tasks:
         for text in (task.asset_key, *task.also_makes):

@@ -38,7 +38,7 @@ def store_from_url(url: str, *, clock: Clock) -> ObjectStore:
         case "s3":
             return _s3(parts, clock)
         case scheme:
-            raise Invalid(f"no store is called {scheme!r}", remedy=f"use {_KNOWN}")
+            raise Invalid(f"unknown kind of store: {scheme!r}", remedy=f"use {_KNOWN}")
 
 
 def _split(url: str) -> SplitResult:
@@ -46,10 +46,10 @@ def _split(url: str) -> SplitResult:
         parts = urlsplit(url)
         password = parts.username is not None or parts.password is not None or parts.port
     except ValueError:
-        raise Invalid("the URL of the store cannot be read", remedy=f"use {_KNOWN}") from None
+        raise Invalid("the URL of the store is invalid", remedy=f"use {_KNOWN}") from None
     if password:  # not shown: it may be the secret itself
         raise Invalid(
-            "the URL of the store holds more than a name before its path",
+            "the URL of the store has more than a name before its path",
             remedy="keep credentials in the environment and the server in ?endpoint=",
         )
     return parts
@@ -58,7 +58,7 @@ def _split(url: str) -> SplitResult:
 def _local(parts: SplitResult) -> LocalStore:
     if parts.netloc not in {"", "localhost"} or parts.query:
         raise Invalid(
-            f"file://{parts.netloc} names no folder of this machine",
+            f"file://{parts.netloc} is not a folder of this machine",
             remedy="write three slashes: file:///folder",
         )
     return LocalStore(_path(unquote(parts.path)))
@@ -102,7 +102,7 @@ def _s3(parts: SplitResult, clock: Clock) -> ObjectStore:
                     remedy="use endpoint, region or allow_http, and the environment for secrets",
                 )
     if not parts.netloc:
-        raise Invalid("the URL names no bucket", remedy="use s3://bucket/prefix")
+        raise Invalid("the URL has no bucket", remedy="use s3://bucket/prefix")
     return S3Store(parts.netloc, unquote(parts.path).strip("/"), clock=clock, **options)
 
 

@@ -39,7 +39,7 @@ _RULES: tuple[_Rule, ...] = (
     ),
     (
         lambda key: any(char in _NONCHARACTERS for char in key),
-        "holds a character that is not one",
+        "holds a Unicode noncharacter",
         "remove U+FFFE and U+FFFF",
     ),
     (lambda key: "\\" in key, "holds a backslash", "separate segments with '/'"),

@@ -210,7 +210,7 @@ class LocalStore:
             if base_now != base or newest >= number + KEEP:
                 raise Unavailable(
                     f"{key!r} was overwritten while it was replaced",
-                    remedy="read it to see what became of it",
+                    remedy="read it to see which version it has",
                 )
             with suppress(OSError):
                 prune(self._folders.make(swap_folder(key)), base, newest=newest)
@@ -223,4 +223,4 @@ def _check(key: str) -> None:
 
 
 def _changed(key: str, version: str) -> Conflict:
-    return Conflict(f"the object {key!r} has not version {version!r}", remedy="read it again")
+    return Conflict(f"the object {key!r} does not have version {version!r}", remedy="read it again")

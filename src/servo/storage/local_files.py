@@ -74,7 +74,7 @@ def open_file(folder: Folder, name: str) -> int | None:
             raise
         raise Invalid(
             f"the object {name!r} in the store is a symbolic link",
-            remedy="replace it by what it points to; a store does not reach outside its root",
+            remedy="replace it with the file it points to; a store does not follow links",
         ) from error
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return fd

@@ -132,7 +132,7 @@ def open_folder(parent: Folder, name: str) -> Folder:
             raise
         raise Invalid(
             f"the folder {name!r} in the store is a symbolic link",
-            remedy="replace it by what it points to; a store does not reach outside its root",
+            remedy="replace it with the folder it points to; a store does not follow links",
         ) from error
 
 

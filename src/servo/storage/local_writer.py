@@ -75,7 +75,7 @@ class Writer:
                 return folder
         raise Unavailable(
             f"could not write {path!r}: its folder or its private file keeps disappearing",
-            remedy="stop what else removes files from the store",
+            remedy="stop other programs that delete files in the store",
             may_have_applied=False,
         )
 

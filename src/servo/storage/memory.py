@@ -47,7 +47,7 @@ class MemoryStore:
         check_key(key)
         with self._lock:
             if key in self._blobs:
-                raise Conflict(f"the object {key!r} exists", remedy="read it before deciding again")
+                raise Conflict(f"the object {key!r} exists", remedy="read it and decide again")
             return self._write(key, data)
 
     def replace_if(self, key: str, data: bytes, *, version: str) -> ObjectMeta:
@@ -56,7 +56,7 @@ class MemoryStore:
             blob = self._blobs.get(key)
             if blob is None or blob.meta.version != version:
                 raise Conflict(
-                    f"the object {key!r} has not version {version!r}", remedy="read it again"
+                    f"the object {key!r} does not have version {version!r}", remedy="read it again"
                 )
             return self._write(key, data)
 

@@ -161,6 +161,6 @@ def _client(bucket: str, options: S3Options, retries: "RetryConfig") -> Client:
         return Client(bucket, config=config, client_options=http, retry_config=retries)
     except FAILURES:
         raise Invalid(
-            f"the options for the bucket {bucket!r} make no client",
+            f"the options for the bucket {bucket!r} are invalid",
             remedy="check endpoint, region and the AWS_ variables of the environment",
         ) from None

@@ -22,7 +22,7 @@ _CODE = re.compile(r"<Code>([A-Za-z0-9.]+)</Code>")
 _REASON = re.compile(r'message: "([^"/@]{1,120})"')
 _EXISTS = (obstore.exceptions.AlreadyExistsError, obstore.exceptions.PreconditionError)
 
-_CREDENTIALS = "check the credentials (AWS_ACCESS_KEY_ID and so on) and what they may do"
+_CREDENTIALS = "check the credentials (AWS_ACCESS_KEY_ID and so on) and their permissions"
 _LATER = "check the endpoint and the network, and retry"
 
 _WRONG_PLACE = {"NoSuchBucket", "InvalidBucketName", "AuthorizationHeaderMalformed"}
@@ -66,7 +66,7 @@ def _wrong_request(error: Exception, status: int, code: str) -> str:
     if isinstance(error, ValueError):
         return "check the key and the options of the store"
     if not status and _NO_PLAIN_HTTP in str(error):
-        return "use an https endpoint, or say allow_http=true"
+        return "use an https endpoint, or add allow_http=true"
     return ""
 
 

@@ -75,7 +75,7 @@ class RunningCommand:
     def __init__(self, folder: Path, environ: dict[str, str], arguments: tuple[str, ...]) -> None:
         name = f"{len(list(folder.glob('*.out')))}-{arguments[0]}"
         self._out, self._err = folder / f"{name}.out", folder / f"{name}.err"
-        # Into files: a command that nobody reads must not stand still because a pipe is full.
+        # Into files: a command must not block because nobody reads its pipe.
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 [sys.executable, "-m", "servo.cli.main", *arguments],

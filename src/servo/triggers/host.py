@@ -182,7 +182,7 @@ class Means:
         What is evaluated then is cut off by us, and says nothing about the user's code.
         """
         if self._closed:
-            raise Unavailable("the triggers are being stopped", remedy="it is due again later")
+            raise Unavailable("triggers are being stopped", remedy="the next leader evaluates it")
         made = f"{name}-{self.token()}"
         return self._leader.submit(batch_from(made, events, origin))
 

@@ -163,7 +163,7 @@ def _check_asked(answers: Iterable[Evaluated]) -> None:
     """`Unavailable` if one is none: nothing is recorded of its tick."""
     for answer in answers:
         if answer.unasked:
-            raise Unavailable(answer.error, remedy="the ticks stay due and are tried again")
+            raise Unavailable(answer.error, remedy="the ticks stay due and are retried")
 
 
 def ticked(tick: DueTick, answer: Evaluated, *, manual: str = "") -> list[Event]:

@@ -216,7 +216,7 @@ class Sensors:
         if row.cursor is None and seen.definition.labels.get(KIND_LABEL) == _RUNS:
             # Where it begins is decided before any of its code can fail: from here on it is told of
             # every run, of those before it of none.
-            return Evaluated(cursor=str(row.row_version), skipped="it begins here", more=True)
+            return Evaluated(cursor=str(row.row_version), skipped="it starts here", more=True)
         return self._means.evaluators.ask(question, seen.seconds)
 
     # --- messages, on a thread that may wait --------------------------------------------------
@@ -336,7 +336,7 @@ def evaluated(
     """The batch of an evaluation: how it went, then what it changes and the runs it asks for."""
     pushed = isinstance(trigger, PushTrigger)
     words = [_words(change) for change in answer.dynamic]
-    words += [f"said of assets: {len(answer.reported)}"] if answer.reported else []
+    words += [f"asset events: {len(answer.reported)}"] if answer.reported else []
     changed = "; ".join(words)
     status = status_of(answer)
     head = SensorEvaluated(

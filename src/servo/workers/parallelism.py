@@ -31,7 +31,7 @@ def parallelism(config: Mapping[str, Any], workers: int) -> int:
     if not isinstance(most, int) or most < 0:
         raise Invalid(
             f"the configuration of the execution has {MOST} {most!r}",
-            remedy="use a whole number; 0 is as many as there are workers",
+            remedy="use a whole number; 0 means one per worker",
         )
     return min(most, workers)
 

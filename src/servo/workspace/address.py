@@ -1,8 +1,8 @@
 """Where a workspace is: a store, a tenant and a workspace, in one spelling.
 
 `.servo`, `/home/ada/shop/.servo`, `file:///home/ada/shop/.servo` and a symlink to it are one
-folder, so they make one address. Locks, sockets and the registry of this machine go by it: two
-processes that spell a folder differently still find each other.
+folder, so they have one address. Locks, sockets and the registry of this machine are named after
+it: two processes that spell a folder differently still find each other.
 """
 
 from hashlib import sha256
@@ -64,8 +64,8 @@ class Address(msgspec.Struct, frozen=True):
         if self.is_local and not Path(self.store).is_dir():
             raise NotFound(
                 f"there is no store in {self.store}",
-                remedy="create one with `servo materialize`, or name another with --store "
-                "or $SERVO_STORE",
+                remedy="materialize an asset to create it, or use another store: --store, "
+                "store=... in Python, or $SERVO_STORE",
             )
 
     def __str__(self) -> str:

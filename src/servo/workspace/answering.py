@@ -1,9 +1,9 @@
-"""Whether the leader of this machine answers, or only holds its lock.
+"""Whether the leader on this machine responds, or only holds its lock.
 
 A process that was suspended (Ctrl-Z, SIGSTOP, a debugger) keeps its lock and its socket, and the
-operating system takes connections for it. It is not replaced: whoever suspended it expects to find
-it at work when it continues. But nobody waits for it in silence, and before a request is sent it is
-asked whether it is there: what was not sent cannot be carried out hours later.
+operating system takes connections for it. It is not replaced: the user who
+suspended it expects it to continue. But no command waits for it in silence, and each request is
+preceded by a ping: what was not sent cannot be executed hours later.
 """
 
 import subprocess
@@ -25,29 +25,29 @@ _PROCESSES = Path("/proc")
 
 
 class LeaderSilent(Unavailable):
-    """The process that leads does not answer: it is suspended, or hangs."""
+    """The leader does not respond: it is suspended, or hangs."""
 
     def __init__(self, leader: LeaderAdvert, *, suspended: bool, sent: bool) -> None:
         why = "is suspended" if suspended else f"has not answered for {SILENT_AFTER:g} s"
-        then = "; the request is carried out if it continues" if sent else ""
+        then = "; it will process the request if it continues" if sent else ""
         go_on = f"continue it with `fg` in its terminal or `kill -CONT {leader.pid}`, or "
         super().__init__(
             f"{described(leader)} leads this workspace and {why}{then}",
             remedy=f"{go_on if suspended else ''}end it with `kill -9 {leader.pid}`: "
-            "what it has committed is kept, and the next command goes on",
+            "committed work is kept, and the next command continues from there",
             may_have_applied=sent,
         )
 
 
 def can_be_pinged(leader: LeaderAdvert) -> bool:
-    """Whether a leader can be asked directly: it is on this machine, and has said where."""
+    """Whether a leader can be asked directly: it is on this machine and has a socket."""
     return leader.machine == machine_id() and bool(leader.socket)
 
 
 def check_answers(leader: LeaderAdvert, *, sent: bool = False) -> None:
     """`LeaderSilent` if a leader of this machine does not answer; `LeaderNotReady` if it is gone.
 
-    `sent` says that something was sent to it before, which it may still carry out.
+    `sent` says that a request was sent before, which it may still execute.
     """
     for seconds in (SUSPENDED_AFTER, SILENT_AFTER - SUSPENDED_AFTER):
         try:
@@ -62,7 +62,7 @@ def check_answers(leader: LeaderAdvert, *, sent: bool = False) -> None:
 
 
 def why_silent(leader: LeaderAdvert) -> str:
-    """What keeps a leader from answering, with the remedy; empty if it answers, or is elsewhere."""
+    """Why a leader does not respond, with the remedy; empty if it responds or is elsewhere."""
     if can_be_pinged(leader):
         try:
             check_answers(leader)

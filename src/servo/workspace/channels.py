@@ -1,13 +1,13 @@
-"""Ways into the ledger, interchangeable for whoever submits.
+"""Ways to submit a batch to the ledger, all with the same interface.
 
     LeaderInThisProcess    this process leads
     LeaderOnThisMachine    another process of this machine leads, and is reached over its socket
-    LeaderForAMoment       nobody leads: this process does, for as long as the batch takes
+    LeaderForAMoment       there is no leader: this process leads for as long as the batch takes
     Inbox                  a leader that cannot be reached: through objects in the store
 
-`AnyChannel` takes the best way at the moment something is sent. A leader may die between any two
-steps. The batch keeps its key, so it is sent again to whoever leads then: what was applied is
-answered again and not applied twice.
+`AnyChannel` chooses the best way for each batch. A leader may die between any two steps. The batch
+keeps its key, so it can be sent again to the next leader: what was applied is answered again and
+not applied twice.
 """
 
 import threading
@@ -46,9 +46,9 @@ class Channel(Protocol):
     """A way into the ledger."""
 
     def send(self, batch: Batch) -> Receipt:
-        """Commit a batch; what became of it.
+        """Commit a batch; the receipt.
 
-        `Invalid` if it can never be committed, `Unavailable` if nobody can tell what became of it.
+        `Invalid` if it can never be committed, `Unavailable` if its outcome is unknown.
         """
         ...
 
@@ -87,7 +87,7 @@ class LeaderOnThisMachine:
 class InboxChannel:
     """Through objects in the store, which a leader looks for every few seconds.
 
-    What became of a batch is read from what the leader publishes. `is_led` tells whether waiting
+    The outcome of a batch is read from what the leader publishes. `is_led` tells whether waiting
     still makes sense.
     """
 
@@ -98,7 +98,7 @@ class InboxChannel:
         self._pause = threading.Event()
 
     def send(self, batch: Batch) -> Receipt | None:
-        """What became of a batch; None if its leader ended before it said."""
+        """The receipt of a batch; None if the leader ended before it answered."""
         clock, store = self._world.clock, self._world.store
         name = ulid(clock.now(), self._world.entropy.token_bytes(10))
         store.create(self._paths.inbox_item(name), _checked(batch))
@@ -111,11 +111,11 @@ class InboxChannel:
             if not self._is_led():
                 return None
             self._pause.wait(LOOK_EVERY)
-        return queued(_request_id(batch), "the leader has not taken the request yet")
+        return queued(_request_id(batch), "the leader has not processed the request yet")
 
 
 class AnyChannel:
-    """The best way there is, at the moment something is sent.
+    """The best channel at the moment something is sent.
 
     `to_lead` opens the store as a leader needs it, which is more work than reading it.
     """
@@ -146,7 +146,7 @@ class AnyChannel:
             self._pause.wait(TRY_EVERY)
 
     def _through(self, leader: LeaderAdvert | None, batch: Batch) -> Receipt | None:
-        """Send a batch to a leader, or be one; None if that has changed meanwhile."""
+        """Send a batch to the leader, or become it; None if the leader has changed meanwhile."""
         if leader is None:
             return self._for_a_moment(batch)
         if can_be_pinged(leader):
@@ -165,7 +165,7 @@ class AnyChannel:
             return LeaderInThisProcess(led.service).send(batch)
 
     def _is_over(self, leader: LeaderAdvert | None, error: ServoError) -> bool:
-        """Whether whoever was asked no longer leads, so that the batch can be sent again."""
+        """Whether the receiver no longer leads, so that the batch can be sent again."""
         return isinstance(error, Fenced | LeaderNotReady) or self._who_leads() != leader
 
     def _who_leads(self) -> LeaderAdvert | None:
@@ -177,7 +177,7 @@ def _request_id(batch: Batch) -> str:
 
 
 def _checked(batch: Batch) -> bytes:
-    """A batch as it is stored; `Invalid` if a leader could never take it."""
+    """A batch as it is stored; `Invalid` if no leader could accept it."""
     raw = encode_batch(batch)
     check_batch(read_back(raw), raw)
     return raw

@@ -1,4 +1,4 @@
-"""Definitions of partitions by time that know what time it is when somebody asks them."""
+"""Time-window partitions definitions that know the current time."""
 
 from servo.sdk.partitions.present import set_now
 from servo.sdk.partitions.time_partitions import (

@@ -22,7 +22,7 @@ class CodeLocation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """Which code is meant, told apart from that of the same name elsewhere."""
+        """The identity of the code, different from code with the same name elsewhere."""
         if self.code.endswith(".py"):
             return str(Path(self.folder, self.code).resolve())
         return f"{self.code} in {self.folder}"

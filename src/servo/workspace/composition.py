@@ -1,7 +1,7 @@
 """The composition root: the one place that builds adapters.
 
-Whoever works with a workspace opens it here, once, and hands what it got down as arguments. Every
-worker and evaluator process imports this, so nothing that takes long to import belongs here.
+A process opens a workspace here, once, and passes the result down as arguments. Every worker and
+evaluator process imports this module, so nothing that is slow to import belongs here.
 """
 
 from datetime import timedelta
@@ -33,7 +33,7 @@ def open_world(url: str) -> World:
 
 
 def open_to_read(url: str) -> World:
-    """The store at `url` for somebody who does not lead: nothing is tried out or written."""
+    """The store at `url` for a process that does not lead: it is neither probed nor written."""
     clock = SystemClock()
     return World(store_from_url(url, clock=clock), clock, SystemEntropy(), identity=this_process())
 
@@ -45,7 +45,7 @@ def in_memory() -> World:
 
 
 def system_clock() -> Clock:
-    """This machine's clock, for whoever works with no store and is called by nobody who has one."""
+    """This machine's clock, for code that has no store and no caller with one."""
     return SystemClock()
 
 

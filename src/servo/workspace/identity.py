@@ -1,7 +1,7 @@
-"""Who works with a workspace from here: the user of the operating system, and the machine.
+"""The identity of this process: the user of the operating system and the machine.
 
-The only place that asks the system who that is. Tokens of an API will bring identities of their
-own; the form is the same, see `servo.core.actors`.
+The only place that asks the system for it. API tokens will have their own identities in the same
+form, see `servo.core.actors`.
 """
 
 import getpass

@@ -1,12 +1,12 @@
 """Which process of this machine leads a workspace, and how to reach it.
 
-Whoever leads holds a lock on a file for as long as it lives; the operating system lets go of it
-however the process ends. The file says who leads and where its socket is. For a folder the lock
-lies in the folder itself, so that processes with different registries (other users, containers
-that share a volume) see it too. For a bucket it lies in the registry of this machine, and the
-lease object speaks for the others.
+The leader holds a lock on a file for as long as it lives; the operating system releases it however
+the process ends. The file says which process leads and where its socket is. For a folder the lock
+is in the folder itself, so that processes with different registries (other users, containers
+that share a volume) see it too. For a bucket it is in the registry of this machine, and the
+lease object covers other machines.
 
-The lock decides who *should* lead. What keeps two leaders from both writing is the ledger.
+The lock decides which process *should* lead. The ledger keeps two leaders from both writing.
 """
 
 import fcntl
@@ -38,7 +38,7 @@ class LeaderLock:
         self._file: IO[bytes] | None = None
 
     def acquire(self) -> bool:
-        """Take the lock if nobody has it; whether we have it now."""
+        """Take the lock if it is free; whether this process holds it now."""
         if self._file is not None:
             return True
         try:
@@ -58,7 +58,7 @@ class LeaderLock:
         return True
 
     def advertise(self, advert: LeaderAdvert) -> None:
-        """Say who leads and how to reach it, to everyone who finds the lock taken."""
+        """Write into the lock file who leads and how to reach it."""
         if self._file is None:
             return
         data = msgspec.json.encode(advert)
@@ -67,7 +67,7 @@ class LeaderLock:
         os.ftruncate(self._file.fileno(), len(data))
 
     def release(self) -> None:
-        """Let somebody else lead."""
+        """Release the lock, so that another process can lead."""
         if self._file is None:
             return
         with suppress(OSError):
@@ -77,7 +77,7 @@ class LeaderLock:
 
 
 def _locked(file: IO[bytes]) -> bool:
-    """Lock a file; False if somebody holds it, and does not merely look at it for a moment."""
+    """Lock a file; False if another process holds it for longer than a quick check takes."""
     pause = threading.Event()
     for _ in range(_TRIES):
         try:
@@ -106,7 +106,7 @@ def leader_here(address: Address) -> LeaderAdvert | None:
 
 
 class Leader(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process says of itself when it leads: see `LeaderAdvert`."""
+    """How a leading process describes itself: see `LeaderAdvert`."""
 
     stays: bool = False
     command: str = ""
@@ -114,7 +114,7 @@ class Leader(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def advert(leader: Leader, *, since: datetime, socket_path: str) -> LeaderAdvert:
-    """This process, as it says that it leads."""
+    """The description of this process as the leader."""
     return LeaderAdvert(
         pid=os.getpid(),
         host=socket.gethostname(),

@@ -2,13 +2,13 @@
 
     led = try_to_lead(address, world)
     if led is None:
-        ...                      # somebody else leads: see `who_leads`
+        ...                      # another process leads: see `who_leads`
     with led: led.service.commit(batch)
 
-The lock comes first (who leads on this machine), then the lease where other machines can reach the
-store, then the takeover. A healthy leader is therefore never fenced by accident. What a crash
-leaves between the steps: a lock goes with its process, a lease runs out or is known to be a dead
-process's, and a takeover is safe at any point.
+The lock comes first (it decides on this machine), then the lease where other machines can reach the
+store, then the takeover. A healthy leader is therefore never fenced by accident. A crash between
+the steps is safe: a lock is released with its process, a lease expires or is known to belong to a
+dead process, and a takeover can be repeated at any point.
 """
 
 from collections.abc import Callable
@@ -43,37 +43,37 @@ def open_service(
 ) -> Service:
     """A leader for a workspace in the store at `url`, not yet started; it takes no lock or lease.
 
-    For programs that know that nobody else leads; others use `try_to_lead`.
+    For programs that know that there is no other leader; others use `try_to_lead`.
     """
     return Service(open_world(url), Paths(tenant, workspace), settings)
 
 
 class LedByAnother(Conflict):
-    """Somebody else leads the workspace, and is well."""
+    """Another process leads the workspace, and is healthy."""
 
     def __init__(self, leader: LeaderAdvert) -> None:
         super().__init__(
             f"{described(leader)} leads this workspace",
-            remedy="wait for it to end, or stop it; what it has begun is then resumed",
+            remedy="wait until it exits, or stop it; its unfinished runs are then resumed",
         )
         self.leader = leader
 
 
 class Replaced(Fenced):
-    """This process led the workspace, and somebody else has taken over."""
+    """This process led the workspace, and another process has taken over."""
 
     def __init__(self, leader: LeaderAdvert | None) -> None:
         who = "another process" if leader is None else described(leader)
         super().__init__(
             f"{who} has taken over this workspace: this process was suspended, or could not reach "
             "the store, for longer than its lease",
-            remedy="what was committed is kept, and whoever leads goes on with it: "
-            "see `servo run list`, or ask again",
+            remedy="committed work is kept and the new leader continues it; "
+            "see `servo run list`, or repeat the command",
         )
 
 
 def described(leader: LeaderAdvert) -> str:
-    """A leader, as people are told of it."""
+    """A leader, as messages describe it."""
     if not leader.pid:
         return "another process"  # it has just begun to lead, or its lease does not name it
     what = f"`servo {leader.command}`" if leader.command else "a process"
@@ -112,20 +112,22 @@ class Led:
         self.stop()
 
     def answer_questions(self, answer: Callable[[AskCode], bytes]) -> None:
-        """Have questions of other processes about user code answered."""
+        """Answer questions of other processes that need user code."""
         if self._server is not None:
             self._server.answer_question = answer
 
     def keep_lease(self) -> None:
-        """Renew the lease where the service, which does it otherwise, was not started.
+        """Renew the lease if the service, which usually does it, was not started.
 
-        `Fenced` if somebody else has it.
+        `Fenced` if another process holds it.
         """
         if self._lease is not None and not self._lease.renew_if_due():
-            raise Fenced("another process holds the lease", remedy="let it lead, or try again")
+            raise Fenced(
+                "another process holds the lease", remedy="wait until it stops, or try again"
+            )
 
     def stop(self) -> None:
-        """Take no more requests, publish what is left, and let somebody else lead."""
+        """Stop accepting requests, publish what is left, and release the leadership."""
         if self._server is not None:
             self._server.close()
         self.service.stop()
@@ -141,7 +143,7 @@ def try_to_lead(
     workers: Callable[[Service], Workers] | None = None,
     leader: Leader = NOBODY,
 ) -> Led | None:
-    """Become the leader of a workspace, not yet started; None if somebody else leads it."""
+    """Become the leader of a workspace, not yet started; None if another process leads it."""
     if address.is_in_memory:
         return Led(Service(world, address.paths, settings, workers=workers), world)
     lock = LeaderLock(address)
@@ -202,7 +204,7 @@ def _lease(
 
 
 def who_leads(address: Address, world: World) -> LeaderAdvert | None:
-    """The living leader of a workspace, as far as this process can know; None if nobody leads."""
+    """The live leader of a workspace, as far as this process can know; None if there is none."""
     here = leader_here(address)
     if not address.is_shared:
         return here
@@ -217,7 +219,7 @@ def who_leads(address: Address, world: World) -> LeaderAdvert | None:
 
 
 def free_at(address: Address, world: World) -> datetime | None:
-    """When the lease of a leader elsewhere runs out; None where nobody has to wait for one."""
+    """When the lease of a leader on another machine expires; None if there is none to wait for."""
     if not address.is_shared:
         return None
     lease = read_lease(world.store, address.paths)

@@ -1,4 +1,4 @@
-"""Who sends a batch from here, and what led to it."""
+"""The origin of a batch: its actor, and its cause."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -13,7 +13,7 @@ Cause = RunRow | BackfillRow | SensorMessageRow
 
 
 def origin_of(actor: str, cause: Cause | None = None) -> Origin:
-    """The origin of what an actor does because of what a row stands for."""
+    """The origin of a change by an actor, caused by what a row records."""
     if cause is None:
         return Origin(actor=actor)
     return Origin(actor=actor, cause=cause.request_position, correlation=cause.correlation)

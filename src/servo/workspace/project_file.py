@@ -1,9 +1,9 @@
-"""The project file: what a project is made of, so that commands need not be told.
+"""The project file: the code locations and settings of a project.
 
 `servo.toml`, or `[tool.servo]` in `pyproject.toml`, in the folder of the command or the nearest
-folder above it. Paths in it are relative to it, so commands mean the same from any subfolder. What
-it does not know it refuses, with the file, the key and what to write instead: a misspelt `store`
-would otherwise create a second workspace in silence.
+folder above it. Paths in it are relative to it, so commands mean the same from any subfolder.
+Unknown keys are refused, with the file, the key and a suggestion: a misspelt `store` would
+otherwise silently create a second workspace.
 """
 
 import os
@@ -28,7 +28,7 @@ Name = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class LocationEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A code location as it is written: a file or a module, and perhaps a name of its own."""
+    """A code location as written: a file or a module, with an optional name."""
 
     name: Name | None = None
     file: Name | None = None
@@ -50,13 +50,13 @@ class RetryDefaults(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AssetDefaults(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for every asset of the project that does not say otherwise."""
+    """Defaults for the assets of the project."""
 
     retry_policy: RetryDefaults | None = None
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a project file may say."""
+    """Everything that a project file may contain."""
 
     store: Name | None = None
     tenant: Name | None = None
@@ -85,7 +85,7 @@ class ProjectFile(msgspec.Struct, frozen=True, kw_only=True):
         return Path(self.path).parent
 
     def named(self, text: str, here: Path) -> CodeLocation | None:
-        """The location that somebody in the folder `here` means: its name, file or module."""
+        """The location with this name, file or module, as seen from the folder `here`."""
         path = (here / text).resolve()
         for one in self.locations:
             if text in (one.name, one.code) or path == Path(one.folder, one.code).resolve():
@@ -224,8 +224,8 @@ def _refuse_namesakes(path: Path, locations: tuple[CodeLocation, ...]) -> None:
     for one in locations:
         if one.name in seen:
             raise Invalid(
-                f"{path}: two locations are called {one.name}",
-                remedy='give each a name of its own: name = "…"',
+                f"{path}: two locations are named {one.name}",
+                remedy='give each a unique name: name = "…"',
             )
         seen.add(one.name)
 
@@ -242,7 +242,7 @@ def _servo_toml(path: Path) -> dict[str, Any] | None:
 
 
 def _pyproject(path: Path) -> dict[str, Any] | None:
-    """The section of a pyproject.toml that is ours; other people's mistakes are none of ours."""
+    """Servo's section of a pyproject.toml; errors in other sections are ignored."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError):

@@ -28,7 +28,8 @@ def as_json(payload: Any) -> str:
         return msgspec.json.encode(payload).decode()
     except (TypeError, ValueError, OverflowError) as error:
         raise Invalid(
-            f"the payload cannot be sent: {error}", remedy="use what JSON knows: no own classes"
+            f"the payload cannot be sent: {error}",
+            remedy="use JSON types only: objects, arrays, strings, numbers, booleans and null",
         ) from None
 
 
@@ -44,7 +45,7 @@ def message(
     if len(data) > MOST_BYTES:
         raise Invalid(
             f"the payload of message {message_id} has {len(data):,} bytes",
-            remedy=f"send at most {MOST_BYTES:,}, or where the data can be found",
+            remedy=f"send at most {MOST_BYTES:,} bytes, or a reference to the data",
         )
     digest = sha256(data).hexdigest()
     store.put(paths.plan(digest), data)

@@ -1,8 +1,8 @@
-"""What became of a request to a workspace, as whoever sent it is told.
+"""Receipts: the outcome of a request to a workspace.
 
 Every request ends in one of these: applied, refused with the fold's reason, or queued because no
-leader took it in time. "Unknown" is not among them: a request whose outcome cannot be known raises
-`Unavailable` with `may_have_applied`.
+leader processed it in time. "Unknown" is not among them: a request with an unknown outcome
+raises `Unavailable` with `may_have_applied`.
 """
 
 from enum import StrEnum
@@ -12,8 +12,8 @@ import msgspec
 from servo.core.events.envelope import Answer, Status
 from servo.errors import Conflict, ServoError, Unavailable
 
-_REFRESH = "look at how things stand now, correct the request and send it again"
-_QUOTA = "ask for less or later, or raise the limit with `servo admin quota`"
+_REFRESH = "check the current state, correct the request and send it again"
+_QUOTA = "request less, retry later, or raise the limit with `servo admin quota`"
 
 
 class ReceiptStatus(StrEnum):

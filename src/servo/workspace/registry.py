@@ -1,6 +1,6 @@
-"""What processes of one user on one machine know of each other.
+"""The registry of one user on one machine, through which its processes find each other.
 
-It lies in a folder that other machines do not see: the id of the machine, and the locks and sockets
+It is a folder that other machines do not see, with the id of the machine and the locks and sockets
 of leaders.
 """
 

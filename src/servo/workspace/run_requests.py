@@ -47,11 +47,11 @@ def _with_priority(plan: Plan, priority: int) -> Plan:
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that somebody wants; `again` names the run that it repeats.
+    """A requested run; `again` is the run that it repeats.
 
-    Without a fingerprint of its own the request is told from others by its plan. `text` is what was
-    asked for in the words of whoever did, `user` who did if that was a person, and `request_id`
-    their own name for it. `assets` are those that were asked for, if that is not what is planned.
+    Without a fingerprint, the plan identifies the request. `text` is the request as the user wrote
+    it, `user` is that user if it was a person, and `request_id` the idempotency key. `assets` are
+    the requested ones, if they differ from the planned ones.
     """
 
     plan: Plan
@@ -69,13 +69,13 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def request_fingerprint(plan: Plan, tags: Mapping[str, str]) -> str:
-    """What tells a person's request from others: what is to be done and how, not by which code."""
+    """The fingerprint of a user's request: what to do and how, regardless of the code."""
     asked = {"tasks": sorted(task.task_key for task in plan.tasks), "labels": dict(tags)}
     return f"v1:sha256:{sha256_hex(asked)}"
 
 
 def assets_of(plan: Plan) -> tuple[str, ...]:
-    """The assets that a plan is about; none if they are too many to be told in an event."""
+    """The assets of a plan; none if there are too many for an event."""
     keys = dict.fromkeys(key for task in plan.tasks for key in (task.asset_key, *task.also_makes))
     found = tuple(key for key in keys if key)
     size = sum(len(key.encode()) for key in found)
@@ -91,7 +91,7 @@ def _by_hand(request: Wanted) -> ManualSource | RerunSource:
 def run_events(
     store: ObjectStore, paths: Paths, salt: bytes, request: Wanted
 ) -> tuple[RunRequested, PlanCreated]:
-    """What asks for a run; a large plan is stored first."""
+    """The events that request a run; a large plan is stored first."""
     tenant, workspace = TenantId(paths.tenant), WorkspaceId(paths.workspace)
     made = run_id(salt, tenant, workspace, RunKey(request.run_key))
     plan = _with_priority(request.plan, priority_of(request.tags, "the run"))
@@ -127,7 +127,7 @@ def _created(store: ObjectStore, paths: Paths, empty: PlanCreated, plan: Plan) -
 
 
 def by_person(wanted: Wanted, user: str, again: RunRow | None) -> Wanted:
-    """A run that a person wants; of one that repeats another, in the words for that."""
+    """A run that a user requests, described as a retry if it repeats another."""
     if again is None:
         return replace(wanted, user=user)
     text = wanted.text or f"retry {again.run_id}"

@@ -27,5 +27,5 @@ class SystemEntropy:
     def token_bytes(self, count: int) -> bytes:
         # No bytes would be the same token every time, which the port excludes.
         if count < 1:
-            raise Invalid(f"{count} bytes cannot make a token", remedy="ask for at least one byte")
+            raise Invalid(f"a token cannot have {count} bytes", remedy="use at least one byte")
         return secrets.token_bytes(count)

@@ -1,8 +1,8 @@
-"""Which workspace is meant where nobody names one: by a command, a script or a notebook.
+"""The default workspace of a command, a script or a notebook.
 
-What is given wins over `$SERVO_STORE`, that over the project file, and that over the folder
-`.servo`. Commands, `load_asset()` and `ServoInstance.get()` all ask here, so that a script reads
-what commands in the same folder have made.
+An explicit store wins over `$SERVO_STORE`, that over the project file, and that over the folder
+`.servo`. Commands, `load_asset()` and `ServoInstance.get()` all use this module, so a script reads
+what commands in the same folder have materialized.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ def usual_address(
     tenant: str | None = None,
     workspace: str | None = None,
 ) -> Address:
-    """The workspace that somebody in a folder means who names no store; it need not exist."""
+    """The default workspace of a folder; it need not exist."""
     project = find_project(folder)
     store = usual_store(project, environ)
     return Address.of(

@@ -1,11 +1,11 @@
-"""A workspace, as operations see it: it can be read, and it takes requests.
+"""A workspace, as operations see it: it can be read, and it accepts requests.
 
     workspace = open_workspace(Address.of(".servo"))
     runs = workspace.read(lambda snapshot: snapshot.rows("runs"))
     receipt = workspace.submit(RunCancelRequested(run_id=run))
 
-`submit` is the only way to write. It tells what became of the request, refusals included, whoever
-leads: this process, another one of this machine, one elsewhere, or nobody.
+`submit` is the only way to write. It returns a receipt, for refused requests too, wherever the
+leader is: in this process, in another one on this machine, on another machine, or nowhere.
 """
 
 import threading
@@ -94,28 +94,28 @@ class Workspace:
 
     @property
     def clock(self) -> Clock:
-        """What time it is for whoever reads."""
+        """The clock of readers."""
         return self._world.clock
 
     @property
     def entropy(self) -> Entropy:
-        """Where tokens come from that nobody else has."""
+        """The source of unique tokens."""
         return self._world.entropy
 
     def now(self) -> datetime:
-        """The present."""
+        """The current time."""
         return self._world.clock.now()
 
     def token(self, size: int = 12) -> str:
-        """A text that nobody else has."""
+        """A unique token."""
         return self._world.entropy.token_bytes(size).hex()
 
     def leader(self) -> LeaderAdvert | None:
-        """Who leads, as far as this process can know; None if nobody does."""
+        """The leader, as far as this process can know; None if there is none."""
         return who_leads(self.address, self._world)
 
     def identity(self) -> bytes:
-        """What the ids of its runs are made with; a workspace that does not exist yet is created.
+        """The seed of its run ids; a workspace that does not exist yet is created.
 
         `Unavailable` if another process has begun to create it and does not finish.
         """
@@ -133,9 +133,9 @@ class Workspace:
             _ = pause.wait(LOOK_EVERY)
 
     def try_to_lead(self, *, command: str) -> Led | None:
-        """Become the leader, not yet started; None if somebody else leads.
+        """Become the leader, not yet started; None if another process leads.
 
-        For upkeep that only a leader may do. Requests go through `submit`.
+        For maintenance that only a leader may do. Requests go through `submit`.
         """
         return try_to_lead(self.address, self._to_lead(), leader=Leader(command=command))
 
@@ -148,7 +148,7 @@ class Workspace:
         as_of: AsOf | None = None,
         min_seq: int = 0,
     ) -> T:
-        """What `use` makes of the workspace: as it is, or as it was at an entry or an instant.
+        """Call `use` with a snapshot of the workspace: now, or as of a ledger entry or a time.
 
         With `min_seq`, at least the effects of that entry are seen: what is not published yet is
         folded from the ledger.
@@ -178,9 +178,9 @@ class Workspace:
         request_id: str | None = None,
         cause: Cause | None = None,
     ) -> Receipt:
-        """Have events carried out together; what became of them.
+        """Submit events as one batch; the receipt.
 
-        A request id that was used before for the same events gives the first answer again, and
+        A request id that was used before for the same events returns the first answer again, and
         nothing is applied twice. `cause` is the row of what led to this, such as the run that is
         repeated; its correlation is kept.
         """

@@ -474,12 +474,12 @@ def test_from_one_asset_to_all_partitions_of_another() -> None:
 
 
 def test_an_asset_that_is_not_there_is_told() -> None:
-    with pytest.raises(Invalid, match="asks for nobody, which is not an asset"):
+    with pytest.raises(Invalid, match="refers to nobody, which is not an asset"):
         _ = alone(A.asset_matches("nobody", A.missing()))
 
 
 def test_a_condition_of_no_known_kind_is_told() -> None:
-    with pytest.raises(Invalid, match="no kind of condition"):
+    with pytest.raises(Invalid, match="not a condition that Servo can evaluate"):
         _ = alone(A(label="mine"))
 
 

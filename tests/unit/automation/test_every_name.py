@@ -295,7 +295,7 @@ def test_allow_and_ignore() -> None:
     ignored.make("s")
     ignored.make("m")
     assert (allowed.true(), ignored.true()) == (False, False)
-    with pytest.raises(Invalid, match="does not look at dependencies"):
+    with pytest.raises(Invalid, match="has no condition on dependencies"):
         _ = A.missing().allow(("r",))
 
 

@@ -145,7 +145,7 @@ def test_a_function_is_told_the_local_time_of_its_tick() -> None:
         seen.append(context.scheduled_execution_time)
 
     found = evaluated(local)
-    assert found.skipped == "nothing was asked for"
+    assert found.skipped == "no run was requested"
     assert seen == [SIX]
     assert seen[0].hour == 7
 
@@ -177,7 +177,7 @@ def _nothing() -> list[RunRequest]:
     ("answer", "words"),
     [
         (lambda: SkipReason("it rains"), "it rains"),
-        (_nothing, "nothing was asked for"),
+        (_nothing, "no run was requested"),
     ],
 )
 def test_a_reason_is_kept(answer: Any, words: str) -> None:
@@ -199,7 +199,7 @@ def _leaves() -> None:
         (_raises, "ValueError: no such thing (test_evaluating_schedules.py:"),
         (_leaves, "SystemExit: 3"),
         (lambda: 17, "returned 17"),
-        (lambda: SensorResult(cursor="3"), "returned what only a sensor may return"),
+        (lambda: SensorResult(cursor="3"), "returned a cursor"),
         (lambda: RunRequest(asset_selection=[AssetKey("nobody")]), "nobody, which is not an asset"),
         (lambda: RunRequest(job_name="nothing"), "no job nothing"),
     ],
@@ -212,7 +212,7 @@ def test_what_goes_wrong_is_an_answer(answer: Any, words: str) -> None:
 
 def test_an_asset_outside_the_target_is_not_asked_for_by_mistake() -> None:
     made = plain(target="orders", execution_fn=lambda: RunRequest(asset_selection=["total"]))
-    assert "is not of its target" in evaluated(made).error
+    assert "is not in its target" in evaluated(made).error
 
 
 def test_a_schedule_that_the_code_no_longer_has_is_an_answer() -> None:

@@ -172,13 +172,16 @@ def test_a_sensor_says_why_not(
         (42, "sensor s returned 42"),
         ("orders", "sensor s returned 'orders'"),
         ([RunRequest(), 7], "sensor s returned 7"),
-        (RunRequest(asset_selection=["nowhere"]), "asks for nowhere, which is not an asset"),
-        (RunRequest(asset_selection=["total"]), "which is not of its target"),
+        (RunRequest(asset_selection=["nowhere"]), "requests nowhere, which is not an asset"),
+        (RunRequest(asset_selection=["total"]), "which is not in its target"),
         (RunRequest(job_name="jbo"), "there is no job jbo"),
-        (RunRequest(asset_check_keys=[AssetCheckKey("orders", "x")]), "asks for the check 'x'"),  # pyright: ignore[reportArgumentType] - coerced
-        (SensorResult(dynamic_partitions_requests=["eu"]), "is not a request about partitions"),  # pyright: ignore[reportArgumentType] - that is the point
+        (
+            RunRequest(asset_check_keys=[AssetCheckKey("orders", "x")]),  # pyright: ignore[reportArgumentType] - coerced
+            "requests an unknown check: 'x'",
+        ),
+        (SensorResult(dynamic_partitions_requests=["eu"]), "does not add or delete partitions"),  # pyright: ignore[reportArgumentType] - that is the point
         (SensorResult(asset_events=[3]), "int cannot be recorded outside of a run"),
-        ([RunRequest()] * 1_001, "asks for 1,001 runs at once"),
+        ([RunRequest()] * 1_001, "requests 1,001 runs at once"),
     ],
 )
 def test_garbage_is_told_and_raises_nothing(instance: ServoInstance, said: Any, wrong: str) -> None:
@@ -213,7 +216,7 @@ def test_a_sensor_without_a_target_names_what_it_wants(instance: ServoInstance) 
         ),
         jobs=[job],
     )
-    assert "asks for a run of nothing" in asks.look("a").error
+    assert "requests a run without assets" in asks.look("a").error
     assert [t.asset_key for t in asks.look("b").runs[0].planned.tasks] == ["total"]
     chosen = asks.look("c").runs[0]
     assert [t.asset_key for t in chosen.planned.tasks] == ["orders", "total"]
@@ -390,7 +393,7 @@ def test_a_push_sensor_that_is_no_more_or_sets_a_cursor_fails(instance: ServoIns
     assert "has no cursor" in asks.tell("1")[0].error
     assert "takes no messages" in asks.tell("1", "2", name="t")[0].error
     assert "has no sensor gone" in asks.tell("1", name="gone")[0].error
-    assert "is pushed to; send it a message" in asks.look().error
+    assert "is a push sensor; send it a message" in asks.look().error
     with pytest.raises(Invalid, match="has no cursor"):
         build_push_sensor_context(1).update_cursor("3")
 
@@ -543,7 +546,7 @@ def test_partitions_that_a_cursor_leaves_behind_are_told_until_they_are_done_wit
     ("said", "cursor", "wrong"),
     [
         (RunRequest(), None, "requests runs without advancing its cursor"),
-        (SensorResult(cursor="3"), None, "sets a cursor of its own"),
+        (SensorResult(cursor="3"), None, "sets its own cursor"),
         (None, "not json", "is not a multi-asset sensor cursor"),
     ],
 )
@@ -553,7 +556,7 @@ def test_a_sensor_of_several_assets_keeps_no_cursor_of_its_own(
     make(instance, "orders")
     both = multi_asset_sensor(name="s", monitored_assets=["orders"], target="total")(lambda: said)
     assert wrong in Asks(instance, both).look(cursor=cursor).error
-    with pytest.raises(Invalid, match="sets a cursor of its own"):
+    with pytest.raises(Invalid, match="sets its own cursor"):
         build_multi_asset_sensor_context(["orders"]).update_cursor("3")
 
 
@@ -584,13 +587,13 @@ def test_a_sensor_of_runs_is_told_of_each_once(instance: ServoInstance) -> None:
     run = make(instance, "broken")
     answer = asks.look()
     assert seen == [(run, "broken: ValueError: out of paper", "broken")]
-    assert answer.skipped == f"told of the run {run}"
+    assert answer.skipped == f"notified of the run {run}"
     assert asks.look(cursor=answer.cursor) == Evaluated()
     seen.clear()
     began = asks.look("t")
     assert len(seen) == 2
     make(instance, "orders")
-    assert asks.look("t", cursor=began.cursor).skipped.startswith("told of the run")
+    assert asks.look("t", cursor=began.cursor).skipped.startswith("notified of the run")
     assert len(seen) == 3
 
 
@@ -650,7 +653,7 @@ def test_what_a_sensor_of_runs_fails_on_is_passed_over_in_the_end(instance: Serv
     run = make(instance, "orders")
     assert asks.look(failures=GIVE_UP_AFTER - 2).error.startswith("ValueError: the pager is off")
     answer = asks.look(failures=GIVE_UP_AFTER - 1)
-    assert answer.skipped.startswith(f"passed over the run {run} after {GIVE_UP_AFTER} failures")
+    assert answer.skipped.startswith(f"skipped the run {run} after {GIVE_UP_AFTER} failures")
     assert asks.look(cursor=answer.cursor) == Evaluated()
 
 
@@ -678,7 +681,7 @@ def test_after_a_failure_each_run_is_told_alone_and_one_is_passed_over_if_it_mus
 def test_a_place_is_a_cursor_and_back() -> None:
     for place in (HistoryCursor(7), HistoryCursor(7, ("a", "b"))):
         assert HistoryCursor.read(place.text()) == place
-    with pytest.raises(Invalid, match="names no entry"):
+    with pytest.raises(Invalid, match="is not a ledger entry"):
         HistoryCursor.read("yesterday")
 
 

@@ -99,7 +99,7 @@ def test_what_was_never_made_is_made(instance: ServoInstance) -> None:
 def test_what_is_up_to_date_is_not(instance: ServoInstance) -> None:
     assets = assets_of()
     assert materialize(assets[:4], instance=instance).success
-    assert look(instance, assets) == ([], "nothing it asks for is stale")
+    assert look(instance, assets) == ([], "nothing it selects is stale")
 
 
 def test_what_is_made_from_something_newer_is_made_with_what_is_made_from_it(
@@ -149,4 +149,4 @@ def test_a_schedule_that_finds_nothing_stale_is_skipped(instance: ServoInstance)
     tick = EvaluateTick(schedule_id="s", tick_id="s:1", scheduled_for=NOW)
     assert len(evaluate_tick(loaded, tick).runs) == 1
     assert materialize([orders], instance=instance).success
-    assert evaluate_tick(loaded, tick) == Evaluated(skipped="nothing it asks for is stale")
+    assert evaluate_tick(loaded, tick) == Evaluated(skipped="nothing it selects is stale")

@@ -75,7 +75,7 @@ def test_a_file_that_would_stand_in_for_a_module_of_python_is_refused(tmp_path: 
     (tmp_path / "json.py").write_text("from servo import asset\n@asset\ndef a(): ...\n")
     before = sys.modules["json"]
     try:
-        with pytest.raises(Invalid, match=r"json.py is called like a module of Python itself"):
+        with pytest.raises(Invalid, match=r"json.py has the name of a standard library module"):
             load_module("json.py", tmp_path)
         assert sys.modules["json"] is before
     finally:

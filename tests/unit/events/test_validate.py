@@ -63,7 +63,7 @@ def refused(batch: Batch, raw: bytes = b"") -> bool:
         (sent(RUN, request_id=UP), "idempotency key"),
         (sent(RUN, actor="ada"), "KIND:NAME"),
         (sent(RUN, actor="user:a\\b"), "actor"),
-        (sent(RUN, cause="yesterday"), "cause 'yesterday' is not the position of an event"),
+        (sent(RUN, cause="yesterday"), "cause 'yesterday' is not a ledger position"),
         (sent(RUN, correlation=UP), "correlation"),
         (sent(replace(RUN, run_id="")), "run_id is empty"),
         (sent(replace(RUN, run_key="x" * (MAX_ID_BYTES + 1))), "run_key is longer"),
@@ -97,7 +97,7 @@ def refused(batch: Batch, raw: bytes = b"") -> bool:
                     run_id="r", fingerprint="p", segments=(PlanSegment(digest="xyz", count=1),)
                 )
             ),
-            "digest is not a SHA-256 in hex",
+            "digest is not a SHA-256 digest in hex",
         ),
     ],
 )

@@ -126,10 +126,12 @@ def test_a_check_before_must_name_an_input() -> None:
     def odd(orders: Any) -> bool:
         return bool(orders)
 
-    with pytest.raises(Invalid, match="looks at orders before orders is made, which takes raw"):
+    with pytest.raises(
+        Invalid, match="runs before orders and reads orders, but the inputs of orders are raw"
+    ):
         Project([raw, orders], checks=[odd])
     no_input = checks.row_count(raw, min=1, when="before")
-    with pytest.raises(Invalid, match="which takes nothing"):
+    with pytest.raises(Invalid, match="are none; name one parameter"):
         Project([raw], checks=[no_input])
 
 
@@ -269,7 +271,7 @@ def test_one_function_checks_several_assets_with_the_last_of_them(tmp_path: Path
 @pytest.mark.parametrize(
     ("results", "messages"),
     [
-        ([AssetCheckResult(passed=True, check_name="a")], {"b": "reported nothing of this check"}),
+        ([AssetCheckResult(passed=True, check_name="a")], {"b": "did not report this check"}),
         (
             [AssetCheckResult(passed=True, check_name="c")],
             {"a": "reported a check c, which was not declared", "b": "not declared"},
@@ -282,7 +284,7 @@ def test_one_function_checks_several_assets_with_the_last_of_them(tmp_path: Path
             [AssetCheckResult(passed=True, check_name="a")] * 2,
             {"a": "the check a of raw twice", "b": "twice"},
         ),
-        ([True, True], {"a": "returned bool and no AssetCheckResult", "b": "bool"}),
+        ([True, True], {"a": "returned bool instead of AssetCheckResult", "b": "bool"}),
     ],
 )
 def test_what_a_function_did_not_report_or_declare_is_told(
@@ -334,7 +336,7 @@ def test_a_function_may_yield_what_it_made_and_what_it_found(tmp_path: Path) -> 
 def test_a_declared_check_that_is_not_reported_fails_the_task(tmp_path: Path) -> None:
     result = run(tmp_path, declaring(1))
     (why,) = result.failures.values()
-    assert "declares the check good and reported nothing of it" in why
+    assert "declares the check good but did not report it" in why
 
 
 def test_a_reported_check_that_is_not_declared_fails_the_task(tmp_path: Path) -> None:
@@ -566,7 +568,7 @@ def test_a_query_reads_what_an_io_manager_has_of_another_asset(tmp_path: Path) -
     result = run(tmp_path, customers, purchases, known, resources={"shelf": Shelf()})
     assert (result.success, [row.message for row in rows(tmp_path)]) == (
         True,
-        ["the query says yes"],
+        ["the query returned yes"],
     )
 
 
@@ -669,12 +671,12 @@ def test_checks_stand_in_definitions() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: multi_asset_check(specs=[]), "has no specs"),
+        (lambda: multi_asset_check(specs=[]), "needs specs"),
         (
             lambda: asset_check(asset="a", name="c", additional_ins={"b": AssetIn("b")})(abs),
-            "ins names b, which is not a parameter",
+            "ins names b, but the function has no such parameter",
         ),
-        (lambda: AssetCheckSpec("c", asset="a", additional_deps=["a"]), "which it is a check of"),
+        (lambda: AssetCheckSpec("c", asset="a", additional_deps=["a"]), "the asset that it checks"),
     ],
 )
 def test_mistakes_are_told(make: Any, message: str) -> None:

@@ -178,7 +178,7 @@ def test_what_a_hook_raises_is_logged_and_changes_nothing(
         result = materialize([made])
     assert result.asset_value("made") == 7
     assert [seen[0] for seen in SEEN] == ["success"]
-    assert "the hook breaks failed, and made stands: Traceback" in caplog.text
+    assert "the hook breaks failed; the result of made is not affected: Traceback" in caplog.text
     assert "there is no resource 'slack'" in caplog.text
 
 
@@ -300,7 +300,9 @@ def test_what_is_no_hook_is_refused() -> None:
 
 
 def test_one_hook_alone_is_no_set_of_hooks() -> None:
-    with pytest.raises(Invalid, match=r"asset made: hooks is one hook; write hooks=\{tell\}"):
+    with pytest.raises(
+        Invalid, match=r"asset made: hooks is a single hook, not a set; write hooks=\{tell\}"
+    ):
 
         @asset(hooks=tell_failure)
         def made() -> None: ...

@@ -110,7 +110,7 @@ def test_a_part_can_be_made_alone_only_if_the_function_says_so() -> None:
     done = materialize([some], selection="orders")
     assert seen == [{AssetKey("orders")}]
     assert done.asset_value("orders") == "orders"
-    with pytest.raises(Invalid, match=r"split .* makes users together with orders"):
+    with pytest.raises(Invalid, match=r"split .* materializes users together with orders"):
         materialize([split], selection="orders")
 
 
@@ -163,10 +163,10 @@ def nothing() -> None: ...
     [
         (wrong_number, "returned 1 values for 2 assets"),
         (unnamed, "give each MaterializeResult its asset_key"),
-        (stranger, "does not make elsewhere"),
+        (stranger, "does not define elsewhere"),
         (misnamed, "has no output 'elsewhere', it has users, orders"),
-        (twice, "made users twice"),
-        (half, "said nothing of orders"),
+        (twice, "returned users twice"),
+        (half, "returned nothing for orders"),
         (bare, "yielded a int"),
         (nothing, "returned 1 values"),
     ],
@@ -185,8 +185,8 @@ def test_definitions_that_make_no_sense_are_refused() -> None:
         ({}, "needs either outs or specs"),
         ({"outs": TWO, "specs": [AssetSpec("a")]}, "needs either outs or specs"),
         ({"outs": TWO, "colour": 1}, "no option colour"),
-        ({"outs": {"a": AssetOut(key="x"), "b": AssetOut(key="x")}}, "makes x twice"),
-        ({"outs": {"a": AssetOut(key="x", key_prefix="y")}}, "has a key and a key_prefix"),
+        ({"outs": {"a": AssetOut(key="x"), "b": AssetOut(key="x")}}, "defines x twice"),
+        ({"outs": {"a": AssetOut(key="x", key_prefix="y")}}, "has both key and key_prefix"),
     )
     for options, why in wrong:
         with pytest.raises(Invalid, match=why):
@@ -326,7 +326,7 @@ def test_an_observation_of_something_else_is_refused() -> None:
 
     with pytest.raises(MaterializationFailed, match="return DataVersion or ObserveResult"):
         materialize([feed])
-    with pytest.raises(Invalid, match="has no upstream assets"):
+    with pytest.raises(Invalid, match="loads no assets"):
         observable_source_asset(report.fn)
     with pytest.raises(Invalid, match="no option colour"):
         observable_source_asset(colour=1)(feed.fn)
@@ -337,7 +337,7 @@ def test_reports_about_other_assets_are_kept() -> None:
     def tells(context: AssetExecutionContext) -> None:
         context.log_event(AssetMaterialization("other", tags={"dagster/data_version": "7"}))
         context.log_event(AssetObservation("seen"))
-        with pytest.raises(Invalid, match="log_event was given a int"):
+        with pytest.raises(Invalid, match="log_event got a int"):
             context.log_event(3)
 
     done = materialize([tells])

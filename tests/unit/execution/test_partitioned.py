@@ -59,7 +59,7 @@ def test_a_partition_is_made_stored_and_loaded_by_itself() -> None:
     assert whole.asset_value("everywhere") == {
         key: f"sold in {key}" for key in REGIONS.get_partition_keys()
     }
-    with pytest.raises(NotFound, match="the partition 'mars' of sales was not made"):
+    with pytest.raises(NotFound, match="the partition 'mars' of sales was not materialized"):
         _ = servo.materialize([sales], partition_key="eu").asset_value("sales", "mars")
 
 
@@ -250,7 +250,7 @@ def test_a_context_of_no_partition_says_so() -> None:
         for name in ("partition_key", "partition_keys", "partition_time_window"):
             with pytest.raises(Invalid, match="this execution has no partition"):
                 _ = getattr(context, name)
-        with pytest.raises(Invalid, match="nothing is loaded for 'x'"):
+        with pytest.raises(Invalid, match="does not load the input 'x'"):
             _ = context.asset_partition_key_for_input("x")
         return [context.has_partition_key, context.has_partition_key_range]
 
@@ -344,7 +344,7 @@ def test_a_policy_lets_one_task_make_several_partitions() -> None:
 
 @pytest.mark.parametrize(
     ("value", "wrong"),
-    [([1], "is a list"), ({"b": 1}, "is a dict of 'b'"), ({}, "is a dict of ")],
+    [([1], "returned a list"), ({"b": 1}, "returned a dict of 'b'"), ({}, "returned a dict of ")],
 )
 def test_values_of_several_partitions_come_by_their_keys(value: Any, wrong: str) -> None:
     @servo.asset(partitions_def=LETTERS, backfill_policy=servo.BackfillPolicy.single_run())
@@ -403,7 +403,7 @@ def test_a_check_of_several_partitions_looks_at_all_and_may_hold_all_back() -> N
 
 
 def test_one_text_is_not_several_keys() -> None:
-    with pytest.raises(Invalid, match="partition_keys is 'eu'"):
+    with pytest.raises(Invalid, match="partition_keys is the string 'eu'"):
         _ = servo.materialize([sales], partition_keys="eu")
 
 

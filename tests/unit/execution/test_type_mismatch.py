@@ -40,7 +40,7 @@ def test_what_is_returned_is_what_the_annotation_says() -> None:
         calls.append(1)
         return "many"  # pyright: ignore[reportReturnType] - the mistake
 
-    expected = "orders returned a str, and its annotation says -> int"
+    expected = "orders returned a str, but its annotation says -> int"
     assert expected in message_of(orders)
     assert calls == [1]  # the same code would return the same
 
@@ -50,7 +50,7 @@ def test_a_forgotten_return_is_told() -> None:
     def orders() -> pl.DataFrame:  # pyright: ignore[reportReturnType] - the mistake
         _ = pl.DataFrame()
 
-    assert "orders returned None, and its annotation says -> DataFrame" in message_of(orders)
+    assert "orders returned None, but its annotation says -> DataFrame" in message_of(orders)
 
 
 @pytest.mark.parametrize("result", [Output("x"), MaterializeResult(value="x")])

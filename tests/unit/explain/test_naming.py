@@ -53,7 +53,7 @@ def test_several_dimensions_are_written_with_names_or_bars() -> None:
 
 def test_a_text_that_can_be_two_partitions_is_not_guessed() -> None:
     number, text = PartitionKey.single(1).canonical(), PartitionKey.single("1").canonical()
-    with pytest.raises(Conflict, match=r"'1' could be 2 partitions of a: .*--partition"):
+    with pytest.raises(Conflict, match=r"'1' matches 2 partitions of a: .*--partition"):
         find_partition({number, text}, "a", "1")
     assert find_partition({number, text}, "a", number) == number
     assert find_partition({number, PartitionKey.single("x").canonical()}, "a", "1") == number
@@ -68,7 +68,7 @@ def test_a_text_that_can_be_none_is_refused_with_examples() -> None:
         NotFound, match="a has no partition '3'; its partitions look like p:1 and p:2"
     ):
         find_partition({"p:2", "p:1"}, "a", "3")
-    with pytest.raises(NotFound, match="no partition of a is recorded yet; see"):
+    with pytest.raises(NotFound, match="no partition of a is recorded yet; run"):
         find_partition(set(), "a", "soon")
 
 

@@ -125,8 +125,8 @@ def spec(**changes: Any) -> TaskSpec:
 @pytest.mark.parametrize(
     ("changes", "wrong"),
     [
-        ({"also_partitions": ("n=i:0",)}, "one twice"),
-        ({"also_partitions": ("n=i:1", "n=i:1")}, "one twice"),
+        ({"also_partitions": ("n=i:0",)}, "one is repeated"),
+        ({"also_partitions": ("n=i:1", "n=i:1")}, "one is repeated"),
         ({"also_partitions": tuple(f"n=i:{n}" for n in range(1, 10_001))}, "10001 partitions"),
     ],
 )

@@ -43,7 +43,7 @@ def test_an_asset_can_be_loaded_as_it_is_and_as_it_was(tmp_path: Path) -> None:
         entries.append(reader.snapshot().applied_seq)
     assert load_asset("shop/orders", store=folder) == 2
     assert load_asset(["shop", "orders"], store=folder, as_of=entries[0]) == 1
-    with pytest.raises(NotFound, match="has not been made"):
+    with pytest.raises(NotFound, match="has not been materialized"):
         load_asset("nothing", store=folder)
 
 
@@ -71,7 +71,7 @@ def test_what_expired_says_so_whether_its_data_is_gone_yet_or_not(tmp_path: Path
     with open_service(folder) as service:
         assert service.commit(Batch(id="expire", events=(event,))).applied
     for _ in ("the data is there", "it is not"):
-        with pytest.raises(NotFound, match=r"shop/orders made at .* expired at .*; load a newer"):
+        with pytest.raises(NotFound, match=r"shop/orders from .* expired at .*; load a newer"):
             load_asset("shop/orders", store=folder, as_of=first.created_seq)
         store.delete(f"{first.output_uri}_commit.json")
     assert load_asset("shop/orders", store=folder) == 2
@@ -84,7 +84,7 @@ def test_what_was_wiped_is_loaded_only_as_it_was(tmp_path: Path) -> None:
     before = Reader(store_from_url(folder, clock=SystemClock()), paths).snapshot().applied_seq
     with open_service(folder) as service:
         service.commit(Batch(id="wipe", events=(AssetWiped(asset_key="shop/orders"),)))
-    with pytest.raises(NotFound, match="has not been made"):
+    with pytest.raises(NotFound, match="has not been materialized"):
         load_asset("shop/orders", store=folder)
     assert load_asset("shop/orders", store=folder, as_of=before) == 1
 
@@ -137,13 +137,15 @@ def test_a_partition_can_be_loaded_as_it_was(tmp_path: Path) -> None:
     before = reader.snapshot().applied_seq
     _ = made_days(tmp_path, "2025-01-03")
     assert list(load_asset(daily, as_of=before, store=folder)) == ["2025-01-02"]
-    with pytest.raises(NotFound, match=f"daily:2025-01-03 has not been made as of {before}"):
+    with pytest.raises(
+        NotFound, match=f"daily:2025-01-03 has not been materialized as of {before}"
+    ):
         load_asset(daily, partition="2025-01-03", as_of=before, store=folder)
 
 
 def test_what_is_no_partition_of_it_is_told(tmp_path: Path) -> None:
     folder = made_days(tmp_path, "2025-01-02")
-    with pytest.raises(NotFound, match="daily:2025-01-09 has not been made"):
+    with pytest.raises(NotFound, match="daily:2025-01-09 has not been materialized"):
         load_asset(daily, partition="2025-01-09", store=folder)
     for strange in ("2025-03-01", "nonsense", {"day": "nonsense"}):
         with pytest.raises(NotFound, match="has no partition"):

@@ -81,7 +81,7 @@ def test_other_code_of_the_same_name_is_refused(server: LeaderServer) -> None:
     assert EvaluatorOfLeader(leader, "shop.py", "/here/shop.py").ask(QUESTION, 1) == PLANNED
     with pytest.raises(Conflict, match=r"another shop.py: /here/shop.py, not /there/shop.py"):
         EvaluatorOfLeader(leader, "shop.py", "/there/shop.py").ask(QUESTION, 1)
-    with pytest.raises(NotFound, match=r"does not have other.py"):
+    with pytest.raises(NotFound, match=r"runs without other.py"):
         EvaluatorOfLeader(leader, "other.py").ask(QUESTION, 1)
     assert len(evaluator.asked) == 1
 
@@ -146,7 +146,7 @@ def test_a_bug_of_the_leader_is_told_and_the_next_question_is_answered(
 
 def test_a_leader_without_code_and_one_that_has_ended_are_told_apart(server: LeaderServer) -> None:
     leader = leader_at(server)
-    with pytest.raises(NotFound, match="does not answer questions"):
+    with pytest.raises(NotFound, match="has not loaded"):
         EvaluatorOfLeader(leader, "shop.py").ask(QUESTION, 1)
     server.close()
     with pytest.raises(Unavailable) as gone:

@@ -86,7 +86,7 @@ def test_nothing_is_stored_but_what_happened() -> None:
 def test_two_calls_share_nothing() -> None:
     _ = materialize_to_memory([numbers], resources={"lake": Forbidden()})
 
-    with pytest.raises(MaterializationFailed, match="nothing is kept in memory for numbers"):
+    with pytest.raises(MaterializationFailed, match="there is no value in memory for numbers"):
         materialize_to_memory([numbers, total], selection="shop/total")
 
 
@@ -101,7 +101,7 @@ def test_what_was_not_made_has_no_value() -> None:
     result = materialize_to_memory([nothing, elsewhere, numbers], selection=["nothing", elsewhere])
     assert result.asset_value("nothing") is None
     assert result.asset_value("elsewhere") is None
-    with pytest.raises(NotFound, match="numbers was not made in this run"):
+    with pytest.raises(NotFound, match="numbers was not materialized in this run"):
         result.asset_value("numbers")
 
 
@@ -129,5 +129,5 @@ def test_a_run_is_kept_in_the_instance_or_the_folder_that_is_given(tmp_path: Pat
 
 
 def test_a_partition_of_what_has_none_is_refused() -> None:
-    with pytest.raises(Invalid, match="numbers has no partitions; leave the partition out"):
+    with pytest.raises(Invalid, match="numbers has no partitions; leave out the partition"):
         materialize([numbers], partition_key="2026-01-01")

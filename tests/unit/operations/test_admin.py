@@ -96,7 +96,7 @@ def test_progress_is_told_with_what_is_done(workspace: Workspace) -> None:
         told.append((what, done, total))
 
     _ = rebuild_projection(workspace, progress=step)
-    assert {what for what, _, _ in told} == {"folding the ledger"}
+    assert {what for what, _, _ in told} == {"replaying the ledger"}
     assert all(done <= total for _, done, total in told)
 
 

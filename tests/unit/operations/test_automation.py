@@ -104,7 +104,7 @@ def test_of_several_sensors_one_is_named(workspace: Workspace) -> None:
     with pytest.raises(NotFound, match="no sensor evaluates conditions"):
         _ = pause_automation(workspace)
     _ = workspace.submit(early, late).checked()
-    with pytest.raises(Conflict, match="name one of: early, late"):
+    with pytest.raises(Conflict, match="choose one of: early, late"):
         _ = pause_automation(workspace)
     with pytest.raises(NotFound, match="no sensor files evaluates conditions"):
         _ = pause_automation(workspace, "files")

@@ -103,7 +103,7 @@ def test_the_evaluator_refuses_with_the_kind_and_the_remedy(
         _ = preview_backfill(
             workspace, evaluator, Asked(choice=Choice(keys=("z",)), request_id="x")
         )
-    with pytest.raises(Invalid, match="no partitions were named; name some with --partition"):
+    with pytest.raises(Invalid, match="no partitions were selected; select some with --partition"):
         _ = preview_backfill(workspace, evaluator, Asked(choice=Choice(), request_id="x"))
 
 
@@ -137,7 +137,7 @@ def test_a_request_creates_one_backfill_however_often_it_is_sent(
     [row] = list_backfills(workspace, Page(limit=5)).items
     assert (row.backfill_id, row.state) == (first.backfill_id, BackfillState.RUNNING)
     other = msgspec.structs.replace(ALL, choice=Choice(keys=("a",)))
-    with pytest.raises(Conflict, match=r"'one' was used for .*; use another --request-id"):
+    with pytest.raises(Conflict, match=r"'one' was used for .*; use another request id"):
         _ = create_backfill(workspace, evaluator, other)
 
 
@@ -177,7 +177,7 @@ def test_only_a_finished_backfill_with_failures_is_retried(
     with pytest.raises(Conflict, match="has not finished; wait for it with `servo backfill wait"):
         _ = retry_backfill(workspace, begun.backfill_id)
     _ = cancel_backfill(workspace, begun.backfill_id)
-    with pytest.raises(NotFound, match="has failed"):
+    with pytest.raises(NotFound, match="failed"):
         _ = retry_backfill(workspace, begun.backfill_id)
     with pytest.raises(NotFound, match="there is no backfill bf_none"):
         _ = retry_backfill(workspace, "bf_none")

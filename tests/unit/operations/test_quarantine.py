@@ -84,7 +84,7 @@ def test_a_decision_keeps_who_made_it_and_why_and_is_made_once(workspace: Worksp
 
 
 def test_an_id_that_begins_several_outputs_or_none_is_refused(workspace: Workspace) -> None:
-    with pytest.raises(Conflict, match="3 outputs in quarantine begin with"):
+    with pytest.raises(Conflict, match="matches 3 outputs in quarantine"):
         _ = approve_output(workspace, "")
     with pytest.raises(NotFound, match="no output nothing in quarantine"):
         _ = approve_output(workspace, "nothing")

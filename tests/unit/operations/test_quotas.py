@@ -109,5 +109,5 @@ def test_a_pool_or_a_lane_needs_a_name_that_can_be_stored(name: str, workspace: 
 def test_a_limit_that_does_not_exist_is_refused(
     given: dict[str, int | None], workspace: Workspace
 ) -> None:
-    with pytest.raises(Invalid, match="use some of max_concurrent_tasks, max_concurrent_runs"):
+    with pytest.raises(Invalid, match="choose from max_concurrent_tasks, max_concurrent_runs"):
         _ = set_quota(workspace, given)

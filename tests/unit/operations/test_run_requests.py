@@ -239,7 +239,9 @@ def test_the_same_run_key_gives_the_same_run_and_another_request_is_refused(
     first = trigger_run(workspace, evaluator(workspace), new)
     again = trigger_run(workspace, evaluator(workspace), new)
     assert (again.run_id, again.created) == (first.run_id, False)
-    with pytest.raises(Conflict, match=r"'january' belongs to another request.* asked for orders"):
+    with pytest.raises(
+        Conflict, match=r"'january' belongs to another request.* requested for orders"
+    ):
         trigger_run(workspace, evaluator(workspace), NewRun(select=("total",), run_key="january"))
     with pytest.raises(Conflict, match="january"):
         trigger_run(

@@ -137,7 +137,7 @@ def test_assets_of_one_function_are_made_together_for_each_partition() -> None:
 @pytest.mark.parametrize(
     ("assets", "keys", "wrong", "remedy"),
     [
-        ([made("raw", DAYS)], (), "none was named: raw", "--partition '2024-01-31'"),
+        ([made("raw", DAYS)], (), "no partition was given: raw", "--partition '2024-01-31'"),
         ([made("raw", DAYS)], ("2024-02-01",), "raw has no partition '2024-02-01'", "'2024-01-31'"),
         ([made("raw", DAYS)], ("x", "y"), "no partition 'x' and 1 others", "'2024-01-01' to"),
         (
@@ -146,12 +146,12 @@ def test_assets_of_one_function_are_made_together_for_each_partition() -> None:
             "'2024-01-09' comes after '2024-01-08'",
             "swap",
         ),
-        ([made("plain")], ("eu",), "'eu' was named, and plain has no partitions", "leave"),
+        ([made("plain")], ("eu",), "'eu' was given, but plain has no partitions", "leave"),
         (
             [made("a", REGIONS), made("b", DAYS)],
             ("eu",),
-            "b is divided otherwise than a",
-            "make b by itself",
+            "b has other partitions",
+            "materialize b separately",
         ),
         (
             [
@@ -159,26 +159,26 @@ def test_assets_of_one_function_are_made_together_for_each_partition() -> None:
                 made("two", DAYS, raw=servo.TimeWindowPartitionMapping(start_offset=-1)),
             ],
             ("2024-01-01",),
-            "two '2024-01-01' is made from raw '2023-12-31', which does not exist",
+            "two '2024-01-01' depends on raw '2023-12-31', which does not exist",
             "allow_nonexistent_upstream_partitions",
         ),
         (
             [made("raw", REGIONS), made("b", DAYS, raw=servo.TimeWindowPartitionMapping())],
             ("eu",),
-            "b is made from raw: TimeWindowPartitionMapping is between",
+            "b depends on raw: TimeWindowPartitionMapping cannot map",
             "between time-based partitions",
         ),
         (
             [made("raw", DAYS), made("all", None, raw=servo.IdentityPartitionMapping())],
             ("2024-01-01",),
-            "all is made from raw: IdentityPartitionMapping maps to an asset without",
+            "all depends on raw: IdentityPartitionMapping maps to an asset without",
             "AllPartitionMapping",
         ),
         (
             [made("raw", REGIONS), made("b", CUSTOMERS, raw=servo.IdentityPartitionMapping())],
             ("acme",),
-            "b 'acme' is made from raw 'acme', which does not exist",
-            "say with a partition_mapping",
+            "b 'acme' depends on raw 'acme', which does not exist",
+            "with another partition_mapping",
         ),
         ([made("c", CUSTOMERS)], ("nobody",), "c has no partition 'nobody'", "'acme' to"),
         (
@@ -201,7 +201,7 @@ def test_what_cannot_be_planned_is_told_with_a_remedy(
 def test_a_missing_upstream_partition_counts_also_if_it_is_not_selected() -> None:
     short = servo.DailyPartitionsDefinition("2024-01-10")
     assets = [made("raw", short), made("b", DAYS, raw=None)]
-    with pytest.raises(Invalid, match="b '2024-01-02' is made from raw '2024-01-02', which does"):
+    with pytest.raises(Invalid, match="b '2024-01-02' depends on raw '2024-01-02', which does"):
         _ = planned(assets, "2024-01-02", select=["b"])
     allowed = servo.TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)
     assets = [made("raw", short), made("b", DAYS, raw=allowed)]
@@ -270,7 +270,7 @@ def test_checks_that_run_alone_look_at_a_partition() -> None:
     wanted = {fine.spec.key}
     (task,) = plan_assets(project, [], checks=wanted, partition_keys=["eu"], now=NOW).tasks
     assert task.task_key == "raw[partition=s:ZXU]:check"
-    with pytest.raises(Invalid, match="none was named: raw"):
+    with pytest.raises(Invalid, match="no partition was given: raw"):
         _ = plan_assets(project, [], checks=wanted, now=NOW)
 
 

@@ -285,7 +285,7 @@ def test_a_file_that_was_collected_says_so() -> None:
 
 def test_a_table_that_is_not_indexed_cannot_be_asked() -> None:
     closed = Closed()
-    with pytest.raises(Internal, match="ledger_index cannot be asked by key"):
+    with pytest.raises(Internal, match="ledger_index cannot be read by key"):
         _ = closed.learned.fetch(closed.manifest, "ledger_index", [(1, 0)])
 
 

@@ -138,7 +138,7 @@ def test_a_page_before_a_name_stays_what_it_was_when_newer_ones_come() -> None:
 
 
 def test_a_name_that_is_not_there_is_refused() -> None:
-    with pytest.raises(NotFound, match="no run_9 to go on before"):
+    with pytest.raises(NotFound, match="'run_9' is not in the list"):
         _ = many_runs().page(RunRow, Page(limit=2, before="run_9"), name="run_id")
 
 

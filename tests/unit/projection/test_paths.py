@@ -71,7 +71,7 @@ def test_a_key_without_a_number_is_refused(key: str) -> None:
 
 @pytest.mark.parametrize("number", [-1, 10**20])
 def test_a_number_that_does_not_fit_is_refused(number: int) -> None:
-    with pytest.raises(Invalid, match="not a number that a key can hold"):
+    with pytest.raises(Invalid, match="not a valid number in a key"):
         _ = PATHS.manifest(number)
 
 

@@ -110,8 +110,8 @@ def variadic(*args: int) -> None:
     ("fn", "options", "why"),
     [
         (no_parameters, {"key": "a", "name": "b"}, "key cannot be combined with name"),
-        (no_parameters, {"ins": {"x": AssetIn()}}, "x, which is not a parameter"),
-        (no_parameters, {"deps": "orders"}, "deps is one text"),
+        (no_parameters, {"ins": {"x": AssetIn()}}, "x, but the function has no such parameter"),
+        (no_parameters, {"deps": "orders"}, "deps is a single string"),
         (no_parameters, {"deps": [3]}, "does not name an asset"),
         (no_parameters, {"tags": {"a": 1}}, "the tag 'a' is 1"),
         (no_parameters, {"timeout": 0}, "timeout is 0"),
@@ -132,9 +132,9 @@ def test_a_mistake_is_told_with_its_remedy(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"owners": "a@b.c"}, r"owners is one text; write \['a@b.c'\]"),
-        ({"kinds": "python"}, "kinds is one text"),
-        ({"required_resource_keys": "db"}, "required_resource_keys is one text"),
+        ({"owners": "a@b.c"}, r"owners is a single string; write \['a@b.c'\]"),
+        ({"kinds": "python"}, "kinds is a single string"),
+        ({"required_resource_keys": "db"}, "required_resource_keys is a single string"),
         ({"group_name": 3}, "group_name is 3; use a string"),
         ({"code_version": 1}, "code_version is 1; use a string"),
         ({"metadata": [1]}, "metadata is .1.; use"),

@@ -133,7 +133,7 @@ def test_equal_partitions_are_the_same_and_one_asset_is_everything() -> None:
 
 def test_a_mapping_that_cannot_be_followed_is_told() -> None:
     strange = servo.MultiToSingleDimensionPartitionMapping()
-    with pytest.raises(Invalid, match="use it where only one side has several dimensions"):
+    with pytest.raises(Invalid, match="use it where exactly one side has several dimensions"):
         _ = mapping_between(space(DAYS), space(COLOURS), strange)
 
 

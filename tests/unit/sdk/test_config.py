@@ -141,7 +141,7 @@ def test_a_config_that_is_no_mapping_is_refused(values: Any) -> None:
 
 
 def test_a_model_without_fields_says_so() -> None:
-    assert refused({"a": 1}, Config).remedy == "there are no fields to give"
+    assert refused({"a": 1}, Config).remedy == "leave it out: there are no fields"
 
 
 def test_a_config_cannot_be_changed_and_refuses_unknown_fields_at_once() -> None:
@@ -256,7 +256,7 @@ def test_validators_see_the_value_and_never_the_name() -> None:
 def test_a_variable_that_is_not_set_is_told_with_the_field() -> None:
     told = refused(Client(token="", headers={"auth": EnvVar("NOPE")}), Client)
     assert told.message == (
-        "asset orders: headers.auth is EnvVar('NOPE'), and the environment variable NOPE is not set"
+        "asset orders: headers.auth is EnvVar('NOPE'), but the environment variable NOPE is not set"
     )
     assert told.remedy == "set NOPE where the code runs"
 
@@ -278,7 +278,7 @@ def test_a_variable_that_is_no_number_is_told_without_its_value() -> None:
 )
 def test_a_refused_value_from_the_environment_is_told_by_its_name(values: Any) -> None:
     told = refused(values, Client, {**ENVIRON, "BIG": "987654"})
-    assert "refuses the value of EnvVar('" in told.message
+    assert "rejects the value of EnvVar('" in told.message
     whole = "".join(traceback.format_exception(told)) + repr(told.__context__)
     assert SECRET not in whole
     assert "987654" not in whole
@@ -289,7 +289,7 @@ def test_a_refused_value_is_hidden_under_an_alias_too() -> None:
         size_: int = Field(alias="size")
 
     told = refused({"size": EnvVar("TOKEN")}, Table)
-    assert "refuses the value of EnvVar('TOKEN')" in told.message
+    assert "rejects the value of EnvVar('TOKEN')" in told.message
     assert SECRET not in str(told)
 
 
@@ -304,7 +304,7 @@ def test_a_models_own_check_does_not_quote_the_environment() -> None:
             return self
 
     told = refused({"token": EnvVar("TOKEN")}, Login)
-    assert "a check of Login refuses the value of EnvVar('TOKEN')" in told.message
+    assert "a check of Login rejects the value of EnvVar('TOKEN')" in told.message
     assert SECRET not in str(told)
 
 

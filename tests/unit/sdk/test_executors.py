@@ -79,5 +79,5 @@ def test_definitions_with_executors_are_merged_if_there_is_one() -> None:
     merged = Definitions.merge(with_one, Definitions(), Definitions(executor=in_process_executor))
     assert merged.executor is in_process_executor
     assert merged.loggers == {"console": "a logger"}
-    with pytest.raises(Invalid, match="two executors: in_process, multiprocess"):
+    with pytest.raises(Invalid, match="several executors: in_process, multiprocess"):
         Definitions.merge(with_one, Definitions(executor=multiprocess_executor))

@@ -25,7 +25,7 @@ def test_policies_are_values() -> None:
 @pytest.mark.parametrize(
     ("make", "wrong"),
     [
-        (lambda: FreshnessPolicy.time_window(HOUR, HOUR), "warn before it fails"),
+        (lambda: FreshnessPolicy.time_window(HOUR, HOUR), "pass a shorter warn_window"),
         (lambda: FreshnessPolicy.time_window(timedelta(seconds=5)), "a minute or more"),
         (lambda: FreshnessPolicy.time_window(3600), "fail_window is 3600"),  # pyright: ignore[reportArgumentType] - that is the point
         (lambda: FreshnessPolicy.cron("bad", HOUR), "cron expression"),

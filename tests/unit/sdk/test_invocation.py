@@ -155,11 +155,11 @@ def test_a_function_that_makes_a_resource_is_opened_too() -> None:
 
 WRONG: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
     (plain, (), {}, "asset plain needs a value for raw; pass it: plain\\(raw=...\\)"),
-    (plain, ([1], 2, 3), {}, "too many values: unexpected int; it takes raw, factor"),
-    (plain, ([1],), {"raws": 2}, "takes no 'raws'; did you mean 'raw'?"),
-    (plain, ([1],), {"other": 2}, "takes no 'other'; it takes raw, factor"),
+    (plain, ([1], 2, 3), {}, "unexpected argument of type int; pass raw, factor"),
+    (plain, ([1],), {"raws": 2}, "has no parameter 'raws'; did you mean 'raw'?"),
+    (plain, ([1],), {"other": 2}, "has no parameter 'other'; it takes raw, factor"),
     (everything, ([1],), {}, "needs a context, but none was given; call it as everything\\(servo"),
-    (everything, (), {"context": 3}, "the context is 3; use servo.build_asset_context"),
+    (everything, (), {"context": 3}, "the context is 3; pass servo.build_asset_context"),
 ]
 
 
@@ -189,7 +189,7 @@ def test_configuration_that_is_missing_or_given_twice_is_told() -> None:
 
     with pytest.raises(Invalid, match="name"):
         named(build_asset_context())
-    with pytest.raises(Invalid, match="configuration twice"):
+    with pytest.raises(Invalid, match="config twice"):
         named(build_asset_context(asset_config={"name": "a"}), config=Needs(name="b"))
 
 
@@ -279,7 +279,10 @@ def test_a_built_context_says_what_it_was_given() -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("asset_key", "not an asset's yet; call an asset with it, or build it with asset_key"),
+        (
+            "asset_key",
+            "not belong to an asset yet; pass it to an asset, or build it with asset_key",
+        ),
         ("partition_key", "without partition_key; build it with partition_key=..."),
         ("partition_keys", "without partition_key"),
         ("partition_key_range", "build it with partition_key_range=..."),

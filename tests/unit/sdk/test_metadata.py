@@ -112,10 +112,10 @@ def test_a_plain_value_becomes_a_typed_one(raw: Any, typed: MetadataValue) -> No
 @pytest.mark.parametrize(
     ("raw", "why"),
     [
-        (object(), "metadata 'it' is a object, for which there is no metadata value"),
-        (AT, "metadata 'it' is a datetime.datetime"),
-        ({1, 2}, "metadata 'it' is a set"),
-        (b"x", "metadata 'it' is a bytes"),
+        (object(), "metadata 'it' has the unsupported type object"),
+        (AT, "metadata 'it' has the unsupported type datetime.datetime"),
+        ({1, 2}, "metadata 'it' has the unsupported type set"),
+        (b"x", "metadata 'it' has the unsupported type bytes"),
         ({"a": [1, {2}]}, "metadata 'it'.a[1] is a set, which JSON cannot hold"),
         ({(1, 2): 3}, "metadata 'it' has the key (1, 2)"),
     ],
@@ -129,7 +129,7 @@ def test_what_cannot_be_metadata_is_told_by_its_name(raw: Any, why: str) -> None
 
 def test_a_name_is_a_text() -> None:
     names: Any = {3: "x"}
-    with pytest.raises(Invalid, match="has the name 3"):
+    with pytest.raises(Invalid, match="has the key 3"):
         normalize_metadata(names)
 
 
@@ -218,21 +218,21 @@ def wrong(value: Any) -> Any:
     [
         (
             lambda: MetadataValue.url(wrong(3)),
-            "MetadataValue.url was given a int; give it a string",
+            "MetadataValue.url got a int; pass a string",
         ),
         (
             lambda: MetadataValue.int(wrong(1.5)),
-            "MetadataValue.int was given a float; give it a whole",
+            "MetadataValue.int got a float; pass a whole",
         ),
-        (lambda: MetadataValue.float(wrong("1")), "MetadataValue.float was given a str"),
+        (lambda: MetadataValue.float(wrong("1")), "MetadataValue.float got a str"),
         (
             lambda: MetadataValue.bool(wrong(1)),
-            "MetadataValue.bool was given a int; give it True or",
+            "MetadataValue.bool got a int; pass True or",
         ),
         (lambda: MetadataValue.json({"a": object()}), "MetadataValue.json.a is a object"),
         (lambda: MetadataValue.timestamp(AT.replace(tzinfo=None)), "has no time zone"),
-        (lambda: MetadataValue.table([]), "give a schema"),
-        (lambda: MetadataValue.path(BytesPath()), "is not text; decode it first"),
+        (lambda: MetadataValue.table([]), "pass schema="),
+        (lambda: MetadataValue.path(BytesPath()), "is not a string; decode it first"),
         (lambda: MetadataValue.asset(3), "MetadataValue.asset: 3 does not name an asset"),
         (lambda: TableRecord(wrong({"a": [1]})), "TableRecord: the column 'a' holds a list"),
         (lambda: TableRecord(wrong({"a": object()})), "TableRecord.a is a object"),

@@ -33,7 +33,7 @@ def test_mappings_are_values() -> None:
     written = StaticPartitionMapping({"a": "x", "b": {"y"}})
     assert written == StaticPartitionMapping({"a": ["x"], "b": ["y"]})
     assert hash(written) == hash(StaticPartitionMapping({"a": ["x"], "b": ["y"]}))
-    assert AllPartitionMapping().description == "All partitions."
+    assert AllPartitionMapping().description == "Depend on all upstream partitions."
 
 
 def test_a_mapping_goes_with_the_dependency() -> None:
@@ -67,10 +67,10 @@ def test_a_policy_says_how_many() -> None:
     [
         (lambda: BackfillPolicy.multi_run(0), "max_partitions_per_run is 0"),
         (lambda: TimeWindowPartitionMapping(start_offset=0.5), "start_offset is 0.5"),  # pyright: ignore[reportArgumentType] - that is the point
-        (lambda: SpecificPartitionsPartitionMapping([]), "there is no key"),
-        (lambda: StaticPartitionMapping(["a"]), "is given"),  # pyright: ignore[reportArgumentType] - that is the point
-        (lambda: StaticPartitionMapping({"a": [1]}), "1 is not a key"),
-        (lambda: MultiPartitionMapping({"a": AllPartitionMapping()}), "the dimension a maps by"),  # pyright: ignore[reportArgumentType] - that is the point
+        (lambda: SpecificPartitionsPartitionMapping([]), "has no keys"),
+        (lambda: StaticPartitionMapping(["a"]), "StaticPartitionMapping got"),  # pyright: ignore[reportArgumentType] - that is the point
+        (lambda: StaticPartitionMapping({"a": [1]}), "invalid key 1"),
+        (lambda: MultiPartitionMapping({"a": AllPartitionMapping()}), "mapping of the dimension a"),  # pyright: ignore[reportArgumentType] - that is the point
         (lambda: DimensionPartitionMapping("a", "all"), "the partition mapping is 'all'"),  # pyright: ignore[reportArgumentType] - that is the point
         (lambda: servo.AssetDep("a", partition_mapping="all"), "AssetDep a: the partition mapping"),
         (lambda: servo.AssetIn(partition_mapping=all), "AssetIn: the partition mapping"),

@@ -52,10 +52,10 @@ def test_what_only_code_knows_is_told_as_that() -> None:
         def __init__(self) -> None: ...
 
     assert mapping_text(Odd()) == '{"kind":"custom","name":"Odd"}'
-    with pytest.raises(Invalid, match=r"'custom' \(Odd\) are only known to the code"):
+    with pytest.raises(Invalid, match=r"'custom' \(Odd\) exist only in the code"):
         _ = mapping_from_text(mapping_text(Odd()))
     assert partitions_text(Own()) == '{"kind":"custom","name":"Own"}'
-    with pytest.raises(Invalid, match=r"'custom' \(Own\) are only known to the code"):
+    with pytest.raises(Invalid, match=r"'custom' \(Own\) exist only in the code"):
         _ = partitions_from_text(partitions_text(Own()))
 
 

@@ -62,7 +62,7 @@ def test_definitions_are_merged_and_resources_must_agree() -> None:
     assert [str(key) for key in both.project().order] == ["a", "b"]
     assert [job.name for job in both.jobs] == ["j"]
     assert (both.sensors, both.resources) == ((looks,), {"db": shared})
-    with pytest.raises(Invalid, match="'db' is defined twice"):
+    with pytest.raises(Invalid, match="differ in the resource 'db'"):
         Definitions.merge(one, Definitions(resources={"db": object()}))
 
 
@@ -76,7 +76,7 @@ def test_assets_of_modules_can_get_a_group_and_a_prefix() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "why"), [({"colour": 1}, "no colour"), ({"assets": [1]}, "1 is")]
+    ("options", "why"), [({"colour": 1}, "no parameter colour"), ({"assets": [1]}, "1 is")]
 )
 def test_what_is_no_part_of_a_project_is_refused(options: dict[str, Any], why: str) -> None:
     with pytest.raises(Invalid, match=why):

@@ -234,7 +234,7 @@ def test_a_field_that_nobody_gave_is_told() -> None:
     ("config", "why"),
     [
         ({"a": {"nam": "x"}}, "resource a: there is no field nam (did you mean name?)"),
-        ({"a": 3}, "resource a: the run gives it 3"),
+        ({"a": 3}, "resource a: the run config is 3"),
         ({"a": {"name": EnvVar("NOPE")}}, "resource a: name is EnvVar('NOPE')"),
     ],
 )
@@ -503,7 +503,7 @@ def test_a_factory_has_to_say_what_it_makes() -> None:
         pass
 
     with (
-        pytest.raises(Invalid, match="Empty does not define what it creates"),
+        pytest.raises(Invalid, match="Empty does not implement create_resource"),
         opened({"e": Empty()}),
     ):
         pass
@@ -541,7 +541,7 @@ def test_a_refused_secret_shows_in_no_error() -> None:
     with pytest.raises(Invalid) as told, opened({"shop": shop}):
         pass
     assert SECRET not in "".join(traceback.format_exception(told.value))
-    assert "resource shop: the field port (int) refuses the value of EnvVar('TOKEN')" in str(
+    assert "resource shop: the field port (int) rejects the value of EnvVar('TOKEN')" in str(
         told.value
     )
 

@@ -58,13 +58,13 @@ def test_a_spec_hands_its_retention_on() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({}, r"Retention\(\) has neither versions nor age; give versions=3 or"),
-        ({"versions": 0}, "versions is 0; give a whole number, 1 or more"),
-        ({"versions": 1.5}, "versions is 1.5; give a whole number"),
-        ({"versions": True}, "versions is True; give a whole number"),
-        ({"age": 30}, r"age is 30; give a timedelta, as age=timedelta\(days=30\)"),
-        ({"age": timedelta(0)}, "age is 0:00:00; give more than 0"),
-        ({"age": timedelta(days=-1)}, "give more than 0"),
+        ({}, r"Retention\(\) has neither versions nor age; pass versions=3 or"),
+        ({"versions": 0}, "versions is 0; use a whole number of at least 1"),
+        ({"versions": 1.5}, "versions is 1.5; use a whole number"),
+        ({"versions": True}, "versions is True; use a whole number"),
+        ({"age": 30}, r"age is 30; use a timedelta, such as age=timedelta\(days=30\)"),
+        ({"age": timedelta(0)}, "age is 0:00:00; use more than 0"),
+        ({"age": timedelta(days=-1)}, "use more than 0"),
         ({"age": timedelta.max}, "at most 1000 years"),
     ],
 )
@@ -75,7 +75,7 @@ def test_a_retention_that_means_nothing_is_refused(options: Any, says: str) -> N
 
 @pytest.mark.parametrize("given", [3, timedelta(days=1), {"versions": 3}])
 def test_what_is_no_retention_is_refused_with_how_to_write_one(given: Any) -> None:
-    with pytest.raises(Invalid, match=r"asset a: retention is .*write retention=servo\.Retention"):
+    with pytest.raises(Invalid, match=r"asset a: retention is .*use Retention"):
         AssetSpec("a", retention=given)
 
 
@@ -88,7 +88,9 @@ def test_a_retention_of_what_an_io_manager_stores_is_refused() -> None:
     def b() -> int:
         return 1
 
-    with pytest.raises(Invalid, match=r"asset a .* the IO manager 'lake' stores it; remove the"):
+    with pytest.raises(
+        Invalid, match=r"asset a .* the IO manager 'lake' stores its outputs; remove the"
+    ):
         Project([a])
     with pytest.raises(Invalid, match=r"asset b .* the IO manager 'io_manager' stores it"):
         Project([b], resources={"io_manager": object()})

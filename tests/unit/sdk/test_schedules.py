@@ -127,7 +127,7 @@ def _at_noon(context: servo.ScheduleEvaluationContext) -> bool:
     [
         (lambda: ScheduleDefinition(name="s", cron_schedule="61 * * * *", target="*"), "cron expr"),
         (lambda: ScheduleDefinition(name="s", cron_schedule="@daily"), "has no job or target"),
-        (lambda: ScheduleDefinition(cron_schedule="@daily", target="*"), "the name of a schedule"),
+        (lambda: ScheduleDefinition(cron_schedule="@daily", target="*"), "invalid schedule name"),
         (lambda: ScheduleDefinition(name="a b", cron_schedule="@daily", target="*"), "'a b'"),
         (
             lambda: ScheduleDefinition(name="s", cron_schedule="@daily", target="*", job_name="j"),
@@ -138,7 +138,7 @@ def _at_noon(context: servo.ScheduleEvaluationContext) -> bool:
             lambda: ScheduleDefinition(
                 name="s", cron_schedule="@daily", target="*", tags={"a": "b"}, tags_fn=_nothing
             ),
-            "has tags and tags_fn",
+            "has both tags and tags_fn",
         ),
         (
             lambda: ScheduleDefinition(

@@ -133,7 +133,7 @@ def test_a_provider_has_to_return_a_text() -> None:
 
 @pytest.mark.parametrize("wrong", ["a string", EnvSecrets, 3])
 def test_what_provides_nothing_is_refused_where_it_is_written(wrong: object) -> None:
-    with pytest.raises(Invalid, match="which provides none"):
+    with pytest.raises(Invalid, match="which is not a secrets provider"):
         Definitions(secrets=[wrong])  # pyright: ignore[reportArgumentType] - the mistake
 
 
@@ -147,5 +147,5 @@ def test_definitions_that_are_merged_ask_each_provider_once() -> None:
 
 
 def test_a_secret_without_a_name_is_refused() -> None:
-    with pytest.raises(Invalid, match="no name"):
+    with pytest.raises(Invalid, match="needs a name"):
         Secret(" ")

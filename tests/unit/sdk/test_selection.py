@@ -188,7 +188,7 @@ def test_an_asset_that_is_not_there_is_told_with_the_one_that_was_meant() -> Non
         assert told.value.remedy == "did you mean 'raw.orders'?"
     with pytest.raises(Invalid) as told:
         A.assets("zzz").resolve(project)
-    assert told.value.remedy == "select one that is defined"
+    assert told.value.remedy == "select an asset that is defined"
 
 
 @pytest.mark.parametrize(

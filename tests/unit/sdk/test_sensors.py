@@ -118,7 +118,7 @@ def _two(context: Any, more: Any) -> None: ...
         (lambda: SensorResult(cursor=3), "the cursor is 3"),  # pyright: ignore[reportArgumentType] - that is the point
         (
             lambda: SensorResult(run_requests=[RunRequest()], skip_reason="no"),
-            "return run_requests or a skip_reason",
+            "return only one of the two",
         ),
         (lambda: SensorResult(run_requests=["orders"]), "'orders' is not a RunRequest"),  # pyright: ignore[reportArgumentType] - that is the point
         (
@@ -155,10 +155,10 @@ def test_seconds_that_are_no_time_are_refused(option: str, seconds: Any) -> None
 @pytest.mark.parametrize(
     ("kind", "field", "wrong"),
     [
-        (SkipReason, "skip_message", "the reason to skip is 5"),
+        (SkipReason, "skip_message", "the message of a SkipReason is 5"),
         (RunRequest, "partition_key", "the partition_key is 5"),
         (RunRequest, "job_name", "the job_name is 5"),
-        (RunRequest, "run_config", "a run config is 5"),
+        (RunRequest, "run_config", "invalid run config 5"),
     ],
 )
 def test_a_request_of_another_type_is_told(kind: Any, field: str, wrong: str) -> None:

@@ -64,11 +64,11 @@ SPECS = [AssetSpec("x")]
 WRONG: Mapping[str, tuple[Callable[[], Any], str]] = {
     # of assets
     "prefix": (told(key_prefix=3), "key_prefix is 3; use a string, or"),
-    "prefix of numbers": (told(key_prefix=[3]), "an asset key is made of 3; use strings"),
-    "name": (told(name=3), "an asset key is made of 3; use strings"),
+    "prefix of numbers": (told(key_prefix=[3]), "invalid asset key part 3; use strings"),
+    "name": (told(name=3), "invalid asset key part 3; use strings"),
     "ins": (told(ins=[1]), rf"asset plain: ins is \[1\]; {A_DICT}"),
     "one of ins": (told(ins={"a": "b"}), r"ins of a is 'b'; use AssetIn\(key=\.\.\.\)"),
-    "names of ins": (told(ins={1: AssetIn()}), "ins has the name 1; use strings as names"),
+    "names of ins": (told(ins={1: AssetIn()}), "ins has the key 1; use strings as keys"),
     "deps": (told(deps=3), f"asset plain: deps is 3; {A_LIST}"),
     "tags": (told(tags=3), "asset plain: tags is 3; use"),
     "kinds": (told(kinds=3), f"asset plain: kinds is 3; {A_LIST}"),
@@ -88,14 +88,14 @@ WRONG: Mapping[str, tuple[Callable[[], Any], str]] = {
     "their resources": (several(specs=SPECS, resource_defs=3), f"resource_defs is 3; {A_DICT}"),
     "their checks": (several(specs=SPECS, check_specs=3), f"check_specs is 3; {A_LIST}"),
     # of keys and checks
-    "key": (lambda: AssetKey(3), r'made of 3; use strings: AssetKey\("orders"\)'),
-    "no key": (lambda: AssetKey(None), "an asset key is made of None"),
-    "part": (lambda: AssetKey(["a", 3]), "an asset key is made of 3"),
+    "key": (lambda: AssetKey(3), r'invalid asset key part 3; use strings: AssetKey\("orders"\)'),
+    "no key": (lambda: AssetKey(None), "invalid asset key part None"),
+    "part": (lambda: AssetKey(["a", 3]), "invalid asset key part 3"),
     "check": (lambda: AssetCheckSpec(3, asset="a"), "the name of a check is 3; use a string"),
     "check ins": (lambda: asset_check(asset="a", additional_ins=3)(plain), f"ins is 3; {A_DICT}"),
     "check keys": (
         lambda: asset_check(asset="a", required_resource_keys="db")(plain),
-        r"required_resource_keys is one text; write \['db'\]",
+        r"required_resource_keys is a single string; write \['db'\]",
     ),
     # of projects and runs
     "assets": (lambda: Definitions(3), f"the list of assets is 3; {A_LIST}"),
@@ -122,7 +122,7 @@ WRONG: Mapping[str, tuple[Callable[[], Any], str]] = {
     "job tags": (lambda: define_asset_job("j", tags=3), f"job j: tags is 3; {A_DICT}"),
     "job run tags": (lambda: define_asset_job("j", run_tags=3), f"run_tags is 3; {A_DICT}"),
     "job metadata": (lambda: define_asset_job("j", metadata=3), f"metadata is 3; {A_DICT}"),
-    "job config": (lambda: define_asset_job("j", config=3), r"a run config is 3; use RunConfig"),
+    "job config": (lambda: define_asset_job("j", config=3), r"invalid run config 3; use RunConfig"),
     "cron": (
         lambda: ScheduleDefinition(name="s", target="*", cron_schedule=3),
         'cron_schedule is 3; use a string like "0 2',
@@ -132,9 +132,9 @@ WRONG: Mapping[str, tuple[Callable[[], Any], str]] = {
     "delay": (lambda: RetryPolicy(delay="3"), "delay is '3'; use seconds"),
     "max delay": (lambda: RetryPolicy(max_delay="3"), "max_delay is '3'; use seconds"),
     # of what is said
-    "instant": (lambda: MetadataValue.timestamp("x"), "timestamp was given a str; give it a num"),
-    "module": (lambda: MetadataValue.python_artifact(math), "given a module; give it a class or"),
-    "path": (lambda: MetadataValue.path(3), "the path 3 is not text; give a string or a Path"),
+    "instant": (lambda: MetadataValue.timestamp("x"), "timestamp got a str; pass a num"),
+    "module": (lambda: MetadataValue.python_artifact(math), "got a module; pass a class or"),
+    "path": (lambda: MetadataValue.path(3), "the path 3 is not a string; pass a string or a Path"),
     "records": (lambda: MetadataValue.table(3), f"MetadataValue.table: records is 3; {A_LIST}"),
     "record": (lambda: MetadataValue.table([{"a": 1}]), "a record is .*; use TableRecord"),
     "columns": (lambda: TableSchema(3), f"TableSchema: columns is 3; {A_LIST}"),
@@ -178,7 +178,7 @@ def test_what_is_of_another_kind_is_refused_with_what_to_write(name: str) -> Non
 def test_an_owner_is_an_address_or_a_team(owner: Any) -> None:
     with pytest.raises(Invalid, match=r'use "team:name" for a team, or the e-mail address'):
         _ = AssetSpec("orders", owners=[owner])
-    with pytest.raises(Invalid, match="an owner is"):
+    with pytest.raises(Invalid, match="invalid owner"):
         _ = AssetOut(owners=[owner]).spec("orders")
 
 

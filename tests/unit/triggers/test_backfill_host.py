@@ -52,7 +52,7 @@ class Planner:
         del seconds
         self.asked.append(question.chunks)
         if self.dies_of & set(question.chunks):
-            return Evaluated(error="the process that evaluates ended with 3")
+            return Evaluated(error="the evaluator process ended with 3")
         return EvaluatedMany(answers=tuple(self._one(question, n) for n in question.chunks))
 
     def _one(self, question: PlanChunks, index: int) -> Evaluated:

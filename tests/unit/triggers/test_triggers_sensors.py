@@ -149,7 +149,7 @@ def test_what_is_said_of_assets_is_recorded_with_the_evaluation_or_not_at_all(ho
     host.evaluators.say = lambda _: Evaluated(reported=(made,))
     host.look()
     [row] = host.evals
-    assert (row.status, row.message) == (SensorEvalStatus.SKIPPED, "said of assets: 1")
+    assert (row.status, row.message) == (SensorEvalStatus.SKIPPED, "asset events: 1")
     assert host.service.engine.state.assets.rows["a"].last_materialization_id == "m1"
     host.evaluators.say = lambda _: Evaluated(reported=(made,), cursor="7")
     host.look(minutes=1)
@@ -241,7 +241,7 @@ def under_another_id(run: RequestedRun, *, run_id: str) -> RequestedRun:
 @pytest.mark.parametrize(
     ("answer", "wrong"),
     [
-        (Evaluated(cursor="x" * 300_000), "more than 262144"),
+        (Evaluated(cursor="x" * 300_000), "the limit is 262144"),
         (Evaluated(runs=(asked_run("a\nb"),)), "run_key"),
         (Evaluated(dynamic=(DynamicPartitionsChanged(set_name="A B", added=("x",)),)), "set_name"),
         (Evaluated(runs=tuple(asked_run(f"r{n}") for n in range(11_000))), "22001 events"),
@@ -281,7 +281,7 @@ class Poisoned:
         here = left[:1] if question.alone else left
         for name in here if not question.pass_over else ():
             if name == "poison":
-                return Evaluated(error="the process that evaluates ended with 9")
+                return Evaluated(error="the evaluator process ended with 9")
             self.told.append(name)
         return Evaluated(cursor=str(at + len(here)) if here else None, more=len(left) > len(here))
 
@@ -452,7 +452,7 @@ def test_messages_are_evaluated_in_their_order_many_at_a_time(pushed: Host) -> N
 def test_the_message_that_kills_its_evaluator_fails_alone(pushed: Host) -> None:
     def deadly(asked: Any) -> Any:
         if "b" in seen(asked):
-            return Evaluated(error="the process that evaluates ended with -9")
+            return Evaluated(error="the evaluator process ended with -9")
         return EvaluatedMany(answers=tuple(Evaluated() for _ in asked.messages))
 
     pushed.evaluators.say = deadly

@@ -13,7 +13,7 @@ from servo.workers.local_pool.reports import Reports
 
 AWAY = Unavailable("nobody leads", remedy="try again", may_have_applied=False)
 TOO_LARGE = Invalid("the event is too large", remedy="say less")
-REPLACED = Fenced("another process leads", remedy="let it lead")
+REPLACED = Fenced("another process leads", remedy="wait until it stops")
 DONE = TaskFinished(
     run_id="run_1",
     task_key="a:materialize",

@@ -81,7 +81,7 @@ def test_a_tenant_or_workspace_that_cannot_be_part_of_a_path_is_refused(name: st
 
 
 def test_a_folder_that_does_not_exist_is_told_with_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="servo materialize"):
+    with pytest.raises(NotFound, match="materialize an asset to create it"):
         Address.of(str(tmp_path / "missing")).check_exists()
     Address.of(str(tmp_path)).check_exists()
     Address.of("s3://bucket").check_exists()

@@ -63,7 +63,7 @@ def test_a_suspended_leader_is_told_with_what_to_do(suspended: int, deaf: str) -
             check_answers(leader)
         assert f"kill -CONT {suspended}" in told.value.remedy
         assert not told.value.may_have_applied
-    with pytest.raises(LeaderSilent, match="carried out if it continues") as told:
+    with pytest.raises(LeaderSilent, match="process the request if it continues") as told:
         check_answers(leader, sent=True)
     assert told.value.may_have_applied
     assert "is suspended" in why_silent(leader)

@@ -100,7 +100,9 @@ def test_events_are_listed_the_newest_first_and_in_parts(instance: ServoInstance
 
 
 def test_other_events_are_refused(instance: ServoInstance) -> None:
-    with pytest.raises(Invalid, match=r"'STEP_START' are not kept; ask for ASSET_MATERIALIZATION"):
+    with pytest.raises(
+        Invalid, match=r"'STEP_START' are not recorded; use one of ASSET_MATERIALIZATION"
+    ):
         instance.get_event_records(EventRecordsFilter("STEP_START"))
 
 
@@ -160,7 +162,7 @@ def test_partitions_are_added_and_removed(instance: ServoInstance) -> None:
     instance.delete_dynamic_partition("regions", "south")
     assert list(instance.get_dynamic_partitions("regions")) == ["north", "east"]
     assert not instance.has_dynamic_partition("regions", "west")
-    with pytest.raises(Invalid, match=r"one text, 'up'; write \['up'\]"):
+    with pytest.raises(Invalid, match=r"the string 'up', not a list; pass \['up'\]"):
         instance.add_dynamic_partitions("regions", "up")
 
 
@@ -291,7 +293,7 @@ def test_the_instance_of_this_folder_is_found(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SERVO_STORE", raising=False)
-    with pytest.raises(NotFound, match=r"no store in .*; create one with `servo materialize`"):
+    with pytest.raises(NotFound, match=r"no store in .*; materialize an asset to create it"):
         ServoInstance.get()
     _ = materialize([orders], store=".servo")
     assert ServoInstance.get().has_asset_key("orders")

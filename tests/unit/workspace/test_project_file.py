@@ -114,7 +114,7 @@ def test_a_location_is_meant_by_its_name_its_file_or_its_module(tmp_path: Path) 
         ('[[locations]]\nfile = "a.py"\nfolder = "no"', "locations[0].folder: there is no folder"),
         (
             '[[locations]]\nfile = "a.py"\n[[locations]]\nfile = "a.py"',
-            "two locations are called a.py",
+            "two locations are named a.py",
         ),
         ("defaults = 3", "defaults: expected `object`, got `int`"),
         ("[defaults]\nretries = 3", "unknown key defaults.retries; use one of retry_policy"),

@@ -92,12 +92,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_load_asset_reads_the_workspace_of_the_project(project: Path) -> None:
     assert load_asset("orders") == 3
     assert load_asset("orders", tenant="acme", workspace="sales") == 3
-    with pytest.raises(NotFound, match="check tenant and workspace"):
+    with pytest.raises(NotFound, match="check the tenant and the workspace"):
         load_asset("orders", tenant="another")
     # Whoever names a store names the rest too, as `materialize(store=...)` does.
     _ = materialize([orders], store=str(project / "own"))
     assert load_asset("orders", store=str(project / "own")) == 3
-    with pytest.raises(NotFound, match="check tenant and workspace"):
+    with pytest.raises(NotFound, match="check the tenant and the workspace"):
         load_asset("orders", store=str(project / "data"))
 
 

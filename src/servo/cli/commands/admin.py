@@ -72,9 +72,9 @@ def verify_(*, workspace: Workspace, json_: bool) -> int:
 def rebuild_(*, workspace: Workspace, check: bool, yes: bool, json_: bool) -> int:
     """Rebuild the projection from the whole ledger, and publish it.
 
-    First shows which rows differ from the published ones. Refused while another process leads the
-    workspace: stop that process first. With --check nothing is written, and the exit code is 7 if
-    any row differs.
+    First shows which rows differ from the published ones. Fails while a leader is
+    running: stop it first. With --check nothing is written, and the exit code is 7 if any row
+    differs.
     """
     if check:
         return _check(workspace, json_=json_)
@@ -127,8 +127,9 @@ def _check(workspace: Workspace, *, json_: bool) -> int:
 def gc_(*, workspace: Workspace, dry_run: bool, plans: bool, json_: bool) -> int:
     """Delete unreferenced files and archive old ledger entries.
 
-    Also deletes outputs beyond the retention of their assets, and files that killed executions left
-    behind. Leaders do this on their own. Ledger entries are never lost: they move to the archive.
+    Also deletes outputs beyond the retention of their assets, and files left behind by killed
+    executions. Leaders do all this regularly. Ledger entries are never lost: they move to the
+    archive.
     """
     found = collect_garbage(workspace, dry_run=dry_run, plans=plans)
     if json_:

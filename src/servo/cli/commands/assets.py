@@ -1,4 +1,4 @@
-"""`servo asset`: see what is known about an asset, what was made of it, and wipe it."""
+"""`servo asset`: show an asset and its outputs, or wipe it."""
 
 from typing import Any
 
@@ -86,7 +86,7 @@ def show(*, workspace: Workspace, key: str, as_of: AsOf | None, json_: bool) -> 
 @asset.command("history", short_help="List the outputs of an asset.")
 @_key
 @paged
-@click.option("--freshness", is_flag=True, help="List changes of its freshness instead.")
+@click.option("--freshness", is_flag=True, help="List its freshness changes instead.")
 @at_a_moment
 @json_option
 @with_workspace
@@ -107,7 +107,7 @@ def history(
     if json_:
         emit_json(found)
         return
-    table = grid("output", "materialized", "run", "rows", "size", "verdict", whole=3)
+    table = grid("output", "created", "run", "rows", "size", "status", whole=1)
     for one in found.items:
         table.add_row(
             one.materialization_id,
@@ -245,7 +245,7 @@ def _checks(rows: list[CheckResultRow]) -> Any:
 
 
 def rendered(metadata: str) -> dict[str, str]:
-    """Metadata as people read it, by its names."""
+    """Readable metadata, by name."""
     values = decode_metadata(metadata) if metadata else {}
     return {name: _shown(value.value) for name, value in values.items()}
 

@@ -1,4 +1,4 @@
-"""`servo automation`: see what automation conditions ask for and why; pause and try them."""
+"""`servo automation`: explain, pause, resume and dry-run automation conditions."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -133,7 +133,7 @@ def history(
 def pause(*, workspace: Workspace, sensor: str | None, json_: bool) -> int:
     """Pause SENSOR: its conditions request nothing until it is resumed.
 
-    Without SENSOR, the default sensor is paused: it evaluates the conditions that no other does.
+    Without SENSOR, pause the default sensor: it evaluates the conditions that no other covers.
     """
     found = pause_automation(workspace, sensor)
     return tell_change(found, f"Paused {found.sensor_id}.", json_=json_)

@@ -193,15 +193,15 @@ def resume(*, workspace: Workspace, backfill_id: str, json_: bool) -> int:
 
 @backfill.command("cancel", short_help="Cancel a backfill and its runs.")
 @_id
-@click.option("--force", is_flag=True, help="End its runs at once, even if workers do not answer.")
+@click.option("--force", is_flag=True, help="Cancel at once, even if workers do not respond.")
 @json_option
 @with_workspace
 def cancel(*, workspace: Workspace, backfill_id: str, force: bool, json_: bool) -> int:
-    """Cancel a backfill: it starts no more runs, and its running ones are cancelled.
+    """Cancel a backfill: it starts no more runs, and its running ones are interrupted.
 
-    Running tasks have 30 seconds to clean up. With --force they have none: their processes are
-    killed, the backfill ends as CANCELLED, and reports of a lost worker are ignored. --force also
-    ends a backfill that is being cancelled already.
+    Running tasks have 30 seconds to clean up. With --force, their processes are killed at once, the
+    backfill becomes CANCELLED, and later reports from its workers are ignored. --force also works
+    on a backfill that is already being cancelled.
     """
     found = cancel_backfill(workspace, backfill_id, force=force)
     row = found.backfill
@@ -274,7 +274,7 @@ def wait(
 def _code(
     where: Where, code: str | None, select: Sequence[str], *, as_dagster: bool
 ) -> tuple[LocationCode, Sequence[str]]:
-    """The code that was named, or the leader's, and what is selected of it."""
+    """The named code, or the leader's, and the selection."""
     workspace = where.workspace_or_empty()
     code, select = code_or_selection(code, select, leader_locations(workspace))
     chosen = Selected(select=select)
@@ -289,7 +289,7 @@ def _preview(
 
 
 def _paused(found: BackfillChanged) -> str:
-    """That a backfill was paused, and what still runs."""
+    """The message that a backfill was paused, and what still runs."""
     row = found.backfill
     if not row.active_chunks:
         return f"Paused {row.backfill_id}."

@@ -1,4 +1,4 @@
-"""`servo completion`: what makes a shell complete commands, options, asset keys and run ids."""
+"""`servo completion`: shell completion of commands, options, asset keys and run ids."""
 
 import click
 from click.shell_completion import get_completion_class

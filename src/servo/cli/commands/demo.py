@@ -1,7 +1,7 @@
-"""`servo demo`: a shop at work, a worker killed, everything killed, a bad file, and SQL.
+"""`servo demo`: run a shop, kill a worker, kill everything, resume, hold back bad data, query it.
 
-Everything in it is real: the commands are the ones people type, in processes of their own, and the
-processes are killed from outside. What is told about the run is read from the store afterwards.
+Everything in it is real: the commands are the ones people type, in separate processes, and the
+processes are killed from outside. What it prints about the run is read from the store afterwards.
 """
 
 import threading
@@ -43,7 +43,7 @@ WIDTH = 80
 @click.command()
 @click.argument("folder", default="servo-demo", type=click.Path(path_type=Path, file_okay=False))
 def demo(folder: Path) -> None:
-    """Run a small shop in FOLDER: kill a worker, kill everything, resume, refuse bad data."""
+    """Run a guided example in FOLDER: kill workers, kill everything, resume, hold back bad data."""
     write_shop(folder)
     play = _Play(folder)
     play.introduce()
@@ -74,7 +74,7 @@ class _Play:
     # --- acts ---------------------------------------------------------------------------------
 
     def introduce(self) -> None:
-        """What there is before anything runs."""
+        """Show the project before anything runs."""
         self._title("A project is a Python file; its only database is a folder")
         self._say(
             f"{self._folder / CODE} defines nine tables of a small shop, built with DuckDB. "
@@ -98,7 +98,7 @@ class _Play:
         self._tell_what_is_left()
 
     def _kill_a_worker(self, running: DemoProcess) -> None:
-        """Kill one in the middle of a task; the first may have been between two."""
+        """Kill a worker in the middle of a task; the first choice may have been between two."""
         for _ in range(KILLS):
             self._until(running, lambda: self._is_busy(KILL_A_WORKER_AFTER, at_work=2))
             for victim in running.workers()[:1]:
@@ -112,7 +112,7 @@ class _Play:
                 return
 
     def _tell_what_is_left(self) -> None:
-        """What the ledger says of the run, whatever was published of it."""
+        """Show the state of the run according to the ledger."""
         tasks = self._workspace.read(lambda found: found.rows("tasks"), as_of=PRESENT)
         mine = [t for t in tasks if isinstance(t, TaskRow) and t.run_id == self._run_id]
         groups = {"finished": "green", "was running": "red", "not started": "dim"}
@@ -129,7 +129,7 @@ class _Play:
             self._out.print(Text.assemble(f"   {what:<13}", (names, style)))
 
     def resume(self) -> None:
-        """Finish what was begun."""
+        """Resume the run."""
         self._title("Resume in another process")
         self._run_command("resume")
         self._say("Tasks that ran more than once:")
@@ -142,7 +142,7 @@ class _Play:
         self._say(f"The other {plural(once, 'task')} ran once: finished tasks are not repeated.")
 
     def refuse_bad_data(self) -> None:
-        """A file with a mistake in it, and what becomes of it."""
+        """Add bad data, and show that it is held back."""
         self._title("Bad data arrives and is held back")
         self._command(f"echo {BAD_PAYMENT.strip()} >> {PAYMENTS}       (-40.00 paid by card)")
         spoil_payments(self._folder)
@@ -160,7 +160,7 @@ class _Play:
         )
 
     def show_the_result(self) -> None:
-        """Ask what was made, in its own file."""
+        """Query an output in its Parquet file."""
         self._title("Outputs are Parquet files that any tool can read")
         uri = self._query("select last_output_uri from assets where asset_key = 'customer_value'")
         file = self._root / str(uri.rows[0][0]) / "data.parquet"
@@ -171,7 +171,7 @@ class _Play:
         self._say("With the rejected payment, Bob Ross would have spent -1.00.")
 
     def where_to_look(self) -> None:
-        """What to try next."""
+        """Suggest what to try next."""
         self._title("Explore")
         for path, what in (
             (self._folder / CODE, "the project: edit it and run it"),
@@ -208,7 +208,7 @@ class _Play:
             raise Unavailable(f"`servo {name}` exited with {code}", remedy="see its output above")
 
     def _until(self, running: DemoProcess, condition: Callable[[], bool]) -> None:
-        """Wait for a moment in the life of a command, or for its end."""
+        """Wait until a condition holds while a command runs, or until it exits."""
         deadline = self._clock.monotonic() + PATIENCE_S
         with progress() as bar:
             while not running.ended and not condition():
@@ -222,14 +222,14 @@ class _Play:
                 self._moment.wait(LOOK_EVERY)
 
     def _is_busy(self, done: int, *, at_work: int) -> bool:
-        """Whether so many tasks are done, and so many being made."""
+        """Whether so many tasks are done, and so many running."""
         states = [task.state for task in self._tasks()]
         return states.count(TaskState.SUCCEEDED) >= done and (
             states.count(TaskState.RUNNING) >= at_work
         )
 
     def _can_be_killed(self) -> bool:
-        """Whether enough is done, and what was lost with the worker made up for."""
+        """Whether enough is done, and the task lost with the worker has run again."""
         lost = [task for task in self._tasks() if task.user_failures]
         made_up = all(task.state is TaskState.SUCCEEDED for task in lost)
         return made_up and self._is_busy(KILL_ALL_AFTER, at_work=1)
@@ -247,7 +247,7 @@ class _Play:
         return [row for row in rows if isinstance(row, RunRow)]
 
     def _tasks(self) -> list[TaskRow]:
-        """The tasks of the run that the demo asked for, as published; read when that is news."""
+        """The published tasks of the demo's run, read again after each publication."""
         try:
             version = self._workspace.read(lambda found: found.manifest.v)
         except NotFound:

@@ -1,8 +1,8 @@
-"""`servo dev`: leads a workspace while its code is being written.
+"""`servo dev`: leads a workspace during development.
 
 It resumes interrupted runs, runs what is due and what other terminals request, and reloads every
-location after an edit (see `servo.host.followed_code`). Code that does not import stops nothing
-else.
+location after an edit (see `servo.host.followed_code`). Code that cannot be imported does not stop
+other locations.
 """
 
 import os
@@ -46,12 +46,12 @@ INBOX_OF_A_BUCKET = timedelta(seconds=1)
 @as_dagster_option
 @at_a_workspace
 def dev(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool) -> None:
-    """Lead the workspace while you develop CODE: run what is due or requested, reload edits.
+    """Run CODE locally: execute what is requested or due, and reload the code after edits.
 
-    CODE is one or more files, modules or code locations; without it, all of the project file.
+    CODE is one or more files, modules or code locations. Default: all of the project file.
 
-    Start runs in another terminal with `servo materialize`. Ctrl-C stops it; interrupted tasks are
-    resumed next time.
+    Start runs in another terminal with `servo materialize`. Ctrl-C stops this process; the next
+    `servo dev` or `servo resume` continues the interrupted runs.
     """
     # An edit that keeps second and size would be hidden by what Python compiled before it.
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -78,7 +78,7 @@ def dev(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool) ->
 
 
 class Development:
-    """A session that stays, and follows the code of its locations."""
+    """A permanent leader that follows the code of its locations."""
 
     def __init__(
         self, session: LeadingHost, settings: Sequence[Setting], found: Sequence[Examined]
@@ -97,22 +97,22 @@ class Development:
         self._out.print(Text.assemble((f"{self._clock.now():%H:%M:%S} ", "dim"), what))
 
     def loaded(self, location: str, before: Declared, after: Declared) -> None:
-        """Say what an edit changed."""
+        """Print what an edit changed."""
         self.say(f"loaded {location}: {_difference(before, after)}")
 
     def refused(self, location: str, why: str, *, previous_stays: bool) -> None:
-        """Say why code cannot be loaded, and what stays in use."""
+        """Print why code cannot be loaded, and what stays in use."""
         del location  # the reason names it
         self.say(Text(f"not loaded: {why}", "red"))
         if previous_stays:
             self.say("the previous version of the code stays in use")
 
     def workers_broken(self, location: str, why: str) -> None:
-        """Say why no worker can start."""
-        self.say(Text(f"no new worker of {location} can start: {why}", "red"))
+        """Print why workers cannot start."""
+        self.say(Text(f"cannot start workers for {location}: {why}", "red"))
 
     def begin(self, workers: int) -> None:
-        """Say what is at work, and go on with what was begun."""
+        """Print the locations, and start the triggers and interrupted runs."""
         for code in self._codes:
             code.begin(self._codes)
         for code in self._codes:
@@ -126,7 +126,7 @@ class Development:
             self._session.triggers.start()
 
     def _how(self, code: FollowedCode) -> str:
-        """How to go on, once."""
+        """How to start runs, after the last location."""
         last = code is self._codes[-1]
         return (
             "; start runs with `servo materialize` in another terminal; Ctrl-C stops"
@@ -140,7 +140,7 @@ class Development:
                 code.wait_until_loaded()
 
     def go_on(self) -> None:
-        """Until somebody stops it, or somebody else leads."""
+        """Run until it is stopped, or another process leads."""
         pause = threading.Event()
         while True:
             self._look_at_runs()
@@ -149,7 +149,7 @@ class Development:
             pause.wait(LOOK_EVERY)
 
     def end(self) -> None:
-        """Interrupt what runs, and say what is left."""
+        """Interrupt running tasks, and print how many runs are unfinished."""
         for code in self._codes:
             code.end()
         tell_stopping(self._session)
@@ -175,7 +175,7 @@ class Development:
 
 
 def _difference(before: Declared, after: Declared) -> str:
-    """How many assets there are, and which are new or gone."""
+    """The number of assets, and which are new or removed."""
     old, new = ({made.asset_key for made in side.assets} for side in (before, after))
     parts = [_counted(after)]
     for word, keys in (("new", new - old), ("gone", old - new)):

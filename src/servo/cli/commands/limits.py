@@ -43,7 +43,7 @@ def pool() -> None:
 @json_option
 @with_workspace
 def set_(*, workspace: Workspace, name: str, limit: int, json_: bool) -> int:
-    """Let at most LIMIT tasks of the pool NAME run at once; 0 holds all of them back."""
+    """Let at most LIMIT tasks of the pool NAME run at once; with 0, none starts."""
     found = set_pool_limit(workspace, name, limit)
     if json_:
         emit_json(found)

@@ -1,4 +1,4 @@
-"""`servo logs`: print what the executions of a run printed, afterwards or while they run."""
+"""`servo logs`: print what a run logged, afterwards or while it runs."""
 
 import sys
 import threading
@@ -22,7 +22,7 @@ LOOK_EVERY = 0.3
 @click.command("logs")
 @click.argument("run_id", required=False, shell_complete=run_ids)
 @click.argument("asset", required=False, shell_complete=asset_keys)
-@click.option("-f", "--follow", is_flag=True, help="Print new output until the run has ended.")
+@click.option("-f", "--follow", is_flag=True, help="Print new output until the run has finished.")
 @at_a_moment
 @json_option
 @with_workspace
@@ -35,10 +35,9 @@ def logs(
     as_of: AsOf | None,
     json_: bool,
 ) -> None:
-    """Print the output of a run: of the newest one, of RUN_ID, or of one ASSET of it.
+    """Print what the newest run logged, or the run RUN_ID, or one ASSET of it.
 
-    An ASSET without a RUN_ID is one of the newest run. With --follow, --json prints one value a
-    line.
+    ASSET alone means the newest run. With --follow, --json prints one JSON value per line.
     """
     query = LogQuery(run=run_id, asset=asset)
     if follow:
@@ -58,7 +57,9 @@ def logs(
 
 def _follow(workspace: Workspace, query: LogQuery, as_of: AsOf | None, *, json_: bool) -> None:
     if as_of is not None:
-        raise Invalid("the past cannot be followed", remedy="leave out --follow or --as-of")
+        raise Invalid(
+            "--follow and --as-of exclude each other", remedy="leave out --follow or --as-of"
+        )
     printer, waiting = Printer(), OutputWait()
     try:
         for chunk in follow_logs(workspace, query, wait=waiting.wait):
@@ -76,7 +77,7 @@ def _follow(workspace: Workspace, query: LogQuery, as_of: AsOf | None, *, json_:
 
 
 class OutputWait:
-    """Waits between two looks, and says so until the first output."""
+    """Waits between two polls, and prints so until the first output."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -92,14 +93,14 @@ class OutputWait:
 
 
 class Printer:
-    """Prints output on standard output, and whose it is on standard error."""
+    """Prints output to standard output, and the task it belongs to on standard error."""
 
     def __init__(self) -> None:
         self._last: tuple[str, str] | None = None
         self._within_a_line = False
 
     def print(self, chunk: LogChunk) -> None:
-        """Print what an execution printed, under its name if another one printed before."""
+        """Print the output of an execution, with a heading if it is another one than before."""
         whose = (chunk.task_key, chunk.exec_id)
         if whose != self._last:
             self._last = whose
@@ -111,7 +112,7 @@ class Printer:
         self._within_a_line = not chunk.text.endswith("\n")
 
     def end_line(self) -> None:
-        """End the line that the code itself did not."""
+        """End a line that the code left unfinished."""
         if self._within_a_line:
             sys.stdout.write("\n")
             sys.stdout.flush()

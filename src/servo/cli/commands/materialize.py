@@ -1,4 +1,4 @@
-"""`servo materialize` and `servo run retry`: run assets, or run again what did not succeed."""
+"""`servo materialize` and `servo run retry`: run assets, or retry tasks that did not succeed."""
 
 import json
 from collections.abc import Sequence
@@ -71,8 +71,8 @@ def with_workers(command: Command) -> Command:
     metavar="KEY",
     help="Idempotency key: repeating a request with the same key creates no second run.",
 )
-@click.option("--isolate", is_flag=True, help="Run each task in a process of its own.")
-@click.option("--checks-only", is_flag=True, help="Run the checks on the latest outputs only.")
+@click.option("--isolate", is_flag=True, help="Run each task in its own process.")
+@click.option("--checks-only", is_flag=True, help="Only run the checks, on the latest outputs.")
 @with_partitions
 @with_workers
 @as_dagster_option
@@ -98,7 +98,8 @@ def materialize(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Materialize the assets of CODE, a file or a module, or the SELECTed ones.
 
-    CODE is optional when only one file defines assets, or only one code location the SELECTed ones.
+    CODE is optional when only one file defines assets, or only one code location defines the
+    SELECTed ones.
 
     SELECT is an asset key, or an expression such as 'group:"raw" and not key:"tmp*"' or 'orders+'.
 
@@ -134,10 +135,12 @@ def materialize(  # noqa: PLR0913 - the options of the command
     return _run(found, where, workers, [prepared], json_=json_, finish_others=True)
 
 
-@click.command("retry", short_help="Run again what did not succeed in a run.")
+@click.command("retry", short_help="Retry the tasks that did not succeed.")
 @click.argument("run_id", shell_complete=run_ids)
 @click.argument("code", required=False)
-@click.option("--all", "all_", is_flag=True, help="Repeat every task, also those that succeeded.")
+@click.option(
+    "--all", "all_", is_flag=True, help="Repeat every task, including those that succeeded."
+)
 @click.option(
     "--select",
     multiple=True,
@@ -178,7 +181,7 @@ def _run(
 ) -> int:
     """Start the planned run and wait for it; the exit code.
 
-    The plan is taken out of its list: a large one is many megabytes, and the leader makes its own.
+    The plan is taken out of its list to free it: a large plan is many megabytes.
     """
     code.forget_project()
     with open_host(code, where, workers) as host:
@@ -197,7 +200,7 @@ def _run(
 
 
 def finish_begun(host: Host, *, json_: bool) -> list[Ended]:
-    """Wait for every run that was begun earlier."""
+    """Wait for every interrupted run."""
     ended: list[Ended] = []
     for run in host.begun_runs():
         if not json_:
@@ -210,7 +213,7 @@ def finish_begun(host: Host, *, json_: bool) -> list[Ended]:
 
 
 def tell(ended: Ended, where: Where, *, json_: bool) -> int:
-    """Say what became of a run; the exit code of the command that asked for it."""
+    """Print the outcome of a run; the exit code of the command that requested it."""
     workspace = open_workspace(where.address)
     if json_:
         emit_json(get_run(workspace, ended.run.run_id))
@@ -221,7 +224,7 @@ def tell(ended: Ended, where: Where, *, json_: bool) -> int:
 
 
 def exit_code_of(ended: Ended) -> int:
-    """The exit code of a command that asked for a run."""
+    """The exit code of a command that requested a run."""
     return 0 if ended.run.state is RunState.SUCCEEDED else FAILED
 
 
@@ -238,7 +241,7 @@ def read_config(given: str | None) -> dict[str, Any]:
     except ValueError as error:
         raise Invalid(f"invalid JSON in --config: {error}", remedy="correct it") from None
     if not isinstance(found, dict):
-        raise Invalid("--config is not a JSON object", remedy='write it like {"ops": {…}}')
+        raise Invalid("--config is not a JSON object", remedy='use an object such as {"ops": {…}}')
     return cast("dict[str, Any]", found)
 
 
@@ -246,7 +249,7 @@ def read_tags(given: Sequence[str]) -> dict[str, str]:
     """Tags as they are typed."""
     pairs = [text.partition("=") for text in given]
     if wrong := [key for key, found, _ in pairs if not found or not key]:
-        raise Invalid(f"the tag {wrong[0]!r} has no value", remedy="write --tag key=value")
+        raise Invalid(f"the tag {wrong[0]!r} has no value", remedy="use --tag key=value")
     return {key: value for key, _, value in pairs}
 
 
@@ -255,7 +258,7 @@ def _show_plan(found: RunPreview, *, json_: bool) -> int:
         emit_json(found)
         return 0
     out = console()
-    out.print(f"{plural(len(found.tasks), 'task')}, in an order they could run in:")
+    out.print(f"{plural(len(found.tasks), 'task')}, in a possible order:")
     for task in found.tasks:
         out.print(Text(f"  {place_shown(task.asset_key, task.partition_key)}"))
     return 0

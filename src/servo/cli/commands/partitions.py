@@ -1,6 +1,7 @@
-"""`servo partitions`: see how the partitions of an asset stand, and change dynamic ones."""
+"""`servo partitions`: show the partitions of an asset, and change dynamic ones."""
 
 from collections.abc import Sequence
+from enum import StrEnum
 
 import click
 
@@ -78,7 +79,7 @@ def status(*, workspace: Workspace, asset: str, as_of: AsOf | None, json_: bool)
     "--status",
     "wanted",
     type=click.Choice([one.value for one in PartitionFilter]),
-    help="Only partitions of this status, or stale ones.",
+    help="Only partitions with this status, or only stale ones.",
 )
 @click.option(
     "--limit",
@@ -138,16 +139,16 @@ def stale(
     if json_:
         emit_json(found)
         return
-    table = grid("asset", "partitions", "number", "reason", "since", whole=2)
+    table = grid("asset", "partitions", "count", "reason", "since", whole=2)
     for one in found.items:
         name = one.first if one.count == 1 else f"{one.first} to {one.last}"
         since = "" if one.since is None else instant(one.since)
-        table.add_row(one.asset_key, name, number(one.count), one.reason.value.lower(), since)
+        table.add_row(one.asset_key, name, number(one.count), _reason(one.reason), since)
     out = console()
     out.print(table if found.items else "Nothing is stale.")
     if found.next_asset is not None:
         more = "" if found.next_after is None else f" --after {found.next_after}"
-        out.print(f"More: --asset  {found.next_asset}{more}")
+        out.print(f"More: --asset {found.next_asset}{more}")
 
 
 @partitions.command("add", short_help="Add keys to a set of dynamic partitions.")
@@ -156,7 +157,7 @@ def stale(
 @json_option
 @with_workspace
 def add(*, workspace: Workspace, set_name: str, keys: Sequence[str], json_: bool) -> int:
-    """Add KEYS to the set of dynamic partitions SET. Keys that it has already are ignored."""
+    """Add KEYS to the set of dynamic partitions SET. Keys that already exist are ignored."""
     found = add_partitions(workspace, set_name, keys)
     return _tell(found, f"Added {', '.join(found.added)} to {set_name}.", json_=json_)
 
@@ -177,10 +178,10 @@ def delete(*, workspace: Workspace, set_name: str, keys: Sequence[str], json_: b
 
 def _show(found: PartitionListing) -> None:
     out = console()
-    table = grid("partitions", "number", "status", "stale", "since", whole=1)
+    table = grid("partitions", "count", "status", "stale", "since", whole=1)
     for one in found.items:
         name = one.first if one.count == 1 else f"{one.first} to {one.last}"
-        reason = one.stale.value.lower() if one.stale else ""
+        reason = _reason(one.stale) if one.stale else ""
         since = "" if one.stale_since is None else instant(one.stale_since)
         table.add_row(name, number(one.count), one.status.value.lower(), reason, since)
     out.print(table if found.items else "No partitions match.")
@@ -192,12 +193,16 @@ def _show(found: PartitionListing) -> None:
         out.print(f"{count} no longer in the definition: {some}")
 
 
+def _reason(stale: StrEnum) -> str:
+    return stale.value.lower().replace("_", " ")
+
+
 def _tell(found: PartitionSetChange, done: str, *, json_: bool) -> int:
     queued = found.receipt is not None and found.receipt.queued
     if json_:
         emit_json(found)
         return QUEUED if queued else 0
     if found.receipt is None:
-        console().print(f"{found.set_name} has these partitions already.")
+        console().print(f"{found.set_name} already has these partitions.")
         return 0
     return tell_receipt(found.receipt, done)

@@ -1,4 +1,4 @@
-"""`servo resume`: finish what was begun."""
+"""`servo resume`: finish interrupted runs and backfills."""
 
 from collections.abc import Sequence
 
@@ -31,9 +31,9 @@ from servo.workspace.workspace import open_workspace
 def resume(
     *, code: Sequence[str], where: Where, workers: int, as_dagster: bool, json_: bool
 ) -> int:
-    """Finish the runs and the backfills of CODE that were begun and have not ended.
+    """Finish interrupted runs and backfills of CODE.
 
-    CODE is one or more files, modules or code locations; without it, all of the project file.
+    CODE is one or more files, modules or code locations. Default: all of the project file.
     """
     (first, *others), broken = several_codes(code, as_dagster=as_dagster)
     left = count_queued(open_workspace(where.address, must_exist=False))
@@ -45,7 +45,7 @@ def resume(
         emit_json(get_runs(open_workspace(where.address), [one.run.run_id for one in ended]))
         return max([worst or 0, int(broken), *(exit_code_of(one) for one in ended)])
     if not ended and worst is None:
-        also = f"; {plural(left, 'request')} carried out that had been left" if left else ""
+        also = f"; processed {plural(left, 'queued request')}" if left else ""
         whose = "" if not waiting else f" of {', '.join(one.name for one in (first, *others))}"
-        console().print(f"nothing to resume: every run{whose} has ended{also}")
+        console().print(f"nothing to resume: every run{whose} has finished{also}")
     return max([worst or 0, int(broken), *(tell(one, where, json_=False) for one in ended)])

@@ -1,4 +1,4 @@
-"""`servo run`: what ran, how it went, and stopping it."""
+"""`servo run`: list, show and cancel runs."""
 
 from collections.abc import Sequence
 
@@ -52,10 +52,10 @@ def list_(*, workspace: Workspace, page: Page, as_of: AsOf | None, json_: bool) 
     if json_:
         emit_json(found)
         return
-    table = grid("run", "state", "tasks", "created", "duration", whole=2)
+    table = grid("run", "state", "done", "created", "took", whole=2)
     for row in found.items:
         began = instant(row.created_at)
-        table.add_row(row.run_id, coloured(row.state), _counts(row), began, _took(row))
+        table.add_row(row.run_id, coloured(row.state), _done(row), began, _took(row))
     console().print(table if found.items else "No runs yet. Start one with `servo materialize`.")
     for row in found.items:
         if row.run_id in found.waiting:
@@ -92,7 +92,7 @@ def show(*, workspace: Workspace, run_id: str, as_of: AsOf | None, json_: bool) 
 
 
 def _asked_by(steps: Sequence[Step]) -> list[str]:
-    """Who asked for a run, and what led to it, one line a step."""
+    """Who requested a run, and what caused the request, one line per step."""
     words = ["requested by", *["because of" for _ in steps[1:]]]
     return [
         f"{word} {step.actor or 'unknown'}: {step.what} (event {step.position})"
@@ -109,8 +109,8 @@ def _asked_by(steps: Sequence[Step]) -> list[str]:
 def cancel(*, workspace: Workspace, run_id: str, reason: str, force: bool, json_: bool) -> int:
     """Cancel a run: no more of its tasks start, and running tasks are interrupted.
 
-    Running tasks have 30 seconds to clean up. With --force they have none: their processes are
-    killed, the run is CANCELLED at once, and later reports of its workers are ignored.
+    Running tasks have 30 seconds to clean up. With --force, their processes are killed at once, the
+    run becomes CANCELLED, and later reports from its workers are ignored.
     """
     found = cancel_run(workspace, run_id, reason=reason, force=force)
     if json_:
@@ -139,6 +139,10 @@ def _counts(row: RunRow) -> str:
     )
     told: Sequence[str] = [f"{count} {word}" for count, word in parts if count]
     return f"{', '.join(told) or 'none finished'} of {row.task_count}"
+
+
+def _done(row: RunRow) -> str:
+    return f"{row.tasks_succeeded}/{row.task_count}"
 
 
 def _took(row: RunRow) -> str:

@@ -1,6 +1,7 @@
-"""`servo schedule`: see what ticks when, pause it, and trigger it by hand."""
+"""`servo schedule`: show, pause, resume and trigger schedules."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 import click
@@ -10,6 +11,7 @@ from servo.cli.command_code import leader_locations, one_code
 from servo.cli.commands.materialize import exit_code_of, tell, with_workers
 from servo.cli.hosts import open_host
 from servo.cli.options.code import as_dagster_option
+from servo.cli.options.durations import format_duration
 from servo.cli.options.moment import at_a_moment
 from servo.cli.options.shared import json_option, paged, tell_older
 from servo.cli.options.workspace import Where, at_a_workspace, with_workspace
@@ -104,7 +106,7 @@ def show(*, workspace: Workspace, name: str, as_of: AsOf | None, json_: bool) ->
     table.add_row(
         "catch-up",
         f"up to {plural(definition.max_catchup_ticks, 'tick')} of the last "
-        f"{plural(definition.catchup_window_minutes, 'minute')}",
+        f"{format_duration(timedelta(minutes=definition.catchup_window_minutes))}",
     )
     table.add_row("skipped so far", str(state.ticks_skipped))
     table.add_row("next tick", "none" if row.next_tick is None else instant(row.next_tick))
@@ -224,14 +226,14 @@ def trigger(  # noqa: PLR0913 - the options of the command
 
 
 def _timezone(code: LocationCode, workspace: Workspace, name: str) -> str:
-    """The time zone of a schedule: of the code that is here, or as the leader deployed it."""
+    """The time zone of a schedule, from the code here or as the leader deployed it."""
     if code.name in leader_locations(workspace):
         return get_schedule(workspace, name).schedule.definition.timezone
     return find_schedule(code.project, name).cron().timezone
 
 
 def _tell_preview(found: TickPreview, *, json_: bool) -> int:
-    """Say what a tick would start; the exit code."""
+    """Print what a tick would start; the exit code."""
     if json_:
         emit_json(found)
         return 1 if found.error else 0
@@ -251,7 +253,7 @@ def _failed(error: str) -> Invalid:
 
 
 def print_requests(runs: Sequence[RequestPreview]) -> None:
-    """The runs that user code asks for, one a line."""
+    """The runs that user code requests, one per line."""
     for run in runs:
         tasks = plural(run.task_count, "task")
         console().print(f"Would start a run of {tasks} with run key {run.run_key}")

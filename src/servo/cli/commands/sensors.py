@@ -1,4 +1,4 @@
-"""`servo sensor`: see what sensors do, pause them, send them messages and try them."""
+"""`servo sensor`: show, pause, resume, push to and evaluate sensors."""
 
 import sys
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ def list_(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> None:
     if json_:
         emit_json(found)
         return
-    names = ("sensor", "kind", "status", "target", "interval", "last evaluated", "note")
+    names = ("sensor", "kind", "status", "target", "every", "last evaluated", "note")
     table = grid(*names, whole=3)
     for row in found.items:
         definition, state = row.definition, row.state
@@ -79,7 +79,7 @@ def list_(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> None:
             definition.target,
             "" if row.pushed else _interval(row),
             "" if state.last_evaluation_at is None else instant(state.last_evaluation_at),
-            state.last_error or _waiting(row),
+            state.last_error or (_waiting(row) if state.messages_waiting else ""),
         )
     console().print(table if found.items else "No sensors yet. `servo dev` deploys them.")
 
@@ -198,8 +198,8 @@ def push(
 ) -> int:
     """Send a message to push sensor NAME.
 
-    The message is durable when the command returns, and evaluated once, as soon as `servo dev`
-    or another leader runs.
+    The message is stored before the command returns. The leader evaluates it once; if none is
+    running, it waits until one is, such as `servo dev`.
     """
     found = push_message(workspace, name, _read_payload(payload), message_id=message_id)
     return tell_change(found, f"Sent message {found.message_id} to {name}.", json_=json_)
@@ -239,7 +239,7 @@ def evaluate(  # noqa: PLR0913 - the options of the command
 
 
 def _tell_evaluation(found: SensorEvaluation, *, json_: bool) -> int:
-    """Print what a sensor asks for; the exit code."""
+    """Print what a sensor requests; the exit code."""
     receipt = found.receipt
     if json_:
         emit_json(found)
@@ -250,7 +250,7 @@ def _tell_evaluation(found: SensorEvaluation, *, json_: bool) -> int:
 
 
 def _read_payload(given: str) -> str:
-    """What a message says: the text itself, a file's, or what is typed."""
+    """The payload of a message: the argument, a file, or standard input."""
     if given == "-":
         return sys.stdin.read().strip()
     if not given.startswith("@"):
@@ -304,4 +304,4 @@ def _interval(row: ListedSensor) -> str:
 
 def _waiting(row: ListedSensor) -> str:
     count = row.state.messages_waiting
-    return f"{plural(count, 'message')} waiting" if row.pushed else ""
+    return f"{plural(count, 'message')} waiting"

@@ -17,7 +17,7 @@ from rich.text import Text
 from servo.cli.options.moment import at_a_moment
 from servo.cli.options.workspace import with_workspace
 from servo.cli.rendering.output import console, emit_json, instant, number, plural
-from servo.cli.rendering.tables import grid
+from servo.cli.rendering.tables import headed
 from servo.operations.interface.moments import AsOf
 from servo.operations.sql import SqlResult, run_sql
 from servo.workspace.workspace import Workspace
@@ -84,7 +84,7 @@ def _print_table(answer: SqlResult) -> None:
 
 
 def _table(answer: SqlResult) -> Table:
-    table = grid()
+    table = headed()
     for place, name in enumerate(answer.columns):
         numbers = any(_is_number(row[place]) for row in islice(answer.rows, 20))
         table.add_column(name, justify="right" if numbers else "left", no_wrap=True)
@@ -102,7 +102,7 @@ def _fits(out: Console, table: Table) -> bool:
 
 
 def _print_records(out: Console, answer: SqlResult) -> None:
-    """Row by row, one column a line: what is too wide for a table stays readable."""
+    """Print row by row, one column per line, where a table would be too wide."""
     width = max(map(len, answer.columns))
     for count, row in enumerate(answer.rows, start=1):
         out.print(Text(f"── {count} ", style="bold"))

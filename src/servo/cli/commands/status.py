@@ -1,4 +1,4 @@
-"""`servo status`: how a workspace stands, in a few lines."""
+"""`servo status`: the status of a workspace in a few lines."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ MOST_NAMES = 10
 @json_option
 @with_workspace
 def status(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> None:
-    """Summarize a workspace: its assets, its leader, open runs and the newest runs."""
+    """Summarize a workspace: its assets, its leader, unfinished runs and the newest runs."""
     found = get_status(workspace, as_of=as_of)
     if json_:
         emit_json(found)

@@ -1,4 +1,4 @@
-"""`servo tick`: one pass over everything that is due, and nothing if nothing is."""
+"""`servo tick`: one pass over everything that is due; it does nothing if nothing is due."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -46,33 +46,33 @@ from servo.workspace.workspace import Workspace, open_workspace
 @json_option
 @at_a_workspace
 def tick(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool, json_: bool) -> int:
-    """Do everything of CODE that is due in its workspace now, then end.
+    """Run everything of CODE that is due now, then exit.
 
-    CODE is one or more files, modules or code locations; without it, all of the project file.
+    CODE is one or more files, modules or code locations. Default: all of the project file.
 
-    Schedules tick, sensors look, backfills and runs go on, until nothing can be done without
-    waiting. If nothing is due, nothing is written. So any cron, timer or pipeline that calls this
-    now and then is all it takes to run a workspace.
+    Evaluates due schedules, sensors and automation conditions, and continues runs and backfills
+    until nothing more can be done without waiting. If nothing is due, nothing is written. Call it
+    regularly, from cron or a CI pipeline, to run a workspace without a permanent leader.
     """
     workspace = open_workspace(where.address, must_exist=False)
     leader = workspace.leader()
     if leader is not None:
         if can_be_pinged(leader):
             check_answers(leader)
-        instead = f"{described(leader)} leads this workspace and does what is due"
+        instead = f"{described(leader)} leads this workspace and runs what is due"
         return _told(Outlook(), [], json_=json_, instead=instead)
     codes, broken = several_codes(code, as_dagster=as_dagster)
     without_user_libraries()
     declared = {one.name: one.declared for one in codes}
     ahead = outlook(workspace.store, workspace.paths, declared, workspace.now())
     if not ahead.why and (changed := _changed_conditions(codes, where, workspace)):
-        ahead = replace(ahead, why=f"conditions have changed: {changed}")
+        ahead = replace(ahead, why=f"automation conditions changed: {changed}")
     ended = _pass(codes, where, workers, workspace.now()) if ahead.why else []
     return max(_told(ahead, ended, json_=json_), FAILED if broken else 0)
 
 
 def _changed_conditions(codes: Sequence[LocationCode], where: Where, workspace: Workspace) -> str:
-    """The first sensor whose conditions have something to say that is not on record, or none.
+    """The first sensor whose conditions evaluate to something new, or none.
 
     They are evaluated in processes that have their code.
     """
@@ -85,7 +85,7 @@ def _changed_conditions(codes: Sequence[LocationCode], where: Where, workspace: 
 
 
 def _has_news(pool: EvaluatorPool, name: str) -> bool:
-    """Whether conditions ask for something, or cannot be evaluated, which the pass then says."""
+    """Whether conditions request something, or cannot be evaluated, which the pass reports."""
     found = pool.ask(EvaluateConditions(sensor_id=name), JUDGE_SECONDS)
     return not isinstance(found, ConditionsEvaluated) or bool(found.ticked or found.error)
 
@@ -93,7 +93,7 @@ def _has_news(pool: EvaluatorPool, name: str) -> bool:
 def _pass(
     codes: Sequence[LocationCode], where: Where, workers: int, began: datetime
 ) -> list[RunRow]:
-    """Lead the workspace for one pass; the runs that ended in it."""
+    """Lead the workspace for one pass; the runs that finished in it."""
     out = console(stderr=True)
     leading = LeadingHost(
         *(where.setting(code.location) for code in codes),
@@ -125,7 +125,7 @@ def _runs_after(narrator: Narrator, state: State) -> list[RunRow]:
 
 
 def _told(ahead: Outlook, ended: list[RunRow], *, json_: bool, instead: str = "") -> int:
-    """Say what was done, or when something will be; the exit code."""
+    """Print what was done, or when something is due next; the exit code."""
     failed = [row for row in ended if row.state is not RunState.SUCCEEDED]
     if json_:
         emit_json(PassReport(why=ahead.why or instead, next_due=ahead.next_due, runs=ended))

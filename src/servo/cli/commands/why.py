@@ -1,4 +1,4 @@
-"""`servo why` and `servo why-not`: why something is as it is, and what to do about it."""
+"""`servo why` and `servo why-not`: explain a state, and what to do about it."""
 
 from collections.abc import Sequence
 
@@ -39,7 +39,7 @@ _partition = click.option(
 
 
 def _complete(context: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
-    """After `run` and `task` ids of runs, otherwise keys of assets."""
+    """Complete run ids after `run` and `task`, and asset keys otherwise."""
     given: Sequence[str] = context.params.get("about") or context.args or ()
     if given and given[0] in (RUN, TASK) and len(given) == 1:
         return run_ids(context, param, typed)
@@ -109,7 +109,7 @@ def _asked(
     *,
     whole: bool,
 ) -> Explanation:
-    """What is asked. One word is an asset, even if it is called run or task."""
+    """Parse the arguments. One word is an asset, even if it is `run` or `task`."""
     match about:
         case (name,):
             return _about_one(workspace, name, partition, as_of, whole=whole)

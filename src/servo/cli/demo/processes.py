@@ -1,7 +1,7 @@
 """The processes that `servo demo` starts and kills.
 
 `servo materialize` runs as a process of its own, which starts its workers; both are found and
-killed from outside, as a machine would do it. Whatever happens to the demo, none is left behind.
+killed from outside, like a crash. Whatever happens to the demo, no process is left behind.
 """
 
 import os
@@ -30,7 +30,7 @@ class DemoProcess:
 
     @property
     def ended(self) -> bool:
-        """Whether it is over."""
+        """Whether it has exited."""
         return self._process.poll() is not None
 
     def workers(self) -> list[int]:
@@ -38,7 +38,7 @@ class DemoProcess:
         return sorted(pid for pid, parent in _processes() if parent == self._process.pid)
 
     def kill(self) -> None:
-        """Kill it and everything it started; workers also see that it is gone, and go."""
+        """Kill it and everything it started; workers also exit when it is gone."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         _ = self._process.wait()
@@ -46,13 +46,13 @@ class DemoProcess:
             self._process.stdout.close()
 
     def output(self) -> tuple[int, list[str]]:
-        """Wait for its end: its exit code, and what it said."""
+        """Wait until it exits: its exit code, and its output."""
         told, _ = self._process.communicate()
         return self._process.returncode, told.splitlines()
 
 
 def kill(pid: int) -> None:
-    """Kill a process, unless it has ended by itself."""
+    """Kill a process, unless it has already exited."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 

@@ -12,7 +12,7 @@ BAD_PAYMENT = "9,106,card,-4000\n"
 
 
 def write_shop(folder: Path) -> None:
-    """Put the shop into a folder, as it was; `Conflict` if somebody has made it their own."""
+    """Write the shop into a folder; `Conflict` if it has been edited there."""
     with as_file(files("servo.cli") / "shop") as packaged:
         # Wheels hold a copy; a checkout holds the example itself.
         source = packaged if packaged.is_dir() else Path(__file__).parents[4] / "examples" / "shop"
@@ -28,6 +28,6 @@ def write_shop(folder: Path) -> None:
 
 
 def spoil_payments(folder: Path) -> None:
-    """Add a line that no shop can mean."""
+    """Add an invalid payment."""
     with (folder / PAYMENTS).open("a") as file:
         file.write(BAD_PAYMENT)

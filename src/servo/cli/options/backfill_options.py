@@ -1,4 +1,4 @@
-"""The options that say which partitions a backfill has, and how they are materialized."""
+"""The options that select the partitions of a backfill and control its runs."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ request_id_option = click.option(
 
 
 def with_partition_choice(command: Command) -> Command:
-    """Give a command the options that choose partitions, and how they are materialized."""
+    """Give a command the options that select partitions and control runs."""
     options = (
         click.option("--from", "start", metavar="KEY", help="First partition of a range."),
         click.option("--to", "end", metavar="KEY", help="Last partition of a range."),
@@ -61,7 +61,11 @@ def with_partition_choice(command: Command) -> Command:
             help="Start no more runs once more partitions than this have failed.",
         ),
         click.option(
-            "--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag; repeatable."
+            "--tag",
+            "tags",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Tag the backfill; repeatable.",
         ),
         request_id_option,
     )
@@ -71,7 +75,7 @@ def with_partition_choice(command: Command) -> Command:
 
 
 def asked_for(code: LocationCode, options: dict[str, Any]) -> Asked:
-    """The backfill that these options ask for."""
+    """The backfill that these options describe."""
     which: Which = options["which"] or ""
     choice = Choice(
         start=options["start"],

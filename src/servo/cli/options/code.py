@@ -1,7 +1,7 @@
-"""Which code a command is about."""
+"""Options about the code of a command."""
 
 import click
 
 as_dagster_option = click.option(
-    "--as-dagster", is_flag=True, help="Run code that imports dagster; Servo takes its place."
+    "--as-dagster", is_flag=True, help="Load code that imports dagster; Servo replaces it."
 )

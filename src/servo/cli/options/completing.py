@@ -1,7 +1,7 @@
-"""What the shell completes beyond commands and options: asset keys, ids of runs and backfills.
+"""Shell completion of arguments: asset keys, ids of runs and backfills.
 
-Completion never complains and hardly ever waits: if there is no workspace, or its store cannot be
-read, there is nothing to complete.
+Completion never fails and hardly ever waits: if there is no workspace, or its store cannot be read,
+there is nothing to complete.
 """
 
 from contextlib import suppress

@@ -11,7 +11,7 @@ MILLISECOND = timedelta(milliseconds=1)
 
 
 def parse_duration(text: str) -> timedelta:
-    """The duration that was written."""
+    """Parse a duration."""
     found = _WRITTEN.fullmatch(text.strip())
     if found is None:
         raise Invalid(
@@ -21,7 +21,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def format_duration(duration: timedelta) -> str:
-    """A duration in the largest unit that leaves no rest."""
+    """Format a duration in the largest unit that represents it exactly."""
     seconds, rest = divmod(duration // MILLISECOND, 1000)
     if rest:
         return f"{duration // MILLISECOND}ms"

@@ -1,4 +1,4 @@
-"""Which moment a command looks at: now, or with `--as-of` any of the past."""
+"""The option `--as-of`: show a workspace as it was."""
 
 from functools import wraps
 from typing import Any
@@ -9,7 +9,7 @@ from servo.cli.options.workspace import Command
 from servo.operations.interface.moments import parse_moment
 
 as_of_option = click.option(
-    "--as-of", metavar="SEQ|TIME", help="Show the past: after a ledger entry, or at a time."
+    "--as-of", metavar="SEQ|TIME", help="Show the state as of a ledger entry or a time."
 )
 
 

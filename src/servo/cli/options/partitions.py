@@ -12,7 +12,7 @@ def with_partitions(command: Command) -> Command:
         "partitions",
         multiple=True,
         metavar="KEY",
-        help="A partition to materialize; repeat it for several.",
+        help="A partition to materialize; repeatable.",
     )
     several = click.option(
         "--partition-range",

@@ -1,7 +1,7 @@
-"""The project file as commands use it: defaults of options, and which code is meant.
+"""The project file as commands use it: defaults of options, and the code of a command.
 
-What is typed wins over the environment, the environment over the project file, and that over what
-Servo does by itself.
+Arguments win over the environment, the environment over the project file, and that over Servo's own
+defaults.
 """
 
 import os
@@ -70,7 +70,7 @@ def default_tags() -> dict[str, str]:
 
 
 def is_location(text: str) -> bool:
-    """Whether the project file has a location that is called like this."""
+    """Whether the project file has a location with this name."""
     project = project_file()
     return project is not None and project.named(text, Path.cwd()) is not None
 
@@ -78,7 +78,7 @@ def is_location(text: str) -> bool:
 def code_or_selection(
     code: str | None, select: Sequence[str], known: Sequence[str] = ()
 ) -> tuple[str | None, tuple[str, ...]]:
-    """What was typed first is code if there is such, otherwise the first asset that is selected.
+    """The first argument is code if such code exists, and otherwise the first selected asset.
 
     `known` are names of code locations that the leader has.
     """
@@ -93,12 +93,12 @@ def _is_code(text: str) -> bool:
 
 
 def code_behind(location: str, labels: Mapping[str, str]) -> str | None:
-    """The code of a run or a backfill that is on record, to be named again; None if unknown."""
+    """The code recorded for a run or a backfill; None if unknown."""
     return location if location not in ("", IN_PROCESS) else labels.get(CODE_LABEL)
 
 
 def one_location(given: str | None, *, as_dagster: bool = False) -> CodeLocation:
-    """The code location that is meant, or the only one it can be."""
+    """The named code location, or the only one."""
     found = locations([] if given is None else [given], as_dagster=as_dagster)
     if len(found) > 1:
         names = ", ".join(one.name for one in found)
@@ -107,7 +107,7 @@ def one_location(given: str | None, *, as_dagster: bool = False) -> CodeLocation
 
 
 def locations(given: Sequence[str], *, as_dagster: bool = False) -> list[CodeLocation]:
-    """The code locations that are meant; without any, all of the project file."""
+    """The named code locations; by default all of the project file."""
     project, here = project_file(), Path.cwd()
     if not given and project is not None and project.locations:
         found = list(project.locations)
@@ -122,7 +122,7 @@ def locations(given: Sequence[str], *, as_dagster: bool = False) -> list[CodeLoc
 
 
 def _unnamed(code: str, folder: Path) -> CodeLocation:
-    """Code that no project file names is called as it is typed."""
+    """Code that is in no project file is named as typed."""
     project = project_file()
     retry = None if project is None else project.retry
     return CodeLocation(name=code, code=code, folder=str(folder), retry=retry)

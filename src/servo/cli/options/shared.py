@@ -22,7 +22,9 @@ def paged(command: Command) -> Command:
         show_default=True,
         help="Maximum number of rows.",
     )
-    @click.option("--before", metavar="NAME", help="Only rows older than this one.")
+    @click.option(
+        "--before", metavar="ID", help="Only rows older than this one, to see the next page."
+    )
     @wraps(command)
     def wrapped(*, limit: int, before: str | None, **rest: Any) -> Any:
         return command(page=Page(limit=limit, before=before), **rest)
@@ -31,6 +33,6 @@ def paged(command: Command) -> Command:
 
 
 def tell_older(older: str | None) -> None:
-    """Say how the next page is asked for, if there is one."""
+    """Print the option for the next page, if there is one."""
     if older is not None:
         console().print(f"More: --before {older}")

@@ -1,4 +1,4 @@
-"""Which workspace a command is about.
+"""The options that select the workspace of a command.
 
 Every command that reads or changes one has the same three options, and the same defaults: the
 store of `$SERVO_STORE`, what the project file says, or the folder `.servo`, tenant `default`,
@@ -27,7 +27,7 @@ Command = Callable[..., Any]
 
 
 class Where(msgspec.Struct, frozen=True, kw_only=True):
-    """What names a workspace, which need not exist yet."""
+    """The address of a workspace, which need not exist yet."""
 
     store: str
     tenant: str
@@ -35,7 +35,7 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def url(self) -> str:
-        """The store, wherever it is looked at from."""
+        """The absolute address of the store."""
         return self.store if "://" in self.store else str(Path(self.store).expanduser().absolute())
 
     @property
@@ -44,7 +44,7 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
         return Address.of(self.store, self.tenant, self.workspace)
 
     def workspace_or_empty(self) -> Workspace:
-        """The workspace, or an empty one in memory where there is none yet: for dry runs."""
+        """The workspace, or an empty one in memory if it does not exist: for dry runs."""
         try:
             return open_workspace(self.address)
         except NotFound:

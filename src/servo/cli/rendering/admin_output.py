@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from servo.cli.rendering.output import console, instant, number, plural, size
-from servo.cli.rendering.tables import facts, grid
+from servo.cli.rendering.tables import FittedTable, facts, grid
 from servo.operations.admin import (
     Collected,
     Comparison,
@@ -63,7 +63,7 @@ def _version(newest: NewestVersion, behind: int) -> dict[str, str]:
     }
 
 
-def _tables(found: Inspection) -> Table:
+def _tables(found: Inspection) -> FittedTable:
     table = grid("table", "files", "unmerged", "active rows", "closed rows", "size", left=1)
     for held in sorted(found.tables, key=lambda held: held.bytes, reverse=True):
         table.add_row(
@@ -77,7 +77,7 @@ def _tables(found: Inspection) -> Table:
     return table
 
 
-def _stored(found: Inspection) -> Table:
+def _stored(found: Inspection) -> FittedTable:
     table = grid("stored", "objects", "size", "newest", left=1)
     for stored in found.stored:
         newest = "–" if stored.newest is None else instant(stored.newest)
@@ -149,7 +149,7 @@ def _show_diffs(out: Console, found: Comparison) -> None:
         out.print("rows marked * belong to runs that have finished")
 
 
-def _add_diff(table: Table, diff: RowDiff) -> None:
+def _add_diff(table: FittedTable, diff: RowDiff) -> None:
     row = f"{', '.join(map(str, diff.key))}{'*' if diff.over else ''}"
     if not diff.published:
         table.add_row(diff.table, row, "", "–", "new")
@@ -196,5 +196,5 @@ def _expiry(found: Collected) -> str:
     if found.dry_run:
         return "would expire"
     if any(receipt.queued for receipt in found.receipts):
-        return "will expire when the leader takes the request"
+        return "will expire when the leader processes the request"
     return "expired; a later collection deletes the data"

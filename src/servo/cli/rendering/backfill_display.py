@@ -1,4 +1,4 @@
-"""A backfill in the terminal: a bar while it goes on, a summary when it is over."""
+"""A backfill in the terminal: a progress bar while it runs, and a summary at the end."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ Look = Callable[[], Backfill | None]
 
 
 def follow(look: Look, check: Callable[[], None], *, shown: bool) -> Backfill:
-    """Wait until a backfill is over or paused with nothing under way, with a bar for who looks."""
+    """Wait until a backfill has finished or is paused with no active runs, with a progress bar."""
     pause = threading.Event()
     with progress(shown=shown) as bar:
         while True:
@@ -45,7 +45,7 @@ def follow(look: Look, check: Callable[[], None], *, shown: bool) -> Backfill:
 
 
 def finish_backfills(host: Host, *, json_: bool) -> int | None:
-    """Wait for every backfill that was begun earlier; the worst exit code, None if none was."""
+    """Wait for every unfinished backfill; the worst exit code, None if there was none."""
     codes: list[int] = []
     for row in host.open_backfills():
         if row.state is not BackfillState.PAUSED and not json_:
@@ -59,7 +59,7 @@ def finish_backfills(host: Host, *, json_: bool) -> int | None:
 
 
 def stands_still(row: BackfillRow) -> bool:
-    """Whether nothing more happens unless somebody asks for it."""
+    """Whether nothing more happens without a request."""
     paused = row.state is BackfillState.PAUSED and not row.active_chunks
     return row.finished_at is not None or paused
 
@@ -89,7 +89,7 @@ def tell_preview(found: BackfillPreview) -> None:
 
 
 def tell_backfill(found: Backfill) -> None:
-    """How a backfill stands: its numbers, what failed and why, and what to do next."""
+    """Print the state of a backfill: its numbers, what failed and why, and what to do next."""
     tell_outcome(found.row, found.chunks, errors_of(found))
 
 
@@ -139,17 +139,17 @@ def coloured(state: BackfillStatus) -> Text:
 
 def tell_list(rows: Sequence[BackfillRow]) -> None:
     """Backfills, one a line."""
-    table = grid("backfill", "state", "partitions", "runs", "assets", "created", whole=2)
+    table = grid("backfill", "state", "done", "created", "assets", whole=2)
     for row in rows:
-        runs = f"{row.planned_chunks} of {row.total_chunks}"
+        done = f"{row.partitions_succeeded}/{row.total_partitions}"
         assets = ", ".join(row.asset_selection[:3]) + ("…" if len(row.asset_selection) > 3 else "")
         at = instant(row.created_at)
-        table.add_row(row.backfill_id, coloured(status_of(row)), counted(row), runs, assets, at)
+        table.add_row(row.backfill_id, coloured(status_of(row)), done, at, assets)
     console().print(table if rows else "No backfills yet. Create one with `servo backfill create`.")
 
 
 def _failure_limits(row: BackfillRow) -> str:
-    """When so much of a backfill has failed that it stops."""
+    """The failures after which a backfill stops."""
     told = ["the first failure"] if row.stop_on_failure else []
     if row.max_failed_partitions is not None:
         told.append(f"more than {plural(row.max_failed_partitions, 'failed partition')}")
@@ -182,12 +182,17 @@ def tell_details(found: BackfillDetail, *, partitions: bool) -> None:
         chunks.add_row(
             str(chunk.chunk_index),
             Text(chunk.state.value, style=_STYLES.get(chunk.state.value, "")),
-            f"{_shown(chunk.partition_keys[0])} … {len(chunk.partition_keys)}",
+            _first_and_rest(chunk.partition_keys),
             str(len(chunk.failed_partition_keys)),
             chunk.run_id or "",
             found.errors.get(chunk.run_id or "", ""),
         )
     console().print(chunks)
+
+
+def _first_and_rest(keys: Sequence[str]) -> str:
+    rest = f" and {number(len(keys) - 1)} more" if len(keys) > 1 else ""
+    return f"{_shown(keys[0])}{rest}"
 
 
 def _shown(key: str) -> str:

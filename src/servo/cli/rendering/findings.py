@@ -1,4 +1,4 @@
-"""How findings are shown to people: a tree, with what to do about each."""
+"""Findings as a tree, with what to do about each."""
 
 from collections.abc import Sequence
 from shlex import quote

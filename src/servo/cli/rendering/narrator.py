@@ -1,7 +1,7 @@
-"""What happens in a workspace, told line by line as it does.
+"""Prints what happens in a workspace, line by line.
 
-`begin` and `look` are called by the leader's thread, which must not wait for a terminal. What they
-find is printed by `tell`, on a thread that may.
+`begin` and `look` are called by the leader's thread, which must not wait for a terminal. `tell`
+prints what they find, on a thread that may.
 """
 
 from collections import deque
@@ -24,9 +24,9 @@ _TOLD = frozenset({TaskState.FAILED, TaskState.RETRY_WAIT})
 
 
 class Narrator:
-    """Tells what changed between two looks.
+    """Prints what changed between two looks.
 
-    Runs and backfills that begin and end, and tasks, schedules and sensors that fail.
+    Runs and backfills that start and finish, and tasks, schedules and sensors that fail.
     """
 
     def __init__(self, say: Say, has: HasLocation = any_location) -> None:
@@ -42,7 +42,7 @@ class Narrator:
         self.hear = self._triggers.hear
 
     def begin(self, state: State) -> int:
-        """What is over already is not told; how many runs go on from where they were left."""
+        """Print the unfinished runs; how many there are."""
         self._triggers.begin(state)
         for run in state.runs.values():
             if run.state in TERMINAL_RUN_STATES:

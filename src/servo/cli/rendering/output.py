@@ -7,7 +7,7 @@
     5    Fenced
     6    Unavailable
     7    Corrupt
-    8    queued        the leader has not taken the request yet
+    8    queued        the leader has not processed the request yet
     70   Internal      a bug in Servo
     130  interrupted
 

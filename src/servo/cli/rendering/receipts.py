@@ -25,7 +25,9 @@ class HasReceipt(Protocol):
 def tell_receipt(receipt: Receipt, done: str) -> int:
     """Say what was done, or that it is queued; the exit code of the command."""
     if receipt.queued:
-        console().print(f"Queued: {receipt.reason}. It stays in the inbox until a leader takes it.")
+        console().print(
+            f"Queued: {receipt.reason}. It stays in the inbox until a leader processes it."
+        )
         return QUEUED
     console().print(f"{done} (already requested earlier)" if receipt.repeated else done)
     return 0

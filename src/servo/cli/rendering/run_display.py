@@ -157,7 +157,7 @@ def summary(
     _show_made(made)
     failed = [task for task in ended.tasks if task.state is TaskState.FAILED]
     for task in failed[:MAX_FAILURES]:
-        out.print(Text.assemble("  ", (_place(task), "red"), f" {failure_of(task)}"))
+        out.print(Text.assemble("  ", (_place(task), "red"), f": {failure_of(task)}"))
     if len(failed) > MAX_FAILURES:
         out.print(f"  and {number(len(failed) - MAX_FAILURES)} more")
     show_checks(checks)

@@ -216,7 +216,7 @@ def again(
     """The backfill that tries again the partitions of another that failed, and no others."""
     if not failed:
         raise NotFound(
-            f"nothing of {row.backfill_id} has failed", remedy="there is nothing to try again"
+            f"no partition of {row.backfill_id} failed", remedy="there is nothing to retry"
         )
     asked = Asked(
         choice=Choice(keys=tuple(failed)),
@@ -250,13 +250,13 @@ def _chosen(backfilled: Backfilled, choice: Choice, known: Standing) -> tuple[Of
     named = [key for key in (choice.start, choice.end, *choice.keys) if key is not None]
     if not named and not choice.which:
         raise Invalid(
-            "no partitions were named",
-            remedy="name some with --partition, a range with --from and --to, or use --all, "
+            "no partitions were selected",
+            remedy="select some with --partition, a range with --from and --to, or use --all, "
             "--missing, --failed or --stale",
         )
     if choice.keys and (choice.which or choice.start is not None or choice.end is not None):
         raise Invalid(
-            "partitions were named one by one and otherwise too",
+            "single partitions cannot be combined with another selection",
             remedy="use --partition, or a range with --from and --to",
         )
     one = _owner_of(backfilled, named)
@@ -309,16 +309,16 @@ def _filtered(one: OfOne, keys: Sequence[str], which: Which, known: Standing) ->
 
 def _check_numbers(asked: Asked) -> None:
     limits = (
-        (asked.chunk_size, range(1, MAX_CHUNK_SIZE + 1), "a run makes", "partitions"),
-        (asked.concurrency, range(1, MAX_CONCURRENT_RUNS + 1), "there are", "runs at once"),
-        (asked.max_failed, range(MAX_PARTITIONS + 1), "it goes on after", "failures"),
-        (asked.max_failed_percent, range(101), "it goes on after", "percent of failures"),
-        (asked.priority, range(-MAX_PRIORITY, MAX_PRIORITY + 1), "the priority is", ""),
+        (asked.chunk_size, range(1, MAX_CHUNK_SIZE + 1), "invalid chunk size:"),
+        (asked.concurrency, range(1, MAX_CONCURRENT_RUNS + 1), "invalid concurrency:"),
+        (asked.max_failed, range(MAX_PARTITIONS + 1), "invalid max_failed:"),
+        (asked.max_failed_percent, range(101), "invalid max_failed percentage:"),
+        (asked.priority, range(-MAX_PRIORITY, MAX_PRIORITY + 1), "invalid priority:"),
     )
-    for value, allowed, before, after in limits:
+    for value, allowed, problem in limits:
         if value is not None and value not in allowed:
             raise Invalid(
-                f"{before} {value} {after}".rstrip(),
+                f"{problem} {value}",
                 remedy=f"use a whole number from {allowed[0]} to {allowed[-1]}",
             )
 
@@ -333,7 +333,7 @@ def _checked_size(size: int, typed: Sequence[str], labels: Mapping[str, str]) ->
     if min(size, len(typed)) > most:
         raise Invalid(
             f"a run of {min(size, len(typed))} partitions is too large",
-            remedy=f"use chunks of at most {most}, or several backfills",
+            remedy=f"use a chunk size of at most {most}, or several backfills",
         )
     return size
 

@@ -64,7 +64,7 @@ def _plan(loaded: LoadedLocation, row: BackfillRow, prepared: Prepared, index: i
         if plain is None:
             raise NotFound(
                 f"{prepared.owner} has no partition {typed!r}",
-                remedy="its partitions_def has changed since the backfill was made",
+                remedy="its partitions_def has changed: create another backfill",
             )
         own.append(plain)
     wanted: dict[AssetKey, Sequence[str]] = dict.fromkeys(prepared.assets, own)
@@ -90,7 +90,7 @@ def _prepare(loaded: LoadedLocation, row: BackfillRow) -> Prepared:
     keys = [AssetKey.parse(text) for text in row.asset_selection]
     if gone := [key for key in keys if key not in loaded.project.specs]:
         raise Invalid(
-            f"{gone[0]} is not an asset any more", remedy="define it again, then retry what failed"
+            f"{gone[0]} is no longer an asset", remedy="define it again, then retry what failed"
         )
     typed = frozen_partitions(loaded.records.store, loaded.records.paths, row)
     backfilled = Backfilled(loaded.project, keys, Moment(loaded.clock.now(), loaded.instance()))

@@ -52,6 +52,6 @@ def _evaluator(loaded: LoadedLocation, name: str) -> ConditionEvaluator:
         return ConditionEvaluator(loaded, name)
     except NotFound:
         raise NotFound(
-            "this workspace has no records that conditions could be evaluated on",
+            "this workspace has no history to evaluate conditions on",
             remedy="materialize something first with `servo materialize`, or start `servo dev`",
         ) from None

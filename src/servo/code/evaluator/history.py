@@ -42,7 +42,7 @@ class HistoryCursor(msgspec.Struct, frozen=True):
             found = msgspec.json.decode(cursor, type=int | tuple[int, tuple[str, ...]])
         except msgspec.DecodeError:
             raise Invalid(
-                f"the cursor {cursor!r} names no entry of the ledger",
+                f"the cursor {cursor!r} is not a ledger entry",
                 remedy="reset it with `servo sensor cursor NAME --reset`",
             ) from None
         return cls(found) if isinstance(found, int) else cls(*found)

@@ -49,7 +49,7 @@ from servo.workspace.run_requests import Wanted, run_events, with_config
 
 SCHEDULE_LABEL = "servo/schedule"
 SENSOR_LABEL = "servo/sensor"
-UP_TO_DATE = "nothing it asks for is stale"
+UP_TO_DATE = "nothing it selects is stale"
 
 
 class Trigger(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,7 +198,7 @@ class LoadedLocation:
         if target is None:
             if request.asset_selection is None:
                 raise Invalid(
-                    f"{trigger.what} asks for a run of nothing",
+                    f"{trigger.what} requests a run without assets",
                     remedy="give it a target, or its RunRequest an asset_selection or job_name",
                 )
             return self._narrowed(Resolved(keys=()), request, trigger.what)
@@ -215,11 +215,11 @@ class LoadedLocation:
         for key in wanted:
             if key not in self.project.specs or (found.keys and key not in found.keys):
                 raise Invalid(
-                    f"{what} asks for {key}, which "
+                    f"{what} requests {key}, which "
                     + (
                         "is not an asset"
                         if key not in self.project.specs
-                        else "is not of its target"
+                        else "is not in its target"
                     ),
                     remedy="correct its asset_selection, or its target",
                 )
@@ -246,7 +246,7 @@ class LoadedLocation:
         for check in request.asset_check_keys or ():
             if check not in known:
                 raise Invalid(
-                    f"{what} asks for the check {getattr(check, 'name', check)!r}, which is none",
+                    f"{what} requests an unknown check: {getattr(check, 'name', check)!r}",
                     remedy="use AssetCheckKey(asset, name) of a check of the project",
                 )
         return plan_assets(self.project, keys, checks=tuple(request.asset_check_keys or ()))

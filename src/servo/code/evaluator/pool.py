@@ -37,7 +37,7 @@ from servo.processes.lifetime import without_ctrl_c
 IMPORT_SECONDS = 120.0
 SIZE = 2
 ANSWER = "answer"
-ENDED = "the process that evaluates ended with"
+ENDED = "the evaluator process ended with"
 
 
 class Silent(Exception):
@@ -175,7 +175,7 @@ class _EvaluatorProcess:
             self._socket.settimeout(seconds)
             self._socket.sendall(framed(msgspec.msgpack.encode(question)))
         except OSError:
-            raise Silent("the process that evaluates ended before it was asked") from None
+            raise Silent("the evaluator process ended before the request") from None
         return self._next(seconds, ANSWER)
 
     def end(self) -> None:

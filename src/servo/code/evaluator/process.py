@@ -107,8 +107,8 @@ def as_sent(answer: Answer) -> bytes:
         return msgspec.msgpack.encode(answer)
     except UnicodeEncodeError as error:
         wrong = Invalid(
-            f"the answer holds what is not text: {error}",
-            remedy="names of files may; write them with os.fsencode(name).decode(errors='replace')",
+            f"the answer contains invalid text: {error}",
+            remedy="for names of files, use os.fsencode(name).decode(errors='replace')",
         )
         return msgspec.msgpack.encode(Evaluated(error=told(wrong)))
 

@@ -105,8 +105,8 @@ def _scope(project: Project, question: PlanRun) -> _Scope:
 def _of_job(project: Project, name: str, select: Sequence[str]) -> _Scope:
     if select:
         raise Invalid(
-            f"the job {name} was given together with a selection",
-            remedy="give one of the two: a job has a selection of its own",
+            f"the job {name} cannot be combined with a selection",
+            remedy="use one of the two: a job has its own selection",
         )
     job: AssetJob = project.job(name)
     return _Scope(

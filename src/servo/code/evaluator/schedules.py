@@ -84,7 +84,7 @@ def _requested(
 
 def _reason(found: SensorResult) -> str:
     message = getattr(found.skip_reason, "skip_message", None)
-    return message or "nothing was asked for"
+    return message or "no run was requested"
 
 
 def _with_tags(schedule: ScheduleDefinition, request: RunRequest) -> RunRequest:

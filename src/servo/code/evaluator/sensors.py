@@ -92,7 +92,7 @@ def evaluate_messages(loaded: LoadedLocation, asked: EvaluateMessages) -> Evalua
 def _found(loaded: LoadedLocation, name: str) -> SensorDefinition:
     sensor = find_sensor(loaded.project, name)
     if not isinstance(sensor, SensorDefinition):
-        raise Invalid(f"{name} is not evaluated as a sensor", remedy="see `servo sensor list`")
+        raise Invalid(f"{name} cannot be evaluated as a sensor", remedy="see `servo sensor list`")
     return sensor
 
 
@@ -140,7 +140,10 @@ def _tried(
 ) -> SensorFinding:
     """What a push sensor would ask for on a message that nobody has sent."""
     if not asked.payload:
-        raise Invalid(f"sensor {sensor.name} is pushed to", remedy="send it a message")
+        raise Invalid(
+            f"{sensor.name} is a push sensor",
+            remedy=f"send it a message with `servo sensor push {sensor.name}`",
+        )
     message = Message(
         message_id=asked.eval_id,
         eval_id=asked.eval_id,
@@ -186,7 +189,7 @@ def payload_of(loaded: LoadedLocation, message: Message) -> Any:
     except msgspec.DecodeError as error:
         raise Invalid(
             f"the payload of message {message.message_id} is not JSON: {error}",
-            remedy="send JSON; a string goes in quotes",
+            remedy="send JSON; a string needs double quotes",
         ) from None
 
 
@@ -201,8 +204,8 @@ def _requested(
 ) -> Evaluated:
     if len(found.run_requests or ()) > MOST_RUNS:
         raise Invalid(
-            f"sensor {sensor.name} asks for {len(found.run_requests or ()):,} runs at once",
-            remedy=f"ask for at most {MOST_RUNS:,}, and go on from a cursor the next time",
+            f"sensor {sensor.name} requests {len(found.run_requests or ()):,} runs at once",
+            remedy=f"request at most {MOST_RUNS:,}, and continue from a cursor next time",
         )
     trigger = _trigger(sensor, asked.eval_id)
     dynamic = _news(
@@ -268,7 +271,7 @@ def _told_of(
     sensor: SensorDefinition, same: Sequence[RequestedRun], other: Sequence[RequestedRun]
 ) -> str:
     parts: list[str] = []
-    for runs, what in ((same, "asked for before"), (other, "another request has the run key")):
+    for runs, what in ((same, "already requested"), (other, "run key used by another request")):
         keys = [
             run.requested.run_key.removeprefix(f"sensor:{sensor.name}:key:")
             for run in runs[:MOST_NAMED]
@@ -308,6 +311,6 @@ def _changed(sensor: SensorDefinition, request: Any) -> DynamicPartitionsChanged
         removed = tuple(request.partition_keys)
         return DynamicPartitionsChanged(set_name=request.partitions_def_name, removed=removed)
     raise Invalid(
-        f"sensor {sensor.name}: {request!r} is not a request about partitions",
+        f"sensor {sensor.name}: {request!r} does not add or delete partitions",
         remedy="use partitions_def.build_add_request([…]) or build_delete_request([…])",
     )

@@ -250,7 +250,7 @@ def _one_by_one(
     for name, what, call in items[: 1 if asked.alone else AT_ONCE]:
         try:
             if asked.pass_over:
-                notes.append(f"passed over {what} after {asked.failures} failures: no answer")
+                notes.append(f"skipped {what} after {asked.failures} failures: no answer")
             else:
                 results.append(_one(sensor, call()))
         except Exception as error:
@@ -258,7 +258,7 @@ def _one_by_one(
                 break
             if asked.failures + 1 < GIVE_UP_AFTER:
                 raise
-            notes.append(f"passed over {what} after {GIVE_UP_AFTER} failures: {told(error)}")
+            notes.append(f"skipped {what} after {GIVE_UP_AFTER} failures: {told(error)}")
         done += 1
         place = place.after(name)
         if notes or loaded.clock.monotonic() > until:
@@ -266,9 +266,9 @@ def _one_by_one(
     more = done < len(items)
     cursor = (place if more else end).text()
     notes = notes or [
-        f"told of {items[0][1]}"
+        f"notified of {items[0][1]}"
         if done == 1
-        else f"told of {done}, the last is {items[done - 1][1]}"
+        else f"notified of {done}, the last one is {items[done - 1][1]}"
     ]
     last = items[done - 1][0]
     return SensorFinding(result=_joined(results, notes), cursor=cursor, more=more, last=last)
@@ -278,7 +278,8 @@ def _one(sensor: SensorDefinition, answer: Any) -> SensorResult:
     found = collected(answer, what=f"sensor {sensor.name}")
     if found.cursor is not None:
         raise Invalid(
-            f"sensor {sensor.name} sets a cursor", remedy="leave it: Servo keeps where it stands"
+            f"sensor {sensor.name} sets a cursor",
+            remedy="remove the cursor: Servo tracks the position itself",
         )
     return found
 

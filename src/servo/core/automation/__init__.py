@@ -1,12 +1,13 @@
-"""Declarative automation: conditions, what they look at, and their evaluation.
+"""Declarative automation: conditions, the facts they depend on, and their evaluation.
 
-Whoever evaluates the conditions of a sensor in a workspace
+To evaluate the conditions of a sensor in a workspace:
 
-1. makes a `Graph` of its assets and an `Evaluator` from the rows of `automation_state` and
-   `automation_sensors`: what is remembered, and when the last evaluation was;
-2. tells `evaluator.world` what was so at `applied_seq`, calls `begin`, and tells what came after;
-3. calls `tick(now)`; `grouped` makes requests of what is asked for, and `events_of` the head of a
-   batch, which the runs follow. A tick that is not `durable` needs no batch;
-4. goes on with 2, telling only what changed, if the batch was accepted; begins with 1 if it was
-   refused or nobody knows.
+1. Build a `Graph` of its assets, and an `Evaluator` from the rows of `automation_state` and
+  `automation_sensors`: the stored states and the time of the last evaluation.
+2. Report the facts as of `applied_seq` to `evaluator.world`, call `begin`, and report what happened
+  since.
+3. Call `tick(now)`. `grouped` turns the result into requests, and `events_of` into the first events
+  of a batch, which the run requests follow. A tick that is not `durable` needs no batch.
+4. If the batch was accepted, continue with 2 and report only changes. If it was rejected, or the
+  outcome is unknown, start again with 1.
 """

@@ -1,7 +1,7 @@
-"""What the evaluation knows of a project: assets, what they depend on, their checks and conditions.
+"""What the evaluation knows about a project: assets, dependencies, checks and conditions.
 
-Assets are named by their canonical key. `Selects` says whether a selection, as a user wrote it into
-`allow` or `ignore`, includes an asset: what a selection is, only the SDK knows.
+Assets are named by their canonical key. `Selects` tells whether a selection, as a user passed it to
+`allow` or `ignore`, includes an asset: only the SDK can resolve selections.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -17,19 +17,19 @@ from servo.core.graph import downstream_of, reachable, topological_order
 Selects = Callable[[Any, str], bool]
 
 Key = tuple[str, str]
-"""An asset, or a check of it: its key, and the name of the check or an empty text."""
+"""An asset or a check: the asset key, and the name of the check or an empty string."""
 
 
 def subject(key: Key) -> str:
-    """The text under which the condition of an asset or a check is stored and told.
+    """The string under which the condition of an asset or a check is stored and shown.
 
-    No key of an asset has a colon in it.
+    No asset key contains a colon.
     """
     return f"{key[0]}:{key[1]}" if key[1] else key[0]
 
 
 class Dependency(msgspec.Struct, frozen=True, kw_only=True):
-    """An asset that another is made from. `together` says that one run can make both."""
+    """An upstream asset; `together` is whether one run can materialize both assets."""
 
     key: str
     mapping: Mapping = SAME
@@ -37,7 +37,7 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """A check of an asset. It depends on that asset, and on others that it looks at besides."""
+    """A check of an asset. It depends on that asset, and on the other assets that it reads."""
 
     name: str
     blocking: bool = False
@@ -46,7 +46,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asset(msgspec.Struct, frozen=True, kw_only=True):
-    """An asset of a project. One that nothing but others' dependencies name needs no more."""
+    """An asset of a project. An external asset only needs a key."""
 
     key: str
     space: Space = UNPARTITIONED
@@ -57,7 +57,7 @@ class Asset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Graph:
-    """All assets of a project, in an order in which every one comes after what it is made from."""
+    """All assets of a project, in topological order."""
 
     def __init__(self, assets: Iterable[Asset], selects: Selects) -> None:
         self.assets = {asset.key: asset for asset in assets}
@@ -73,7 +73,7 @@ class Graph:
         self._downstream = downstream_of(upstream)
 
     def roots(self) -> Iterator[tuple[Key, AutomationCondition]]:
-        """Every condition and what it is of: of an asset first, and then of its checks."""
+        """Every condition and its subject: those of an asset first, then those of its checks."""
         for key in self.order:
             asset = self.assets[key]
             if asset.condition is not None:
@@ -83,7 +83,7 @@ class Graph:
                     yield (key, check.name), check.condition
 
     def deps(self, key: Key) -> tuple[Dependency, ...]:
-        """What an asset is made from, or a check looks at, in the order of the keys."""
+        """The upstream assets of an asset, or the assets that a check reads, in key order."""
         asset = self.assets[key[0]]
         deps = asset.deps
         if key[1]:
@@ -92,11 +92,11 @@ class Graph:
         return tuple(sorted(deps, key=lambda dep: dep.key))
 
     def edge(self, upstream: str, downstream: str) -> Dependency | None:
-        """How one asset is made from another, if it is."""
+        """The dependency of one asset on another, if there is one."""
         return next((dep for dep in self.assets[downstream].deps if dep.key == upstream), None)
 
     def conditions_below(self, key: str) -> list[tuple[str, AutomationCondition]]:
-        """The different conditions of everything that depends on an asset, each with an asset."""
+        """The different conditions of all downstream assets, each with one asset."""
         found: dict[str, tuple[str, AutomationCondition]] = {}
         for below in sorted(reachable([key], self._downstream)):
             condition = self.assets[below].condition

@@ -1,8 +1,8 @@
-"""Conditions as they are evaluated: every node with the asset it is about, in one list.
+"""Compiled conditions: every node with the asset it applies to, in one list.
 
-A condition says `any_deps_match(missing())`; a *plan* has a node for each dependency, since each
-has a value and a memory of its own. The nodes of a plan stand in an order in which every one comes
-after those it is made of, so what changed is evaluated once, from the leaves up.
+A condition says `any_deps_match(missing())`; the compiled condition has a node for each dependency,
+since each has its own value and memory. The nodes are ordered so that each comes after its
+children, so changes are evaluated once, from the leaves up.
 """
 
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ TIMED = frozenset({"newly_updated", "newly_requested", "cron_tick_passed"})
 
 
 class Traversal:
-    """How the value of a node about one asset is taken to another."""
+    """How the value of a node about one asset is mapped to another asset."""
 
     __slots__ = ("key", "mapping", "up")
 
@@ -68,7 +68,7 @@ class Traversal:
         self.up = up
 
     def take(self, bits: int, there: int, here: int) -> int:
-        """The partitions here of which one there is in a set."""
+        """The partitions here that map to a set of partitions there."""
         if self.up:
             return self.mapping.upstream(bits, (here, there))
         return self.mapping.downstream(bits, (there, here))
@@ -116,17 +116,17 @@ class Node:
 
     @property
     def arguments(self) -> tuple[tuple[str, Any], ...]:
-        """What a fact was asked with."""
+        """The arguments of a fact."""
         return self.condition.arguments if isinstance(self.condition, Operand) else ()
 
     @property
     def every(self) -> bool:
-        """Whether all of several must be so, and not just one."""
+        """Whether all children must be true, rather than any."""
         return bool(getattr(self.condition, "every", False))
 
 
 class CompiledCondition:
-    """The condition of one asset or check, ready to be evaluated."""
+    """The compiled condition of one asset or check."""
 
     def __init__(self, asset: Asset, key: Key, rank: int) -> None:
         self.asset = asset
@@ -149,7 +149,7 @@ class CompiledCondition:
 
 
 def compiled(graph: Graph) -> list[CompiledCondition]:
-    """The plans of everything that has a condition, in the order in which they are evaluated."""
+    """The compiled conditions of all subjects, in the order of evaluation."""
     plans: list[CompiledCondition] = []
     for rank, (key, condition) in enumerate(graph.roots()):
         plan = CompiledCondition(graph.assets[key[0]], key, rank)
@@ -236,7 +236,7 @@ class _Compiler:
         here, there = node.key[0], condition.key.canonical()
         if there not in self.graph.assets:
             raise Invalid(
-                f"the automation condition of {self.plan.subject} asks for {there}, "
+                f"the automation condition of {self.plan.subject} refers to {there}, "
                 "which is not an asset",
                 remedy="correct the key in asset_matches, or define the asset",
             )
@@ -278,7 +278,7 @@ def _any_timed(node: Node) -> bool:
 def _operand(condition: AutomationCondition) -> Operand:
     if not isinstance(condition, Operand):
         raise Invalid(
-            f"{condition!r} is no kind of condition that can be evaluated",
-            remedy="make it with AutomationCondition.…() and the operators & | ~",
+            f"{condition!r} is not a condition that Servo can evaluate",
+            remedy="build it from AutomationCondition.…() and the operators & | ~",
         )
     return condition

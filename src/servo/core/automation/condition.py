@@ -1,10 +1,10 @@
-"""When an asset is to be made without anybody asking: conditions, and what they are made of.
+"""Automation conditions: when an asset is materialized automatically.
 
     AutomationCondition.eager()
     AutomationCondition.on_cron("0 6 * * *") & ~AutomationCondition.in_progress()
 
 A condition is a value: a tree of a few kinds of nodes that can be compared, stored and explained.
-`Operand` is a fact about an asset or a partition, told by its name; the others combine.
+`Operand` is a named fact about an asset or a partition; the other nodes combine conditions.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +19,16 @@ from servo.errors import Invalid
 
 
 class AutomationCondition(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether an asset, or a partition of it, is to be made now."""
+    """When an asset, a partition or a check is materialized automatically.
+
+        @asset(automation_condition=AutomationCondition.eager())
+        def report(orders): ...
+
+        AutomationCondition.on_cron("0 6 * * *") & ~AutomationCondition.in_progress()
+
+    Conditions combine with `&` (and), `|` (or) and `~` (not). For a partitioned asset, a condition
+    is evaluated for each partition.
+    """
 
     label: str | None = None
 
@@ -35,23 +44,23 @@ class AutomationCondition(msgspec.Struct, frozen=True, kw_only=True):
         return Not(operand=self)
 
     def with_label(self, label: str | None) -> "AutomationCondition":
-        """The same condition under a name that explanations show."""
+        """The same condition with a label, which explanations show."""
         return msgspec.structs.replace(self, label=label)
 
     def get_label(self) -> str | None:
-        """The name under which it is explained, if it has one."""
+        """The label of the condition, if it has one."""
         return self.label
 
     def since(self, reset_condition: "AutomationCondition") -> "AutomationCondition":
-        """Whether this became true after the other last did."""
+        """True if this became true more recently than `reset_condition`."""
         return Since(trigger=self, reset=_checked(reset_condition))
 
     def newly_true(self) -> "AutomationCondition":
-        """Whether this is true and was not at the last evaluation."""
+        """True if this is true now and was not at the last evaluation."""
         return NewlyTrue(operand=self)
 
     def since_last_handled(self) -> "AutomationCondition":
-        """Whether this became true after the asset was last requested or updated."""
+        """True if this became true after the asset was last requested or updated."""
         handled = (
             AutomationCondition.newly_requested()
             | AutomationCondition.newly_updated()
@@ -60,13 +69,13 @@ class AutomationCondition(msgspec.Struct, frozen=True, kw_only=True):
         return self.since(handled)
 
     def allow(self, selection: Any) -> "AutomationCondition":
-        """The same condition, in which only these dependencies count, and those allowed before."""
+        """The same condition, restricted to these dependencies and those already allowed."""
         return self._selected(
             lambda node: msgspec.structs.replace(node, allowed=_either(node.allowed, selection))
         )
 
     def ignore(self, selection: Any) -> "AutomationCondition":
-        """The same condition, in which these do not count, nor those that were ignored before."""
+        """The same condition without these dependencies and those already ignored."""
         return self._selected(
             lambda node: msgspec.structs.replace(node, ignored=_either(node.ignored, selection))
         )
@@ -74,17 +83,18 @@ class AutomationCondition(msgspec.Struct, frozen=True, kw_only=True):
     def _selected(self, change: "Callable[[Deps], Deps]") -> "AutomationCondition":
         if not _looks_at_dependencies(self):
             raise Invalid(
-                f"{self} does not look at dependencies",
-                remedy="use allow and ignore on any_deps_…, all_deps_…, eager, on_cron, on_missing",
+                f"{self} has no condition on dependencies",
+                remedy="call allow and ignore on any_deps_…, all_deps_…, eager, on_cron or "
+                "on_missing",
             )
         return self._mapped(lambda node: change(node) if isinstance(node, Deps) else node)
 
     def without(self, condition: "AutomationCondition") -> "AutomationCondition":
-        """The same condition without one of those that it joins with `&`."""
+        """The same condition without one of its operands of `&`."""
         if not isinstance(self, And) or condition not in self.operands:
             raise Invalid(
-                f"{condition} is none of the conditions that {self} joins",
-                remedy="leave out one of its operands, or use replace",
+                f"{condition} is not an operand of {self}",
+                remedy="pass one of its operands, or use replace",
             )
         left = tuple(operand for operand in self.operands if operand != condition)
         return left[0] if len(left) == 1 else msgspec.structs.replace(self, operands=left)
@@ -92,18 +102,18 @@ class AutomationCondition(msgspec.Struct, frozen=True, kw_only=True):
     def replace(
         self, old: "AutomationCondition | str", new: "AutomationCondition"
     ) -> "AutomationCondition":
-        """The same condition with a part, or what has a label or name, replaced everywhere."""
+        """The same condition with every occurrence of a condition, label or name replaced."""
         found = _checked(new)
         return self._mapped(lambda node: found if _is(node, old) else node)
 
     def _mapped(
         self, change: "Callable[[AutomationCondition], AutomationCondition]"
     ) -> "AutomationCondition":
-        """The tree with every node changed, from the leaves up."""
+        """The tree with `change` applied to every node, from the leaves up."""
         return change(self)
 
     def children(self) -> "tuple[AutomationCondition, ...]":
-        """The conditions it is made of."""
+        """The conditions that it consists of."""
         return ()
 
     def __str__(self) -> str:
@@ -113,88 +123,88 @@ class AutomationCondition(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def missing() -> "Operand":
-        """It was never made."""
+        """True if it was never materialized."""
         return Operand(name="missing")
 
     @staticmethod
     def in_progress() -> "Operand":
-        """A run or a backfill is making it."""
+        """True if a run or a backfill is materializing it."""
         return Operand(name="in_progress")
 
     @staticmethod
     def run_in_progress() -> "Operand":
-        """A run is making it."""
+        """True if a run is materializing it."""
         return Operand(name="run_in_progress")
 
     @staticmethod
     def backfill_in_progress() -> "Operand":
-        """A backfill is making it."""
+        """True if a backfill is materializing it."""
         return Operand(name="backfill_in_progress")
 
     @staticmethod
     def execution_failed() -> "Operand":
-        """The last attempt to make it failed."""
+        """True if the last attempt to materialize it failed."""
         return Operand(name="execution_failed")
 
     @staticmethod
     def newly_updated() -> "Operand":
-        """It was made since the last evaluation."""
+        """True if it was materialized since the last evaluation."""
         return Operand(name="newly_updated")
 
     @staticmethod
     def newly_requested() -> "Operand":
-        """The last evaluation asked for it."""
+        """True if the last evaluation requested it."""
         return Operand(name="newly_requested")
 
     @staticmethod
     def newly_missing() -> "AutomationCondition":
-        """It is missing, and was not at the last evaluation."""
+        """True if it is missing and was not at the last evaluation."""
         return AutomationCondition.missing().newly_true().with_label("newly_missing")
 
     @staticmethod
     def code_version_changed() -> "Operand":
-        """Its code version changed since the last evaluation."""
+        """True if its code version changed since the last evaluation."""
         return Operand(name="code_version_changed")
 
     @staticmethod
     def data_version_changed() -> "Operand":
-        """Its data version changed since the last evaluation."""
+        """True if its data version changed since the last evaluation."""
         return Operand(name="data_version_changed")
 
     @staticmethod
     def will_be_requested() -> "Operand":
-        """This evaluation asks for it."""
+        """True if this evaluation requests it."""
         return Operand(name="will_be_requested")
 
     @staticmethod
     def initial_evaluation() -> "Operand":
-        """This condition is evaluated for the first time."""
+        """True if this condition is evaluated for the first time."""
         return Operand(name="initial_evaluation")
 
     @staticmethod
     def executed_with_root_target() -> "Operand":
-        """The run that made it last made the asset of this condition too."""
+        """True if its last run also materialized the asset that has this condition."""
         return Operand(name="executed_with_root_target")
 
     @staticmethod
     def executed_with_tags(
         tag_keys: Iterable[str] | None = None, tag_values: Mapping[str, str] | None = None
     ) -> "Operand":
-        """The run that made it last has these tags."""
+        """True if the run that last materialized it has these tags."""
         values = tuple(sorted((tag_values or {}).items()))
         arguments = (("tag_keys", tuple(sorted(tag_keys or ()))), ("tag_values", values))
         return Operand(name="executed_with_tags", arguments=arguments)
 
     @staticmethod
     def cron_tick_passed(cron_schedule: str, cron_timezone: str = "UTC") -> "Operand":
-        """A tick of the schedule has passed since the last evaluation."""
+        """True if a tick of the schedule has passed since the last evaluation."""
         _ = Cron(cron_schedule, cron_timezone)
         arguments = (("cron_schedule", cron_schedule), ("cron_timezone", cron_timezone))
         return Operand(name="cron_tick_passed", arguments=arguments)
 
     @staticmethod
     def in_latest_time_window(lookback_delta: timedelta | None = None) -> "Operand":
-        """It is in the last window of time, or not further back; true where there is no time."""
+        """True for the latest time window, or within `lookback_delta`; always if not time-based."""
         if lookback_delta is None:
             return Operand(name="in_latest_time_window")
         seconds = _duration(lookback_delta, "lookback_delta")
@@ -202,68 +212,68 @@ class AutomationCondition(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def check_passed() -> "Operand":
-        """The check passed."""
+        """True if the check passed."""
         return Operand(name="check_passed")
 
     @staticmethod
     def check_failed() -> "Operand":
-        """The check failed."""
+        """True if the check failed."""
         return Operand(name="check_failed")
 
     @staticmethod
     def freshness_passed() -> "Operand":
-        """It is as fresh as its policy asks."""
+        """True if it is fresh, according to its freshness policy."""
         return Operand(name="freshness_passed")
 
     @staticmethod
     def freshness_warned() -> "Operand":
-        """It is so old that its policy warns."""
+        """True if its freshness policy warns."""
         return Operand(name="freshness_warned")
 
     @staticmethod
     def freshness_failed() -> "Operand":
-        """It is older than its policy allows."""
+        """True if it is older than its freshness policy allows."""
         return Operand(name="freshness_failed")
 
     @staticmethod
     def asset_matches(key: Any, condition: "AutomationCondition") -> "AutomationCondition":
-        """The condition is true of another asset."""
+        """True if the condition is true of another asset."""
         return AssetMatches(key=_key(key), operand=_checked(condition))
 
     # --- facts about what is around it --------------------------------------------------------
 
     @staticmethod
     def any_deps_match(condition: "AutomationCondition") -> "Deps":
-        """The condition is true of something it depends on."""
+        """True if the condition is true of any upstream asset."""
         return Deps(operand=_checked(condition), every=False)
 
     @staticmethod
     def all_deps_match(condition: "AutomationCondition") -> "Deps":
-        """For everything it depends on, the condition is true of some partition."""
+        """True if, for every upstream asset, the condition is true of some partition."""
         return Deps(operand=_checked(condition), every=True)
 
     @staticmethod
     def any_checks_match(
         condition: "AutomationCondition", blocking_only: bool = False
     ) -> "AutomationCondition":
-        """The condition is true of one of its checks."""
+        """True if the condition is true of any of its checks."""
         return Checks(operand=_checked(condition), every=False, blocking_only=blocking_only)
 
     @staticmethod
     def all_checks_match(
         condition: "AutomationCondition", blocking_only: bool = False
     ) -> "AutomationCondition":
-        """The condition is true of all of its checks."""
+        """True if the condition is true of all of its checks."""
         return Checks(operand=_checked(condition), every=True, blocking_only=blocking_only)
 
     @staticmethod
     def any_downstream_conditions() -> "Operand":
-        """The condition of something that depends on it is true."""
+        """True if the condition of any downstream asset is true."""
         return Operand(name="any_downstream_conditions")
 
     @staticmethod
     def any_deps_updated() -> "AutomationCondition":
-        """Something it depends on was made since the last evaluation, or will be now."""
+        """True if an upstream asset was updated since the last evaluation, or is requested now."""
         made = (
             AutomationCondition.newly_updated() & ~AutomationCondition.executed_with_root_target()
         ).with_label("newly_updated_without_root")
@@ -272,13 +282,13 @@ class AutomationCondition(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def any_deps_missing() -> "AutomationCondition":
-        """Something it depends on was never made, and will not be now."""
+        """True if an upstream asset is missing and is not requested now."""
         gone = AutomationCondition.missing() & ~AutomationCondition.will_be_requested()
         return AutomationCondition.any_deps_match(gone).with_label("any_deps_missing")
 
     @staticmethod
     def any_deps_in_progress() -> "AutomationCondition":
-        """Something it depends on is being made."""
+        """True if an upstream asset is being materialized."""
         busy = AutomationCondition.in_progress()
         return AutomationCondition.any_deps_match(busy).with_label("any_deps_in_progress")
 
@@ -286,7 +296,7 @@ class AutomationCondition(msgspec.Struct, frozen=True, kw_only=True):
     def all_deps_updated_since_cron(
         cron_schedule: str, cron_timezone: str = "UTC"
     ) -> "AutomationCondition":
-        """Everything it depends on was made since the last tick, or will be now."""
+        """True if all upstream assets were updated since the last tick, or are requested now."""
         tick = AutomationCondition.cron_tick_passed(cron_schedule, cron_timezone)
         updated = (
             AutomationCondition.newly_updated().since(tick)
@@ -297,7 +307,7 @@ class AutomationCondition(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def all_deps_blocking_checks_passed() -> "AutomationCondition":
-        """Every blocking check of everything it depends on passed, or will be made now."""
+        """True if all blocking checks of upstream assets passed, or are requested now."""
         passed = AutomationCondition.check_passed() | AutomationCondition.will_be_requested()
         every = AutomationCondition.all_checks_match(passed, blocking_only=True)
         label = "all_deps_blocking_checks_passed"
@@ -307,7 +317,11 @@ class AutomationCondition(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def eager() -> "AutomationCondition":
-        """Make it whenever something it depends on was, and as soon as it is missing."""
+        """Materialize it when an upstream asset was updated, and when it becomes missing.
+
+        It waits while an upstream asset is missing or in progress, or while it is in progress
+        itself. Of time-based partitions, only the latest is requested.
+        """
         change = (
             AutomationCondition.newly_missing() | AutomationCondition.any_deps_updated()
         ).since_last_handled()
@@ -321,7 +335,7 @@ class AutomationCondition(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def on_cron(cron_schedule: str, cron_timezone: str = "UTC") -> "AutomationCondition":
-        """Make it once for every tick, after everything it depends on was made since."""
+        """Materialize it once per tick, after all upstream assets were updated since the tick."""
         tick = AutomationCondition.cron_tick_passed(cron_schedule, cron_timezone)
         return (
             AutomationCondition.in_latest_time_window()
@@ -331,7 +345,7 @@ class AutomationCondition(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def on_missing() -> "AutomationCondition":
-        """Make it when it is missing and nothing it depends on is."""
+        """Materialize it when it becomes missing and no upstream asset is missing."""
         gone = AutomationCondition.newly_missing().since_last_handled()
         return (
             AutomationCondition.in_latest_time_window()
@@ -366,14 +380,14 @@ class _Many(AutomationCondition, frozen=True, kw_only=True):
 
 
 class And(_Many, frozen=True, kw_only=True):
-    """All of several conditions."""
+    """True if all operands are true."""
 
     def __repr__(self) -> str:
         return f"({' & '.join(str(operand) for operand in self.operands)})"
 
 
 class Or(_Many, frozen=True, kw_only=True):
-    """Any of several conditions."""
+    """True if any operand is true."""
 
     def __repr__(self) -> str:
         return f"({' | '.join(str(operand) for operand in self.operands)})"
@@ -394,21 +408,21 @@ class _One(AutomationCondition, frozen=True, kw_only=True):
 
 
 class Not(_One, frozen=True, kw_only=True):
-    """The opposite of a condition."""
+    """True if the operand is false."""
 
     def __repr__(self) -> str:
         return f"~{self.operand}"
 
 
 class NewlyTrue(_One, frozen=True, kw_only=True):
-    """A condition that was not true at the last evaluation and is now."""
+    """True if the operand is true now and was not at the last evaluation."""
 
     def __repr__(self) -> str:
         return f"{self.operand}.newly_true()"
 
 
 class AssetMatches(_One, frozen=True, kw_only=True):
-    """A condition of another asset."""
+    """A condition on another asset."""
 
     key: AssetKey
 
@@ -417,7 +431,7 @@ class AssetMatches(_One, frozen=True, kw_only=True):
 
 
 class Deps(_One, frozen=True, kw_only=True):
-    """A condition of what an asset depends on: of any of it, or of every one."""
+    """A condition on the upstream assets: on any of them, or on all."""
 
     every: bool
     allowed: Any = None
@@ -430,7 +444,7 @@ class Deps(_One, frozen=True, kw_only=True):
 
 
 class Either(msgspec.Struct, frozen=True):
-    """What any of several selections includes."""
+    """The union of several selections."""
 
     selections: tuple[Any, ...]
 
@@ -439,7 +453,7 @@ class Either(msgspec.Struct, frozen=True):
 
 
 class Checks(_One, frozen=True, kw_only=True):
-    """A condition of the checks of an asset: of any of them, or of every one."""
+    """A condition on the checks of an asset: on any of them, or on all."""
 
     every: bool
     blocking_only: bool = False
@@ -450,13 +464,13 @@ class Checks(_One, frozen=True, kw_only=True):
 
 
 class Since(AutomationCondition, frozen=True, kw_only=True):
-    """One condition has become true since another did."""
+    """True if `trigger` became true more recently than `reset`."""
 
     trigger: AutomationCondition
     reset: AutomationCondition
 
     def children(self) -> tuple[AutomationCondition, ...]:
-        """What it waits for, and what makes it begin anew."""
+        """The trigger and the reset condition."""
         return (self.trigger, self.reset)
 
     def _mapped(
@@ -475,7 +489,7 @@ def _looks_at_dependencies(condition: AutomationCondition) -> bool:
 
 
 def _either(before: Any, selection: Any) -> Any:
-    """A selection, and what was selected before it."""
+    """The union of a selection and the previous one."""
     held = before.selections if isinstance(before, Either) else (before,)
     if before is None or held == (selection,):
         return selection
@@ -483,14 +497,14 @@ def _either(before: Any, selection: Any) -> Any:
 
 
 def _is(node: AutomationCondition, old: AutomationCondition | str) -> bool:
-    """Whether a node is what is looked for, by value, by label, or as a fact by its name."""
+    """Whether a node equals `old`, or has it as its label or name."""
     return old in (node, node.label) or (isinstance(node, Operand) and old == node.name)
 
 
 def _parts(condition: AutomationCondition, kind: type[_Many]) -> tuple[AutomationCondition, ...]:
-    """The operands of a condition of the same kind, so that `a & b & c` is one node.
+    """The operands of a condition of this kind, so that `a & b & c` is one node.
 
-    One with a label stays a node, or the label would be lost.
+    A condition with a label stays a node of its own, so that the label is kept.
     """
     plain = isinstance(condition, kind) and condition.label is None
     return cast("_Many", condition).operands if plain else (condition,)
@@ -499,7 +513,7 @@ def _parts(condition: AutomationCondition, kind: type[_Many]) -> tuple[Automatio
 def _checked(value: Any) -> AutomationCondition:
     if not isinstance(value, AutomationCondition):
         raise Invalid(
-            f"{value!r} is no condition",
+            f"{value!r} is not an automation condition",
             remedy="use AutomationCondition.…() and the operators & | ~",
         )
     return value

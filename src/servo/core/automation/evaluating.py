@@ -1,16 +1,16 @@
-"""One evaluation after another of every condition, looking only at what may have changed.
+"""Evaluate all conditions repeatedly, looking only at what may have changed.
 
-A node is evaluated again if a fact it is about was touched, if something it is made of has another
-value, if time brought a tick or a partition, or if what it said was true for one evaluation only.
-Everything else is as it was. So the work follows what changed, not what there is, and the result
-is the one that evaluating everything would give.
+A node is evaluated again if a fact it depends on was touched, if a child has another value, if time
+brought a tick or a partition, or if its value was true for one evaluation only. Everything else
+stays the same. So the work depends on what changed, not on what exists, and the result is the same
+as evaluating everything.
 
-Assets are evaluated in the order of the graph, so that `will_be_requested` of what comes before is
-known. What a condition is true of is asked for, at every evaluation for as long as it is true.
+Assets are evaluated in topological order, so that `will_be_requested` of upstream assets is known.
+An asset is requested at every evaluation as long as its condition is true.
 
-An evaluator keeps values between evaluations. Whoever runs it makes an evaluation durable before
-acting on it, and throws the evaluator away if that was refused because another was first. What has
-to outlive the process is in `EvaluationOutcome.states`, and when the last one was.
+An evaluator keeps values between evaluations. Its owner makes an evaluation durable before acting
+on it, and discards the evaluator if that was rejected because another evaluation came first. What
+has to outlive the process is in `EvaluationOutcome.states`, with the time of the last evaluation.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,12 +35,12 @@ _ONCE = frozenset({"newly_true", "code_version_changed", "cron_tick_passed", "in
 
 
 class EvaluationOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What an evaluation found.
+    """The result of an evaluation.
 
-    `requested` are the partitions to make, by asset or check. `states` is what to remember of those
-    for which that changed, and `told` are those of which there is something new to tell. One that
-    is not `durable` need not be written down: to evaluate from the state before it gives the same.
-    `assets` and `nodes` count what was evaluated.
+    `requested` are the partitions to materialize, by asset or check. `states` are the changed
+    states to store, and `told` the subjects whose tree is worth recording. An outcome that is not
+    `durable` need not be stored: evaluating from the previous state gives the same. `assets` and
+    `nodes` count what was evaluated.
     """
 
     at: datetime
@@ -53,9 +53,9 @@ class EvaluationOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evaluator:
-    """Evaluates the conditions of a project, again and again.
+    """Evaluates the conditions of a project repeatedly.
 
-    Tell `world` what was so when `last` was, call `begin`, then tell what happened since: that is
+    Report to `world` the facts as of `last`, call `begin`, then report what happened since: that is
     the news of the first `tick`.
     """
 
@@ -82,15 +82,15 @@ class Evaluator:
             self._add(plan, (states or {}).get(plan.subject))
 
     def begin(self) -> None:
-        """What was told so far is not news."""
+        """Mark everything reported so far as not new."""
         self.world.forget_news()
 
     def repartition(self, asset: str) -> None:
-        """Partitions of an asset came or went other than by time."""
+        """Report that partitions of an asset were added or removed, other than by time."""
         self._moved[asset] = None
 
     def next_due(self) -> datetime | None:
-        """When time alone next makes something due: a tick of a cron, or a new partition."""
+        """When time alone next changes something: a cron tick, or a new partition."""
         heads = [heap[0][0] for heap in (self._crons_due, self._spaces_due) if heap]
         return min(heads, default=None)
 
@@ -99,7 +99,7 @@ class Evaluator:
         return tree_of(self.plans[asset].root, self.world)
 
     def tick(self, now: datetime) -> EvaluationOutcome:
-        """Evaluate what may have changed, as of `now`; time does not go back."""
+        """Evaluate what may have changed, as of `now`, which never decreases."""
         view = self._view
         view.now = now = now if view.last is None else max(now, view.last)
         self._pass_time(now)
@@ -132,7 +132,7 @@ class Evaluator:
     # --- evaluating ---------------------------------------------------------------------------
 
     def _evaluate_queue(self) -> list[CompiledCondition]:
-        """Evaluate the plans that are marked, in the order of the graph, and those they concern."""
+        """Evaluate the marked conditions in topological order, and those that depend on them."""
         evaluated: list[CompiledCondition] = []
         while self._queue:
             plan = self._ranked[heappop(self._queue)]
@@ -144,7 +144,7 @@ class Evaluator:
         return evaluated
 
     def _evaluate(self, plan: CompiledCondition) -> None:
-        """Evaluate the nodes that are marked and those made of them, each once."""
+        """Evaluate the marked nodes and their ancestors, each once."""
         dirty, plan.dirty = plan.dirty, []
         heapify(dirty)
         last = -1
@@ -168,7 +168,7 @@ class Evaluator:
                 heappush(dirty, parent.index)
 
     def _hand_over(self, evaluated: Iterable[CompiledCondition]) -> bool:
-        """Let what was asked for be known to the next evaluation; whether there was any news."""
+        """Report the requests to the next evaluation; return whether there was any news."""
         news = False
         for plan in evaluated:
             news = news or plan.news
@@ -198,7 +198,7 @@ class Evaluator:
             plan.dirty.append(node.index)
 
     def _pass_time(self, now: datetime) -> None:
-        """Let partitions and ticks come that are due."""
+        """Apply the partitions and ticks that are due."""
         while self._spaces_due and self._spaces_due[0][0] <= now:
             self._moved[heappop(self._spaces_due)[1]] = None
         moved, self._moved = self._moved, {}
@@ -214,7 +214,7 @@ class Evaluator:
             self._expect(cron, now)
 
     def _span(self, key: str, now: datetime) -> None:
-        """Take over which partitions of an asset there are now."""
+        """Update the existing partitions of an asset."""
         asset = self.graph.assets[key]
         universe = asset.space.universe(now)
         for name in ("", *(check.name for check in asset.checks)):
@@ -242,7 +242,7 @@ class Evaluator:
         self._mark(plan.nodes)
 
     def _watch(self, node: Node) -> None:
-        """Note what makes a node worth another look."""
+        """Register what a node depends on."""
         asset = node.key[0]
         for key in {asset: None, **{step.key[0]: None for step in node.steps}}:
             self._of_asset.setdefault(key, []).append(node)
@@ -260,7 +260,7 @@ class Evaluator:
             _ = facts.tagged.setdefault(node.condition, 0)
 
     def _looked_at(self, node: Node) -> Iterable[Key]:
-        """The assets and checks whose facts a node is about."""
+        """The assets and checks whose facts a node depends on."""
         whole = (node.key[0], "")
         if node.kind not in OPERANDS:
             return ()
@@ -285,10 +285,10 @@ _OF_ASSETS = frozenset(
 
 
 def _note(node: Node) -> None:
-    """Remember that there is something to keep of a condition, or something new to tell.
+    """Note that the state of a condition has to be stored, or its tree recorded.
 
-    What is over because it was true for one evaluation only is nothing to tell, and neither is what
-    is found out when a process starts.
+    A value that ends because it was true for one evaluation only is not recorded, and neither is
+    what a process finds out when it starts.
     """
     plan = node.plan
     if node.kind == "since":

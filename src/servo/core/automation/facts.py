@@ -1,9 +1,9 @@
-"""What is so of every asset and check, as bitmaps, kept up to date by what changes.
+"""The facts about every asset and check, as bitmaps that are updated incrementally.
 
-Whoever reads the workspace tells what happened: `made`, `running`, `failed`, `wiped`, `checked`.
-Each is one operation on a bitmap, and is noted in `touched`, by which an evaluation knows what to
-look at. *News* is what happened since the last evaluation; it is
-over when that has been. Telling the same twice is harmless but for the news.
+The reader of the workspace reports what happened: `made`, `running`, `failed`, `wiped`, `checked`.
+Each is one bitmap operation, and is noted in `touched`, which tells an evaluation what to look at.
+*News* is what happened since the last evaluation; the next evaluation clears it. Reporting the same
+twice is harmless, except that it is news again.
 """
 
 from collections.abc import Collection, Mapping
@@ -30,7 +30,7 @@ NEWS = frozenset({"newly_updated", "data_version_changed"})
 
 
 class Facts:
-    """What is so of one asset or check: a bitmap for everything that can be said of a partition."""
+    """The facts about one asset or check: a bitmap of partitions for each."""
 
     __slots__ = (
         "backfilling",
@@ -64,7 +64,7 @@ class Facts:
         self.changed = 0
 
     def update(self, bits: int, at: datetime) -> None:
-        """Note that partitions are new, for the next evaluation."""
+        """Report new data of partitions, for the next evaluation."""
         self.updated |= bits
         if self.updates and self.updates[-1][0] == at:
             bits |= self.updates.pop()[1]
@@ -93,10 +93,10 @@ class ProjectFacts:
         tags: Mapping[str, str] | None = None,
         same_data: int = 0,
     ) -> None:
-        """Partitions were made, or seen, in a run with these assets and tags.
+        """Report that partitions were materialized or observed, and the assets and tags of the run.
 
-        What was checked before was checked of older data. `same_data` are those of them whose data
-        version is the one they had.
+        Earlier check results were about older data. `same_data` are the partitions whose data
+        version did not change.
         """
         facts = self.facts[asset, ""]
         facts.made |= bits
@@ -112,7 +112,7 @@ class ProjectFacts:
             self._forget_results((asset, check.name), bits)
 
     def wiped(self, asset: str, bits: int) -> None:
-        """Partitions are as if they had never been made; how the last attempt went stays so."""
+        """Report that partitions were wiped; the outcome of their last attempt stays."""
         facts = self.facts[asset, ""]
         facts.made &= ~bits
         facts.with_root = {root: held & ~bits for root, held in facts.with_root.items()}
@@ -122,12 +122,12 @@ class ProjectFacts:
             self._forget_results((asset, check.name), bits)
 
     def failed(self, asset: str, bits: int) -> None:
-        """The last attempt to make partitions failed."""
+        """Report that the last attempt to materialize partitions failed."""
         self.facts[asset, ""].failed |= bits
         self._touch((asset, ""), ("execution_failed",))
 
     def running(self, asset: str, bits: int, *, check: str = "") -> None:
-        """These partitions, and no others, are being made by runs, or only looked at by a check."""
+        """Set the partitions that runs are materializing, or that a check is checking."""
         facts = self.facts[asset, check]
         if facts.running != bits:
             facts.running = bits
@@ -137,7 +137,7 @@ class ProjectFacts:
                 self._touch_all(asset, RUNNING)
 
     def backfilling(self, asset: str, bits: int) -> None:
-        """These partitions, and no others, are being made by backfills."""
+        """Set the partitions that backfills are materializing."""
         facts = self.facts[asset, ""]
         if facts.backfilling != bits:
             facts.backfilling = bits
@@ -146,7 +146,7 @@ class ProjectFacts:
     def checked(
         self, asset: str, check: str, at: datetime, *, passed: int = 0, failed: int = 0
     ) -> None:
-        """A check of the newest data of partitions passed, or did not."""
+        """Report the results of a check on the latest data of partitions."""
         facts = self.facts[asset, check]
         facts.passed = (facts.passed | passed) & ~failed
         facts.refused = (facts.refused | failed) & ~passed
@@ -154,14 +154,14 @@ class ProjectFacts:
         self._touch((asset, check), CHECKED, news=True)
 
     def judged(self, asset: str, freshness: str) -> None:
-        """The freshness of an asset is now so: PASS, WARN, FAIL, or unknown."""
+        """Set the freshness of an asset: PASS, WARN, FAIL, or unknown."""
         facts = self.facts[asset, ""]
         if facts.freshness != freshness:
             facts.freshness = freshness
             self._touch((asset, ""), FRESHNESS)
 
     def forget_news(self) -> None:
-        """Nothing that was told so far is new any more."""
+        """Clear the news."""
         for key in self.news:
             facts = self.facts[key]
             facts.updated = facts.changed = 0
@@ -190,7 +190,7 @@ class ProjectFacts:
 
 
 def has_tags(tags: Mapping[str, str], operand: Operand) -> bool:
-    """Whether a run with these tags is one that `executed_with_tags` asks for."""
+    """Whether tags match an `executed_with_tags` operand."""
     asked = dict(operand.arguments)
     named = all(key in tags for key in asked["tag_keys"])
     return named and all(tags.get(key) == value for key, value in asked["tag_values"])

@@ -1,7 +1,7 @@
-"""What a condition is, whatever it is called: the name under which its state is kept.
+"""The identity of a condition, regardless of labels: the name under which its state is stored.
 
-Two nodes that say the same about the same asset have the same state, wherever they stand in a tree.
-So a condition can be changed and keeps what is remembered for the parts that stay.
+Two nodes that say the same about the same asset share their state, wherever they are in a tree. So
+an edited condition keeps the state of its unchanged parts.
 """
 
 from hashlib import sha256
@@ -18,7 +18,7 @@ _LENGTH = 16
 
 
 def told(condition: AutomationCondition) -> str:
-    """A condition as a string in which labels do not count: equal for those that mean the same."""
+    """A condition as a string without labels: equal for conditions that mean the same."""
     below = ",".join(told(child) for child in condition.children())
     return f"{type(condition).__name__}[{_details(condition)}]({below})"
 
@@ -38,6 +38,6 @@ def _details(condition: AutomationCondition) -> str:
 
 
 def name_of(condition: AutomationCondition, asset: str, check: str, *, together: bool) -> str:
-    """The name of what is remembered for a condition of an asset or a check."""
+    """The name of the stored state of a condition of an asset or a check."""
     text = f"{asset}\n{check}\n{together}\n{told(condition)}"
     return sha256(text.encode()).hexdigest()[:_LENGTH]

@@ -1,7 +1,7 @@
-"""The value of every fact: of which partitions of an asset, or of the data of a check, it is so.
+"""The value of every fact: the partitions of an asset, or of the data of a check, it is true of.
 
-A partition that does not exist is in no value. At the first evaluation of a condition nothing is
-new to it, whatever happened before, so that a new condition does not ask for everything at once.
+A partition that does not exist is in no value. At the first evaluation of a condition nothing
+counts as new, so that a new condition does not request everything at once.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ def _in_progress(node: Node, view: View) -> int:
 
 
 def _run_in_progress(node: Node, view: View) -> int:
-    """A check is run with its asset, or alone."""
+    """Whether a run is executing the asset, or the check with its asset or alone."""
     facts = view.asset(node)
     return facts.universe & (facts.running | view.facts(node).running)
 
@@ -49,7 +49,7 @@ def _data_version_changed(node: Node, view: View) -> int:
 
 
 def _code_version_changed(node: Node, view: View) -> int:
-    """Whether the code is another than at the last evaluation; remembers which it is."""
+    """Whether the code version differs from the last evaluation; stores the current one."""
     version = view.world.graph.assets[node.key[0]].code_version
     before, node.memory = node.memory, version
     if before == version:

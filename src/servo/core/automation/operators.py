@@ -1,8 +1,8 @@
-"""The value of what is made of other conditions.
+"""The values of conditions that combine others.
 
-`since` remembers. Where its two sides are true at the same evaluation, the one that happened later
-counts, as far as it is known when they happened, and else the one that begins anew: an update that
-came after an asset was made, but before the evaluation that saw both, is not lost.
+`since` has memory. If its two sides are true at the same evaluation, the one that happened later
+counts, if the times are known, and otherwise the reset: an update that came after an asset was
+materialized, but before the evaluation that saw both, is not lost.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -32,10 +32,10 @@ def _not(node: Node, view: View) -> int:
 
 
 def _newly_true(node: Node, view: View) -> int:
-    """What is true now and was not at the last evaluation; remembers what is.
+    """What is true now and was not at the last evaluation; stores what is true now.
 
-    Of what was added to a condition that was evaluated before, nothing is known yet, so nothing is
-    new: to edit a condition does not ask for everything it happens to be true of.
+    For a part that was added to an evaluated condition, nothing is known yet, so nothing is new:
+    editing a condition does not request everything it is true of.
     """
     del view
     now = node.children[0].value
@@ -58,7 +58,7 @@ def _since(node: Node, view: View) -> int:
 
 
 def _around(node: Node, view: View) -> int:
-    """Of the dependencies or checks: what is true of one, or of every one."""
+    """What is true of any, or of all, dependencies or checks."""
     facts = view.world.facts
     here = facts[node.key].universe
     value = here if node.every else 0
@@ -72,7 +72,7 @@ def _around(node: Node, view: View) -> int:
 
 
 def _moments(node: Node, view: View) -> Moments:
-    """When what a node says became true, as far as that is known."""
+    """When a node became true, as far as that is known."""
     if not node.timed or not node.value:
         return []
     return [(at, bits & node.value) for at, bits in _MOMENTS[_kind(node)](node, view)]

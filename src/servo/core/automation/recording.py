@@ -1,14 +1,14 @@
-"""An evaluation as events: what heads a batch, before the runs that it asks for.
+"""Record an evaluation as events: the first events of a batch, before its run requests.
 
-Trees are for people and there may be thousands of them in one evaluation. What asks for something
-is told first, and what does not fit any more is left out; what has to be remembered never is.
+Trees are for display, and one evaluation may have thousands. Trees of subjects that request
+something come first, and those that do not fit are left out; states are never left out.
 
-An evaluation can be larger than a batch may be: the first one of very many conditions is. Then what
-asks for nothing is committed before, in batches that each count as an evaluation, and the last one
-has everything that asks, with its runs. Whoever dies in between has asked for nothing. Those before
-the last say what was read as of the evaluation before, so that whoever begins again after one is
-told the news once more: to conditions that have not been evaluated they are news, and to those that
-have, and asked for nothing, they are so again.
+An evaluation can exceed the size of a batch, for example the first one of very many conditions.
+Then subjects that request nothing are committed first, in batches that each count as an evaluation,
+and the last batch has all requests with their runs. A process that dies in between has requested
+nothing. The earlier batches record the read position of the previous evaluation, so a process that
+restarts after one of them gets the same news again: conditions that were not evaluated yet need it,
+and for those that were, and requested nothing, it changes nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,8 +31,8 @@ Events = tuple[AutomationTicked | AutomationEvaluated, ...]
 class EvaluationPoint(msgspec.Struct, frozen=True, kw_only=True):
     """Which evaluation of which sensor this is, and up to where it read the ledger.
 
-    `before` is how far the last one had read, and when it was; None if there was none. `tick` is
-    the number of the first batch, if it takes several.
+    `before` is how far the previous one had read, and its time; None if there was none. `tick` is
+    the number of the first batch, if there are several.
     """
 
     sensor_id: str
@@ -43,7 +43,7 @@ class EvaluationPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recording:
-    """The events of an evaluation that was just made, in as few batches as they fit in."""
+    """The events of an evaluation, in as few batches as possible."""
 
     def __init__(
         self, evaluator: Evaluator, tick: EvaluationOutcome, position: EvaluationPoint
@@ -58,7 +58,7 @@ class Recording:
         """That of the last batch, with which the runs belong."""
 
     def first(self) -> list[Events]:
-        """What is committed before the last batch, in this order."""
+        """The batches before the last one, in order."""
         found: list[Events] = []
         seq, at = self._start.before or (self._start.applied_seq, self._tick.at)
         for number, part in enumerate(self._parts[:-1], self._start.tick):
@@ -73,7 +73,7 @@ class Recording:
         return found
 
     def last(self, run_keys: Sequence[str] = ()) -> Events:
-        """What is committed with the runs."""
+        """The batch that is committed with the run requests."""
         head = AutomationTicked(
             sensor_id=self.position.sensor_id,
             tick=self.position.tick,
@@ -101,7 +101,7 @@ class Recording:
 def _parts(
     events: Sequence[AutomationEvaluated], tick: EvaluationOutcome
 ) -> Iterator[list[AutomationEvaluated]]:
-    """The events in parts that fit: what asks for something all in the last."""
+    """The events split into batches, with everything that requests something in the last."""
     sizes = [len(msgspec.json.encode(event)) for event in events]
     if len(events) <= MOST_EVENTS and sum(sizes) <= MOST_BYTES:
         yield list(events)
@@ -135,7 +135,7 @@ def events_of(
 
 
 def _trees(evaluator: Evaluator, tick: EvaluationOutcome) -> dict[str, str]:
-    """The trees that there is room for, of what asks for something first."""
+    """The trees that fit, those of subjects that request something first."""
     trees: dict[str, str] = {}
     left = MOST_TREES
     for key in sorted(tick.told, key=lambda key: key not in tick.requested):

@@ -1,8 +1,7 @@
-"""What an evaluation asks for, as few runs as there can be.
+"""Group the requests of an evaluation into as few runs as possible.
 
-Assets that want the same partitions are made together: a chain of assets that each follow the one
-before is one run. A run has one partition, or one range of them where its assets say so; which,
-is for who plans it.
+Assets that request the same partitions are materialized together: a chain of assets is one run.
+Whether a run has one partition or a range of them is decided by the planner.
 """
 
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from servo.core.automation.assets import Graph
 
 
 class AssetRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Assets to be made together, and of which partitions, in the space that is theirs."""
+    """Assets to materialize together, and their partitions, by number."""
 
     assets: tuple[str, ...]
     space: str
@@ -21,7 +20,7 @@ class AssetRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def grouped(graph: Graph, requested: Mapping[str, int]) -> list[AssetRequest]:
-    """The requests of an evaluation, each partition of each asset in exactly one."""
+    """The requests of an evaluation, with each partition of each asset in exactly one."""
     groups: dict[str, list[tuple[int, list[str]]]] = {}
     for key in graph.order:
         if bits := requested.get(key, 0):
@@ -35,7 +34,7 @@ def grouped(graph: Graph, requested: Mapping[str, int]) -> list[AssetRequest]:
 
 
 def _split(groups: list[tuple[int, list[str]]], key: str, bits: int) -> list[tuple[int, list[str]]]:
-    """Groups of disjoint partitions with those of one more asset in their places."""
+    """The groups of disjoint partitions after adding those of one more asset."""
     found: list[tuple[int, list[str]]] = []
     for held, keys in groups:
         both = held & bits

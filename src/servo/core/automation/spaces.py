@@ -1,9 +1,9 @@
-"""The partitions of an asset as numbers, and how those of one asset stand to those of another.
+"""The partitions of an asset as numbers, and mappings between the partitions of two assets.
 
-A *space* gives each partition of an asset an ordinal that stays its own for as long as the space
-keeps its fingerprint, so that a set of partitions is a bitmap. An asset without partitions is the
-space with the one ordinal 0. A *mapping* takes a set of partitions along an edge of the graph.
-Both are protocols: calendars and lists of keys are other people's; here is what has none.
+A *space* gives each partition of an asset an ordinal that stays the same as long as the space keeps
+its fingerprint, so that a set of partitions is a bitmap. An unpartitioned asset is the space with
+the single ordinal 0. A *mapping* maps a set of partitions along an edge of the graph. Both are
+protocols: the SDK implements those with calendars and keys; here are the others.
 """
 
 from datetime import datetime, timedelta
@@ -14,52 +14,55 @@ import msgspec
 ONE = 1
 
 Universes = tuple[int, int]
-"""What there is upstream, and what there is downstream."""
+"""All upstream partitions, and all downstream partitions."""
 
 
 class Space(Protocol):
-    """The partitions of an asset, as far as time says which there are."""
+    """The partitions of an asset."""
 
     @property
     def fingerprint(self) -> str:
-        """What the ordinals mean: another one if any of them means something else."""
+        """What the ordinals mean: it changes if any of them changes its meaning."""
         ...
 
     def moved(self, fingerprint: str, bits: int) -> int | None:
-        """A set by the numbers it had under a fingerprint, by those of now; None if unknown."""
+        """A set converted from the numbers of an older fingerprint; None if those are unknown."""
         ...
 
     def universe(self, now: datetime) -> int:
-        """The partitions that there are."""
+        """The existing partitions."""
         ...
 
     def latest(self, now: datetime, lookback: timedelta | None) -> int:
-        """Those in the last window of time, or so far back from its end; all without time."""
+        """The partitions in the last time window, or within `lookback` of its end.
+
+        All partitions if they are not time-based.
+        """
         ...
 
     def next_change(self, now: datetime) -> datetime | None:
-        """When time next changes what there is, if ever."""
+        """When time next changes the existing partitions, if ever."""
         ...
 
     def shown(self, bits: int) -> str:
-        """The first partitions of a set, as people know them; nothing if they have no keys."""
+        """The first partitions of a set, for display; empty if they have no keys."""
         ...
 
 
 class Mapping(Protocol):
-    """Which partitions of an asset are made from which of another."""
+    """Which partitions of an asset depend on which of another."""
 
     def downstream(self, bits: int, universes: Universes) -> int:
-        """What is made from any of these upstream partitions."""
+        """The downstream partitions of any of these."""
         ...
 
     def upstream(self, bits: int, universes: Universes) -> int:
-        """What any of these downstream partitions is made from."""
+        """The upstream partitions of any of these."""
         ...
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """A space without time: so many partitions, or just the asset."""
+    """A space without time: a fixed number of partitions, or an unpartitioned asset."""
 
     count: int = 1
     fingerprint: str = ""
@@ -89,7 +92,7 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 class Same(msgspec.Struct, frozen=True):
-    """Each from its own: both assets have the same partitions."""
+    """Every partition depends on the same one: both assets have the same partitions."""
 
     def downstream(self, bits: int, universes: Universes) -> int:
         """The same ones."""
@@ -101,14 +104,14 @@ class Same(msgspec.Struct, frozen=True):
 
 
 class Everything(msgspec.Struct, frozen=True):
-    """Each from all: from a partitioned asset to one without partitions, or the other way."""
+    """Every partition depends on all, for example if one of the assets is unpartitioned."""
 
     def downstream(self, bits: int, universes: Universes) -> int:
-        """All, if there is anything."""
+        """All, if there is any."""
         return universes[1] if bits & universes[0] else 0
 
     def upstream(self, bits: int, universes: Universes) -> int:
-        """All, if there is anything."""
+        """All, if there is any."""
         return universes[0] if bits & universes[1] else 0
 
 

@@ -1,11 +1,11 @@
-"""What has to be remembered of a condition between two evaluations, as a string.
+"""The stored state of a condition between two evaluations, as a string.
 
     {"space":"daily:2024-01-01","requested":"364","nodes":{"6c1f0a…":"0-363"},"spaces":{…}}
 
-Bitmaps are stored as ranges; one that is torn into very many is packed instead. What is remembered
-for a condition that is no longer there is dropped; for a new one there is nothing yet. If the
-partitions mean something else than they did, nothing that was remembered of them holds: of the
-asset itself, then its condition begins anew; of another that a part is about, then that part does.
+Bitmaps are stored as ranges; one with very many ranges is packed instead. The state of a removed
+condition is dropped; a new one has none. If the numbers of partitions changed their meaning, their
+state is invalid: for the asset itself the whole condition starts over, for another asset only the
+part about it.
 """
 
 import zlib
@@ -24,7 +24,7 @@ _BYTE = 8
 
 
 class StoredCondition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is remembered of the condition of an asset."""
+    """The stored state of the condition of an asset."""
 
     space: str = ""
     requested: str = ""
@@ -33,7 +33,7 @@ class StoredCondition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 def remembered(plan: CompiledCondition, graph: Graph) -> str:
-    """The state of a plan as it is stored."""
+    """The state of a condition as it is stored."""
     kept = [(node, text) for node in plan.nodes if (text := _text(node)) is not None]
     about = sorted({node.key[0] for node, _ in kept} - {plan.asset.key})
     told = {key: graph.assets[key].space.fingerprint for key in about}
@@ -47,7 +47,7 @@ def remembered(plan: CompiledCondition, graph: Graph) -> str:
 
 
 def recall(plan: CompiledCondition, text: str, graph: Graph) -> None:
-    """Go on from a stored state; if it is of other partitions, begin anew."""
+    """Restore a stored state; if it is about other partitions, start over."""
     stored = read(text)
     asked = plan.asset.space.moved(stored.space, unpacked(stored.requested))
     if asked is None:
@@ -84,7 +84,7 @@ def read(text: str) -> StoredCondition:
 
 
 def packed(bits: int) -> str:
-    """A set as a string that is short also for a set of very many ranges."""
+    """A set as a string that is short even with very many ranges."""
     if (bits & ~(bits << 1)).bit_count() <= _MOST_RANGES:
         return bitmaps.to_text(bits)
     data = bits.to_bytes((bits.bit_length() + _BYTE - 1) // _BYTE, "little")

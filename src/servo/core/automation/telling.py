@@ -1,8 +1,8 @@
-"""What a recorded tree of a condition says, in plain words.
+"""Explain a recorded condition tree in plain words.
 
-A condition such as `eager` has dozens of parts. What matters to who asks is what decided it: of
-parts that must all be true those that are not, of parts of which one is enough the one that is.
-`deciding` leaves the others out.
+A condition such as `eager` has dozens of parts. What matters is what decided it: of parts that must
+all be true, those that are not; of parts of which one suffices, the one that is. `deciding` leaves
+out the others.
 """
 
 import re
@@ -21,7 +21,7 @@ _JOINED = {"and": "and", "or": "or", "any_downstream_conditions": "or"}
 
 
 def read_tree(text: str) -> Tree | None:
-    """The tree that was recorded as this text; None if there is none, or none that can be read."""
+    """The tree of a recorded string; None if there is none, or it cannot be read."""
     try:
         return msgspec.json.decode(text, type=Tree) if text else None
     except msgspec.DecodeError:
@@ -32,15 +32,15 @@ def read_tree(text: str) -> Tree | None:
 
 
 def named(tree: Tree) -> str:
-    """A part of a condition, with the asset or check that it is about if it is another."""
+    """A part of a condition, with its asset or check if that is a different one."""
     check = f" at its check {tree.check}" if tree.check else ""
     return f"{title(tree)}{check}{f' of {tree.asset}' if tree.asset else ''}"
 
 
 def title(tree: Tree) -> str:
-    """What a part is called: by its label, or by what it is made of where it has none.
+    """The name of a part: its label, or what it consists of.
 
-    The parts of what is joined stand below it, so it is enough to say how.
+    The operands of a combined part are listed below it, so the operator is enough.
     """
     told = _plain(tree)
     if told is not None and len(told) <= _MOST_WORDS:
@@ -51,7 +51,7 @@ def title(tree: Tree) -> str:
 
 
 def _plain(tree: Tree) -> str | None:
-    """What a part without a label of its own says; None if it has one."""
+    """What an unlabelled part says; None if it has a label."""
     parts = [title(part) for part in tree.children]
     labels = [part.label for part in tree.children]
     if not parts or tree.more:
@@ -73,14 +73,14 @@ _SIGNS = {"and": " & ", "or": " | "}
 
 
 def _grouped(tree: Tree) -> str:
-    """A part as it stands among others: in brackets if it is several itself."""
+    """A part as an operand: in brackets if it is combined itself."""
     several = tree.kind in _JOINED or tree.kind == "since"
     told = title(tree)
     return f"({told})" if several and _plain(tree) is not None else told
 
 
 def truth(tree: Tree) -> str:
-    """Whether a part is true, or of which of its partitions."""
+    """Whether a part is true, or of which partitions."""
     if tree.of == 0:
         return "there are no partitions"
     if tree.true in (0, tree.of):
@@ -94,12 +94,12 @@ def truth(tree: Tree) -> str:
 
 
 def count(tree: Tree) -> int:
-    """How many parts a tree has, itself and those that were not recorded among them."""
+    """The number of parts of a tree, including those that were not recorded."""
     return 1 + tree.more + sum(count(part) for part in tree.children)
 
 
 def deciding(tree: Tree) -> Tree:
-    """The same tree with those parts that made it true, or that keep it from being so."""
+    """The tree reduced to the parts that made it true, or that keep it from being true."""
     kept = _of_true(tree) if tree.true else _of_false(tree)
     parts = tuple(deciding(part) for part in kept)
     label = title(tree)
@@ -117,7 +117,7 @@ def _is_well_known(tree: Tree) -> bool:
 
 
 def _of_true(tree: Tree) -> Sequence[Tree]:
-    """The parts by which something is true. What is not so has none to show."""
+    """The parts that make a condition true; a false one has none."""
     match tree.kind:
         case "and":
             return tree.children
@@ -130,7 +130,7 @@ def _of_true(tree: Tree) -> Sequence[Tree]:
 
 
 def _of_false(tree: Tree) -> Sequence[Tree]:
-    """The parts that keep something from being true."""
+    """The parts that keep a condition from being true."""
     match tree.kind:
         case "not" | "or":
             return tree.children
@@ -160,7 +160,7 @@ def _waited_for(trigger: Tree) -> Sequence[Tree]:
 
 
 def _is_every(tree: Tree) -> bool:
-    """Whether every dependency or check must be so, and not just one."""
+    """Whether all dependencies or checks must match, rather than any."""
     return tree.kind in ("deps", "checks") and tree.label.startswith("all_")
 
 
@@ -180,9 +180,9 @@ def _partly(parts: Sequence[Tree]) -> list[Tree]:
 
 
 def lacking(tree: Tree) -> list[str]:
-    """What would have to become true, or no longer be, for the condition to be true of something.
+    """What would have to become true, or false, for the condition to be true of something.
 
-    Nothing, if it is.
+    Empty if it is true.
     """
     if tree.true:
         return []
@@ -192,14 +192,14 @@ def lacking(tree: Tree) -> list[str]:
 
 
 def was_first(tree: Tree) -> bool:
-    """Whether a condition says that it was evaluated for the first time."""
+    """Whether this was the first evaluation of the condition."""
     if tree.kind == "initial_evaluation":
         return tree.true > 0
     return any(was_first(part) for part in tree.children)
 
 
 def _lacking(tree: Tree, *, wanted: bool) -> list[str]:
-    """Parts that are not as they are wanted for any partition."""
+    """The parts that do not have the wanted value for any partition."""
     if (tree.true > 0) if wanted else (tree.true < tree.of):
         return []
     if tree.kind == "not":

@@ -1,6 +1,6 @@
-"""Why a condition is true or not: its nodes with what each of them is true of.
+"""Why a condition is true or not: its nodes, and what each is true of.
 
-A tree is for people, so it is bounded: of very many dependencies the first are shown and the rest
+A tree is for display, so it is bounded: of very many dependencies the first are shown and the rest
 counted, and of very many partitions the first ranges.
 """
 
@@ -15,11 +15,11 @@ _MOST_RANGES = 8
 
 
 class Tree(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A condition, of how many of how many partitions it is true, and what it is made of.
+    """A condition, the number of partitions it is true of, and its parts.
 
-    `asset` is told where it is another than above. If it is true of some partitions and not of all,
-    `keys` are the first of those, or `partitions` their ordinals where they have no keys; `more`
-    counts what is not shown.
+    `asset` is set if it differs from the parent's. If the condition is true of some but not all
+    partitions, `keys` are the first of them, or `partitions` their ordinals if they have no keys;
+    `more` counts those not shown.
     """
 
     label: str

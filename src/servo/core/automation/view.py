@@ -1,4 +1,4 @@
-"""What a node looks at when it is evaluated."""
+"""What a node can read when it is evaluated."""
 
 from datetime import UTC, datetime
 
@@ -13,7 +13,8 @@ EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)
 class View:
     """The facts, the other conditions, and the time of one evaluation.
 
-    `last` is when the one before was, and `passed` holds the crons that ticked since, with when.
+    `last` is the time of the previous one, and `passed` holds the crons that ticked since, with the
+    times.
     """
 
     def __init__(
@@ -26,15 +27,15 @@ class View:
         self.passed: dict[CronKey, datetime] = {}
 
     def facts(self, node: Node) -> Facts:
-        """What is so of the asset or check that a node is about."""
+        """The facts about the asset or check of a node."""
         return self.world.facts[node.key]
 
     def asset(self, node: Node) -> Facts:
-        """What is so of the asset of a node, also if it is about a check of it."""
+        """The facts about the asset of a node, also if the node is about one of its checks."""
         return self.world.facts[node.key[0], ""]
 
 
 def cron_of(node: Node) -> CronKey:
-    """The schedule that a node waits for."""
+    """The schedule of a node."""
     arguments = dict(node.arguments)
     return arguments["cron_schedule"], arguments["cron_timezone"]

@@ -83,7 +83,7 @@ def encode_batch(batch: Batch) -> bytes:
     try:
         raw = _encoder.encode(batch)
     except (TypeError, ValueError) as error:
-        raise Invalid(f"the batch has no JSON form: {error}", remedy=_FORM) from None
+        raise Invalid(f"the batch cannot be encoded as JSON: {error}", remedy=_FORM) from None
     if len(raw) > MAX_EVENT_BYTES:
         _check_sizes(batch, len(raw))
     return raw
@@ -92,16 +92,16 @@ def encode_batch(batch: Batch) -> bytes:
 def _check_sizes(batch: Batch, size: int) -> None:
     if size > MAX_BATCH_BYTES:
         raise Invalid(
-            f"the batch has {size} bytes and an entry takes {MAX_BATCH_BYTES}",
+            f"the batch has {size} bytes; the limit is {MAX_BATCH_BYTES}",
             remedy="split it into smaller batches, or store large plans and lists by digest",
         )
     for position, event in enumerate(batch.events):
         length = len(_encoder.encode(event))
         if length > MAX_EVENT_BYTES:
             raise Invalid(
-                f"event {position} ({type(event).__name__}) has {length} bytes, "
-                f"more than {MAX_EVENT_BYTES}",
-                remedy="store large plans and lists by digest and send the digest",
+                f"event {position} ({type(event).__name__}) has {length} bytes; the limit "
+                f"is {MAX_EVENT_BYTES}",
+                remedy="send less data, or store large plans and lists by digest",
             )
 
 
@@ -110,7 +110,10 @@ def decode_batch(raw: bytes) -> Batch:
     try:
         return _to_batch(_batch.decode(raw))
     except UNREADABLE as error:
-        raise Invalid(f"not a batch: {error}", remedy="send a batch object as documented") from None
+        raise Invalid(
+            f"invalid batch: {error}",
+            remedy="send a batch as documented in the reference of events",
+        ) from None
 
 
 def read_back(raw: bytes) -> Batch:
@@ -123,7 +126,7 @@ def read_back(raw: bytes) -> Batch:
         wire = _batch.decode(raw)
         events = cast("tuple[Event, ...]", _events.decode(bytes(wire.events)))
     except msgspec.ValidationError as error:
-        raise Invalid(f"an event is not well formed: {error}", remedy=_FORM) from None
+        raise Invalid(f"invalid event: {error}", remedy=_FORM) from None
     return _with_events(wire, events)
 
 

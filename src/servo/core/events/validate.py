@@ -40,7 +40,9 @@ def _text(value: str, what: str) -> str:
 
 def _digest(value: str, what: str) -> str:
     if not _DIGEST.fullmatch(value):
-        raise Invalid(f"{what} is not a SHA-256 in hex", remedy="send the 64 lower-case hex digits")
+        raise Invalid(
+            f"{what} is not a SHA-256 digest in hex", remedy="send 64 lower-case hex digits"
+        )
     return value
 
 
@@ -129,7 +131,7 @@ def check_event(event: Event | UnknownEvent) -> None:
     if isinstance(event, UnknownEvent):
         raise Invalid(
             f"unknown event {event.type!r} version {event.v}",
-            remedy="upgrade Servo, or send an event that is documented",
+            remedy="upgrade Servo, or send a documented event",
         )
     _check_fields(event)
     if isinstance(event, ScheduleUpserted):

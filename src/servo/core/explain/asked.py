@@ -1,4 +1,4 @@
-"""What asked for a run: the trigger that is on record, and whoever else asked for the same."""
+"""What requested a run: its recorded trigger, and other requests for the same run."""
 
 from typing import assert_never
 
@@ -24,7 +24,7 @@ MOST_REPETITIONS = 20
 
 
 def asked(records: Records, run: RunRow) -> tuple[Finding, ...]:
-    """What made a run happen, and which other requests it answered or stood in the way of."""
+    """What requested a run, and which other requests it answered or conflicted with."""
     return (
         _source(records, run),
         *_caused(records, run),
@@ -34,10 +34,10 @@ def asked(records: Records, run: RunRow) -> tuple[Finding, ...]:
 
 
 def _caused(records: Records, run: RunRow) -> list[Finding]:
-    """Who asked for a run, what led to that, and so on: each step below the one it led to."""
+    """Who requested a run, what caused that, and so on: each step below its effect."""
     steps = what_caused(records, run)
     if len(steps) < 2 or not any(step.actor for step in steps):
-        return []  # nothing that the source of the run does not say
+        return []  # nothing beyond the source of the run
     below: tuple[Finding, ...] = ()
     for step in reversed(steps):
         below = (_cause(run, step, below),)
@@ -76,7 +76,7 @@ def _source(records: Records, run: RunRow) -> Finding:
 
 
 def _note(run: RunRow, what: What, text: str, *because: Finding) -> Finding:
-    """What asked for a run, at the moment it did."""
+    """What requested a run, at the time of the request."""
     return Finding(
         what=what,
         mood=Mood.NOTE,
@@ -91,7 +91,7 @@ def _note(run: RunRow, what: What, text: str, *because: Finding) -> Finding:
 
 
 def _again(records: Records, run: RunRow, source: RerunSource) -> Finding:
-    """A repetition, of a repetition perhaps: with what asked for the first of them."""
+    """A retry, perhaps of a retry, with what requested the first run."""
     before = records.run(source.run_id)
     fate = "" if before is None else f", which is {before.state.value}"
     by = f" by {source.user_id}" if source.user_id else " by hand"
@@ -105,7 +105,7 @@ def _again(records: Records, run: RunRow, source: RerunSource) -> Finding:
 
 
 def _first(records: Records, run: RunRow | None) -> RunRow | None:
-    """The run that repetitions began with, if it can be found within reason."""
+    """The first run of a chain of retries, if the chain is not too long."""
     for _ in range(MOST_REPETITIONS):
         if run is None or not isinstance(run.source, RerunSource):
             return run
@@ -127,7 +127,7 @@ def _by_schedule(records: Records, run: RunRow, source: ScheduleSource) -> Findi
 
 
 def _tick(records: Records, tick: ScheduleTickRow) -> str:
-    """A tick, the definition it was made from, and whether that is still the one."""
+    """A tick, its definition version, and whether that is still the current one."""
     definition = records.schedule(tick.schedule_id)
     version = f"definition version {tick.definition_version}"
     if definition is not None and definition.definition_version != tick.definition_version:
@@ -151,7 +151,7 @@ def _by_sensor(records: Records, run: RunRow, source: SensorSource) -> Finding:
 
 
 def evaluation(row: SensorEvalRow) -> str:
-    """What an evaluation of a sensor was about."""
+    """What an evaluation of a sensor was for."""
     about = f"message {row.message_id}" if row.message_id is not None else "a poll"
     words = [f"evaluation {row.eval_id} of {about}"]
     if row.cursor_after is not None and row.cursor_after != row.cursor_before:
@@ -163,7 +163,7 @@ def evaluation(row: SensorEvalRow) -> str:
 
 
 def _by_condition(records: Records, run: RunRow, source: AutomationSource) -> Finding:
-    """The evaluation that asked, with the conditions that were true in it."""
+    """The evaluation that requested the run, with the conditions that were true."""
     after = source.upstream_materialization_id
     since = f", after the output {after}" if after else ""
     if not source.sensor_id:
@@ -191,7 +191,7 @@ def _by_backfill(records: Records, run: RunRow, source: BackfillSource) -> Findi
 
 
 def _same_key(records: Records, run: RunRow) -> list[Finding]:
-    """Ticks and evaluations that asked for the same and were answered with this run."""
+    """Ticks and evaluations that requested the same run key and got this run."""
     source = run.source
     own_tick = source.tick_id if isinstance(source, ScheduleSource) else None
     own_eval = source.eval_id if isinstance(source, SensorSource) else None

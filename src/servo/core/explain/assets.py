@@ -1,4 +1,4 @@
-"""Why an asset, or one of its partitions, is as it is; and why nothing newer was made of it."""
+"""Why an asset, or a partition, is in its current state, and why it is not newer."""
 
 from collections import deque
 from collections.abc import Collection, Sequence
@@ -38,13 +38,13 @@ _GOING = frozenset(
 
 
 def why(records: Records, subject: Subject) -> list[Finding]:
-    """What made an asset what it is, what was tried since, and what would make it again."""
+    """What materialized an asset, what was attempted since, and what would materialize it again."""
     found = [_standing(records, subject, whole=True), *_open_questions(records, subject)]
     return told_once([*found, *starters(records, subject, _then(found))])
 
 
 def why_not(records: Records, subject: Subject) -> list[Finding]:
-    """What keeps an asset from being newer: what was tried, what is above it, what starts it."""
+    """What keeps an asset from being newer: attempts, upstream assets, and what starts it."""
     found = [
         _standing(records, subject, whole=False),
         *_open_questions(records, subject),
@@ -64,7 +64,7 @@ def _open_questions(records: Records, subject: Subject) -> list[Finding]:
 
 
 def _then(findings: Sequence[Finding]) -> str:
-    """When it makes sense to make an asset by hand: not while it is on its way."""
+    """When to materialize an asset by hand: not while it is in progress."""
     if any(found.what in _GOING for found in findings):
         return ""
     told = [cause for found in findings for cause in (found, *found.because)]
@@ -76,7 +76,7 @@ def _then(findings: Sequence[Finding]) -> str:
 
 
 def _standing(records: Records, subject: Subject, *, whole: bool) -> Finding:
-    """The latest output, and with the `whole` story what asked for it; or that there is none."""
+    """The latest output, and with `whole` what requested it; or that there is none."""
     name = place(subject.asset_key, subject.partition_key)
     made = _latest(records, subject)
     if made is None:
@@ -115,7 +115,7 @@ def _row(records: Records, subject: Subject) -> AssetRow | PartitionStatusRow | 
 
 
 def _origin(records: Records, made: MaterializationRow) -> tuple[Finding, ...]:
-    """What asked for the run that made an output, and what was decided about the output."""
+    """What requested the run of an output, and what was decided about the output."""
     run = records.run(made.run_id)
     verdict = judged(records, made)
     return (
@@ -143,7 +143,7 @@ def _without(records: Records, subject: Subject, name: str) -> Finding:
 
 
 def _defined(asset: AssetRow | None, found: Finding) -> Finding:
-    """The same, with a word if no code defines the asset."""
+    """The finding, with a note if no code defines the asset."""
     if asset is None or asset.defined:
         return found
     missing = "no longer defines" if asset.location else "does not define"
@@ -161,7 +161,7 @@ def _defined(asset: AssetRow | None, found: Finding) -> Finding:
 
 
 def _attempts(records: Records, subject: Subject) -> list[Finding]:
-    """How the tasks stand that are not over, and the last that is, unless it succeeded."""
+    """The state of unfinished tasks, and of the last finished one unless it succeeded."""
     shown = _shown(records, subject)
     return list(several(shown, lambda row: _attempt(records, row), "task"))
 
@@ -179,7 +179,7 @@ def _attempt(records: Records, task: TaskRow) -> Finding:
 
 
 def _held(records: Records, subject: Subject) -> list[Finding]:
-    """Outputs that were made after the latest and held back or rejected; of the latter the last."""
+    """Outputs newer than the latest that are in quarantine, and the last rejected one."""
     made = _latest(records, subject)
     floor = 0 if made is None else made.created_seq
     rows = [row for row in records.quarantined(subject) if row.created_seq > floor]
@@ -190,7 +190,7 @@ def _held(records: Records, subject: Subject) -> list[Finding]:
 
 
 def _freshness(records: Records, subject: Subject) -> list[Finding]:
-    """That an asset is older than its policy allows, or nearly so."""
+    """Whether an asset is older than its policy allows, or nearly so."""
     row = None if subject.partition_key is not None else records.freshness(subject.asset_key)
     if row is None or row.state not in (FreshnessState.WARN, FreshnessState.FAIL):
         return []
@@ -235,7 +235,7 @@ def _noun(names: list[str]) -> str:
 
 
 def _above(records: Records, subject: Subject) -> list[Finding]:
-    """What an asset is made from: the first that is missing or failing, and what is newer."""
+    """The upstream assets: the first that is missing or failing, and those that are newer."""
     asset = records.asset(subject.asset_key)
     if asset is None or not asset.upstream:
         return []
@@ -248,9 +248,9 @@ def _above(records: Records, subject: Subject) -> list[Finding]:
 
 
 def _troubled(records: Records, asset: AssetRow, told: Collection[str]) -> tuple[Finding, ...]:
-    """Assets above that were never made or fail, as far up as that goes without a break.
+    """Upstream assets that are missing or failing, as far up as the chain is unbroken.
 
-    Not those that were `told` of already, as causes of what became of the last attempt.
+    Without those in `told`, which were already named as causes of the last attempt.
     """
     below: dict[str, str] = {asset.asset_key: ""}
     causes: list[AssetRow] = []
@@ -302,7 +302,7 @@ def _above_one(row: AssetRow, between: list[str]) -> Finding:
 
 
 def _newer(records: Records, asset: AssetRow, subject: Subject) -> list[Finding]:
-    """What an asset is made from and is newer than it."""
+    """The upstream assets that are newer than an asset."""
     made = _latest(records, subject)
     rows = [records.asset(key) for key in asset.upstream]
     if made is None:

@@ -13,7 +13,7 @@ from servo.core.state.states import ChunkState
 
 
 def backfills(records: Records, subject: Subject) -> list[Finding]:
-    """The backfills of an asset that go on, and the newest that has ended."""
+    """The active backfills of an asset, and the newest one that ended."""
     rows = records.backfills_of(subject.asset_key)
     if subject.partition_key is not None:
         rows = [row for row in rows if _may_hold(row, subject.partition_key)]
@@ -23,7 +23,7 @@ def backfills(records: Records, subject: Subject) -> list[Finding]:
 
 
 def _may_hold(row: BackfillRow, partition_key: str) -> bool:
-    # A list that is stored under its digest may hold anything, until its chunks say what it does.
+    # The content of a list stored by digest is unknown until its chunks are planned.
     return not row.partition_keys or partition_key in row.partition_keys
 
 
@@ -72,7 +72,7 @@ def _backfill(records: Records, row: BackfillRow, subject: Subject) -> Finding:
 
 
 def _next_chunk(records: Records, row: BackfillRow) -> str:
-    """What a backfill that is at work waits for."""
+    """What a running backfill waits for."""
     if row.planned_chunks == row.total_chunks:
         return "its last runs are finishing"
     after = f"chunk {row.planned_chunks + 1} of {row.total_chunks} is planned"

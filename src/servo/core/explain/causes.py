@@ -1,8 +1,8 @@
-"""From a task that waits or was skipped up to the first causes: the tasks that decide its fate.
+"""From a waiting or skipped task up to the first causes: the tasks that decide its fate.
 
-Whoever waits, waits for something that runs, failed, was skipped by its own code, or is itself held
-up by a limit; everything in between only passes that on. Works off a list, so a chain of any length
-is followed to its end.
+A task waits for one that is running, failed, was skipped by its own code, or is held up by a limit;
+the tasks in between only pass this on. The walk uses a list, so a chain of any length is followed
+to its end.
 """
 
 from collections import deque
@@ -29,7 +29,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 def passes_on(task: TaskRow) -> bool:
-    """Whether a task stands where it does only because of what is above it."""
+    """Whether the state of a task only follows from its upstream tasks."""
     return task.state in _WAITING or task.reason in _PASSED_ON
 
 

@@ -1,4 +1,4 @@
-"""The condition of an asset: who evaluates it, what it was when it was evaluated, what it lacks."""
+"""The condition of an asset: its sensor, its last evaluation, and what it lacks."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from shlex import quote
@@ -25,7 +25,7 @@ NO_NEWS = (
 
 
 def condition(records: Records, subject: Subject) -> list[Finding]:
-    """The conditions of an asset and its checks, each with its newest evaluation."""
+    """The conditions of an asset and its checks, each with its last evaluation."""
     key = subject.asset_key
     asset = records.asset(key)
     if asset is None:
@@ -54,9 +54,9 @@ def evaluator_of(
     sensors: Sequence[SensorDefinitionRow],
     states: Iterable[AutomationStateRow],
 ) -> SensorDefinitionRow | None:
-    """The sensor that evaluates the condition of an asset, among all that evaluate any.
+    """The sensor that evaluates the condition of an asset.
 
-    One that evaluates very many names only some of them, and is known by what it evaluated.
+    A sensor with very many assets lists only some of them, and is found by what it evaluated.
     """
     naming = (row for row in sensors if asset_key in row.asset_selection)
     there = {row.sensor_id: row for row in sensors}
@@ -66,7 +66,7 @@ def evaluator_of(
 
 
 def _evaluated(records: Records, found: Finding, sensor_id: str) -> Finding:
-    """The condition with what its sensor found, and whether that goes on."""
+    """The condition with the result of its sensor, and whether it will be evaluated again."""
     row = records.last_condition(sensor_id, found.subject)
     told = f"{found.text}, evaluated by {sensor_id}"
     if row is None:
@@ -100,7 +100,7 @@ def _next(row: AutomationEvaluationRow) -> str:
 
 
 def evaluation(row: AutomationEvaluationRow, *, whole: bool = False) -> Finding:
-    """An evaluation of the condition of an asset; `whole`: also with what did not decide it."""
+    """An evaluation of a condition; with `whole`, also the parts that did not decide it."""
     count = row.requested_count
     tree = read_tree(row.tree)
     asked = f"it requested {asked_for(count, tree)}"
@@ -126,7 +126,7 @@ def evaluation(row: AutomationEvaluationRow, *, whole: bool = False) -> Finding:
 
 
 def asked_for(count: int, tree: Tree | None) -> str:
-    """What an evaluation asked for, in a few words."""
+    """What an evaluation requested, in a few words."""
     if not count:
         return "nothing"
     if tree is not None and tree.of <= 1:
@@ -136,7 +136,7 @@ def asked_for(count: int, tree: Tree | None) -> str:
 
 
 class _Parts:
-    """The parts of a condition as findings, not more than people read."""
+    """The parts of a condition as findings, up to a readable number."""
 
     def __init__(self, most: int) -> None:
         self._left = most
@@ -165,7 +165,7 @@ class _Parts:
 
 
 def told_once(findings: Sequence[Finding]) -> list[Finding]:
-    """The same findings, with the parts of an evaluation where it is told of first."""
+    """The findings, with the parts of an evaluation only at its first mention."""
     return list(_told_once(findings, set()))
 
 
@@ -185,7 +185,7 @@ def _told_once(
 def evaluations(
     rows: Sequence[AutomationEvaluationRow], *, whole: bool = False
 ) -> tuple[Finding, ...]:
-    """What an evaluation asked for, of a few assets, with why; and how many there are beyond."""
+    """What an evaluation requested for a few assets, with reasons; and how many more there are."""
     asking = [row for row in rows if row.requested_count]
     found = [evaluation(row, whole=whole) for row in asking[:MOST_ASSETS]]
     left = len(asking) - len(found)

@@ -1,4 +1,4 @@
-"""What went wrong with a task, also where its code had no chance to say it."""
+"""Why a task failed, also if its code could not report it."""
 
 from servo.core.state.rows.execution import TaskRow
 from servo.core.state.states import TransitionReason
@@ -12,7 +12,7 @@ _SEEN = {
 
 
 def failure_of(task: TaskRow) -> str:
-    """What the attempt that failed said, or what was seen of it; empty if neither is known."""
+    """What the failed attempt reported, or what was observed; empty if neither is known."""
     if task.error_message:
         return task.error_message
     seen = _SEEN.get(task.reason, task.error_code)

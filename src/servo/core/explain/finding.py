@@ -1,10 +1,10 @@
-"""What an explanation is made of: one thing that is on record, in plain words.
+"""Findings: the parts of an explanation, each one recorded fact in plain words.
 
 A finding says what happened (`text`), when and in which ledger entry, what it is about, and what
-would have to happen for it to change (`next`), with the command for that where there is one.
-`because` holds what led to it, so that findings form a tree whose leaves are first causes.
+has to happen for it to change (`next`), with a command if there is one. `because` holds its causes,
+so that findings form a tree whose leaves are first causes.
 
-`what` is for programs: it never changes its meaning, while the words may.
+`what` is for programs: its meaning never changes, while the words may.
 """
 
 from datetime import datetime
@@ -14,7 +14,7 @@ import msgspec
 
 
 class Mood(StrEnum):
-    """Whether a finding is good, bad, or not over yet."""
+    """Whether a finding is good, bad, or still open."""
 
     DONE = "done"
     WAITS = "waits"
@@ -23,9 +23,9 @@ class Mood(StrEnum):
 
 
 class What(StrEnum):
-    """What kind of thing was found."""
+    """The kind of a finding."""
 
-    # What asked for a run.
+    # What requested a run.
     BY_HAND = "asked.by_hand"
     BY_SCHEDULE = "asked.by_schedule"
     BY_SENSOR = "asked.by_sensor"
@@ -35,7 +35,7 @@ class What(StrEnum):
     SAME_RUN_KEY = "asked.same_run_key"
     RUN_KEY_CONFLICT = "asked.run_key_conflict"
     CAUSE = "asked.cause"
-    # How a run stands.
+    # The state of a run.
     RUN_UNPLANNED = "run.waits_for_plan"
     RUN_WAITS = "run.waits_for_slot"
     RUN_RUNNING = "run.running"
@@ -47,7 +47,7 @@ class What(StrEnum):
     RUN_UNKNOWN = "run.unknown"
     PARKED = "run.parked_batches"
     DEAD_LETTER = "run.dead_letter"
-    # How a task stands.
+    # The state of a task.
     TASK_PLANNED = "task.planned"
     TASK_BLOCKED = "task.waits_for_upstream"
     TASK_READY = "task.waits_for_worker"
@@ -63,7 +63,7 @@ class What(StrEnum):
     TASK_CANCELLED = "task.cancelled"
     TASK_SUCCEEDED = "task.succeeded"
     CHECK_FAILED = "check.failed"
-    # How an asset, or one of its partitions, stands.
+    # The state of an asset, or one of its partitions.
     MADE = "asset.made"
     NEVER_MADE = "asset.never_made"
     WIPED = "asset.wiped"
@@ -89,7 +89,7 @@ class What(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is on record, what follows from it, and what led to it."""
+    """One recorded fact, what follows from it, and its causes."""
 
     what: What
     mood: Mood

@@ -1,4 +1,4 @@
-"""What is used up: slots for runs, and for tasks a place in a pool, a slot, the queue, a worker."""
+"""Which limits are reached: run slots, and for tasks a pool, a slot, the queue or a worker."""
 
 from shlex import quote
 
@@ -15,7 +15,7 @@ NOBODY = "no leader is running in this workspace"
 
 
 def waiting_for_worker(records: Records, task: TaskRow) -> Finding:
-    """Why a task that could run does not."""
+    """Why a ready task does not run."""
     holders = records.tasks_in(TaskState.DISPATCHED, TaskState.RUNNING)
     found = (
         _pool(records, task, [row for row in holders if row.pool == task.pool])
@@ -82,7 +82,7 @@ def _worker(records: Records, task: TaskRow) -> Finding:
 
 
 def _waits(task: TaskRow, what: What, text: str, after: str, command: str) -> Finding:
-    """What a task waits for since it was ready."""
+    """What a task has been waiting for since it became ready."""
     since = "" if task.ready_at is None else f" since {words.instant(task.ready_at)}"
     return Finding(
         what=what,
@@ -108,7 +108,7 @@ def _full(limit: int, holders: list[TaskRow]) -> str:
 
 
 def waiting_for_run_slot(records: Records, run: RunRow) -> Finding:
-    """Why a run that is planned has not started."""
+    """Why a planned run has not started."""
     active = records.runs_in(RunState.RUNNING, RunState.CANCELLING)
     planned = [row for row in records.runs_in(RunState.PENDING) if row.plan_fingerprint]
     waiting = [row for row in planned if row.lane == run.lane]
@@ -139,7 +139,7 @@ def waiting_for_run_slot(records: Records, run: RunRow) -> Finding:
 
 
 def runs_of_the_day(records: Records) -> list[Finding]:
-    """That no more runs are accepted today, if so: requests that are refused leave no record."""
+    """Whether the daily limit of runs is reached: rejected requests leave no record."""
     quota = records.quota("workspace")
     limit = None if quota is None else quota.max_daily_runs
     if quota is None or limit is None or quota.daily_runs_count < limit:
@@ -161,7 +161,7 @@ def runs_of_the_day(records: Records) -> list[Finding]:
 
 
 def _about_to_start(records: Records, found: Finding) -> Finding:
-    """A slot is free: all that is missing is somebody who gives it."""
+    """A slot is free; only a leader is needed to assign it."""
     if records.led is False:
         return replace(found, text=f"{found.text}; one is free, but {NOBODY}", command=RESUME)
     return replace(found, text=f"{found.text}; one is free", next="it starts in a moment")

@@ -1,8 +1,8 @@
-"""Which asset, partition or task somebody means by what they typed.
+"""Which asset, partition or task a user means.
 
-`ASSET:PARTITION` is read from the left: the key of an asset holds no colon unless somebody else
-reported it, so what is known decides, and whatever follows belongs to the partition. A partition
-is meant by its canonical text, by its plain value, or by its values with `|` between.
+`ASSET:PARTITION` is read from the left: an asset key contains no colon unless it was reported from
+outside, so the known keys decide, and the rest is the partition. A partition is named by its
+canonical text, by its plain value, or by its values joined with `|`.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ SHOWN = 3
 
 
 def split_subject(keys: Collection[str], text: str) -> tuple[str, str | None]:
-    """What of `ASSET:PARTITION` is the asset, given the keys of those there are, and the rest."""
+    """Split `ASSET:PARTITION` into the asset, given the known keys, and the rest."""
     if ":" not in text or _is_known(keys, text):
         return text, None
     places = [place for place, letter in enumerate(text) if letter == ":"]
@@ -31,7 +31,7 @@ def _is_known(keys: Collection[str], text: str) -> bool:
 
 
 def find_partition(known: Collection[str], asset_key: str, text: str) -> str:
-    """The partition of an asset that `text` means; it may be one of which nothing is known."""
+    """The partition of an asset that `text` names, which may be unknown."""
     if text in known:
         return text
     readings = dict.fromkeys(_readings(known, text))
@@ -40,13 +40,13 @@ def find_partition(known: Collection[str], asset_key: str, text: str) -> str:
         return found[0]
     if found:
         raise Conflict(
-            f"{text!r} could be {len(found)} partitions of {asset_key}: {listed(found)}",
-            remedy="write one of these with --partition",
+            f"{text!r} matches {len(found)} partitions of {asset_key}: {listed(found)}",
+            remedy="pass one of them with --partition",
         )
     if not known:
         raise NotFound(
             f"no partition of {asset_key} is recorded yet",
-            remedy=f"see `servo partitions list {asset_key}` for those it has",
+            remedy=f"run `servo partitions list {asset_key}` to see its partitions",
         )
     some = listed([partition(key) for key in islice(sorted(known), SHOWN)])
     told = f"{asset_key} has no partition {text!r}"
@@ -54,13 +54,13 @@ def find_partition(known: Collection[str], asset_key: str, text: str) -> str:
 
 
 def _readings(known: Iterable[str], text: str) -> Iterator[str]:
-    """What `text` can be, among partitions with the dimensions of those that are known."""
+    """What `text` can stand for, given the dimensions of the known partitions."""
     shapes: dict[tuple[tuple[str, ValueType], ...], None] = {}
     for key in islice(known, SAMPLE):
         try:
             shapes[tuple(PartitionKey.parse(key).dimensions().items())] = None
         except Invalid:
-            continue  # not in canonical form: only its own text means it
+            continue  # not in canonical form: only its exact text matches it
     for shape in shapes:
         for spelled in _spellings(text, dict(shape)):
             try:

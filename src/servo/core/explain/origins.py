@@ -1,8 +1,8 @@
-"""What caused a run: the walk from its request back to where everything began.
+"""What caused a run: the path from its request back to the first cause.
 
-Every step is an event on record: its position, the actor that sent it, and what it was. A step is
-found by its position, in the rows that keep theirs, or else in the index of batches. The walk ends
-where nothing on record led to a step, and where a row from before positions has none.
+Every step is a recorded event: its position, the actor that sent it, and what it was. A step is
+found by its position, in rows that store theirs, or else in the index of batches. The path ends at
+an event without a recorded cause, and at rows from before positions were stored.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _Starting = RunRow | BackfillRow | ScheduleTickRow | SensorEvalRow
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One step of the walk; `actor` is empty if nobody recorded who it was."""
+    """One step of the path; `actor` is empty if it was not recorded."""
 
     position: str
     actor: str
@@ -50,7 +50,7 @@ _WORDS: Mapping[str, str] = MappingProxyType(
 
 
 def what_caused(records: Records, run: RunRow) -> tuple[Step, ...]:
-    """The request of a run, what led to it, what led to that, and so on to the first cause."""
+    """The request of a run, its cause, the cause of that, and so on to the first cause."""
     if not run.request_position:
         return ()
     steps = [Step(position=run.request_position, actor=run.requested_by, what=_run(run))]
@@ -63,7 +63,7 @@ def what_caused(records: Records, run: RunRow) -> tuple[Step, ...]:
 
 
 def _step(records: Records, position: str) -> tuple[Step, str]:
-    """What stands at a position, and the position of what led to it."""
+    """The event at a position, and the position of its cause."""
     at = parse_position(position)
     batch = records.batch_at(at)
     actor = "" if batch is None else batch.actor
@@ -76,7 +76,7 @@ def _step(records: Records, position: str) -> tuple[Step, str]:
 
 
 def _in_batch(records: Records, batch: LedgerIndexRow, at: Position) -> tuple[Step, str]:
-    """An event that made no row of its own is told by its batch, or by the run it is about."""
+    """An event without a row of its own, described by its batch or its run."""
     types = batch.event_types
     run = None if batch.run_id is None else records.run(batch.run_id)
     if run is not None and TaskFinished.__name__ in types:

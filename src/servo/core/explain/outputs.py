@@ -1,4 +1,4 @@
-"""What was decided about an output, and what its checks said."""
+"""What was decided about an output, and the results of its checks."""
 
 from msgspec.structs import replace
 
@@ -11,7 +11,7 @@ from servo.core.state.rows.execution import TaskRow
 
 
 def failed_checks(records: Records, run_id: str, attempt_id: str) -> tuple[Finding, ...]:
-    """The checks of an attempt that failed."""
+    """The failed checks of an attempt."""
     rows = records.checks(run_id, attempt_id)
     return tuple(_check(row) for row in rows if not row.passed)
 
@@ -30,7 +30,7 @@ def _check(row: CheckResultRow) -> Finding:
 
 
 def judged(records: Records, made: MaterializationRow) -> Finding | None:
-    """What was decided about an output; None if it simply went through."""
+    """What was decided about an output; None if it was simply promoted."""
     task = records.tasks(made.run_id).get(made.task_key)
     checks = _checks_of(records, made, task)
     if made.gating_decision is Gate.QUARANTINED:

@@ -1,9 +1,8 @@
-"""Looking up what an explanation needs.
+"""Look up what an explanation needs.
 
-`Tables` is all that is asked of whoever reads: the rows of a table that have these values, or the
-few of them that changed last, so that a history of any length costs what is asked of it. `Records`
-asks for what each question needs and remembers what it was told, because a chain of causes comes by
-the same rows again and again.
+A reader only has to implement `Tables`: the rows of a table with certain values, or the last few
+that changed, so that a long history costs no more than is read. `Records` reads what each question
+needs and caches it, because a chain of causes visits the same rows repeatedly.
 """
 
 from collections.abc import Sequence
@@ -58,22 +57,22 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 class Tables(Protocol):
-    """The tables of a workspace at one moment."""
+    """The tables of a workspace at one time."""
 
     def rows(self, table: str, *, most: int | None = None, **where: str) -> Sequence[Any]:
-        """The rows of a table whose columns have these values, those that changed last first.
+        """The rows of a table with these column values, most recently changed first.
 
-        A column that holds a list has a value if it is in the list, and one that holds numbers if
-        its text is that. At most `most` of them.
+        For a column with a list, the value must be in the list; a number is compared as text. At
+        most `most` rows are returned.
         """
         ...
 
 
 class Records:
-    """What is on record, and when it is looked at.
+    """The records of a workspace, and the time of the explanation.
 
-    `led` says whether somebody leads the workspace: None if that cannot be known. `whole` asks for
-    every part of a condition, and not only for those that decided it.
+    `led` is whether a leader is running; None if that is unknown. `whole` is whether to include
+    every part of a condition, not only those that decided it.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class Records:
         return self._one("runs", run_id=run_id)
 
     def runs_in(self, *states: RunState) -> list[RunRow]:
-        """The runs in these states, in the order in which they were asked for."""
+        """The runs in these states, in the order of their requests."""
         rows: list[RunRow] = [row for state in states for row in self._rows("runs", state=state)]
         return sorted(rows, key=lambda row: (row.created_at, row.run_id))
 
@@ -111,12 +110,12 @@ class Records:
         return {row.task_key: row for row in sorted(rows, key=lambda row: row.task_key)}
 
     def tasks_in(self, *states: TaskState) -> list[TaskRow]:
-        """The tasks of all runs in these states, in the order in which they got there."""
+        """The tasks of all runs in these states, in the order in which they reached them."""
         rows: list[TaskRow] = [row for state in states for row in self._rows("tasks", state=state)]
         return sorted(rows, key=lambda row: (row.transitioned_at, row.run_id, row.task_key))
 
     def tasks_of(self, subject: Subject) -> list[TaskRow]:
-        """The tasks about an asset or a partition, those that changed last first; not all."""
+        """The most recently changed tasks of an asset or a partition."""
         part = {} if subject.partition_key is None else {"partition_key": subject.partition_key}
         rows: list[TaskRow] = [
             *self._rows("tasks", most=MOST_TASKS, asset_key=subject.asset_key, **part),
@@ -125,7 +124,7 @@ class Records:
         return sorted(rows, key=lambda row: (row.row_version, row.task_key), reverse=True)
 
     def upstream(self, run_id: str) -> dict[str, list[DepSatisfactionRow]]:
-        """What each task of a run depends on."""
+        """The upstream tasks of each task of a run."""
         found: dict[str, list[DepSatisfactionRow]] = {}
         rows: list[DepSatisfactionRow] = self._rows("dep_satisfaction", run_id=run_id)
         for row in sorted(rows, key=lambda row: row.upstream_task_key):
@@ -133,7 +132,7 @@ class Records:
         return found
 
     def heartbeat(self, task: TaskRow) -> TaskHeartbeatRow | None:
-        """The last that was heard of the execution that holds a task."""
+        """The last heartbeat of the execution that holds a task."""
         rows: list[TaskHeartbeatRow] = self._rows("task_heartbeats", run_id=task.run_id)
         mine = (row for row in rows if row.task_key == task.task_key)
         return next((row for row in mine if row.exec_id == task.exec_id), None)
@@ -193,14 +192,14 @@ class Records:
         return self._one("materializations", materialization_id=materialization_id)
 
     def outputs_of(self, task: TaskRow) -> list[MaterializationRow]:
-        """What a task made."""
+        """The outputs of a task."""
         rows: list[MaterializationRow] = self._rows(
             "materializations", run_id=task.run_id, task_key=task.task_key
         )
         return sorted(rows, key=lambda row: row.asset_key)
 
     def quarantined(self, subject: Subject) -> list[MaterializationRow]:
-        """Outputs that were held back, decided about or not, newest first."""
+        """Quarantined outputs, decided or not, newest first."""
         rows: list[MaterializationRow] = self._rows(
             "materializations", asset_key=subject.asset_key, gating_decision=Gate.QUARANTINED
         )
@@ -209,7 +208,7 @@ class Records:
         return sorted(mine, key=lambda row: row.created_seq, reverse=True)
 
     def checks(self, run_id: str, attempt_id: str) -> list[CheckResultRow]:
-        """What the checks of an attempt said."""
+        """The check results of an attempt."""
         rows: list[CheckResultRow] = self._rows("check_results", run_id=run_id)
         mine = [row for row in rows if row.attempt_id == attempt_id]
         return sorted(mine, key=lambda row: (row.asset_key, row.check_name))
@@ -232,7 +231,7 @@ class Records:
         return self._one("schedule_ticks", tick_id=tick_id)
 
     def last_tick(self, schedule_id: str) -> ScheduleTickRow | None:
-        """The tick of a schedule, or the skipped stretch of them, that was recorded last."""
+        """The last recorded tick, or skipped stretch, of a schedule."""
         rows: list[ScheduleTickRow] = self._rows("schedule_ticks", most=3, schedule_id=schedule_id)
         return max(rows, key=lambda row: (row.recorded_at, row.tick_id), default=None)
 
@@ -258,15 +257,15 @@ class Records:
         return sorted(found, key=lambda row: row.sensor_id)
 
     def condition_states(self, asset_key: str) -> list[AutomationStateRow]:
-        """What is remembered of the condition of an asset, by whom it was evaluated last first."""
+        """The stored states of the condition of an asset, most recent evaluation first."""
         return self._rows("automation_state", asset_key=asset_key)
 
     def last_condition(self, sensor_id: str, asset_key: str) -> AutomationEvaluationRow | None:
-        """The newest evaluation of a condition that there was something to tell of."""
+        """The last recorded evaluation of a condition."""
         return self._one("automation_evaluations", sensor_id=sensor_id, asset_key=asset_key)
 
     def conditions_at(self, sensor_id: str, tick: int) -> list[AutomationEvaluationRow]:
-        """What was told of an evaluation, by asset."""
+        """The recorded results of an evaluation, by asset."""
         rows: list[AutomationEvaluationRow] = self._rows(
             "automation_evaluations", sensor_id=sensor_id, tick=str(tick)
         )
@@ -276,14 +275,14 @@ class Records:
         return self._one("asset_freshness", asset_key=asset_key)
 
     def last_evaluation(self, sensor_id: str) -> SensorEvalRow | None:
-        """The evaluation of a sensor that was recorded last."""
+        """The last recorded evaluation of a sensor."""
         return next(iter(self._rows("sensor_evals", most=1, sensor_id=sensor_id)), None)
 
     def evaluation(self, sensor_id: str, eval_id: str) -> SensorEvalRow | None:
         return self._one("sensor_evals", sensor_id=sensor_id, eval_id=eval_id)
 
     def evaluations_for(self, run_key: str) -> list[SensorEvalRow]:
-        """The evaluations that asked for a run key, oldest first."""
+        """The evaluations that requested a run key, oldest first."""
         return sorted(self._rows("sensor_evals", run_keys=run_key), key=lambda row: row.row_version)
 
     def backfill(self, backfill_id: str) -> BackfillRow | None:
@@ -295,7 +294,7 @@ class Records:
         return sorted(rows, key=lambda row: (row.created_at, row.backfill_id), reverse=True)
 
     def active_chunks(self) -> int:
-        """How many runs the backfills of the workspace have together."""
+        """How many active runs all backfills of the workspace have."""
         rows: list[BackfillRow] = self._rows("backfills")
         return sum(row.active_chunks for row in rows if row.finished_at is None)
 
@@ -324,7 +323,7 @@ class Records:
     def starting_at(
         self, position: str
     ) -> RunRow | BackfillRow | ScheduleTickRow | SensorEvalRow | None:
-        """What the event at a position made, if that starts something."""
+        """What the event at a position created, if that starts something."""
         for table in ("schedule_ticks", "sensor_evals", "backfills", "runs"):
             if (row := self._one(table, request_position=position)) is not None:
                 return row

@@ -1,4 +1,4 @@
-"""Why a run exists, why it is in the state it is in, and what would take it out of it."""
+"""Why a run exists, why it is in its state, and what would change that."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -23,14 +23,14 @@ _MOVING = (
 
 
 def explain_run(records: Records, run: RunRow) -> Finding:
-    """How a run stands, what asked for it, and what holds it up."""
+    """The state of a run, what requested it, and what it waits for."""
     found = _EXPLAIN[run.state](records, run)
     because = (*asked(records, run), *found.because, *_letters(records, run.run_id))
     return replace(found, because=because)
 
 
 def explain_unknown_run(records: Records, run_id: str) -> Finding | None:
-    """What is on record of a run that nobody has asked for yet, if anything is."""
+    """The records about a run that has not been requested yet, if there are any."""
     letters = _letters(records, run_id)
     if not letters:
         return None
@@ -87,7 +87,7 @@ def _stopping(records: Records, run: RunRow) -> Finding:
 
 
 def _unfinished(records: Records, run: RunRow) -> tuple[Finding, ...]:
-    """What a run waits for: the tasks that could move, and how many wait for those."""
+    """What a run waits for: the tasks that can make progress, and how many wait for them."""
     tasks = records.tasks(run.run_id)
     moving = [row for state in _MOVING for row in tasks.values() if row.state is state]
     found = several(moving, lambda row: explain_task(records, row), "task")
@@ -128,7 +128,7 @@ def _succeeded(records: Records, run: RunRow) -> Finding:
 
 
 def _followed(task: TaskRow) -> bool:
-    """Whether a task was skipped for what is above it, and not by its own code."""
+    """Whether a task was skipped because of its upstream tasks, not by its own code."""
     return task.reason is not TransitionReason.EXECUTION_SKIPPED
 
 

@@ -1,4 +1,4 @@
-"""The schedules that are about an asset: whether they tick, and what their last tick did."""
+"""The schedules of an asset: whether they tick, and what their last tick did."""
 
 from shlex import quote
 from typing import assert_never
@@ -23,7 +23,7 @@ from servo.errors import Invalid
 
 
 def schedules(records: Records, subject: Subject) -> list[Finding]:
-    """The schedules that select an asset, and those that made it before."""
+    """The schedules that select an asset, and those that materialized it before."""
     found = {row.schedule_id: row for row in records.schedules_of(subject.asset_key)}
     for source in sources_of(records, subject):
         row = records.schedule(source.schedule_id) if isinstance(source, ScheduleSource) else None
@@ -84,7 +84,7 @@ def _ticking(
 
 
 def _tick(records: Records, tick: ScheduleTickRow) -> Finding:
-    """What the newest tick of a schedule did."""
+    """What the last tick of a schedule did."""
     said = f': "{tick.message}"' if tick.message else ""
     when = f"its tick of {instant(tick.scheduled_for)}"
     found = Finding(

@@ -1,4 +1,4 @@
-"""The sensors that are about an asset: whether they look, and what they said last."""
+"""The sensors of an asset: whether they are evaluated, and their last result."""
 
 from datetime import timedelta
 from shlex import quote
@@ -19,9 +19,9 @@ from servo.core.state.states import SensorStatus
 
 
 def sensors(records: Records, subject: Subject) -> list[Finding]:
-    """The sensors that select an asset, and those that made it before.
+    """The sensors that select an asset, and those that materialized it before.
 
-    Not those that evaluate conditions: they are told of with the condition.
+    Sensors of conditions are left out: they are explained with the condition.
     """
     found = {row.sensor_id: row for row in records.sensors_of(subject.asset_key)}
     for source in sources_of(records, subject):
@@ -65,7 +65,7 @@ def _sensor(records: Records, row: SensorDefinitionRow) -> Finding:
 
 
 def _looks(records: Records, row: SensorDefinitionRow, state: SensorStateRow) -> str:
-    """When a sensor looks again."""
+    """When a sensor is evaluated again."""
     if row.mode is SensorMode.PUSH:
         return "it is evaluated when the next message arrives"
     if state.last_evaluation_at is None:
@@ -77,7 +77,7 @@ def _looks(records: Records, row: SensorDefinitionRow, state: SensorStateRow) ->
 def _looked(
     records: Records, row: SensorDefinitionRow, state: SensorStateRow
 ) -> tuple[Finding, ...]:
-    """The newest evaluation on record, and quiet ones since, which leave no record."""
+    """The last recorded evaluation, and quiet ones since, which leave no record."""
     looked = state.last_evaluation_at
     if looked is None:
         return (_note(row.sensor_id, "it has not been evaluated yet"),)

@@ -1,6 +1,6 @@
-"""Everything that would make an asset without being told to.
+"""Everything that would materialize an asset automatically.
 
-Each starter is given an asset, or one of its partitions, and tells what it found about it.
+Each starter gets an asset or a partition, and returns its findings.
 """
 
 from collections.abc import Callable
@@ -24,9 +24,9 @@ STARTERS: tuple[Starter, ...] = (schedules, sensors, backfills, condition)
 
 
 def starters(records: Records, subject: Subject, then: str) -> list[Finding]:
-    """Everything that would start an asset by itself; or that nothing does.
+    """Everything that would start an asset automatically; or that nothing does.
 
-    `then` says what to do in that case: nothing, if it is empty.
+    `then` is what to do in that case; nothing if it is empty.
     """
     found = [finding for starter in STARTERS for finding in starter(records, subject)]
     if any(_goes_on(finding) for finding in found):
@@ -43,7 +43,7 @@ def starters(records: Records, subject: Subject, then: str) -> list[Finding]:
 
 
 def _by_hand(records: Records, subject: Subject) -> str:
-    """The command that makes an asset, if it is known by which code."""
+    """The command that materializes an asset, if its code location is known."""
     row = records.asset(subject.asset_key)
     if row is None or not row.defined or row.location in _NO_FILES:
         return ""
@@ -53,5 +53,5 @@ def _by_hand(records: Records, subject: Subject) -> str:
 
 
 def _goes_on(found: Finding) -> bool:
-    """Whether something will start an asset again and again: a backfill ends."""
+    """Whether something starts an asset repeatedly: a backfill does not."""
     return found.what is not What.BACKFILL

@@ -1,4 +1,4 @@
-"""Why a task is in the state it is in, and what would take it out of it."""
+"""Why a task is in its state, and what would change that."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -36,12 +36,12 @@ _HOW = MappingProxyType(
 
 
 def explain_task(records: Records, task: TaskRow) -> Finding:
-    """How a task stands, with the first causes of that."""
+    """The state of a task, with its first causes."""
     return _EXPLAIN[task.state](records, task)
 
 
 def explain_attempt(records: Records, task: TaskRow) -> Finding:
-    """How a task stands, and what asked for its run."""
+    """The state of a task, and what requested its run."""
     found = explain_task(records, task)
     run = records.run(task.run_id)
     origin = () if run is None else asked(records, run)
@@ -49,7 +49,7 @@ def explain_attempt(records: Records, task: TaskRow) -> Finding:
 
 
 def causes_of(records: Records, task: TaskRow) -> tuple[Finding, ...]:
-    """The tasks that a task waits for, or was skipped for, each with how it stands."""
+    """The tasks that a task waits for, or was skipped because of, each with its state."""
     return several(first_causes(records, task), lambda cause: _cause(records, cause), "task")
 
 
@@ -137,7 +137,7 @@ def _running(records: Records, task: TaskRow) -> Finding:
 
 
 def _silent_until(records: Records, task: TaskRow) -> Finding | None:
-    """A task whose worker has not been heard of for longer than it may be silent."""
+    """A task whose worker has been silent for longer than allowed."""
     beat = records.heartbeat(task)
     patience = timedelta(milliseconds=task.heartbeat_timeout_ms)
     ends = [] if task.lease_expires_at is None else [task.lease_expires_at]
@@ -156,7 +156,7 @@ def _silent_until(records: Records, task: TaskRow) -> Finding | None:
 
 
 def _attempt(task: TaskRow, number: int) -> str:
-    """Which attempt a number is. Lost workers are not counted against the tries a task has."""
+    """The number of an attempt. Lost workers do not count against the attempts of a task."""
     if not task.infra_losses:
         return f"attempt {number} of {task.max_attempts}"
     lost = plural(task.infra_losses, "worker")
@@ -196,7 +196,7 @@ def _how(task: TaskRow) -> str:
 
 
 def _error(task: TaskRow) -> str:
-    """The first line of what an attempt failed with."""
+    """The first line of the error of an attempt."""
     lines = (task.error_message.strip() or task.error_code).splitlines()
     line = lines[0] if lines else ""
     short = line if len(line) <= MOST_ERROR else f"{line[: MOST_ERROR - 1]}…"

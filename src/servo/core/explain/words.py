@@ -1,4 +1,4 @@
-"""How findings speak: instants, durations, names, lists."""
+"""How findings format times, durations, names and lists."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -20,12 +20,12 @@ _UNITS = (
 
 
 def instant(when: datetime) -> str:
-    """An instant: UTC, to the second."""
+    """A time in UTC, to the second."""
     return f"{when:%Y-%m-%d %H:%M:%S}Z"
 
 
 def span(length: timedelta) -> str:
-    """About how long: in the largest unit of which there are two, or in seconds."""
+    """An approximate duration: in the largest unit of which there are two, or in seconds."""
     length = (length + _HALF) // _SECOND * _SECOND
     for unit, name in _UNITS:
         if length >= 2 * unit:
@@ -34,14 +34,14 @@ def span(length: timedelta) -> str:
 
 
 def due(when: datetime, now: datetime) -> str:
-    """An instant and how far away it is."""
+    """A time, and how far away it is."""
     if when >= now:
         return f"{instant(when)}, in {span(when - now)}"
     return ago(when, now)
 
 
 def ago(when: datetime, now: datetime) -> str:
-    """An instant and how long ago it was."""
+    """A time, and how long ago it was."""
     return f"{instant(when)}, {span(max(now - when, timedelta(0)))} ago"
 
 

@@ -88,13 +88,13 @@ def apply_entry(state: State, entry: Entry, digest: str) -> list[Answer]:
     """Replay a stored entry. One of an older epoch than seen is dead: it only takes up its seq."""
     if entry.seq != state.seq + 1:
         raise Corrupt(
-            f"entry {entry.seq} follows entry {state.seq}",
-            remedy="the ledger has a hole; restore the missing entries from a backup",
+            f"ledger entry {entry.seq} follows entry {state.seq}",
+            remedy="restore the missing ledger entries from a backup",
         )
     if entry.prev_hash != state.last_hash:
         raise Corrupt(
-            f"entry {entry.seq} does not continue the chain of hashes",
-            remedy="an entry was replaced; restore the ledger from a backup",
+            f"ledger entry {entry.seq} does not continue the chain of hashes",
+            remedy="restore the entries before it from a backup: one was replaced",
         )
     state.last_hash = digest
     if entry.epoch < state.epoch:
@@ -259,7 +259,7 @@ def _identity(batch: Batch) -> tuple[str, str]:
 
 
 def _commands(batch: Batch) -> bool:
-    """Whether somebody outside asked for this, so that the answer must be remembered."""
+    """Whether the batch has a command from outside, so that the answer must be remembered."""
     events = batch.events
     if len(events) == 1:
         return type(events[0]) in _COMMANDS

@@ -127,7 +127,7 @@ def _on_check(state: State, event: CheckEvaluated, ctx: Ctx) -> None:
     del ctx
     key = (event.attempt_id, event.asset_key, event.check_name)
     if key in state.check_results:
-        return  # not Repeated: the batch may end with a result that was not heard yet
+        return  # not Repeated: the batch may end with a new result
     task = state.tasks.rows.get((event.run_id, event.task_key))
     if task is None:
         run = state.runs.rows.get(event.run_id)

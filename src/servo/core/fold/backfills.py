@@ -34,7 +34,7 @@ MAX_PARTITIONS = 100_000_000
 MAX_CHUNK_SIZE = 1_000_000
 MAX_CONCURRENT_RUNS = 100_000
 
-# What a person may ask for, and from where. A cancel ends as CANCELLED once nothing is active.
+# The transitions a user may request. A cancel ends as CANCELLED once nothing is active.
 _TARGET = MappingProxyType(
     {
         BackfillState.PAUSED: BackfillState.PAUSED,
@@ -320,10 +320,10 @@ def _check_partitions(row: BackfillRow, event: BackfillChunkPlanned) -> None:
 
 
 def _run_of(state: State, event: BackfillChunkPlanned, ctx: Ctx) -> RunRow | None:
-    """The run of a chunk if it exists; a refusal if there is none and none is asked for.
+    """The run of a chunk if it exists; a rejection if there is none and none is requested.
 
-    A chunk without a run would never end, and one with the run of somebody else would not be
-    told when that ends.
+    A chunk without a run would never end, and one with another request's run would not be notified
+    when that ends.
     """
     source = BackfillSource(backfill_id=event.backfill_id, chunk_index=event.chunk_index)
     known = state.run_keys.rows.get(event.run_key)

@@ -1,11 +1,11 @@
-"""What became of the partitions of a backfill's chunk, judged by the tasks of its run.
+"""The outcome of the partitions of a backfill chunk, derived from the tasks of its run.
 
-A partition has succeeded if all of its tasks have, and is to be tried again if one of them failed,
-was cancelled or never came into being. A partition is skipped if user code chose to skip it. A
-skip that was only handed down counts as the failure it came from, unless the run had none.
+A partition succeeded if all of its tasks did, and has to be retried if one of them failed, was
+cancelled or was never created. A partition is skipped if user code chose to skip it. A skip that
+was only passed down counts as the failure it came from, unless the run had none.
 
-A run may also make what is divided in another way, or not at all: the month of its days. If such a
-task fails, those partitions are to be tried again that it was made from, or all if there are none.
+A run may also materialize assets with other partitions, or none, such as the month of its days. If
+such a task fails, the partitions that it depends on have to be retried, or all if there are none.
 """
 
 from enum import IntEnum

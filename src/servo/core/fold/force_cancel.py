@@ -1,8 +1,8 @@
-"""Ending a run at once, or all runs of a backfill, although executions may still be at work.
+"""End a run, or all runs of a backfill, at once, although executions may still be running.
 
-Their leases are revoked here: from now on no task of the run holds a slot, and the run is over,
-whether or not a worker ever answers again. The executions stay named in their rows, so what one of
-them says later is recorded as late and promotes nothing.
+Their leases are revoked: from now on no task of the run holds a slot, and the run is over, whether
+or not a worker ever answers again. The executions stay named in their rows, so a late report of one
+of them is recorded as late and promotes nothing.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ from servo.core.state.states import CANCELLED, RUNNING, RunState
 
 
 def end_executions(state: State, run_id: str, ctx: Ctx) -> None:
-    """End what a run that is being stopped still has at work, and with it the run."""
+    """End the running executions of a run that is being stopped, and with them the run."""
     run = state.runs.rows[run_id]
     if run.state is not RunState.CANCELLING:
         return
@@ -44,7 +44,7 @@ def partitions_of_executions(
 
 
 def partitions_running(state: State, run_id: str) -> list[tuple[str, object]]:
-    """The partitions that the executions of a run are at."""
+    """The partitions that the executions of a run are materializing."""
     return [place for row in _running(state, run_id) for place in partitions_made(row)]
 
 

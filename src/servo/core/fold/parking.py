@@ -1,8 +1,8 @@
-"""Batches that came before what they are about.
+"""Batches that arrived before the run they are about.
 
-Only producers that nobody answers are parked for: everyone else is told and tries again. A
-parked batch waits for its run to be planned, at most a day and at most a thousand for one run;
-then it is a dead letter.
+Only producers that get no answer have their batches parked: all others get a rejection and retry. A
+parked batch waits for its run to be planned, at most a day and at most a thousand for one run; then
+it becomes a dead letter.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Runs asked for, planned, admitted, cancelled and timed out."""
+"""Runs: requested, planned, admitted, cancelled and timed out."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

@@ -38,13 +38,13 @@ MAX_CATCHUP_TICKS = 10_000
 
 
 def correlate_run(state: State, source: ScheduleSource, run_id: str) -> None:
-    """Name a run in the tick that asked for it, if the tick came first."""
+    """Name a run in the tick that requested it, if the tick came first."""
     tick = state.schedule_ticks.rows.get(source.tick_id)
     if tick is None or tick.run_id is not None or tick.schedule_id != source.schedule_id:
         return
     run = state.runs.rows.get(run_id)
     if run is None or (tick.run_key is not None and tick.run_key != run.run_key):
-        return  # one tick may ask for several runs and is about the one it names
+        return  # a tick may request several runs; its row names one
     named = replace(tick, run_id=run_id, row_version=state.seq)
     state.schedule_ticks.put(tick.tick_id, named)
 

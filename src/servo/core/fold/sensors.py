@@ -269,7 +269,7 @@ def _polled(
     epoch = trigger.poll_epoch
     newest = epoch if row.last_poll_epoch is None else max(epoch, row.last_poll_epoch)
     if event.status is SensorEvalStatus.NO_NEW_DATA and newest == row.last_poll_epoch:
-        # A quiet poll leaves no record, so only its epoch can tell that it was heard before.
+        # A quiet poll leaves no record, so only its epoch shows that it is repeated.
         raise Rejected("poll_passed: a poll of this epoch or a later one was heard")
     if _is_quiet(event, row):
         return replace(
@@ -347,7 +347,7 @@ def _record(state: State, event: SensorEvaluated, ctx: Ctx, *, stale: bool) -> N
 
 
 def tell_conflict(state: State, event: RunRequested, batch: Batch) -> None:
-    """Say in the evaluation that asked for a run that its key belongs to another request."""
+    """Record in the evaluation that requested a run that its key belongs to another request."""
     head = batch.events[0]
     if not isinstance(head, SensorEvaluated):
         return

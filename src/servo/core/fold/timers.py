@@ -1,4 +1,4 @@
-"""Durable timers. The row says when; whoever notices first asks; the fold agrees once."""
+"""Durable timers. The row says when; any process may propose to fire it; the fold accepts once."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

@@ -40,7 +40,7 @@ def results_of(found: Sequence[Any], specs: Sequence[AssetCheckSpec], where: str
             results.append(item)
         else:
             raise Invalid(
-                f"{where} returned {type(item).__name__} and no AssetCheckResult",
+                f"{where} returned {type(item).__name__} instead of AssetCheckResult",
                 remedy="return AssetCheckResult(passed=...) for every check",
             )
     return results
@@ -78,7 +78,7 @@ def _spec_of(
     problem = "could be several" if fitting else "was not declared"
     raise Invalid(
         f"{where} reported {named}{of}, which {problem}",
-        remedy=f"give check_name and asset_key of one that is: {declared}",
+        remedy=f"use check_name and asset_key of a declared check: {declared}",
     )
 
 

@@ -109,7 +109,7 @@ def _missing(table: Any, columns: Iterable[str]) -> AssetCheckResult | None:
     missing = [column for column in columns if column not in table.column_names]
     if not missing:
         return None
-    has = ", ".join(table.column_names[:50]) or "none at all"
+    has = ", ".join(table.column_names[:50]) or "none"
     return _says(
         False, f"there is no column {', '.join(missing)}; available: {has}", missing=missing
     )
@@ -134,7 +134,7 @@ def row_count(
         if before is not None:
             facts["previous_row_count"] = was = rows_in(before, f"the last {subject.key}")
             if count < was * min_ratio:
-                wrong.append(f"less than {min_ratio:g} of the {was} there were")
+                wrong.append(f"less than {min_ratio:g} of the previous {was}")
     told = f"{count} rows" + (f": {' and '.join(wrong)}" if wrong else "")
     return _says(not wrong, told, **facts)
 
@@ -168,11 +168,11 @@ def unique(subject: CheckSubject, *, columns: Sequence[str]) -> AssetCheckResult
     counted = keys.group_by(keys.column_names).aggregate([([], "count_all")])
     twice = counted.filter(compute.greater(counted.column("count_all"), 1))
     if not twice.num_rows:
-        return _says(True, f"{keys.num_rows} rows, no two alike", row_count=table.num_rows)
+        return _says(True, f"{keys.num_rows} rows, all unique", row_count=table.num_rows)
     extra = int(compute.sum(twice.column("count_all")).as_py()) - twice.num_rows
     return _says(
         False,
-        f"repeated: {', '.join(keys.column_names)} of {extra} of {table.num_rows} rows",
+        f"duplicate {', '.join(keys.column_names)} in {extra} of {table.num_rows} rows",
         duplicates=extra,
         row_count=table.num_rows,
         sample=sample(twice),
@@ -184,11 +184,13 @@ def last_update(
 ) -> AssetCheckResult:
     """Whether what is looked at was made since so long before the last deadline, or before now."""
     if subject.made_at is None:
-        return _says(False, f"nobody knows when {subject.key} was made: an IO manager stored it")
+        return _says(
+            False, f"it is unknown when {subject.key} was materialized: an IO manager stored it"
+        )
     made, since = subject.made_at, _last(deadlines, subject.now) - within
     return _says(
         made >= since,
-        f"made {made.isoformat(timespec='seconds')}, asked for since "
+        f"materialized {made.isoformat(timespec='seconds')}, required since "
         f"{since.isoformat(timespec='seconds')}",
         last_updated=made.isoformat(),
         lower_bound=since.isoformat(),
@@ -203,7 +205,9 @@ def last_partition(
     if wanted is None:
         return _says(True, "no partition is due yet")
     made = wanted in there
-    return _says(made, f"partition {wanted} {'is there' if made else 'is missing'}", wanted=wanted)
+    return _says(
+        made, f"partition {wanted} {'is materialized' if made else 'is missing'}", wanted=wanted
+    )
 
 
 def _last(deadlines: Cron | None, now: datetime) -> datetime:
@@ -217,14 +221,14 @@ def freshness(subject: CheckSubject, *, max_age: timedelta, column: str | None) 
     if column is None:
         newest = subject.made_at
         if newest is None:
-            told = f"nobody knows when {subject.key} was made: an IO manager stored it"
-            return _says(False, f"{told}; name a column that holds times")
+            told = f"it is unknown when {subject.key} was materialized: an IO manager stored it"
+            return _says(False, f"{told}; pass a column that contains times")
     else:
         table = table_of(subject.value, subject.key)
         if wrong := _missing(table, [column]):
             return wrong
         if table.num_rows == table.column(column).null_count:
-            return _says(False, f"no row has anything in {column}", row_count=table.num_rows)
+            return _says(False, f"every row is null in {column}", row_count=table.num_rows)
         latest = import_module("pyarrow.compute").max(table.column(column)).as_py()
         newest = _instant(latest)
         if newest is None:
@@ -232,7 +236,7 @@ def freshness(subject: CheckSubject, *, max_age: timedelta, column: str | None) 
     age = subject.now - newest
     return _says(
         age <= max_age,
-        f"the newest is of {newest.isoformat(timespec='seconds')}, {_spoken(age)} ago",
+        f"the newest is from {newest.isoformat(timespec='seconds')}, {_spoken(age)} ago",
         newest=newest.isoformat(),
         age_seconds=round(age.total_seconds(), 3),
         max_age_seconds=max_age.total_seconds(),
@@ -268,11 +272,13 @@ def sql(subject: CheckSubject, *, query: str) -> AssetCheckResult:
                 db.register(name, table_of(subject.other(name), name))
         rows = _asked(db, query, subject.seconds)
     if len(rows) == 1 and len(rows[0]) == 1 and isinstance(rows[0][0], bool):
-        return _says(rows[0][0], "the query says " + ("yes" if rows[0][0] else "no"), query=query)
+        return _says(
+            rows[0][0], "the query returned " + ("yes" if rows[0][0] else "no"), query=query
+        )
     shape = f"{len(rows)} rows of {len(rows[0])} values" if rows else "no rows"
     if len(rows) == 1 and len(rows[0]) == 1:
         shape = f"{rows[0][0]!r:.100}"
-    told = f"the query returned {shape}; have it return one boolean, such as `count(*) = 0`"
+    told = f"the query returned {shape}; make it return one boolean, such as `count(*) = 0`"
     return _says(False, told, query=query)
 
 

@@ -246,7 +246,7 @@ class Checking:
             if spec.key in results:
                 self._note(found_by(spec, results[spec.key], AssetCheckSeverity.ERROR))
         if missing := [spec.name for spec in specs if spec.key not in results]:
-            said = f"{where} declares the check {', '.join(missing)} and reported nothing of it"
+            said = f"{where} declares the check {', '.join(missing)} but did not report it"
             remedy = "return MaterializeResult(check_results=[AssetCheckResult(check_name=...)])"
             return self._ended("CheckNotReported", f"{said}; {remedy}")
         return None
@@ -291,7 +291,7 @@ class Checking:
             return [
                 found_by(spec, by_key[spec.key], severity)
                 if spec.key in by_key
-                else failed(spec, f"{definition.where} reported nothing of this check", severity)
+                else failed(spec, f"{definition.where} did not report this check", severity)
                 for spec in specs
             ]
         except TookTooLong:

@@ -63,7 +63,7 @@ def _spelled(column: str, kind: Any) -> str:
     if text in _EXACT or text in _ANY or re.search(r"[\[<(]", text):
         return text
     raise Invalid(
-        f"the column {column} is to be {kind!r}, which is not a type",
+        f"unknown type {kind!r} for the column {column}",
         remedy="use a name like int64, double, string, bool, date32, timestamp, or a Python type",
     )
 

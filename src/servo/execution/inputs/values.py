@@ -63,8 +63,8 @@ class AssetValues:
             raise Invalid(f"{key} has no partitions", remedy="leave out partition_key")
         if partition is None and spec.partitions_def is not None and not self._above(work, key):
             raise Invalid(
-                f"{key} has partitions, and {work.asset_key} is not made from it",
-                remedy="name one: partition_key=...",
+                f"{key} has partitions, and {work.asset_key} does not depend on it",
+                remedy="pass one: partition_key=...",
             )
 
     def _above(self, work: Assignment, key: AssetKey) -> bool:

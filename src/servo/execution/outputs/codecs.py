@@ -45,7 +45,9 @@ def decode(codec: str, data: bytes) -> Any:
         case "pickle":
             return pickle.loads(data)  # noqa: S301 - see above
         case _:
-            raise Corrupt(f"no codec {codec!r}", remedy="upgrade Servo, or store the asset again")
+            raise Corrupt(
+                f"no codec {codec!r}", remedy="upgrade Servo, or materialize the asset again"
+            )
 
 
 def _is_json(value: Any, depth: int = 20) -> bool:

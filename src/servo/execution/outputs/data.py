@@ -46,7 +46,7 @@ class AssetData:
         if row.last_materialization_id is None:
             raise NotFound(
                 f"{key} has not been materialized",
-                remedy=f"run `servo materialize`, then ask again; see `servo asset show {key}`",
+                remedy=f"run `servo materialize` first; see `servo asset show {key}`",
             )
         if not row.last_output_uri:
             raise self._not_here(key, row.last_materialization_id)
@@ -70,8 +70,8 @@ class AssetData:
             return pa.concat_tables(tables, promote_options="permissive")
         except import_module("pyarrow").ArrowException as error:
             raise Invalid(
-                f"the partitions of {asset.asset_key} do not make one table: {error}",
-                remedy=f"use servo.load_asset({asset.asset_key!r}), which has each by its key",
+                f"the partitions of {asset.asset_key} cannot be combined into one table: {error}",
+                remedy=f"use servo.load_asset({asset.asset_key!r}), which returns each partition",
             ) from error
 
     def _known(self) -> dict[str, AssetRow]:
@@ -85,11 +85,11 @@ class AssetData:
         manager = next((row.output_format for row in found), "")
         if manager:
             return Invalid(
-                f"{key} is stored by its IO manager {manager!r}, which only Python can ask",
+                f"{key} is stored by its IO manager {manager!r}, which only Python can read",
                 remedy="read it where the IO manager keeps it, or return the table itself",
             )
         return Invalid(
-            f"{key} returns nothing, so nothing is stored of it",
+            f"{key} returns nothing, so it has no stored data",
             remedy="return a table or plain data from its function",
         )
 
@@ -129,7 +129,7 @@ def _from_json(key: str, value: Any) -> ArrowTable:
         return _objects(items) if objects else _column(items)
     except (import_module("pyarrow").ArrowException, OverflowError) as error:
         raise Invalid(
-            f"the values of {key} do not make a table: {error}",
+            f"the values of {key} cannot be read as a table: {error}",
             remedy=f"give each column one type, or use servo.load_asset({key!r})",
         ) from error
 

@@ -42,9 +42,8 @@ class FilesystemIOManager(ConfigurableIOManager):
             _replace(path, data)
         except (FileExistsError, NotADirectoryError, IsADirectoryError):
             raise Invalid(
-                f"{shown} cannot be written: a file stands where a folder should be, or a folder "
-                "where the file should",
-                remedy="give one of the two assets another key, so that none is inside another",
+                f"{shown} cannot be written: another asset has a file or a folder in its place",
+                remedy="rename one of the two assets, so that neither key begins with the other",
             ) from None
         context.add_output_metadata({"path": shown})
 

@@ -210,8 +210,8 @@ def _values_of(made: Made, keys: Sequence[str]) -> Mapping[str, Any]:
             return values
         kind = f"{kind} of {', '.join(map(repr, list(values)[:3]))}"
     raise Failure(
-        f"{made.key} was made for {len(keys)} partitions ({keys[0]!r} to {keys[-1]!r}) and is a "
-        f"{kind}: return a dict with the value of each by its key, return "
-        "nothing, or use an IO manager",
+        f"{made.key} returned a {kind} for {len(keys)} partitions ({keys[0]!r} to {keys[-1]!r}): "
+        "return a dict with one value for each partition key, return nothing, "
+        "or use an IO manager",
         allow_retries=False,
     )

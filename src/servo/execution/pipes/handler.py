@@ -69,7 +69,7 @@ class PipesMessageHandler:
             raise _wrong(f"the program sent {_short(message)}, which is not a message")
         take = self._methods.get(method)
         if take is None:
-            self._log.warning("a pipe said %s, which this version does not know", method)
+            self._log.warning("ignored the message %s, which this version does not know", method)
             return
         take(message.get("params") or {})
 
@@ -124,7 +124,7 @@ class PipesMessageHandler:
         key = AssetKey.from_user_string(text)
         if self._assets and key not in self._assets:
             made = ", ".join(str(asset) for asset in self._assets)
-            raise _wrong(f"the program reported {key}, and {made} is being made")
+            raise _wrong(f"the program reported {key}, but the running task materializes {made}")
         return key
 
 
@@ -156,7 +156,7 @@ def _value(name: str, given: Any) -> Any:
     if kind == INFER:
         return raw
     if kind not in _CONSTRUCTORS:
-        raise _wrong(f"the metadata {name!r} has the type {kind!r}, which there is not")
+        raise _wrong(f"the metadata {name!r} has the type {kind!r}, which does not exist")
     return _CONSTRUCTORS[kind](raw)
 
 

@@ -86,7 +86,7 @@ class PipesClientCompletedInvocation:
         if len(made) != 1:
             told = ", ".join(str(result.asset_key) for result in made) or "none"
             raise Invalid(
-                f"one asset was to be reported, and these were: {told}",
+                f"expected a report of one asset, got: {told}",
                 remedy="use get_results() for several",
             )
         checks = [result for result in found if isinstance(result, AssetCheckResult)]
@@ -97,7 +97,7 @@ class PipesClientCompletedInvocation:
         found = self.get_results(implicit_materializations=False)
         if len(found) != 1 or not isinstance(found[0], AssetCheckResult):
             raise Invalid(
-                f"one check was to be reported, and {len(found)} results were",
+                f"expected one check result, got {len(found)}",
                 remedy="use get_results() for all of them",
             )
         return found[0]
@@ -127,7 +127,7 @@ def open_pipes_session(
         raise handler.wrong
     if not handler.opened:
         handler.report_pipes_framework_message(
-            "the program said nothing, not even that it began; does it call open_servo_pipes()? "
+            "the program sent no messages; does it call open_servo_pipes()? "
             f"({context_injector.no_messages_debug_text()}, "
             f"{message_reader.no_messages_debug_text()})"
         )

@@ -147,5 +147,5 @@ def _told(words: Sequence[str], code: int, tail: str, session: PipesSession) -> 
     if said is not None:
         parts.append(f"it raised {str(said.get('message', '')).strip()}")
     if tail.strip():
-        parts.append(f"its last words:\n{tail.strip()}")
+        parts.append(f"the end of its output:\n{tail.strip()}")
     return "; ".join(parts)

@@ -1,4 +1,4 @@
-"""Every operation with its parameters and its result, for servers and clients that offer them.
+"""Every operation with its parameters and its result, for the interfaces that expose them.
 
 An operation is a function of this package that is declared with `@operation`. It takes the
 workspace first. Its other parameters and its result are data that JSON can carry. Two kinds of

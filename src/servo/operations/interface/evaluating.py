@@ -1,7 +1,7 @@
-"""Questions that need user code, and what their answers hold for whoever asked.
+"""Requests that need user code, and the results of evaluations.
 
-Operations never import user code. They ask an evaluator of the code location: a process of its
-own, or the code that a command has loaded.
+Operations never import user code. They ask an evaluator of the code location: a separate process,
+or the code that a command has loaded.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class Evaluates(Protocol):
     """Answers questions that need the code of one location."""
 
     def ask(self, question: Question, seconds: float) -> Any:
-        """The answer; one that says so if there is none within so many seconds."""
+        """The answer, or an answer with an error if there is none in time."""
         ...
 
 
@@ -43,7 +43,7 @@ def answer_from(evaluates: Evaluates, question: Question, kind: type[T]) -> T:
 
 
 class RequestPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that user code asks for: its key and id, its assets and how many tasks it has."""
+    """A run that user code requests: its key and id, its assets and its number of tasks."""
 
     run_key: str
     run_id: str
@@ -53,7 +53,7 @@ class RequestPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def previews_of(runs: Sequence[RequestedRun]) -> list[RequestPreview]:
-    """The runs that an evaluation asks for. Of a large plan only the number of tasks is known."""
+    """The runs that an evaluation requests. Of a large plan only the number of tasks is known."""
     return [
         RequestPreview(
             run_key=run.requested.run_key,

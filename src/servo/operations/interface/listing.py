@@ -1,4 +1,4 @@
-"""Lists as operations answer them: one page, and where the next one begins."""
+"""Pages of lists, with the cursor of the next page."""
 
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
@@ -23,16 +23,16 @@ class Listing(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
 
 def listing_of(found: Paged[R]) -> Listing[R]:
-    """A page of rows as it is answered."""
+    """A page of rows as a listing."""
     return Listing(items=found.rows, next_cursor=found.older)
 
 
 def page_of(found: Sequence[T], page: Page, name: Callable[[T], str]) -> Listing[T]:
-    """A page of what was found, newest first; pages begin after the one that `before` names."""
+    """A page of the rows found, newest first; it starts after the row `before`."""
     names = [name(one) for one in found]
     if page.before is not None and page.before not in names:
         raise NotFound(
-            f"the list has no {page.before}", remedy="pass the cursor of the page before this one"
+            f"{page.before!r} is not in the list", remedy="pass the cursor from the previous page"
         )
     start = 0 if page.before is None else names.index(page.before) + 1
     shown = list(found[start : start + page.limit])

@@ -1,4 +1,4 @@
-"""Moments of a workspace's past, as people name them: an entry of the ledger, or an instant."""
+"""Points in the past of a workspace: a ledger entry or a time."""
 
 from datetime import UTC, datetime
 
@@ -10,15 +10,15 @@ __all__ = ["PRESENT", "AsOf", "Progress", "instant_of", "parse_moment"]
 
 
 def parse_moment(text: str) -> AsOf:
-    """A ledger entry or an instant, as people write them; without a zone it is UTC."""
+    """Parse a ledger entry or a time; without a time zone it is UTC."""
     if text.isdecimal():
         return int(text)
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise Invalid(
-            f"{text!r} is neither the number of a ledger entry nor an instant",
-            remedy="write 1234, 2026-01-31 or 2026-01-31T12:00:00Z",
+            f"{text!r} is neither the number of a ledger entry nor a time",
+            remedy="use 1234, 2026-01-31 or 2026-01-31T12:00:00Z",
         ) from None
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 

@@ -1,4 +1,4 @@
-"""What to say when a name is not known."""
+"""The error for unknown names."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -9,7 +9,7 @@ MOST_NAMED = 10
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> NotFound:
-    """The error for a name that nothing of this kind has, with what was probably meant."""
+    """The error for an unknown name, with a suggestion."""
     names = list(known)
     problem = f"there is no {kind} {name} in this workspace"
     if not names:

@@ -71,6 +71,6 @@ def task_in(records: Records, run: RunRow, text: str) -> TaskRow:
         keys = ", ".join(row.task_key for row in mine[:5])
         raise Conflict(
             f"{run.run_id} has {len(mine)} tasks for {text!r}{': ' if keys else ''}{keys}",
-            remedy=f"give the key of one; see `servo run show {run.run_id}`",
+            remedy=f"use the key of one task; see `servo run show {run.run_id}`",
         )
     return mine[0]

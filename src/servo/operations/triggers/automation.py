@@ -30,9 +30,9 @@ from servo.workspace.workspace import Workspace
 
 
 class ConditionEvaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """A recorded evaluation of a condition, without its tree, and the run that it asked for.
+    """A recorded evaluation of a condition, without its tree, and the run that it requested.
 
-    `outcome` says in words what it asked for.
+    `outcome` says in words what it requested.
     """
 
     sensor_id: str
@@ -47,7 +47,7 @@ class ConditionEvaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConditionDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """A condition, an evaluation of it with its tree, and what has to become true to ask for it.
+    """A condition, an evaluation of it with its tree, and what has to become true for a request.
 
     The tree is None if nothing was evaluated yet, or if it was too large to be kept.
     """
@@ -108,7 +108,7 @@ def list_condition_evaluations(
 
 @operation
 def pause_automation(workspace: Workspace, name: str | None = None) -> SensorChanged:
-    """Stop a sensor from evaluating conditions: the only one, the default one, or a named one."""
+    """Pause a sensor that evaluates conditions: the named one, the default one, or the only one."""
     sensor, status = _present(workspace, name)
     check_not_paused(sensor, status)
     event = SensorPaused(sensor_id=sensor, changed_by=workspace.actor)
@@ -117,7 +117,7 @@ def pause_automation(workspace: Workspace, name: str | None = None) -> SensorCha
 
 @operation
 def resume_automation(workspace: Workspace, name: str | None = None) -> SensorChanged:
-    """Let a sensor evaluate conditions again; changes made meanwhile are news to it."""
+    """Resume a sensor that evaluates conditions; it takes into account what changed meanwhile."""
     sensor, status = _present(workspace, name)
     check_stopped(sensor, status)
     event = SensorResumed(sensor_id=sensor, changed_by=workspace.actor)
@@ -149,14 +149,14 @@ def _evaluation_at(
             return row
     raise NotFound(
         f"evaluation {tick} of {listed.asset_key} was not recorded",
-        remedy=f"list those that were with `servo automation history {listed.asset_key}`",
+        remedy=f"see the recorded ones with `servo automation history {listed.asset_key}`",
     )
 
 
 def _with_runs(
     snapshot: Snapshot, rows: Sequence[AutomationEvaluationRow]
 ) -> list[ConditionEvaluation]:
-    """Evaluations with the runs that they asked for."""
+    """Evaluations with the runs that they requested."""
     runs = {
         (run.source.sensor_id, run.source.tick): run.run_id
         for run in (snapshot.rows("runs") if any(row.requested_count for row in rows) else ())

@@ -1,4 +1,4 @@
-"""What automation conditions would ask for now."""
+"""Dry runs of automation conditions."""
 
 from collections.abc import Sequence
 
@@ -20,9 +20,9 @@ __all__ = ["ConditionForecast", "preview_automation"]
 def preview_automation(
     workspace: Workspace, evaluates: Evaluates, select: Sequence[str] = ()
 ) -> Listing[ConditionForecast]:
-    """What the conditions of the selected assets would ask for now, and why.
+    """What the conditions of the selected assets would request now, and why.
 
-    Nothing is recorded or started. Sensors that are paused are evaluated all the same.
+    Nothing is recorded or started. Paused sensors are evaluated too.
     """
     del workspace  # the evaluator reads it
     question = PreviewConditions(select=tuple(select))
@@ -30,6 +30,6 @@ def preview_automation(
     if not found:
         raise NotFound(
             "no selected asset has an automation condition",
-            remedy="give one: @asset(automation_condition=AutomationCondition.eager())",
+            remedy="add one: @asset(automation_condition=AutomationCondition.eager())",
         )
     return Listing(items=list(found))

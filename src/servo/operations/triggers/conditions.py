@@ -1,4 +1,4 @@
-"""Which conditions a workspace knows, which sensor evaluates each, and how that went last."""
+"""The conditions of a workspace, the sensor of each, and its last evaluation."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ from servo.sdk.automation.graph import DEFAULT_SENSOR
 
 
 class ListedCondition(msgspec.Struct, frozen=True, kw_only=True):
-    """An asset or a check with a condition, and how that stands.
+    """An asset or a check with a condition, and its last evaluation.
 
     `asset_key` is `asset:check` for a check. `evaluated_at` is when there last was something new
     about it. `sensor_id` is None while nobody evaluates it.
@@ -85,7 +85,7 @@ def _listed(
 
 
 def condition_of(snapshot: Snapshot, name: str) -> ListedCondition:
-    """The condition of the asset that is called this, or of a check: `asset:check`."""
+    """The condition of the asset with this name, or of a check: `asset:check`."""
     rows = snapshot.rows("assets")
     asset, colon, check = name.partition(":")
     key = find_asset([row.asset_key for row in rows if isinstance(row, AssetRow)], asset)
@@ -94,7 +94,7 @@ def condition_of(snapshot: Snapshot, name: str) -> ListedCondition:
     if key not in found:
         raise NotFound(
             f"{key} has no automation condition",
-            remedy="give it one: @asset(automation_condition=AutomationCondition.eager())",
+            remedy="add one: @asset(automation_condition=AutomationCondition.eager())",
         )
     return found[key]
 
@@ -119,15 +119,15 @@ def find_condition_sensor(snapshot: Snapshot, name: str | None) -> tuple[str, Se
     if not names:
         raise NotFound(
             "no sensor evaluates conditions in this workspace",
-            remedy="give an asset an automation condition and start `servo dev`",
+            remedy="add an automation condition to an asset and start `servo dev`",
         )
     if name is None:
         raise Conflict(
-            "several sensors evaluate conditions", remedy=f"name one of: {', '.join(names)}"
+            "several sensors evaluate conditions", remedy=f"choose one of: {', '.join(names)}"
         )
     if name not in names:
         raise NotFound(
-            f"no sensor {name} evaluates conditions", remedy=f"name one of: {', '.join(names)}"
+            f"no sensor {name} evaluates conditions", remedy=f"choose one of: {', '.join(names)}"
         )
     return name, _statuses(snapshot)[name]
 

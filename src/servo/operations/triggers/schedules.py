@@ -1,4 +1,4 @@
-"""Schedules: list them, look at their ticks, pause and resume them."""
+"""Schedules: list them, show their ticks, pause and resume them."""
 
 from datetime import datetime
 
@@ -55,7 +55,7 @@ class UpcomingTicks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScheduleChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule that was paused or resumed, and what the workspace answered."""
+    """A schedule that was paused or resumed, and the receipt."""
 
     schedule_id: str
     receipt: Receipt
@@ -123,7 +123,7 @@ def preview_schedule(
 
 @operation
 def pause_schedule(workspace: Workspace, name: str) -> ScheduleChanged:
-    """Stop a schedule from ticking. The ticks it misses are recorded as skipped when it resumes."""
+    """Pause a schedule. The ticks it misses are recorded as skipped when it is resumed."""
     row = _present(workspace, name)
     if row.state.status is ScheduleStatus.PAUSED:
         raise Conflict(
@@ -136,7 +136,7 @@ def pause_schedule(workspace: Workspace, name: str) -> ScheduleChanged:
 
 @operation
 def resume_schedule(workspace: Workspace, name: str, *, catchup: bool = False) -> ScheduleChanged:
-    """Let a schedule tick again; with `catchup` it makes up for the ticks it missed."""
+    """Resume a schedule; with `catchup` it runs the ticks it missed."""
     row = _present(workspace, name)
     if row.state.status is not ScheduleStatus.PAUSED:
         raise Conflict(
@@ -202,5 +202,5 @@ def _next_tick(
 
 
 def _moment(workspace: Workspace, snapshot: Snapshot, as_of: AsOf | None) -> datetime:
-    """When it is for whoever looks: now, or the moment of the past."""
+    """The time of the view: now, or the given time in the past."""
     return workspace.now() if as_of is None else snapshot.as_of

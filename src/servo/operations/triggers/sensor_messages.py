@@ -14,7 +14,7 @@ NO_PAYLOAD = "null"
 
 
 class MessageSent(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that was sent to a push sensor, and what the workspace answered."""
+    """A message that was sent to a push sensor, and the receipt."""
 
     sensor_id: str
     message_id: str
@@ -27,7 +27,7 @@ def push_message(
 ) -> MessageSent:
     """Send a message to a push sensor; `payload` is JSON.
 
-    Under a message id that was used before, nothing is sent twice.
+    `message_id` is an idempotency key: repeating it changes nothing.
     """
     _check_takes_messages(present_sensor(workspace, name))
     check_payload(payload)
@@ -52,5 +52,5 @@ def check_payload(payload: str) -> None:
     except msgspec.DecodeError as error:
         raise Invalid(
             f"invalid JSON in the payload: {error}",
-            remedy="quote the payload for your shell: --payload '\"text\"'",
+            remedy="send JSON; a string needs double quotes: '\"text\"'",
         ) from None

@@ -1,4 +1,4 @@
-"""Sensors that a person evaluates: see what they would do, and perhaps have it done."""
+"""Manual evaluations of sensors, as a dry run or committed."""
 
 import msgspec
 
@@ -18,7 +18,7 @@ from servo.workspace.workspace import Workspace
 
 
 class SensorEvaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sensor asked for when a person evaluated it; the receipt if it was committed.
+    """What a sensor requested in a manual evaluation; the receipt if it was committed.
 
     `message` says why there are no runs, or what went wrong.
     """
@@ -43,7 +43,7 @@ def evaluate_sensor(
     payload: str = NO_PAYLOAD,
     commit: bool = False,
 ) -> SensorEvaluation:
-    """Evaluate a sensor, from a cursor or with a payload, and return what it asks for.
+    """Evaluate a sensor, from a cursor or with a payload, and return what it requests.
 
     With `commit` its runs are started and its cursor is moved. A push sensor is sent the payload as
     a message, which its evaluation then answers.

@@ -1,4 +1,4 @@
-"""Sensors: list them, look at their evaluations, pause and resume them, move their cursors."""
+"""Sensors: list them, show their evaluations, pause and resume them, set their cursors."""
 
 import msgspec
 
@@ -40,7 +40,7 @@ class ListedSensor(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pushed(self) -> bool:
-        """Whether it is evaluated on messages, and does not poll."""
+        """Whether it is a push sensor, evaluated for messages instead of polling."""
         return self.definition.mode is SensorMode.PUSH
 
 
@@ -53,7 +53,7 @@ class SensorDetail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SensorCursor(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a sensor goes on from. `state_version` grows with every move."""
+    """The cursor of a sensor. `state_version` grows with every change."""
 
     sensor_id: str
     cursor: str | None
@@ -61,14 +61,14 @@ class SensorCursor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SensorChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """A sensor that was paused or resumed, and what the workspace answered."""
+    """A sensor that was paused or resumed, and the receipt."""
 
     sensor_id: str
     receipt: Receipt
 
 
 class CursorMoved(msgspec.Struct, frozen=True, kw_only=True):
-    """A cursor that was moved, and what the workspace answered."""
+    """A cursor that was set, and the receipt."""
 
     sensor_id: str
     cursor: str | None
@@ -123,7 +123,7 @@ def get_cursor(workspace: Workspace, name: str, *, as_of: AsOf | None = None) ->
 
 @operation
 def pause_sensor(workspace: Workspace, name: str) -> SensorChanged:
-    """Stop a sensor from being evaluated. Messages for it wait until it is resumed."""
+    """Pause a sensor. Messages for it wait until it is resumed."""
     check_not_paused(name, present_sensor(workspace, name).state.status)
     event = SensorPaused(sensor_id=name, changed_by=workspace.actor)
     return SensorChanged(sensor_id=name, receipt=workspace.submit(event).checked())
@@ -131,7 +131,7 @@ def pause_sensor(workspace: Workspace, name: str) -> SensorChanged:
 
 @operation
 def resume_sensor(workspace: Workspace, name: str) -> SensorChanged:
-    """Let a sensor be evaluated again, from its cursor and with no failures counted."""
+    """Resume a sensor from its cursor. Its failure count restarts at zero."""
     check_stopped(name, present_sensor(workspace, name).state.status)
     event = SensorResumed(sensor_id=name, changed_by=workspace.actor)
     return SensorChanged(sensor_id=name, receipt=workspace.submit(event).checked())
@@ -139,7 +139,7 @@ def resume_sensor(workspace: Workspace, name: str) -> SensorChanged:
 
 @operation
 def move_cursor(workspace: Workspace, name: str, cursor: str | None) -> CursorMoved:
-    """Move the cursor of a sensor, or remove it. The result of an evaluation under way is lost."""
+    """Set the cursor of a sensor, or clear it. The result of a running evaluation is discarded."""
     row = present_sensor(workspace, name)
     if row.pushed:
         raise Invalid(

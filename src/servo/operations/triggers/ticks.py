@@ -1,4 +1,4 @@
-"""Ticks that a person asks for: try one, or have it start its runs."""
+"""Manual ticks of schedules, as a dry run or with their runs."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from servo.workspace.workspace import Workspace
 
 
 class ManualTick(msgspec.Struct, frozen=True, kw_only=True):
-    """A tick that a person asked for, evaluated and not committed yet."""
+    """A manual tick that is evaluated and not committed yet."""
 
     schedule_id: str
     scheduled_for: datetime
@@ -61,7 +61,7 @@ class ScheduleTriggered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TickFinished(msgspec.Struct, frozen=True, kw_only=True):
-    """A tick that somebody waited for, with its runs as they ended."""
+    """A finished tick, with the final state of its runs."""
 
     schedule_id: str
     tick_id: str
@@ -74,7 +74,7 @@ class TickFinished(msgspec.Struct, frozen=True, kw_only=True):
 def preview_tick(
     workspace: Workspace, evaluates: Evaluates, name: str, *, at: datetime | None = None
 ) -> TickPreview:
-    """What a tick of a schedule would start now; nothing is recorded."""
+    """Preview what a tick of a schedule would start now; nothing is recorded."""
     when = at or workspace.now()
     answer = evaluate_by_hand(evaluates, name, when, request_id="preview").answer
     return TickPreview(
@@ -90,7 +90,7 @@ def preview_tick(
 def trigger_schedule(
     workspace: Workspace, evaluates: Evaluates, name: str, *, at: datetime | None = None
 ) -> ScheduleTriggered:
-    """Have a schedule tick now, paused or not. Its own ticks are not affected."""
+    """Run a tick of a schedule now, even if it is paused. Its scheduled ticks are not affected."""
     now = workspace.now()
     row = workspace.read(lambda snapshot: find_schedule(snapshot, name, now), as_of=PRESENT)
     tick = evaluate_by_hand(evaluates, name, at or now, request_id=workspace.token(8))
@@ -119,7 +119,7 @@ def finished_tick(ticked: ScheduleTriggered, runs: Sequence[RunRow]) -> TickFini
 def evaluate_by_hand(
     evaluates: Evaluates, name: str, at: datetime, *, request_id: str
 ) -> ManualTick:
-    """Evaluate a schedule for one instant, because a person asked for it."""
+    """Evaluate a schedule for one manual tick."""
     question = EvaluateTick(
         schedule_id=name, tick_id=tick_id(name, at, request_id), scheduled_for=at
     )
@@ -132,10 +132,12 @@ def evaluate_by_hand(
 
 
 def parse_tick(text: str, timezone: str) -> datetime:
-    """The instant of a tick as people write it: without an offset, in the schedule's time zone."""
+    """Parse the time of a tick: without an offset, it is in the schedule's time zone."""
     try:
         given = datetime.fromisoformat(text)
     except ValueError:
-        raise Invalid(f"{text!r} is not a time", remedy="write it like 2025-01-15T06:00") from None
+        raise Invalid(
+            f"{text!r} is not a time", remedy="use a time such as 2025-01-15T06:00"
+        ) from None
     zoned = given if given.tzinfo is not None else given.replace(tzinfo=ZoneInfo(timezone))
     return zoned.astimezone(UTC)

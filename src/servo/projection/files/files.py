@@ -38,7 +38,8 @@ def existing(read: Callable[[], bytes], what: str) -> bytes:
         return retried(read, tries=READ_TRIES)
     except NotFound as error:
         raise Gone(
-            f"{what} does not exist", remedy="it was collected; read the newest manifest again"
+            f"{what} does not exist",
+            remedy="it was garbage-collected; read the newest manifest again",
         ) from error
 
 

@@ -70,7 +70,7 @@ def build(place: FilePlacement, change: Change, where: Paths) -> Segment:
     if segment is None:
         raise Internal(
             f"a file of {place.table} without rows was to be written",
-            remedy="nothing was published; report this",
+            remedy="nothing was published; report this as a bug",
         )
     return segment
 

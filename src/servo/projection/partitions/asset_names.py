@@ -20,13 +20,11 @@ def find_asset(keys: Collection[str], text: str) -> str:
     if ending:
         raise Conflict(
             f"{text!r} is the last part of {len(ending)} assets: {', '.join(sorted(ending))}",
-            remedy="write the whole key",
+            remedy="use the whole key",
         )
     names = {**{key.rpartition("/")[2]: key for key in keys}, **{key: key for key in keys}}
     close = dict.fromkeys(names[name] for name in get_close_matches(text, names, n=3))
     raise NotFound(
         f"there is no asset {text!r}",
-        remedy=f"did you mean {' or '.join(close)}?"
-        if close
-        else "see `servo list` for what is defined and `servo status` for what was made",
+        remedy=f"did you mean {' or '.join(close)}?" if close else "see `servo list`",
     )

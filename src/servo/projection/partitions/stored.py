@@ -62,7 +62,7 @@ class StoredPartitions:
             if typed not in keys:
                 raise NotFound(
                     f"{self._asset} has no partition {text!r}",
-                    remedy=f"see `servo partitions list {self._asset}` for those it has",
+                    remedy=f"see `servo partitions list {self._asset}`",
                 )
         rows = lookup.all(PartitionStatusRow, asset_key=self._asset, partition_key=typed)
         return next(iter(rows), None)

@@ -148,7 +148,7 @@ class Publisher:
     def _begin(self, state: State, busy: Collection[str]) -> ClosingQueue:
         if self._in_flight or state.journal:
             raise Internal(
-                "a capture was asked for while another is under way or an entry is open",
+                "a capture was requested while another is active or an entry is open",
                 remedy="release or restore the last capture, and capture between entries",
             )
         if self._queue is None:
@@ -160,7 +160,7 @@ class Publisher:
 
     def _end(self, state: State) -> ClosingQueue:
         if self._queue is None or not self._in_flight:
-            raise Internal("no capture is under way", remedy="capture first")
+            raise Internal("no capture is active", remedy="capture first")
         self._in_flight = False
         for table in state.tables.values():
             table.publishing = {}
@@ -237,7 +237,7 @@ class Publisher:
         if self._manifests.create(sealed) is not None:
             raise Fenced(
                 f"another leader published manifest {new.v}",
-                remedy="nothing is lost; let that leader lead",
+                remedy="nothing is lost; send the request to that leader",
             )
         return sealed
 

@@ -114,7 +114,7 @@ class ColdRows:
         spec = TABLES[table]
         if not spec.indexed:
             raise Internal(
-                f"{table} cannot be asked by key", remedy="declare the table as indexed first"
+                f"{table} cannot be read by key", remedy="declare the table as indexed first"
             )
         wanted = {as_tuple(key): None for key in keys}
         probes = {key: probe(key) for key in wanted}

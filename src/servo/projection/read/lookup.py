@@ -134,8 +134,8 @@ def _after(names: ArrowColumn, before: str) -> int:
     place: int = pc.index(pc.cast(names, pa.string()), before).as_py()
     if place < 0:
         raise NotFound(
-            f"there is no {before} to go on before",
-            remedy="give what the end of the last page named",
+            f"{before!r} is not in the list",
+            remedy="pass the cursor from the previous page",
         )
     return place + 1
 

@@ -211,8 +211,8 @@ class Reader:
             except Gone:
                 tried = snapshot
         raise Unavailable(
-            "files were collected as often as they were read",
-            remedy="retry, and see that files are kept for longer than a read takes",
+            "files were garbage-collected while they were being read",
+            remedy="retry; if this repeats, keep files for longer than a read takes",
             may_have_applied=False,
         )
 
@@ -230,7 +230,7 @@ class Reader:
         if found is None:
             raise NotFound(
                 "this workspace has published nothing yet",
-                remedy="start a leader for it, or check tenant and workspace",
+                remedy="start a leader with `servo dev`, or check the tenant and the workspace",
             )
         return found
 
@@ -240,8 +240,8 @@ class Reader:
         place = bisect_right(versions, as_of, key=lambda v: self._position(v, as_of))
         if not place:
             raise NotFound(
-                f"nothing that was published at or before {as_of} is kept",
-                remedy="ask for a later point, or rebuild the past from the ledger",
+                f"nothing published at or before {as_of} is kept",
+                remedy="use a later time or ledger entry",
             )
         return self._manifests.read(versions[place - 1])
 
@@ -268,7 +268,7 @@ def _chosen(name: str, public: ArrowSchema, only: Sequence[str] | None) -> list[
     if unknown:
         raise NotFound(
             f"{name} has no column {', '.join(unknown)}",
-            remedy=f"use some of {', '.join(public.names)}",
+            remedy=f"choose from {', '.join(public.names)}",
         )
     return list(public.names if only is None else only)
 

@@ -67,7 +67,7 @@ class Replay:
         if isinstance(until, int) and state.seq < until:
             raise NotFound(
                 f"the ledger ends with entry {state.seq} and has no entry {until}",
-                remedy=f"ask for an entry up to {state.seq}",
+                remedy=f"use an entry up to {state.seq}",
             )
 
     def _entries(self, after: int, until: AsOf | None) -> Iterator[tuple[Entry, str]]:
@@ -100,5 +100,5 @@ def check_end(store: ObjectStore, paths: Paths, seq: int) -> None:
     if any(number > seq + 1 for number in found):
         raise Corrupt(
             f"ledger entry {seq + 1} is missing and entry {max(found)} exists",
-            remedy="restore the missing entries from a backup; none is ever skipped",
+            remedy="restore the missing entries from a backup; entries are never skipped",
         )

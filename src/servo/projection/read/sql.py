@@ -177,14 +177,14 @@ def _statement(connection: Any, sql: str) -> Any:
     statements = connection.extract_statements(sql)
     if len(statements) != 1:
         raise Invalid(
-            f"there are {len(statements)} statements and there must be one",
-            remedy='write one, such as "select * from runs"',
+            f"expected one statement, got {len(statements)}",
+            remedy='use one, such as "select * from runs"',
         )
     kind: str = statements[0].type.name
     if kind not in _READING:
         raise Invalid(
             f"{kind} statements are not allowed: the tables are read only",
-            remedy="write a SELECT; commands change a workspace, never SQL",
+            remedy="use a SELECT; a workspace is changed by commands, not by SQL",
         )
     return statements[0]
 

@@ -276,7 +276,7 @@ def still_ours(manifests: ManifestStore, current: Manifest) -> Manifest:
     if newest is None or newest.owner != current.owner:
         raise Fenced(
             "another leader has claimed the workspace",
-            remedy="nothing was deleted; let that leader collect",
+            remedy="nothing was deleted; the new leader collects garbage",
         )
     return newest
 

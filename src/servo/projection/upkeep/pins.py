@@ -34,7 +34,7 @@ def pin(store: ObjectStore, paths: Paths, wanted: Pin) -> None:
     if not ManifestStore(store, paths).exists_after(wanted.v - 1):
         store.delete(key)
         raise NotFound(
-            f"version {wanted.v} of the projection is not kept any more",
+            f"version {wanted.v} of the projection is no longer kept",
             remedy="pin a version that `servo admin inspect` lists",
         )
 
@@ -57,5 +57,5 @@ def _decoded(key: str, data: bytes) -> Pin:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Corrupt(
             f"the pin {key} cannot be read: {error}",
-            remedy="delete it, or write it again; nothing is collected while it is there",
+            remedy="delete or rewrite it; nothing is garbage-collected until then",
         ) from None

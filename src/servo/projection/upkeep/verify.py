@@ -165,7 +165,7 @@ class _Verification:
             found = LedgerReader(self._store, self._paths).read(seq)
             if found is None or seq > end or found[1] != newest.last_hash:
                 what = f"manifest {newest.v} applies entry {seq}, which is not in this ledger"
-                remedy = "restore the ledger from a backup: it lost its end or was exchanged"
+                remedy = "restore the ledger from a backup: its end is missing or it was replaced"
                 self._note(ProblemPart.MANIFESTS, Corrupt(what, remedy=remedy))
 
     # --- files ------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ class _Verification:
                 data = self._store.get(meta.key).data
                 if sha256(data).hexdigest() != meta.key.rpartition("/")[2]:
                     what = f"{meta.key} does not hold the bytes it is named after"
-                    remedy = "restore it from a backup, or start the runs that need it again"
+                    remedy = "restore it from a backup, or retry the runs that need it"
                     self._note(ProblemPart.PLANS, Corrupt(what, remedy=remedy))
         return len(metas)
 

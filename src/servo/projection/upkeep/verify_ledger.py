@@ -94,5 +94,5 @@ def _missing(first: int, last: int) -> Corrupt:
 def _unchained(seq: int) -> Corrupt:
     return Corrupt(
         f"ledger entry {seq} does not continue the chain of hashes",
-        remedy="an entry was exchanged; restore the ledger from a backup",
+        remedy="an entry was replaced; restore the ledger from a backup",
     )

@@ -1,10 +1,10 @@
-"""Whether values are what functions say of them by their annotations.
+"""Check values against the annotations of functions.
 
-A function that is annotated `-> int` and returns a string, or takes `orders: DataFrame` and gets a
-dict, is wrong somewhere, and the sooner somebody says where the better. Only what can be told for
-sure counts: the classes of values, not what is inside of containers, and an annotation that is no
-class (a string that names what is not imported, a type variable, a protocol) fits everything.
-Numbers are numbers: a NumPy integer is an `int` and an `int` is a `float`.
+A function annotated `-> int` that returns a string, or that takes `orders: DataFrame` and gets a
+dict, has a bug, and reporting it early helps. Only what is certain is checked: the class of a
+value, not the contents of containers. An annotation that is not a class (a name that is not
+imported, a type variable, a protocol) accepts everything. Numbers are treated as numbers: a NumPy
+integer is an `int`, and an `int` is a `float`.
 """
 
 import numbers
@@ -42,7 +42,7 @@ _YIELDED = (
 
 
 def value_type(returns: Any) -> Any:
-    """The type of the value that a function makes, read off what it says it returns."""
+    """The type of the value that a function returns, from its annotation."""
     if _is_union(returns):
         members = [
             member if member is NoneType else value_type(member)
@@ -58,7 +58,7 @@ def value_type(returns: Any) -> Any:
 
 
 def fits(value: object, hint: Any) -> bool:
-    """Whether a value can be of a type; True where that cannot be told."""
+    """Whether a value can have a type; True if that cannot be decided."""
     if _is_union(hint):
         return any(fits(value, member) for member in get_args(hint))
     origin = get_origin(hint)
@@ -74,7 +74,7 @@ def fits(value: object, hint: Any) -> bool:
 
 
 def told(value: object) -> str:
-    """What kind of value it is, for people."""
+    """The type of a value, for messages."""
     name = type(value).__name__
     return "None" if value is None else f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
@@ -96,5 +96,5 @@ def _is_instance(value: object, kind: Any) -> bool:
         return isinstance(value, dict)
     try:
         return isinstance(value, _NUMBERS.get(kind, kind))
-    except TypeError:  # some classes refuse the question
+    except TypeError:  # some classes do not support isinstance
         return True

@@ -1,4 +1,4 @@
-"""`@asset`: a function that makes a table, a file, a model."""
+"""`@asset`: define an asset by the function that materializes it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -28,10 +28,35 @@ def asset(**options: Any) -> Callable[[Fn], AssetsDefinition]: ...
 
 
 def asset(fn: Fn | None = None, /, **options: Any) -> Any:
-    """Make the decorated function an asset.
+    """Define an asset by the function that materializes it.
 
-    Its name is the asset's, its parameters are the assets it is made from, and what it returns is
-    stored. See the guide for every option.
+        @asset(deps=["raw_orders"], group_name="sales", retry_policy=RetryPolicy(max_retries=3))
+        def orders(context, customers): ...
+
+    The name of the function is the name of the asset. Each parameter is an upstream asset of the
+    same name, whose value is loaded, except `context`, `config`, and parameters annotated with a
+    resource. The return value is stored. Return a `MaterializeResult` to record metadata, or `None`
+    if the function stores its data itself.
+
+    Options:
+
+    - `name`, `key_prefix`, `key`: the key of the asset, if it is not the name of the function.
+    - `deps`: upstream assets that the function does not load; `ins`: an `AssetIn` for each
+      parameter that needs one.
+    - `description` (the docstring, if left out), `metadata`, `tags`, `owners`, `kinds`,
+      `group_name`, `code_version`: what is shown about the asset.
+    - `partitions_def`, `backfill_policy`: how the asset is partitioned, and how many partitions one
+      run materializes.
+    - `automation_condition`, `freshness_policy`: when to materialize it automatically, and how old
+      it may become.
+    - `retry_policy`, `timeout` (seconds or a `timedelta`), `pool`, `isolation`, `op_tags`: how it
+      is executed. `isolation="process"` starts a new process for each execution.
+    - `io_manager_key`, `required_resource_keys`, `resource_defs`, `config_schema`: the resources
+      and configuration that it uses.
+    - `check_specs`, `check_policy`, `quarantine`: the checks that the function reports, and what
+      happens to the output if a check fails.
+    - `output_required`: set to False for a function that may return nothing.
+    - `hooks`: success and failure hooks; `retention`: how many old versions to keep.
     """
     if fn is not None:
         return _define(fn)
@@ -129,12 +154,12 @@ def _define(  # noqa: PLR0913 - the options people know
 
 
 def own_key(fn: Fn, *, name: str | None, key: Any, key_prefix: Any) -> AssetKey:
-    """The key of the one asset that a function is about."""
+    """The key of the single asset that a function defines."""
     if key is not None:
         if name is not None or key_prefix is not None:
             raise Invalid(
                 f"asset {key}: key cannot be combined with name or key_prefix",
-                remedy="give either the whole key, or a name and a prefix",
+                remedy="pass either key, or name and key_prefix",
             )
         return to_key(key)
     return AssetKey([*prefix_parts(key_prefix), name or fn.__name__])
@@ -147,7 +172,7 @@ def _all_deps(
 
 
 def checked_ins(ins: Mapping[str, AssetIn] | None, *, what: str) -> dict[str, AssetIn]:
-    """How parameters are filled, if each is told by an `AssetIn`."""
+    """Check that every input is an `AssetIn`."""
     given = by_name(ins, what=f"{what}: ins")
     for name, value in given.items():
         of_kind(value, AssetIn, what=f"{what}: ins of {name}", remedy="use AssetIn(key=...)")
@@ -155,12 +180,12 @@ def checked_ins(ins: Mapping[str, AssetIn] | None, *, what: str) -> dict[str, As
 
 
 def loaded_deps(what: str, signature: Signature, ins: Mapping[str, AssetIn]) -> list[AssetDep]:
-    """The assets that a function takes as parameters."""
+    """The assets that a function loads as parameters."""
     strangers = sorted(set(ins) - set(signature.inputs))
     if strangers:
         raise Invalid(
-            f"{what}: ins names {', '.join(strangers)}, which is not a parameter",
-            remedy="ins takes parameters of the function; put other assets into deps",
+            f"{what}: ins names {', '.join(strangers)}, but the function has no such parameter",
+            remedy="name parameters of the function in ins, and other assets in deps",
         )
     return [_loaded(ins.get(name, AssetIn()), name) for name in signature.inputs]
 
@@ -170,16 +195,18 @@ def _loaded(given: AssetIn, name: str) -> AssetDep:
 
 
 def duration(value: timedelta | float | None, what: str) -> timedelta | None:
-    """A timeout that was given in seconds or as a `timedelta`."""
+    """A timeout given in seconds or as a `timedelta`."""
     if value is None or isinstance(value, timedelta):
         return value
     of_kind(value, int | float, what=f"asset {what}: timeout", remedy="use seconds or a timedelta")
     if value <= 0:
-        raise Invalid(f"asset {what}: timeout is {value}", remedy="use seconds, more than 0")
+        raise Invalid(
+            f"asset {what}: timeout is {value}", remedy="pass a number of seconds greater than 0"
+        )
     return timedelta(seconds=value)
 
 
 def docstring(fn: Fn) -> str | None:
-    """What a function says of itself."""
+    """The docstring of a function."""
     text = (fn.__doc__ or "").strip()
     return text or None

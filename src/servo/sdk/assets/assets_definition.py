@@ -1,4 +1,4 @@
-"""Assets with the code that makes them, or that looks at them."""
+"""Assets together with the function that materializes or observes them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -20,14 +20,14 @@ from servo.sdk.option_kinds import of_kind, several
 from servo.sdk.partitions.mapping import BackfillPolicy
 
 ONLY_OUTPUT = "result"
-"""The name of the output of a function that makes one asset."""
+"""The name of the output of a function that defines one asset."""
 
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
-    """How the code of assets is run.
+    """How the function of assets is executed.
 
-    `output_names` and `io_manager_keys` are in the order of the specs; where they are empty, the
-    only output is called `result` and `io_manager_key` counts for all.
+    `output_names` and `io_manager_keys` are in the order of the specs. If they are empty, the only
+    output is called `result`, and `io_manager_key` applies to all assets.
     """
 
     retry_policy: RetryPolicy | None = None
@@ -53,7 +53,7 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     check_policy: CheckPolicy = CheckPolicy.AS_DECLARED
 
     def __post_init__(self) -> None:
-        # People pass what they please, and would hear of it first when a run is planned.
+        # Checked here, because a wrong type would otherwise only fail when a run is planned.
         for option, kind, example in (
             ("retry_policy", RetryPolicy, "RetryPolicy(max_retries=3)"),
             ("backfill_policy", BackfillPolicy, "BackfillPolicy.multi_run(10)"),
@@ -75,14 +75,18 @@ def _check(behaviour: Behaviour, what: str) -> None:
         of_kind(spec, AssetCheckSpec, what=f"{what}: a check", remedy="use AssetCheckSpec(…)")
 
 
-# A project has thousands of assets that say nothing of all this: they share what says so.
+# Thousands of assets may use the defaults only: they share one object.
 _USUAL = Behaviour()
 _PLAIN = Signature()
 _NO_INPUTS: Mapping[str, AssetKey] = MappingProxyType({})
 
 
 class AssetsDefinition:
-    """One function, and the assets it makes, in the order of definition."""
+    """One function and the assets that it defines, in the order of definition.
+
+    `@asset`, `@multi_asset` and `@observable_source_asset` return one. Call it like the function to
+    test it without a workspace.
+    """
 
     __slots__ = ("__weakref__", "behaviour", "fn", "input_keys", "signature", "specs")
 
@@ -105,51 +109,51 @@ class AssetsDefinition:
 
     @property
     def key(self) -> AssetKey:
-        """The key of the one asset that is made here."""
+        """The key of the asset; `Invalid` if there are several."""
         if len(self.specs) != 1:
             raise Invalid(
-                f"{self.name} defines {len(self.specs)} assets", remedy="use `keys` for all of them"
+                f"{self.name} defines {len(self.specs)} assets, not one", remedy="use `keys`"
             )
         return self.specs[0].key
 
     @property
     def keys(self) -> set[AssetKey]:
-        """The keys of everything that is made here."""
+        """The keys of all assets."""
         return {spec.key for spec in self.specs}
 
     @property
     def specs_by_key(self) -> Mapping[AssetKey, AssetSpec]:
-        """What is said of each asset that is made here."""
+        """The spec of each asset."""
         return {spec.key: spec for spec in self.specs}
 
     def get_asset_spec(self, key: AssetKey | None = None) -> AssetSpec:
-        """What is said of an asset that is made here, or of the only one."""
+        """The spec of an asset; without a key, of the only one."""
         wanted = self.key if key is None else key
         if wanted not in self.keys:
             raise Invalid(
                 f"{self.name} does not define {wanted}",
-                remedy=f"it defines {', '.join(str(spec.key) for spec in self.specs)}",
+                remedy=f"use one of {', '.join(str(spec.key) for spec in self.specs)}",
             )
         return self.specs_by_key[wanted]
 
     @property
     def asset_deps(self) -> Mapping[AssetKey, set[AssetKey]]:
-        """What each asset that is made here depends on."""
+        """The upstream assets of each asset."""
         return {spec.key: {dep.asset_key for dep in spec.deps} for spec in self.specs}
 
     @property
     def dependency_keys(self) -> set[AssetKey]:
-        """What the assets that are made here depend on, without those that are made here."""
+        """The upstream assets, without those that this function defines itself."""
         return {key for deps in self.asset_deps.values() for key in deps} - self.keys
 
     @property
     def keys_by_input_name(self) -> Mapping[str, AssetKey]:
-        """The assets that fill the parameters of the function."""
+        """The upstream assets by the parameters that load them."""
         return dict(self.input_keys)
 
     @property
     def group_names_by_key(self) -> Mapping[AssetKey, str]:
-        """The groups of the assets that say theirs."""
+        """The groups of the assets that name one."""
         return {spec.key: spec.group_name for spec in self.specs if spec.group_name is not None}
 
     @property
@@ -179,32 +183,32 @@ class AssetsDefinition:
 
     @property
     def check_specs(self) -> tuple[AssetCheckSpec, ...]:
-        """The checks whose results the code itself tells."""
+        """The checks whose results the function itself reports."""
         return self.behaviour.check_specs
 
     @property
     def required_resource_keys(self) -> set[str]:
-        """The resources that the code asks for, by a parameter or by name."""
+        """The resources that the function uses, by parameter or by name."""
         return {*self.signature.resources, *self.behaviour.required_resource_keys}
 
     @property
     def backfill_policy(self) -> BackfillPolicy | None:
-        """How many partitions one run makes, if it was said."""
+        """How many partitions one run materializes, if it is set."""
         return self.behaviour.backfill_policy
 
     @property
     def is_executable(self) -> bool:
-        """Whether there is code: there always is."""
+        """Whether the assets have code: always True."""
         return True
 
     @property
     def is_materializable(self) -> bool:
-        """Whether the code makes its assets, and does not only look at them."""
+        """Whether the function materializes its assets rather than only observing them."""
         return not self.observes
 
     @property
     def keys_by_output_name(self) -> Mapping[str, AssetKey]:
-        """The assets by the names of the outputs they come from."""
+        """The assets by the names of their outputs."""
         keys: list[AssetKey] = [spec.key for spec in self.specs]
         several = len(keys) > 1
         usual = [key.to_python_identifier() if several else ONLY_OUTPUT for key in keys]
@@ -212,21 +216,21 @@ class AssetsDefinition:
 
     @property
     def partitions_def(self) -> Any:
-        """How what is made here is divided, if it is."""
+        """How the assets are partitioned, if they are."""
         return self.specs[0].partitions_def
 
     @property
     def observes(self) -> bool:
-        """Whether the code looks at an asset that something else makes."""
+        """Whether the function observes an external asset."""
         return self.behaviour.operation is TaskOperation.OBSERVE
 
     @property
     def can_subset(self) -> bool:
-        """Whether the code can make some of its assets without the others."""
+        """Whether the function can materialize some of its assets without the others."""
         return self.behaviour.can_subset
 
     def io_manager_key(self, key: AssetKey) -> str:
-        """The IO manager that was named for an asset; empty if none was."""
+        """The IO manager of an asset; empty if it names none."""
         each = self.behaviour.io_manager_keys
         own = next(
             (each[n] for n, spec in enumerate(self.specs[: len(each)]) if spec.key == key), ""
@@ -236,7 +240,7 @@ class AssetsDefinition:
     def with_specs(
         self, specs: tuple[AssetSpec, ...], *, input_keys: Mapping[str, AssetKey] | None = None
     ) -> "AssetsDefinition":
-        """The same code for assets that are described otherwise, in the same order."""
+        """The same function with other specs, in the same order."""
         inputs = self.input_keys if input_keys is None else input_keys
         behaviour = self.behaviour
         if behaviour.check_specs:
@@ -251,7 +255,7 @@ class AssetsDefinition:
         )
 
     def map_asset_specs(self, fn: Callable[[AssetSpec], AssetSpec]) -> "AssetsDefinition":
-        """The same code for assets whose descriptions went through a function."""
+        """The same function with `fn` applied to each spec."""
         return self.with_specs(tuple(fn(spec) for spec in self.specs))
 
     @property
@@ -261,13 +265,13 @@ class AssetsDefinition:
 
     @property
     def where(self) -> str:
-        """The file and line of the code, for people to find it."""
+        """The file and line of the function."""
         code = getattr(self.fn, "__code__", None)
         return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "unknown"
 
     def __call__(self, *args: Any, **inputs: Any) -> Any:
-        """Call the function itself, as a test does: see `servo.sdk.assets.invocation`."""
-        # Loaded late: it knows of contexts and resources, which know of assets.
+        """Call the function directly, as a test does: see `servo.sdk.assets.invocation`."""
+        # Imported late: it depends on contexts and resources, which depend on assets.
         return import_module("servo.sdk.assets.invocation").call_asset(self, args, inputs)
 
     def __repr__(self) -> str:
@@ -275,7 +279,7 @@ class AssetsDefinition:
 
 
 def assets_in(assets: Iterable[Any]) -> Iterator[AssetsDefinition | AssetSpec]:
-    """Every asset of a list that may hold lists; `Invalid` for what is none."""
+    """All assets of a nested list; `Invalid` for anything else."""
     one = isinstance(assets, AssetsDefinition | AssetSpec)
     for item in [assets] if one else several(assets, what="the list of assets"):
         if isinstance(item, AssetsDefinition | AssetSpec):

@@ -1,4 +1,4 @@
-"""What an asset's function is told about its execution, and what it can say in return."""
+"""The context of an asset's function: facts about its execution, and how to report back."""
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -16,22 +16,22 @@ from servo.sdk.partitions.context import OfPartitions
 
 
 class Logger(Protocol):
-    """What `context.log` can do."""
+    """The methods of `context.log`."""
 
     def debug(self, msg: object, *args: object) -> None:
-        """Tell a detail."""
+        """Log at level DEBUG."""
         ...
 
     def info(self, msg: object, *args: object) -> None:
-        """Tell what happens."""
+        """Log at level INFO."""
         ...
 
     def warning(self, msg: object, *args: object) -> None:
-        """Tell what somebody should look at."""
+        """Log at level WARNING."""
         ...
 
     def error(self, msg: object, *args: object) -> None:
-        """Tell what went wrong."""
+        """Log at level ERROR."""
         ...
 
 
@@ -58,11 +58,19 @@ class ExecutedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 CURRENT: ContextVar["AssetExecutionContext | None"] = ContextVar("CURRENT", default=None)
-"""The context of the execution that runs here, if one does."""
+"""The context of the current execution, if there is one."""
 
 
 class AssetExecutionContext(OfPartitions):
-    """The execution of one asset, or of several that one function makes."""
+    """The context of one execution: pass it to the function as its parameter `context`.
+
+        @asset
+        def orders(context: AssetExecutionContext):
+            context.log.info(f"attempt {context.retry_number} of run {context.run_id}")
+            context.add_output_metadata({"rows": 12})
+
+    To call the function in a test, use `build_asset_context`.
+    """
 
     __servo_context__ = True
 
@@ -89,12 +97,13 @@ class AssetExecutionContext(OfPartitions):
 
     @staticmethod
     def get() -> "AssetExecutionContext":
-        """The context of the execution that runs here, for code that was not given it."""
+        """The context of the current execution, for code that does not get it as a parameter."""
         found = CURRENT.get()
         if found is None:
             raise Invalid(
-                "no asset is being materialized here",
-                remedy="call it inside an asset's function, on the same thread",
+                "no asset is being materialized on this thread",
+                remedy="call AssetExecutionContext.get() from the function of an asset, on its "
+                "own thread",
             )
         return found
 
@@ -102,11 +111,11 @@ class AssetExecutionContext(OfPartitions):
 
     @property
     def asset_key(self) -> AssetKey:
-        """The asset that is made."""
+        """The asset being materialized; `Invalid` if the function defines several."""
         if self._assets_def is not None and len(self._assets_def.specs) > 1:
             raise Invalid(
                 f"{self._assets_def.name} defines several assets",
-                remedy="use context.selected_asset_keys, or asset_key_for_output(name)",
+                remedy="use context.selected_asset_keys or context.asset_key_for_output(name)",
             )
         return self._asset_key
 
@@ -117,19 +126,22 @@ class AssetExecutionContext(OfPartitions):
 
     @property
     def assets_def(self) -> AssetsDefinition:
-        """The definition that is executed."""
+        """The definition being executed."""
         if self._assets_def is None:
-            raise Invalid("this context belongs to no asset", remedy="materialize the asset")
+            raise Invalid(
+                "this context has no asset",
+                remedy="call the asset with the context, or materialize it",
+            )
         return self._assets_def
 
     @property
     def is_subset(self) -> bool:
-        """Whether some of the function's assets were not selected."""
+        """Whether only some of the function's assets are selected."""
         return len(self.selected_asset_keys) < len(self.assets_def.specs)
 
     @property
     def selected_output_names(self) -> set[str]:
-        """The names of the outputs that were selected."""
+        """The names of the selected outputs."""
         return {
             name
             for name, key in self.assets_def.keys_by_output_name.items()
@@ -137,7 +149,7 @@ class AssetExecutionContext(OfPartitions):
         }
 
     def asset_key_for_output(self, output_name: str = ONLY_OUTPUT) -> AssetKey:
-        """The asset that the output of this name is of."""
+        """The asset of an output."""
         names = self.assets_def.keys_by_output_name
         if output_name not in names:
             raise Invalid(
@@ -146,7 +158,7 @@ class AssetExecutionContext(OfPartitions):
         return names[output_name]
 
     def asset_key_for_input(self, input_name: str) -> AssetKey:
-        """The asset that fills the parameter of this name."""
+        """The asset that a parameter loads."""
         inputs = self.assets_def.input_keys
         if input_name not in inputs:
             known = ", ".join(inputs) or "none"
@@ -154,11 +166,13 @@ class AssetExecutionContext(OfPartitions):
         return inputs[input_name]
 
     def output_for_asset_key(self, asset_key: AssetKey) -> str:
-        """The name of the output that an asset comes from."""
+        """The name of the output of an asset."""
         names = {key: name for name, key in self.assets_def.keys_by_output_name.items()}
         if asset_key not in names:
             made = ", ".join(str(key) for key in names)
-            raise Invalid(f"{asset_key} is not materialized here", remedy=f"available: {made}")
+            raise Invalid(
+                f"{asset_key} is not materialized by this function", remedy=f"available: {made}"
+            )
         return names[asset_key]
 
     # --- which execution ----------------------------------------------------------------------
@@ -170,7 +184,7 @@ class AssetExecutionContext(OfPartitions):
 
     @property
     def retry_number(self) -> int:
-        """How many attempts were made before this one."""
+        """The number of attempts before this one: 0 for the first."""
         return self.execution.attempt - 1
 
     @property
@@ -183,23 +197,23 @@ class AssetExecutionContext(OfPartitions):
 
     @property
     def run_config(self) -> Mapping[str, Any]:
-        """What the run tells its assets and resources; empty if it tells them nothing."""
+        """The run config; empty if the run has none."""
         text = self.execution.run_config
         return msgspec.json.decode(text) if text else {}
 
     @property
     def job_name(self) -> str | None:
-        """The job whose run this is, if it is one's."""
+        """The job of the run, if it has one."""
         return self.execution.run_tags.get("servo/job")
 
     @property
     def op_execution_context(self) -> Self:
-        """This context: there are no ops under assets."""
+        """This context: assets in Servo are not built on ops."""
         return self
 
     @property
     def idempotency_key(self) -> str:
-        """A text that is the same for every attempt at this task in this run."""
+        """A string that is the same for every attempt at this task in this run."""
         return f"{self.execution.run_id}:{self.execution.task_key}"
 
     @property
@@ -209,13 +223,13 @@ class AssetExecutionContext(OfPartitions):
 
     @property
     def instance(self) -> Any:
-        """The workspace, to ask what was made and what ran: see `ServoInstance`."""
+        """The `ServoInstance`, to query materializations and runs."""
         held = self.execution.instance
         return held() if callable(held) else held
 
     @property
     def has_tag(self) -> Any:
-        """Whether the run has a tag of this name."""
+        """Whether the run has this tag."""
         return self.execution.run_tags.__contains__
 
     def get_tag(self, key: str) -> str | None:
@@ -232,60 +246,63 @@ class AssetExecutionContext(OfPartitions):
     def add_output_metadata(
         self, metadata: Mapping[str, Any], output_name: str | None = None, **_: Any
     ) -> None:
-        """Say something about what this execution makes."""
+        """Add metadata to the output, or to the output of this name."""
         key = self._asset_key if output_name is None else self.asset_key_for_output(output_name)
         self._metadata.setdefault(key, {}).update(metadata)
 
     def add_asset_metadata(self, metadata: Mapping[str, Any], asset_key: Any = None) -> None:
-        """Say something about an asset that this execution makes."""
+        """Add metadata to an asset that this execution materializes."""
         key = self.asset_key if asset_key is None else to_key(asset_key)
         if key not in self.selected_asset_keys:
             raise Invalid(
-                f"{key} is not materialized here", remedy="name an asset that is selected"
+                f"{key} is not materialized by this execution",
+                remedy="pass one of context.selected_asset_keys",
             )
         self._metadata.setdefault(key, {}).update(metadata)
 
     def set_data_version(self, asset_key: Any, data_version: DataVersion) -> None:
-        """Say which version the data of an asset have that this execution makes."""
+        """Set the data version of an asset that this execution materializes."""
         of_kind(data_version, DataVersion, what="a data version", remedy='use DataVersion("...")')
         key = to_key(asset_key)
         if key not in self.selected_asset_keys:
             raise Invalid(
-                f"{key} is not materialized here", remedy="name an asset that is selected"
+                f"{key} is not materialized by this execution",
+                remedy="pass one of context.selected_asset_keys",
             )
         self._versions[key] = data_version
 
     def version_of(self, key: AssetKey) -> DataVersion | None:
-        """The version that was told of an asset's data so far."""
+        """The data version set for an asset so far."""
         return self._versions.get(key)
 
     def load_asset_value(
         self, asset_key: Any, *, python_type: Any = None, partition_key: str | None = None
     ) -> Any:
-        """The value of another asset: as a parameter would get it, or its newest.
+        """Load the value of another asset: as a parameter would get it, or the latest.
 
-        Name it in `deps`, so that it is made first.
+        List the asset in `deps`, so that it is materialized first.
         """
         if self.execution.load is None:
             raise Invalid(
-                "this context loads no assets", remedy="materialize the asset instead of calling it"
+                "this context cannot load assets",
+                remedy="use servo.materialize instead of calling the asset as a function",
             )
         return self.execution.load(to_key(asset_key), python_type, partition_key)
 
     def metadata_of(self, key: AssetKey) -> Mapping[str, Any]:
-        """What was said about an asset so far."""
+        """The metadata added to an asset so far."""
         return self._metadata.get(key, {})
 
     @property
     def output_metadata(self) -> Mapping[str, Any]:
-        """What was said about the asset so far."""
+        """The metadata added to the asset so far."""
         return self.metadata_of(self._asset_key)
 
     def log_event(self, event: Any) -> None:
-        """Record that an asset which is not made here was made, or was seen."""
+        """Record a materialization or an observation of an external asset."""
         if not isinstance(event, AssetMaterialization):
             raise Invalid(
-                f"log_event was given a {type(event).__name__}",
-                remedy="give it an AssetMaterialization or an AssetObservation",
+                f"log_event got a {type(event).__name__}",
+                remedy="pass an AssetMaterialization or an AssetObservation",
             )
         self.logged_events.append(event)

@@ -1,4 +1,4 @@
-"""How old an asset may be before somebody should know.
+"""Freshness policies: how old an asset may become.
 
 FreshnessPolicy.time_window(fail_window=timedelta(hours=24), warn_window=timedelta(hours=12))
 FreshnessPolicy.cron(deadline_cron="0 9 * * *", lower_bound_delta=timedelta(hours=1))
@@ -17,27 +17,31 @@ _MS = timedelta(milliseconds=1)
 
 
 class FreshnessPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be so for an asset to be fresh. Make one with `time_window` or `cron`."""
+    """How fresh an asset must be. Create one with `time_window` or `cron`.
+
+    @asset(freshness_policy=FreshnessPolicy.time_window(fail_window=timedelta(hours=24)))
+    def orders(): ...
+    """
 
     @staticmethod
     def time_window(
         fail_window: timedelta, warn_window: timedelta | None = None
     ) -> "TimeWindowFreshnessPolicy":
-        """It must have been made within `fail_window`; older than `warn_window` is told."""
+        """Fail if the asset is older than `fail_window`; warn if it is older than `warn_window`."""
         return TimeWindowFreshnessPolicy(fail_window=fail_window, warn_window=warn_window)
 
     @staticmethod
     def cron(
         deadline_cron: str, lower_bound_delta: timedelta, timezone: str = "UTC"
     ) -> "CronFreshnessPolicy":
-        """By every tick it must have been made, and not more than `lower_bound_delta` earlier."""
+        """Require a materialization in the `lower_bound_delta` before each deadline."""
         return CronFreshnessPolicy(
             deadline_cron=deadline_cron, lower_bound_delta=lower_bound_delta, timezone=timezone
         )
 
 
 class TimeWindowFreshnessPolicy(FreshnessPolicy, frozen=True, kw_only=True):
-    """An asset is fresh for so long after it was made."""
+    """An asset is fresh until it reaches a certain age."""
 
     fail_window: timedelta
     warn_window: timedelta | None = None
@@ -46,13 +50,13 @@ class TimeWindowFreshnessPolicy(FreshnessPolicy, frozen=True, kw_only=True):
         fail = _duration(self.fail_window, "fail_window")
         if self.warn_window is not None and _duration(self.warn_window, "warn_window") >= fail:
             raise Invalid(
-                f"warn_window {self.warn_window} is not less than fail_window {fail}",
-                remedy="warn before it fails",
+                f"warn_window {self.warn_window} is not shorter than fail_window {fail}",
+                remedy="pass a shorter warn_window",
             )
 
 
 class CronFreshnessPolicy(FreshnessPolicy, frozen=True, kw_only=True):
-    """An asset is fresh if it was made shortly before the last deadline, or since."""
+    """An asset is fresh if it was materialized shortly before the last deadline, or since."""
 
     deadline_cron: str
     lower_bound_delta: timedelta
@@ -64,7 +68,7 @@ class CronFreshnessPolicy(FreshnessPolicy, frozen=True, kw_only=True):
 
 
 def checked_policy(value: Any, *, what: str) -> FreshnessPolicy | None:
-    """A policy if it is one, or none."""
+    """Check that a value is a freshness policy or None."""
     known = isinstance(value, TimeWindowFreshnessPolicy | CronFreshnessPolicy)
     if value is not None and not known:
         raise Invalid(
@@ -75,7 +79,7 @@ def checked_policy(value: Any, *, what: str) -> FreshnessPolicy | None:
 
 
 def stored_policy(policy: FreshnessPolicy | None) -> str:
-    """A policy as a deployment tells it; an empty text for none."""
+    """The stored form of a policy; empty for None."""
     match policy:
         case TimeWindowFreshnessPolicy():
             warn = None if policy.warn_window is None else policy.warn_window // _MS

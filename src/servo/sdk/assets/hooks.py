@@ -1,4 +1,4 @@
-"""Hooks: what is done after an asset was made, or after it failed for good.
+"""Hooks: functions that run after an asset succeeded, or after it failed for good.
 
     @failure_hook(required_resource_keys={"slack"})
     def tell_the_team(context):
@@ -7,7 +7,7 @@
     @asset(hooks={tell_the_team})
     def orders(): ...
 
-A hook runs after the outcome is decided and cannot change it: what it raises is logged.
+A hook runs after the outcome is decided and cannot change it: an exception in a hook is logged.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +26,7 @@ Fn = Callable[["HookContext"], Any]
 
 
 class When(StrEnum):
-    """What a hook waits for."""
+    """When a hook runs."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -39,7 +39,7 @@ class HookedOp(msgspec.Struct, frozen=True):
 
 
 class Happened(msgspec.Struct, frozen=True, kw_only=True):
-    """What a hook is about."""
+    """The execution that a hook is called for."""
 
     op: str = ""
     asset_key: AssetKey | None = None
@@ -53,7 +53,7 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HookContext(HoldsResources):
-    """What a hook is told. One that was built for a test can be left with `with`."""
+    """The context of a hook. For tests, build one with `build_hook_context`."""
 
     def __init__(
         self,
@@ -75,60 +75,60 @@ class HookContext(HoldsResources):
 
     @property
     def asset_key(self) -> AssetKey:
-        """The asset that was made, or was not."""
+        """The asset that succeeded or failed."""
         if self._happened.asset_key is None:
             raise Invalid(
-                "this hook context has no asset", remedy="give build_hook_context an asset_key"
+                "this hook context has no asset", remedy="pass asset_key=… to build_hook_context"
             )
         return self._happened.asset_key
 
     @property
     def op_exception(self) -> BaseException | None:
-        """What the code raised, if it did."""
+        """The exception that the function raised, if it raised one."""
         return self._happened.exception
 
     @property
     def op_config(self) -> Any:
-        """What the run told the function that ran, as it was written; None if nothing."""
+        """The configuration of the function, as given in the run config; None if there is none."""
         return self._happened.op_config
 
     @property
     def op_output_values(self) -> Mapping[str, Any]:
-        """What the code returned, by output; loaded when it is asked for."""
+        """The values that the function returned, by output; loaded on first use."""
         return self._happened.output_values()
 
     @property
     def run_id(self) -> str:
-        """The run."""
+        """The id of the run."""
         return self._happened.run_id
 
     @property
     def step_key(self) -> str:
-        """The task."""
+        """The key of the task."""
         return self._happened.step_key
 
     @property
     def job_name(self) -> str | None:
-        """The job, if the run is one's."""
+        """The job of the run, if it has one."""
         return self._happened.job_name
 
     @property
     def instance(self) -> Any:
-        """The instance that the run is in."""
+        """The `ServoInstance` of the run."""
         if self._happened.instance is None:
             raise Invalid(
-                "this hook context has no instance", remedy="give build_hook_context an instance"
+                "this hook context has no instance", remedy="pass instance=… to build_hook_context"
             )
         return self._happened.instance
 
     @property
     def required_resource_keys(self) -> frozenset[str]:
-        """The resources that the hook asked for."""
+        """The resources that the hook requires."""
         return self.hook_def.required_resource_keys if self.hook_def else frozenset()
 
 
 class HookDefinition:
-    """A function that is called after an asset was made, or after it failed."""
+    """A hook: a function that is called after an asset succeeded, or after it failed for good."""
 
     def __init__(
         self, fn: Fn, *, when: When, name: str = "", required_resource_keys: Iterable[str] = ()
@@ -139,7 +139,7 @@ class HookDefinition:
         self.required_resource_keys = frozenset(required_resource_keys)
 
     def __call__(self, context: HookContext) -> Any:
-        """Call the function itself, as a test does."""
+        """Call the function directly, as a test does."""
         if not isinstance(context, HookContext):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass other contexts
             raise Invalid(
                 f"the hook {self.name} was called with {context!r}",
@@ -172,7 +172,15 @@ def success_hook(
     name: str | None = None,
     required_resource_keys: Iterable[str] | None = None,
 ) -> Any:
-    """Have the decorated function called, with a `HookContext`, after an asset was made."""
+    """Define a hook that is called with a `HookContext` after an asset succeeded.
+
+    @success_hook
+    def announce(context):
+        context.log.info(f"{context.asset_key} is up to date")
+
+    @asset(hooks={announce})
+    def orders(): ...
+    """
     return _hook(When.SUCCESS, hook_fn, name, required_resource_keys)
 
 
@@ -190,7 +198,12 @@ def failure_hook(
     name: str | None = None,
     required_resource_keys: Iterable[str] | None = None,
 ) -> Any:
-    """Have the decorated function called, with a `HookContext`, after an asset failed for good."""
+    """Define a hook that is called with a `HookContext` after an asset failed for good.
+
+    @failure_hook(required_resource_keys={"slack"})
+    def alert(context):
+        context.resources.slack.post(f"{context.asset_key}: {context.op_exception}")
+    """
     return _hook(When.FAILURE, hook_fn, name, required_resource_keys)
 
 
@@ -204,9 +217,11 @@ def _hook(when: When, fn: Fn | None, name: str | None, keys: Iterable[str] | Non
 
 
 def check_hooks(hooks: Any, *, what: str) -> tuple[HookDefinition, ...]:
-    """The hooks that were given, in one order; `Invalid` if something else was."""
+    """Check that all values are hooks, and return them in a fixed order."""
     if isinstance(hooks, HookDefinition):
-        raise Invalid(f"{what}: hooks is one hook", remedy=f"write hooks={{{hooks.name}}}")
+        raise Invalid(
+            f"{what}: hooks is a single hook, not a set", remedy=f"write hooks={{{hooks.name}}}"
+        )
     found = several(hooks, what=f"{what}: hooks")
     for hook in found:
         if not isinstance(hook, HookDefinition):
@@ -230,7 +245,7 @@ def build_hook_context(  # noqa: PLR0913 - the options people know
     instance: Any = None,
     log: Logger | None = None,
 ) -> HookContext:
-    """The context of a hook, for tests; use `with` if it is given resources to open."""
+    """Build a context to call a hook in a test; use it with `with` to close its resources."""
     values = dict(op_output_values or {})
     key = asset_key if asset_key is None or isinstance(asset_key, AssetKey) else AssetKey(asset_key)
     happened = Happened(

@@ -1,11 +1,11 @@
-"""Calling an asset or a check like the function it is, as a test does.
+"""Calling an asset or a check like a function, as a test does.
 
     orders(build_asset_context(resources={"warehouse": fake}), raw_orders=[1, 2])
     orders(context, [1, 2], warehouse=fake, config=OrdersConfig(limit=10))
 
-Values fill parameters as in any call. What the caller leaves out comes from the context: resources
-by name, and the configuration. Nothing is loaded and nothing stored. Resources that are passed as
-they are defined are opened around the call; what was opened by the context is the context's.
+Arguments fill parameters as in any call. What the caller leaves out comes from the context:
+resources by name, and the configuration. Nothing is loaded or stored. Resources that are passed as
+definitions are opened for the call; resources of the context stay open.
 """
 
 import inspect
@@ -39,7 +39,7 @@ class Callee(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def call_asset(called: AssetsDefinition, args: Sequence[Any], given: Mapping[str, Any]) -> Any:
-    """What the function of an asset returns."""
+    """Call the function of an asset and return its result."""
     callee = Callee(
         fn=called.fn,
         signature=called.signature,
@@ -52,7 +52,7 @@ def call_asset(called: AssetsDefinition, args: Sequence[Any], given: Mapping[str
 
 
 def call_check(called: AssetChecksDefinition, args: Sequence[Any], given: Mapping[str, Any]) -> Any:
-    """What the function of a check returns."""
+    """Call the function of a check and return its result."""
     callee = Callee(
         fn=called.fn,
         signature=called.signature,
@@ -63,7 +63,7 @@ def call_check(called: AssetChecksDefinition, args: Sequence[Any], given: Mappin
 
 
 def invoke(callee: Callee, args: Sequence[Any], given: Mapping[str, Any]) -> Any:
-    """What the function returns; `Invalid` if something that it needs is missing."""
+    """Call a function and return its result; `Invalid` if an argument is missing."""
     context, rest, named = _take_context(callee, args, given)
     arguments = _placed(callee, rest, named)
     with ExitStack() as stack:
@@ -83,7 +83,7 @@ def invoke(callee: Callee, args: Sequence[Any], given: Mapping[str, Any]) -> Any
 def _take_context(
     callee: Callee, args: Sequence[Any], given: Mapping[str, Any]
 ) -> tuple[AssetExecutionContext | None, Sequence[Any], dict[str, Any]]:
-    """The context, wherever it was given, and everything else."""
+    """The context, whether passed by position or by name, and the other arguments."""
     name, rest = callee.signature.context, dict(given)
     if name and name in rest:
         return _checked_context(callee, rest.pop(name)), args, rest
@@ -108,13 +108,13 @@ def _checked_context(callee: Callee, value: Any) -> AssetExecutionContext:
         return AssetExecutionContext(callee.key, Silence())
     if not _is_context(value):
         raise Invalid(
-            f"{callee.what}: the context is {value!r}", remedy="use servo.build_asset_context()"
+            f"{callee.what}: the context is {value!r}", remedy="pass servo.build_asset_context()"
         )
     return value
 
 
 def _bind(context: AssetExecutionContext | None, callee: Callee) -> None:
-    """Make a context that was built for a test this asset's; another stays what it is."""
+    """Bind a context that was built for a test to this asset; other contexts stay as they are."""
     bind = getattr(context, "__servo_bind__", None)
     if bind is not None:
         bind(callee.key, callee.definition)
@@ -124,14 +124,14 @@ def _bind(context: AssetExecutionContext | None, callee: Callee) -> None:
 
 
 def _placed(callee: Callee, args: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values by the names of the parameters they fill."""
+    """The arguments by parameter name."""
     known = [n for n in _parameters(callee) if n != callee.signature.context]
     for name in given:
         if name not in known:
             close = get_close_matches(name, known, n=1)
             there = f"it takes {', '.join(known)}" if known else "it takes no values"
             raise Invalid(
-                f"{callee.what} takes no {name!r}",
+                f"{callee.what} has no parameter {name!r}",
                 remedy=f"did you mean {close[0]!r}?" if close else there,
             )
     arguments = dict(given)
@@ -140,17 +140,17 @@ def _placed(callee: Callee, args: Sequence[Any], given: Mapping[str, Any]) -> di
         name = next((name for name in left if _fits(callee.signature, name, value)), None)
         if name is None:
             raise Invalid(
-                f"{callee.what} was given too many values: unexpected {_kind(value)}",
-                remedy=f"it takes {', '.join(known)}" if known else "it takes no values",
+                f"{callee.what} got an unexpected argument of type {_kind(value)}",
+                remedy=f"pass {', '.join(known)}" if known else "pass no values",
             )
         arguments[name] = value
     return arguments
 
 
 def _fits(signature: Signature, name: str, value: Any) -> bool:
-    """Whether a value without a name can be meant for a parameter: any for an input.
+    """Whether a positional argument can be meant for a parameter; an input accepts any value.
 
-    So configuration and resources may stand between the inputs and be left to the context.
+    So config and resource parameters may come between inputs and be left to the context.
     """
     if name == signature.config:
         return is_pydantic(value) and not getattr(value, "__servo_resource__", False)
@@ -194,15 +194,16 @@ def _resources(
     context: AssetExecutionContext | None,
     stack: ExitStack,
 ) -> dict[str, Any]:
-    """What the context has for parameters that are resources, and what has to be opened."""
+    """The resources for parameters: from the context, or opened for this call."""
     held: Any = getattr(context, "resources", None)
     there = held if isinstance(held, Resources) else Resources()
     found: dict[str, Any] = {}
     for name in callee.signature.resources:
         if name in arguments and name in there:
             raise Invalid(
-                f"{callee.what} is given the resource {name!r} twice, once by the context",
-                remedy="give it in one place",
+                f"{callee.what} got the resource {name!r} twice: as an argument and from "
+                "the context",
+                remedy="pass it only once",
             )
         if name not in arguments and name not in there:
             raise _no_resource(callee, name)
@@ -241,8 +242,8 @@ def _config(
     held = None if context is None else context.op_config
     if name in arguments and held is not None:
         raise Invalid(
-            f"{callee.what} is given its configuration twice, once by the context",
-            remedy="give it in one place",
+            f"{callee.what} got its config twice: as an argument and from the context",
+            remedy="pass it only once",
         )
     given = arguments.get(name, held)
     if given is None and _parameters(callee)[name].default is not inspect.Parameter.empty:
@@ -254,7 +255,7 @@ def _config(
 
 
 def _kept(value: Any, stack: ExitStack) -> Any:
-    """What the function returned; if it goes on later, with everything still open."""
+    """The result of the function; a generator keeps the resources open until it ends."""
     if inspect.isgenerator(value):
         return _going_on(cast("Generator[Any, Any, Any]", value), stack.pop_all())
     if inspect.iscoroutine(value):

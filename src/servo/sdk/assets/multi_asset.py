@@ -4,7 +4,7 @@
     def split(dump):
         return dump.users, dump.orders
 
-Everything it made in one execution becomes the latest at once, or nothing does.
+All outputs of one execution become the latest at once, or none does.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,7 +31,10 @@ Fn = Callable[..., Any]
 
 
 class AssetOut(msgspec.Struct, frozen=True, kw_only=True):
-    """One asset that a function of several makes. Without a key it has the name of its output."""
+    """One asset of a `@multi_asset`. Without a `key`, its name is the name of the output.
+
+    Set `is_required=False` for an output that the function may leave out.
+    """
 
     key_prefix: Any = None
     key: Any = None
@@ -52,16 +55,17 @@ class AssetOut(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def from_spec(spec: AssetSpec, **options: Any) -> "AssetOut":
-        """An output for an asset that is described by a spec; `options` add what a spec lacks."""
+        """The output for an `AssetSpec`; `options` set what a spec does not have."""
         shared = set(AssetOut.__struct_fields__) & set(AssetSpec.__struct_fields__)
         told = {name: getattr(spec, name) for name in shared}
         return AssetOut(**told, is_required=not spec.skippable, **options)
 
     def spec(self, name: str, **more: Any) -> AssetSpec:
-        """The asset behind the output of this name."""
+        """The spec of the asset behind the output of this name."""
         if self.key is not None and self.key_prefix is not None:
             raise Invalid(
-                f"AssetOut {name} has a key and a key_prefix", remedy="give the whole key alone"
+                f"AssetOut {name} has both key and key_prefix",
+                remedy="pass only key, with the prefix in it",
             )
         own = to_key(self.key) if self.key is not None else None
         shared = set(AssetOut.__struct_fields__) & set(AssetSpec.__struct_fields__) - {"key"}
@@ -101,15 +105,30 @@ def multi_asset(  # noqa: PLR0913 - the options people know
     check_policy: CheckPolicy | str | None = None,
     **unknown: Any,
 ) -> Callable[[Fn], AssetsDefinition]:
-    """Make the decorated function the code of several assets.
+    """Define several assets by one function that materializes them together.
 
-    They are told by `outs`, whose values it returns or yields by name, or by `specs`, for which it
-    yields a `MaterializeResult` each.
+        @multi_asset(outs={"users": AssetOut(), "orders": AssetOut(group_name="sales")})
+        def split(dump):
+            return dump.users, dump.orders
+
+        @multi_asset(specs=[AssetSpec("users"), AssetSpec("orders", deps=["users"])])
+        def load():
+            yield MaterializeResult(asset_key="users")
+            yield MaterializeResult(asset_key="orders")
+
+    With `outs`, the function returns the values in this order, or yields an `Output` for each. With
+    `specs`, it stores the data itself and yields a `MaterializeResult` for each asset. With
+    `can_subset=True` a run may select some of the assets: see `context.selected_asset_keys`.
+    `internal_asset_deps` names the upstream assets of each output; without it, every output depends
+    on all inputs and `deps`. The other options are those of `@asset`.
     """
     told = name or "multi_asset"
     if unknown:
         names = ", ".join(sorted(unknown))
-        raise Invalid(f"{told}: there is no option {names}", remedy="see its help")
+        raise Invalid(
+            f"{told}: there is no option {names}",
+            remedy="see `help(servo.multi_asset)` for the options",
+        )
     if bool(outs) == bool(specs):
         raise Invalid(f"{told} needs either outs or specs", remedy="pass outs={...} or specs=[...]")
     filled, tags = checked_ins(ins, what=told), by_name(op_tags, what=f"{told}: op_tags")
@@ -169,13 +188,13 @@ def multi_asset(  # noqa: PLR0913 - the options people know
 def _only_policy(
     fn: Fn, given: BackfillPolicy | None, outs: Mapping[str, AssetOut]
 ) -> BackfillPolicy | None:
-    """How many partitions one call makes: what is made together is divided into runs together."""
+    """The backfill policy of the function: assets materialized together share one."""
     told = [given, *(out.backfill_policy for out in outs.values())]
     found = list(dict.fromkeys(policy for policy in told if policy is not None))
     if len(found) > 1:
         raise Invalid(
             f"{fn.__name__} has several backfill policies",
-            remedy="give it one: backfill_policy=... of the decorator",
+            remedy="pass one backfill_policy to the decorator",
         )
     return found[0] if found else None
 
@@ -185,7 +204,7 @@ def _named(
     specs: Sequence[AssetSpec] | None,
     shared: Mapping[str, Any],
 ) -> dict[str, AssetSpec]:
-    """What is made, by the name of the output it comes from."""
+    """The specs by output name."""
     if outs:
         return {name: out.spec(name, **shared) for name, out in outs.items()}
     made = [_filled(spec, shared) for spec in specs or ()]
@@ -204,12 +223,12 @@ def _with_deps(
     *,
     by_spec: bool,
 ) -> dict[str, AssetSpec]:
-    """What is made, each with what it depends on."""
+    """The specs, each with its dependencies."""
     strangers = sorted(set(internal or {}) - set(made))
     if strangers:
         raise Invalid(
-            f"internal_asset_deps names {', '.join(strangers)}, which is not an output",
-            remedy=f"name one of {', '.join(made)}",
+            f"internal_asset_deps names {', '.join(strangers)}, but there is no such output",
+            remedy=f"use one of {', '.join(made)}",
         )
     found: dict[str, AssetSpec] = {}
     for name, spec in made.items():
@@ -227,7 +246,9 @@ def _each_once(fn: Fn, made: Mapping[str, AssetSpec]) -> tuple[AssetSpec, ...]:
     keys = [spec.key for spec in made.values()]
     twice = sorted({str(key) for key in keys if keys.count(key) > 1})
     if twice:
-        raise Invalid(f"{fn.__name__} makes {', '.join(twice)} twice", remedy="remove one of them")
+        raise Invalid(
+            f"{fn.__name__} defines {', '.join(twice)} twice", remedy="remove one of them"
+        )
     return tuple(made.values())
 
 

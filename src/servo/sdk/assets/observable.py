@@ -1,4 +1,4 @@
-"""Assets that something else makes: described, and looked at if there is code for it."""
+"""External assets: described by a spec, and observed if there is code for it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -23,9 +23,15 @@ def observable_source_asset(**options: Any) -> Callable[[Fn], AssetsDefinition]:
 
 
 def observable_source_asset(fn: Fn | None = None, /, **options: Any) -> Any:
-    """Make the decorated function one that looks at an asset which something else makes.
+    """Define an external asset by the function that observes it.
 
-    It returns a `DataVersion`, or an `ObserveResult` that also has metadata.
+        @observable_source_asset
+        def feed():
+            return DataVersion(hash_of_the_file())
+
+    The function returns a `DataVersion`, or an `ObserveResult` with metadata. A new data version
+    makes downstream assets stale. It takes no upstream assets; its options are those of `@asset`
+    that apply to observations.
     """
     if fn is not None:
         return _define(fn)
@@ -69,8 +75,10 @@ def _define(  # noqa: PLR0913 - the options people know
     signature = read_signature(fn)
     if signature.inputs:
         raise Invalid(
-            f"observable_source_asset {fn.__name__} takes {', '.join(signature.inputs)}",
-            remedy="take a context, resources and config: an observation has no upstream assets",
+            f"observable_source_asset {fn.__name__} has the parameters "
+            f"{', '.join(signature.inputs)}",
+            remedy="use only context, config and resource parameters: an observation loads "
+            "no assets",
         )
     spec = AssetSpec(
         key=own_key(fn, name=name, key=key, key_prefix=key_prefix),
@@ -110,12 +118,12 @@ def SourceAsset(  # noqa: N802, PLR0913 - the name and the options people know
     tags: Mapping[str, str] | None = None,
     **rest: Any,
 ) -> AssetSpec:
-    """An asset that something else makes; with an IO manager its value can be loaded."""
+    """An external asset; with `io_manager_key`, downstream assets can load its value."""
     if rest:
         raise Invalid(
             f"SourceAsset {key}: there is no option {', '.join(sorted(rest))}",
-            remedy="give resources and IO managers to Definitions(resources=...), and code that "
-            "looks at it to @observable_source_asset",
+            remedy="pass resources and IO managers to Definitions(resources=...), and "
+            "observe the asset with @observable_source_asset",
         )
     stored = {IO_MANAGER_KEY: io_manager_key} if io_manager_key else {}
     return AssetSpec(
@@ -129,10 +137,10 @@ def SourceAsset(  # noqa: N802, PLR0913 - the name and the options people know
 
 
 def external_assets_from_specs(specs: Iterable[AssetSpec]) -> list[AssetSpec]:
-    """Assets that something else makes: a spec in `Definitions` is one already."""
+    """External assets. In `Definitions`, the specs alone mean the same."""
     return list(specs)
 
 
 def external_asset_from_spec(spec: AssetSpec) -> AssetSpec:
-    """An asset that something else makes: a spec in `Definitions` is one already."""
+    """An external asset. In `Definitions`, the spec alone means the same."""
     return spec

@@ -1,4 +1,4 @@
-"""What an asset's function may return besides a value."""
+"""What the function of an asset may return or raise besides a plain value."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic
@@ -24,13 +24,13 @@ LONGEST_WAIT_SECONDS = 366 * 24 * 3600
 
 
 class DataVersion(msgspec.Struct, frozen=True):
-    """A text that changes when the data does."""
+    """A string that changes when the data changes."""
 
     value: str
 
 
 def _check_said(what: str, said: Any) -> None:
-    """`Invalid` if what is said of an output is of another kind than what it is for."""
+    """Check the types of the metadata, tags and data version of an output."""
     of_kind(said.metadata, Mapping, what=f"{what}: metadata", remedy='use {"name": value}')
     of_kind(said.tags, Mapping, what=f"{what}: tags", remedy='use {"name": "value"}')
     version = getattr(said, "data_version", None)
@@ -38,7 +38,12 @@ def _check_said(what: str, said: Any) -> None:
 
 
 class MaterializeResult(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """The asset was made, and here is what to know about it. `value` is stored if given."""
+    """The result of a materialization: metadata, data version, tags and check results.
+
+        return MaterializeResult(metadata={"rows": 12}, data_version=DataVersion("v2"))
+
+    `value`, if given, is stored by the IO manager. In a `@multi_asset`, set `asset_key`.
+    """
 
     asset_key: Any = None
     metadata: Mapping[str, Any] | None = None
@@ -55,7 +60,7 @@ class MaterializeResult(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
 
 class Output(msgspec.Struct, Generic[T], frozen=True):
-    """A value to store, and what to know about it."""
+    """A value to store, with its metadata, data version and tags."""
 
     value: Any
     output_name: str = "result"
@@ -68,13 +73,16 @@ class Output(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Skip(msgspec.Struct, frozen=True):
-    """The asset has nothing to do this time: it and what depends on it are skipped."""
+    """Return it to skip the asset: neither it nor what is downstream of it is materialized."""
 
     reason: str = ""
 
 
 class Failure(Exception):
-    """The asset failed for a reason its author knows."""
+    """Raise it to fail the asset with a description and metadata.
+
+    With `allow_retries=False` the retry policy does not apply.
+    """
 
     def __init__(
         self,
@@ -89,13 +97,13 @@ class Failure(Exception):
 
 
 class RetryRequested(Exception):
-    """The asset asks to be tried again."""
+    """Raise it to request a retry, at most `max_retries` times, after `seconds_to_wait`."""
 
     def __init__(self, max_retries: int = 1, seconds_to_wait: float | None = None) -> None:
         if not 0 <= (seconds_to_wait or 0) <= LONGEST_WAIT_SECONDS:
             raise Invalid(
-                f"a retry was requested after {seconds_to_wait} seconds",
-                remedy="wait for 0 seconds to a year",
+                f"RetryRequested: seconds_to_wait is {seconds_to_wait}",
+                remedy="use 0 seconds to a year",
             )
         super().__init__(f"retry requested, at most {max_retries} times")
         self.max_retries = max_retries
@@ -103,7 +111,7 @@ class RetryRequested(Exception):
 
 
 class ObserveResult(msgspec.Struct, frozen=True, kw_only=True):
-    """An asset that something else makes was looked at, and here is what was seen."""
+    """The result of an observation of an external asset: metadata, data version, check results."""
 
     asset_key: Any = None
     metadata: Mapping[str, Any] | None = None
@@ -119,7 +127,7 @@ class ObserveResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AssetMaterialization(msgspec.Struct, frozen=True):
-    """An asset was made by something that is not the asset's own code: yield it, or log it."""
+    """A materialization of an external asset: yield it, or pass it to `context.log_event`."""
 
     asset_key: Any
     description: str | None = None
@@ -133,4 +141,4 @@ class AssetMaterialization(msgspec.Struct, frozen=True):
 
 
 class AssetObservation(AssetMaterialization, frozen=True):
-    """An asset that something else makes was seen: yield it, or log it."""
+    """An observation of an external asset: yield it, or pass it to `context.log_event`."""

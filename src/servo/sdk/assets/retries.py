@@ -1,4 +1,4 @@
-"""When a failed attempt is repeated, as people write it."""
+"""Retry policies: when a failed attempt is repeated."""
 
 from collections.abc import Iterable
 from enum import Enum
@@ -11,24 +11,33 @@ from servo.sdk.option_kinds import of_kind
 
 
 class Backoff(Enum):
-    """How the wait grows with every failure."""
+    """How the delay grows with each retry."""
 
     LINEAR = "LINEAR"
     EXPONENTIAL = "EXPONENTIAL"
 
 
 class Jitter(Enum):
-    """How waits are spread, so that what failed together is not tried together."""
+    """How delays are randomized, so that tasks that failed together are not retried together."""
 
     FULL = "FULL"
     PLUS_MINUS = "PLUS_MINUS"
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """Try again up to `max_retries` times, `delay` seconds apart.
+    """Retry a failed asset up to `max_retries` times, `delay` seconds apart.
 
-    `retry_on` and `no_retry_on` are exception classes or their names: with `retry_on` only those
-    are retried, and what is in `no_retry_on` never is.
+        @asset(retry_policy=RetryPolicy(max_retries=3, delay=10, backoff=Backoff.EXPONENTIAL))
+        def orders(): ...
+
+    Args:
+        max_retries: the number of retries after the first attempt.
+        delay: the seconds before a retry; `backoff` makes it grow, up to `max_delay`.
+        backoff: how the delay grows; without one it is constant.
+        jitter: how the delay is randomized.
+        retry_on: exception classes or their names; if given, only these are retried.
+        no_retry_on: exception classes or their names that are never retried.
+        max_delay: the longest delay in seconds.
     """
 
     max_retries: int = 1
@@ -46,12 +55,12 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
         if self.max_retries < 0:
             raise Invalid(f"max_retries is {self.max_retries}", remedy="use 0 or more")
         if self.delay is not None and self.delay < 0:
-            raise Invalid(f"delay is {self.delay}", remedy="use seconds, 0 or more")
+            raise Invalid(f"delay is {self.delay}", remedy="use 0 or more seconds")
         of_kind(self.backoff, Backoff, what="backoff", remedy="use Backoff.LINEAR or EXPONENTIAL")
         of_kind(self.jitter, Jitter, what="jitter", remedy="use Jitter.FULL or PLUS_MINUS")
 
     def calculate_delay(self, attempt_num: int) -> float:
-        """The seconds before retry number `attempt_num` (from 1), before jitter spreads them."""
+        """The seconds before retry number `attempt_num` (from 1), without jitter."""
         even = msgspec.structs.replace(stored_policy(self), jitter=retry.JitterSpread.NONE)
         return retry.delay_after(even, attempt_num, jitter=0).total_seconds()
 
@@ -71,7 +80,7 @@ ONCE = retry.RetryRules(max_attempts=1)
 
 
 def stored_policy(policy: RetryPolicy | None) -> retry.RetryRules:
-    """The policy as plans hold it; without one an asset is tried once."""
+    """The policy in the form that plans store; without one, an asset is attempted once."""
     if policy is None:
         return ONCE
     stored = retry.RetryRules(

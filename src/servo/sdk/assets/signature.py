@@ -1,9 +1,9 @@
-"""What an asset's function asks for by its parameters.
+"""What the parameters of a function stand for.
 
     def orders(context, raw_orders, warehouse: Warehouse, config: OrdersConfig): ...
 
-`context` is the execution, `raw_orders` an upstream asset, `warehouse` a resource because of its
-annotation, and `config` the configuration of the run.
+`context` is the context of the execution, `raw_orders` an upstream asset, `warehouse` a resource
+because of its annotation, and `config` the configuration from the run config.
 """
 
 import inspect
@@ -18,7 +18,7 @@ CONTEXT_NAMES = ("context", "_context", "_", "__")
 
 
 class Signature(msgspec.Struct, frozen=True, kw_only=True):
-    """The parameters of a function, by what fills them."""
+    """The parameters of a function by what fills them."""
 
     context: str = ""
     config: str = ""
@@ -30,7 +30,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_signature(fn: Callable[..., Any]) -> Signature:
-    """What `fn` asks for; `Invalid` if it takes anything that nothing could fill."""
+    """The signature of `fn`; `Invalid` if it has a parameter that nothing can fill."""
     if inspect.isclass(fn):
         raise Invalid(f"{fn.__name__} is a class, not a function", remedy="decorate a function")
     try:
@@ -74,7 +74,7 @@ def _is_resource(hint: Any) -> bool:
 
 
 def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
-    # An annotation that names what is not imported says nothing, and is no reason to refuse.
+    # An annotation that cannot be resolved is ignored, not an error.
     try:
         return get_type_hints(fn, include_extras=True)
     except Exception:  # noqa: BLE001 - annotations are arbitrary code

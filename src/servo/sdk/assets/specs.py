@@ -1,4 +1,4 @@
-"""What people say about an asset: its key, what it depends on, and what it is for."""
+"""Asset specs: the key, dependencies and attributes of an asset."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,11 +17,11 @@ from servo.sdk.partitions.definition import PartitionsDefinition
 from servo.sdk.partitions.mapping import checked_mapping
 
 IO_MANAGER_KEY = "dagster/io_manager_key"
-"""The metadata that names the IO manager of an asset which has no code."""
+"""The metadata key that names the IO manager of an external asset."""
 
 
 def to_key(value: Any, *, what: str = "asset key") -> AssetKey:
-    """The key that a person meant by a string, a list of parts, or something that has one."""
+    """The asset key for a string, a list of parts, or an object that has a key."""
     if isinstance(value, AssetKey):
         return value
     if isinstance(value, str):
@@ -38,7 +38,11 @@ def to_key(value: Any, *, what: str = "asset key") -> AssetKey:
 
 
 class AssetDep(msgspec.Struct, frozen=True):
-    """One asset that another depends on without loading it."""
+    """An upstream asset that is not loaded, with an optional `partition_mapping`.
+
+    @asset(deps=[AssetDep("events", partition_mapping=LastPartitionMapping())])
+    def report(): ...
+    """
 
     asset: Any
     partition_mapping: Any = None
@@ -49,12 +53,12 @@ class AssetDep(msgspec.Struct, frozen=True):
 
     @property
     def asset_key(self) -> AssetKey:
-        """The key of the asset that is depended on."""
+        """The key of the upstream asset."""
         return self.asset
 
 
 def to_deps(values: Iterable[Any] | None, *, what: str) -> tuple[AssetDep, ...]:
-    """The dependencies that were given, each once."""
+    """The dependencies, without duplicates."""
     given = several(values, what=f"{what}: deps")
     deps = [v if isinstance(v, AssetDep) else AssetDep(v) for v in given]
     return tuple({dep.asset_key: dep for dep in deps}.values())
@@ -64,7 +68,13 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class AssetSpec(msgspec.Struct, frozen=True, dict=True):
-    """An asset without the code that makes it."""
+    """The key, dependencies and attributes of an asset, without the function that materializes it.
+
+        AssetSpec("orders", deps=["raw_orders"], group_name="sales", owners=["team:sales"])
+
+    In `Definitions(assets=[...])` it is an external asset; in `@multi_asset(specs=[...])`, an asset
+    that the function materializes. With `skippable=True` the function may leave it out.
+    """
 
     key: Any
     deps: Any = ()
@@ -96,11 +106,11 @@ class AssetSpec(msgspec.Struct, frozen=True, dict=True):
         _check_values(self)
 
     def replace_attributes(self, **changes: Any) -> "AssetSpec":
-        """The same spec with some fields set anew."""
+        """A copy of the spec with other values for these attributes."""
         return msgspec.structs.replace(self, **changes)
 
     def with_io_manager_key(self, io_manager_key: str) -> "AssetSpec":
-        """The same spec, of an asset whose value this IO manager loads."""
+        """A copy of the spec whose value is loaded by this IO manager."""
         metadata = {**self.metadata, IO_MANAGER_KEY: io_manager_key}
         return msgspec.structs.replace(self, metadata=metadata)
 
@@ -113,7 +123,7 @@ class AssetSpec(msgspec.Struct, frozen=True, dict=True):
         tags: Mapping[str, str] | None = None,
         kinds: Iterable[str] = (),
     ) -> "AssetSpec":
-        """The same spec with more of everything it has several of."""
+        """A copy of the spec with these dependencies, metadata, owners, tags and kinds added."""
         return msgspec.structs.replace(
             self,
             deps=[*self.deps, *deps],
@@ -125,13 +135,13 @@ class AssetSpec(msgspec.Struct, frozen=True, dict=True):
 
 
 def checked_condition(condition: Any, *, what: str) -> AutomationCondition | None:
-    """The automation condition that was given, if it is one."""
-    if hasattr(condition, "to_automation_condition"):  # an older spelling of one
+    """Check that a value is an automation condition or None."""
+    if hasattr(condition, "to_automation_condition"):  # an AutoMaterializePolicy
         condition = condition.to_automation_condition()
     if condition is not None and not isinstance(condition, AutomationCondition):
         raise Invalid(
             f"{what}: automation_condition is {condition!r}",
-            remedy="use AutomationCondition.eager() or another",
+            remedy="use an AutomationCondition, such as AutomationCondition.eager()",
         )
     return condition
 
@@ -140,12 +150,12 @@ _OWNER = re.compile(r"team:\S(.*\S)?|[^\s@]+@[^\s@]+")
 
 
 def _checked_owners(owners: Iterable[str], *, what: str) -> tuple[str, ...]:
-    """Who answers for an asset: people by their addresses, teams by their names."""
+    """The owners of an asset: people by e-mail address, teams as `team:name`."""
     given = several(owners, what=f"{what}: owners")
     for owner in cast("tuple[object, ...]", given):
         if not isinstance(owner, str) or not _OWNER.fullmatch(owner):
             raise Invalid(
-                f"{what}: an owner is {owner!r}",
+                f"{what}: invalid owner {owner!r}",
                 remedy='use "team:name" for a team, or the e-mail address of a person',
             )
     return given
@@ -168,7 +178,15 @@ def _check_values(spec: AssetSpec) -> None:
 
 
 class AssetIn(msgspec.Struct, frozen=True):
-    """How a parameter of an asset's function is filled."""
+    """How a parameter of an asset's function is loaded.
+
+        @asset(ins={"raw": AssetIn(key=["shop", "raw_orders"])})
+        def orders(raw): ...
+
+    `key` or `key_prefix` names the upstream asset if it is not called like the parameter.
+    `partition_mapping` selects its partitions, and `input_manager_key` another IO manager to load
+    it with.
+    """
 
     key: Any = None
     metadata: Mapping[str, Any] = {}
@@ -181,14 +199,14 @@ class AssetIn(msgspec.Struct, frozen=True):
         _ = checked_mapping(self.partition_mapping, what="AssetIn")
 
     def key_for(self, name: str) -> AssetKey:
-        """The asset that fills the parameter `name`."""
+        """The asset that the parameter `name` loads."""
         if self.key is not None:
             return to_key(self.key, what=f"AssetIn of {name}")
         return AssetKey([*prefix_parts(self.key_prefix), name])
 
 
 def prefix_parts(prefix: Any) -> tuple[str, ...]:
-    """The parts of a key prefix that was given as a string or as a list."""
+    """The parts of a key prefix given as a string or a list."""
     if prefix is None:
         return ()
     if isinstance(prefix, str):
@@ -198,7 +216,7 @@ def prefix_parts(prefix: Any) -> tuple[str, ...]:
 
 
 def check_tags(tags: Mapping[Any, Any] | Iterable[Any], *, what: str) -> dict[str, str]:
-    """`tags` if they are strings; a list of tags becomes keys without a value."""
+    """Check that tags are strings; a list of tags becomes keys with empty values."""
     of_kind(tags, Iterable, what=f"{what}: tags", remedy='use {"name": "value"}')
     pairs = (
         cast("Mapping[Any, Any]", tags) if isinstance(tags, Mapping) else dict.fromkeys(tags, "")
@@ -208,6 +226,6 @@ def check_tags(tags: Mapping[Any, Any] | Iterable[Any], *, what: str) -> dict[st
         if not isinstance(name, str) or not isinstance(value, str):
             raise Invalid(
                 f"{what}: the tag {name!r} is {value!r}",
-                remedy="keys and values of tags are strings",
+                remedy="use strings for the keys and values of tags",
             )
     return given

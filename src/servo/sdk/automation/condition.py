@@ -1,9 +1,9 @@
-"""When an asset is to be made without anybody asking.
+"""Automation conditions: when an asset is materialized automatically.
 
     AutomationCondition.eager()
     AutomationCondition.on_cron("0 6 * * *") & ~AutomationCondition.in_progress()
 
-Conditions are values of the core, which evaluates them; this is where users find them.
+Conditions are defined and evaluated in the core; this module exports them to users.
 """
 
 from servo.core.automation.condition import (

@@ -1,4 +1,4 @@
-"""The conditions of a project, ready to be evaluated."""
+"""The conditions of a project, compiled for evaluation."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from datetime import datetime
@@ -19,20 +19,20 @@ from servo.sdk.selection.selection import AssetSelection
 from servo.sdk.triggers.sensors import AutomationConditionSensorDefinition
 
 DEFAULT_SENSOR = "default_automation_condition_sensor"
-"""The sensor of all conditions that no other sensor evaluates."""
+"""The sensor that evaluates all conditions without a sensor of their own."""
 
 Subject = AssetKey | AssetCheckKey
-"""What has a condition: an asset, or a check of one."""
+"""What has a condition: an asset or a check."""
 
 
 class ConditionGraph(msgspec.Struct, frozen=True, kw_only=True):
-    """The graph of a project, and the spaces of the assets that have partitions."""
+    """The asset graph of a project, and the partitions of its partitioned assets."""
 
     graph: Graph
     spaces: dict[str, KeySpace]
 
     def keys(self, asset: str, bits: int) -> list[str | None]:
-        """The partitions of a set by their keys; None is an asset without any."""
+        """The keys of a set of partitions; None for an unpartitioned asset."""
         space = self.spaces.get(asset)
         if space is None:
             return [None] if bits else []
@@ -40,7 +40,7 @@ class ConditionGraph(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def text_of(of: Subject) -> str:
-    """The text under which the condition of an asset or a check is stored and told."""
+    """The string under which the condition of an asset or a check is stored and shown."""
     if isinstance(of, AssetCheckKey):
         return subject((of.asset_key.canonical(), of.name))
     return of.canonical()
@@ -53,7 +53,7 @@ def conditions_of(
     store: Any = None,
     chosen: Container[Subject] | None = None,
 ) -> ConditionGraph:
-    """The conditions of the chosen assets and checks of a project, and what they look at."""
+    """The conditions of the chosen assets and checks, and what they depend on."""
     spaces: dict[str, KeySpace] = {}
     for key, spec in project.specs.items():
         if spec.partitions_def is not None:
@@ -65,9 +65,9 @@ def conditions_of(
 
 
 def all_subjects(project: Project) -> Iterator[Subject]:
-    """Everything with a condition that can be asked for, in the order of the graph.
+    """Every executable asset or check with a condition, in topological order.
 
-    `Invalid` for the condition of a check that cannot be run without making its asset.
+    Raises `Invalid` for the condition of a check that cannot run without materializing its asset.
     """
     hosted = _checks_by_asset(project)
     for key in project.order:
@@ -86,8 +86,8 @@ def _checks_by_asset(project: Project) -> dict[AssetKey, list[AssetCheckSpec]]:
             if spec.automation_condition is not None:
                 raise Invalid(
                     f"the check {spec.name} of {spec.asset} has an automation condition, but "
-                    "the function of the asset evaluates it",
-                    remedy="give the condition to the asset, or write an @asset_check",
+                    "runs in the function of the asset",
+                    remedy="set the condition on the asset, or define the check with @asset_check",
                 )
             found.setdefault(spec.asset, []).append(spec)
     for bound in (one for held in book.hosted.values() for one in held):
@@ -101,7 +101,9 @@ def host_of(project: Project, check: AssetCheckKey) -> AssetKey:
     for host, held in project.checkbook.hosted.items():
         if any(_makes(bound, check) for bound in held):
             return host
-    raise Invalid(f"there is no check {text_of(check)}", remedy="use a check of the project")
+    raise Invalid(
+        f"there is no check {text_of(check)}", remedy="use a check that the project defines"
+    )
 
 
 def _makes(bound: BoundCheck, check: AssetCheckKey) -> bool:
@@ -142,7 +144,7 @@ def _dependency(
 
 
 def _together(above: KeySpace | None, below: KeySpace | None, mapping: Any = None) -> bool:
-    """Whether one run can make both, each partition with its own."""
+    """Whether one run can materialize both assets, partition by partition."""
     if above is None or below is None:
         return above is below
     return is_same(above, below, mapping)
@@ -167,7 +169,7 @@ def _check(
 
 
 def _selector(project: Project) -> Callable[[Any, str], bool]:
-    """Whether a selection includes an asset; each is resolved once."""
+    """A predicate for whether a selection includes an asset; it resolves each selection once."""
     resolved: dict[str, set[str]] = {}
 
     def selects(selection: Any, key: str) -> bool:
@@ -183,10 +185,10 @@ def _selector(project: Project) -> Callable[[Any, str], bool]:
 def divided(
     project: Project, sensors: Iterable[AutomationConditionSensorDefinition]
 ) -> dict[str, list[Subject]]:
-    """What has conditions by the name of the sensor that evaluates them, in graph order.
+    """The assets and checks with conditions, by the sensor that evaluates them.
 
-    Only what has code can be asked for. What no sensor names is for the default one; `Invalid` if
-    two name the same, because each would ask for it.
+    Only those with code are included. Those that no sensor names belong to the default sensor.
+    `Invalid` if two sensors name the same, because both would request it.
     """
     found: dict[str, list[Subject]] = {}
     taken: dict[Subject, str] = {}
@@ -209,7 +211,7 @@ def divided(
 
 
 def targeted(project: Project, target: Any) -> set[Subject]:
-    """The assets that a selection means, and their checks, or those that it names itself."""
+    """The assets of a selection and their checks, or the checks that it names itself."""
     selection = AssetSelection.from_coercible(target)
     assets = selection.resolve(project)
     checks = chosen_of(selection, project)

@@ -1,8 +1,8 @@
 """Which sensor evaluates the condition of which asset or check.
 
-A project whose assets or checks have conditions has a sensor that evaluates them, without being
-told to. An `AutomationConditionSensorDefinition` takes those of its target over; two cannot have
-the same.
+A project with conditions has a default sensor that evaluates them. An
+`AutomationConditionSensorDefinition` takes over those of its target; two sensors cannot have the
+same target.
 """
 
 from typing import Any
@@ -32,12 +32,12 @@ def subjects_of_sensor(project: Project, sensor_id: str) -> frozenset[Subject]:
 
 
 def run_tags_of(project: Project, sensor_id: str) -> dict[str, str]:
-    """The tags of the runs that a sensor asks for."""
+    """The tags of the runs that a sensor requests."""
     return dict(_definition(project, sensor_id).run_tags or {})
 
 
 def declared_sensors(project: Project) -> tuple[SensorUpserted, ...]:
-    """What a deployment tells of the sensors that evaluate conditions."""
+    """The sensors of conditions that a deployment records."""
     found = sensors_of_conditions(project)
     return tuple(_declared(project, name, of) for name, of in found.items())
 
@@ -56,7 +56,7 @@ def _declared(project: Project, name: str, of: list[Subject]) -> SensorUpserted:
 
 
 def _described(name: str, target: Any, of: list[Subject]) -> str:
-    """The assets and checks of a sensor, as people write them."""
+    """The assets and checks of a sensor, as users write them."""
     if name == DEFAULT_SENSOR:
         return "everything that has a condition"
     if isinstance(target, str):

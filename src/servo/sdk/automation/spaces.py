@@ -1,15 +1,15 @@
-"""The partitions of a project as conditions are evaluated over them: numbers and their mappings.
+"""The partitions of a project as conditions see them: numbers, and mappings between them.
 
-What a condition remembers is bitmaps by number, so a partition keeps its number for as long as the
-fingerprint of its space stays. Windows of time are numbered from the first on, listed partitions by
-their place, and those of a dynamic set by the number that the workspace gave each key: a number is
-never given twice, so one that is gone leaves a gap.
+A condition stores bitmaps over partition numbers, so a partition keeps its number as long as the
+fingerprint of its space stays the same. Time windows are numbered from the first, static partitions
+by position, and dynamic ones by the number that the workspace assigned to each key: a number is
+never reused, so a deleted key leaves a gap.
 
-In several dimensions the ones that grow are the slow digits. The slowest can grow for ever; others
-have room for so many, and twice that when it is used up. Then the fingerprint tells how much room
-there was, and what was numbered with it is numbered anew (`moved`).
+With several dimensions, those that grow are the most significant digits. The most significant one
+can grow without limit; the others have a capacity, which doubles when it is used up. The
+fingerprint then includes the old capacity, and numbers based on it are converted (`moved`).
 
-A space is that of one moment: what comes or goes later is in another one.
+A space is valid at one time: partitions that are added or removed later belong to another space.
 """
 
 from bisect import bisect_left
@@ -49,7 +49,7 @@ _ROOMS = "~"
 _LEAST_ROOM = 64
 _MOST_SHOWN = 8
 _WAY = "2"
-"""How keys of several dimensions and of dynamic sets are numbered: another way, other numbers."""
+"""The version of the numbering of multi-dimensional and dynamic partitions."""
 
 
 class KeySpace:
@@ -73,7 +73,7 @@ class KeySpace:
         self.fingerprint = f"{self._base}{_ROOMS}{rooms}" if rooms else self._base
 
     def _told(self) -> str:
-        """What the numbers mean; short enough to stand in every state."""
+        """What the numbers mean; short enough to be stored in every state."""
         plain = all(isinstance(part, _Fixed | _WindowPart) for part in self._parts.values())
         way = "" if plain and len(self._parts) == 1 else _WAY
         parts = (part.told for part in self._parts.values())
@@ -84,16 +84,16 @@ class KeySpace:
 
     @cached_property
     def everything(self) -> int:
-        """Every partition that there is."""
+        """All partitions."""
         return self._set({})
 
     def universe(self, now: datetime) -> int:
-        """Those that there are; as of when the space was made."""
+        """All partitions, as of the time of the space."""
         del now
         return self.everything
 
     def latest(self, now: datetime, lookback: timedelta | None) -> int:
-        """Those in the last window of time, or so far back from its end."""
+        """The partitions in the last time window, or within `lookback` of its end."""
         del now
         late = {
             id(part): part.late(lookback)
@@ -103,7 +103,7 @@ class KeySpace:
         return self._set(late) if late else self.everything
 
     def next_change(self, now: datetime) -> datetime | None:
-        """When the next window of time is over."""
+        """When the next time window ends."""
         times = [
             Cron(one.cron_schedule, one.timezone).next_after(now)
             for one in self.definition.dimensions().values()
@@ -113,7 +113,7 @@ class KeySpace:
 
     @property
     def as_listed(self) -> PartitionSpace | None:
-        """The definition's own numbers, where they are the same ones."""
+        """The definition's own space, if it has the same numbers."""
         parts = list(self._parts.values())
         slow = [part for part in parts[:1] if not part.fixed]
         if any(isinstance(part, _Numbered) for part in parts) or len(slow) != len(self._slow):
@@ -123,7 +123,7 @@ class KeySpace:
     # --- from keys to numbers and back ----------------------------------------------------------
 
     def number(self, key: str) -> int | None:
-        """The number of a partition; None if there is none of this key."""
+        """The number of a partition; None if it does not exist."""
         digits: dict[int, int] = {}
         split = self._split(key)
         for name, part in self._parts.items():
@@ -143,7 +143,7 @@ class KeySpace:
         return self._join(keys) if len(keys) == len(found) else None
 
     def _joined(self, digits: Mapping[int, int], rooms: Sequence[int]) -> int | None:
-        """The number of these digits; None where one has no room."""
+        """The number with these digits; None if one exceeds its capacity."""
         number = 0
         for part, room in zip(self._slow, (None, *rooms), strict=False):
             digit = digits[id(part)]
@@ -155,7 +155,7 @@ class KeySpace:
         return number
 
     def _digits(self, number: int, rooms: Sequence[int]) -> dict[int, int] | None:
-        """The digits of a number; None if it is none of these."""
+        """The digits of a number; None if it is out of range."""
         digits: dict[int, int] = {}
         for part in reversed(self._fast):
             if not part.count:
@@ -168,7 +168,7 @@ class KeySpace:
         return None if number else digits
 
     def moved(self, fingerprint: str, bits: int) -> int | None:
-        """A set by the numbers it had when the fingerprint was this; None if they are unknown."""
+        """A set converted from the numbers of an older fingerprint; None if those are unknown."""
         if fingerprint == self.fingerprint:
             return bits
         base, _, told = fingerprint.rpartition(_ROOMS)
@@ -180,16 +180,16 @@ class KeySpace:
         return bitmaps.bitmap(number for number in moved if number is not None)
 
     def bits(self, keys: Iterable[str]) -> int:
-        """A set of keys; those that are unknown are left out."""
+        """The set of these keys, without unknown ones."""
         return bitmaps.bitmap(n for key in keys if (n := self.number(key)) is not None)
 
     def named(self, bits: int) -> list[str]:
-        """The keys of a set, of what there is."""
+        """The keys of a set that exist."""
         found = (self.key(number) for number in bitmaps.numbers(bits))
         return [key for key in found if key is not None]
 
     def shown(self, bits: int) -> str:
-        """The first partitions of a set: windows of time as ranges, others by their keys."""
+        """The first partitions of a set: time windows as ranges, others by key."""
         found, more = bitmaps.first_ranges(bits, _MOST_SHOWN)
         if isinstance(self.as_listed, TimeSpace):
             pairs = ((self.key(low), self.key(high)) for low, high in found)
@@ -201,14 +201,14 @@ class KeySpace:
         return ", ".join([*shown, "…"] if more else shown)
 
     def place(self, stored: str) -> int | None:
-        """The number of a partition by the text it is stored under; None if there is none."""
+        """The number of a partition by its stored key; None if it does not exist."""
         try:
             return self.number(self.definition.plain_key(stored))
         except (Invalid, ValueError):
             return None
 
     def bit_of(self, stored: str) -> int:
-        """A partition by the text it is stored under; nothing if there is none."""
+        """The set of one partition by its stored key; empty if it does not exist."""
         number = self.place(stored)
         return 0 if number is None else 1 << number
 
@@ -228,7 +228,7 @@ class KeySpace:
     # --- sets -----------------------------------------------------------------------------------
 
     def _set(self, chosen: Mapping[int, range]) -> int:
-        """Every combination of what there is, or of what is chosen, in each dimension."""
+        """Every combination of the existing, or chosen, partitions of each dimension."""
         size = self._weight
         bits = bitmaps.span(0, size)
         for part in reversed(self._slow):
@@ -241,7 +241,7 @@ class KeySpace:
 
 
 class _Part:
-    """The partitions of one dimension. `fixed`: as long as the definition stays, so do they."""
+    """The partitions of one dimension; `fixed` if they change only with the definition."""
 
     fixed = False
     told = ""
@@ -252,12 +252,12 @@ class _Part:
 
     @property
     def digits(self) -> Sequence[int]:
-        """The numbers of those there are."""
+        """The numbers of the existing partitions."""
         return range(self.count)
 
     @property
     def room(self) -> int:
-        """For how many there is room before others have to move: a power of two."""
+        """The capacity before others have to be renumbered: a power of two."""
         last = self.digits[-1] if self.digits else 0
         return max(1 << last.bit_length(), _LEAST_ROOM)
 
@@ -277,7 +277,7 @@ class _Fixed(_Part):
 
 
 class _Listed(_Part):
-    """Partitions that somebody else's definition lists: their numbers hold for this list."""
+    """Partitions listed by a custom definition: their numbers are valid for this list only."""
 
     fixed = True
 
@@ -287,10 +287,10 @@ class _Listed(_Part):
 
 
 class _WindowPart(_Part):
-    """Windows of time."""
+    """Time windows."""
 
     def late(self, lookback: timedelta | None) -> range:
-        """The last window, or those that begin so far back from its end."""
+        """The last window, or those that start within `lookback` of its end."""
         count, space = self.count, self.space
         if not count or not isinstance(space, TimeSpace):
             return range(0)
@@ -303,14 +303,14 @@ class _WindowPart(_Part):
 
 
 class _Numbered(_Part):
-    """The keys of a dynamic set, each under the number that the workspace gave it."""
+    """The keys of dynamic partitions, by the number that the workspace assigned to each."""
 
     def __init__(self, space: PartitionSpace, numbers: Mapping[str, int]) -> None:
         super().__init__(space)
         self._digits = {key: number - 1 for key, number in numbers.items()}
         self._keys = {digit: key for key, digit in self._digits.items()}
         if any(digit < 0 for digit in self._digits.values()):
-            # Published before keys had numbers: they hold for these keys, and for no others.
+            # Published before keys had numbers: valid for exactly these keys.
             keys = list(space.keys())
             self._digits = {key: digit for digit, key in enumerate(keys)}
             self._keys = dict(enumerate(keys))
@@ -318,7 +318,7 @@ class _Numbered(_Part):
 
     @property
     def digits(self) -> Sequence[int]:
-        """The numbers of those there are."""
+        """The numbers of the existing keys."""
         return sorted(self._keys)
 
     def digit(self, key: str) -> int | None:
@@ -331,7 +331,7 @@ class _Numbered(_Part):
 
 
 class _At(Sequence[datetime]):
-    """Instants that are found when they are asked for."""
+    """Instants that are computed on demand."""
 
     def __init__(self, count: int, at: Callable[[int], datetime]) -> None:
         self._count = count
@@ -364,7 +364,7 @@ def _digest(text: str) -> str:
 
 
 def _at_each(block: int, size: int, digits: Sequence[int]) -> int:
-    """A block of so many places, at each of these digits."""
+    """A block of `size` bits at each of these digits."""
     if isinstance(digits, range):
         return _repeated(block, size, len(digits)) << digits.start * size
     places = list(bitmaps.numbers(block))
@@ -372,7 +372,7 @@ def _at_each(block: int, size: int, digits: Sequence[int]) -> int:
 
 
 def _repeated(block: int, size: int, times: int) -> int:
-    """A block so many times one after the other."""
+    """A block repeated a number of times."""
     found = length = 0
     piece, pieces = block, 1
     while times:
@@ -390,17 +390,17 @@ def _repeated(block: int, size: int, times: int) -> int:
 
 
 class KeyMapping:
-    """A mapping of two spaces, as whoever plans would follow it."""
+    """A mapping between two spaces, as the planner would follow it."""
 
     def __init__(self, above: KeySpace, below: KeySpace, mapping: Any) -> None:
         self.above = above
         self.below = below
         self._edge = edge_between(above.definition, below.definition, mapping, below.moment)
-        # Where partitions have the numbers of their definition, sets of them are mapped whole.
+        # If partitions have their definition's own numbers, sets are mapped at once.
         self._whole = above.as_listed is not None and below.as_listed is not None
 
     def downstream(self, bits: int, universes: Universes) -> int:
-        """What is made from any of these."""
+        """The downstream partitions of any of these."""
         if self._whole:
             return self._edge.downstream_bits(bits & universes[0]) & universes[1]
         keys = self.above.named(bits & universes[0])
@@ -408,7 +408,7 @@ class KeyMapping:
         return self.below.bits(found) & universes[1]
 
     def upstream(self, bits: int, universes: Universes) -> int:
-        """What any of these is made from."""
+        """The upstream partitions of any of these."""
         if self._whole:
             return self._edge.upstream_bits(bits & universes[1]) & universes[0]
         keys = self.below.named(bits & universes[1])
@@ -417,7 +417,7 @@ class KeyMapping:
 
 
 def mapping_between(above: Any, below: Any, mapping: Any) -> EdgeMapping:
-    """How the partitions of two assets belong together; None is an asset without any."""
+    """How the partitions of two assets depend on each other; None for an unpartitioned asset."""
     if not isinstance(above, KeySpace) or not isinstance(below, KeySpace):
         partial = isinstance(mapping, LastPartitionMapping | SpecificPartitionsPartitionMapping)
         return _Few(above, mapping) if isinstance(above, KeySpace) and partial else EVERYTHING
@@ -429,14 +429,14 @@ def mapping_between(above: Any, below: Any, mapping: Any) -> EdgeMapping:
 
 
 def is_same(above: KeySpace, below: KeySpace, mapping: Any) -> bool:
-    """Whether every partition is made from the one of the same key."""
+    """Whether every partition depends on the one with the same key."""
     plain = mapping is None or isinstance(mapping, IdentityPartitionMapping)
     plain = plain or mapping == TimeWindowPartitionMapping()
     return plain and above.definition == below.definition
 
 
 class _Few:
-    """An asset without partitions that is made from some partitions of another."""
+    """An unpartitioned asset that depends on some partitions of another."""
 
     def __init__(self, above: KeySpace, mapping: Any) -> None:
         last = isinstance(mapping, LastPartitionMapping)
@@ -445,9 +445,9 @@ class _Few:
         self._bits = above.bits(keys if last else list(mapping.partition_keys))
 
     def downstream(self, bits: int, universes: Universes) -> int:
-        """The asset, if one of them is in it."""
+        """The asset, if one of its upstream partitions is in the set."""
         return universes[1] if bits & self._bits else 0
 
     def upstream(self, bits: int, universes: Universes) -> int:
-        """Those partitions."""
+        """Its upstream partitions."""
         return self._bits & universes[0] if bits else 0

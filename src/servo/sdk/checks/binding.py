@@ -1,9 +1,9 @@
 """The checks of a project, with every name resolved.
 
-A check runs in the task of one asset, its host: the asset it is of, or the last of several. What
-else it looks at is loaded as it was when the task was granted. Where that is made in the same run
-it is made first, unless it is itself made from the host, or that would close a circle with other
-checks: then the check sees what was there before.
+A check runs in the task of one asset, its host: the asset that it checks, or the last of several.
+Other assets that it reads are loaded in the version that is current when the task starts. If one of
+them is part of the same run, it is materialized first, unless it is downstream of the host or this
+would close a cycle with other checks: then the check sees the previous version.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,10 +21,10 @@ Upstream = Mapping[AssetKey, Sequence[AssetKey]]
 
 
 class BoundCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """A function of checks with the asset in whose task it runs.
+    """A check function with the asset in whose task it runs.
 
-    `values` are the assets that fill its parameters; `taken` are those parameters that are filled
-    by what the host's function takes, by the names there.
+    `values` are the assets that fill its parameters. `taken` are the parameters that are filled by
+    inputs of the host's function, by their names there.
     """
 
     definition: AssetChecksDefinition
@@ -34,13 +34,13 @@ class BoundCheck(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def resources(self) -> set[str]:
-        """The resources it asks for."""
+        """The resources that it requires."""
         wanted = self.definition.options.required_resource_keys
         return {*self.definition.signature.resources, *wanted}
 
     @property
     def needs(self) -> tuple[AssetKey, ...]:
-        """The assets it looks at; the host among them only if it looks at the last output."""
+        """The assets that it reads; the host is included only if it reads the previous output."""
         deps = [dep.asset_key for spec in self.definition.specs for dep in spec.additional_deps]
         of = [spec.asset for spec in self.definition.specs]
         others = [key for key in (*self.values.values(), *of, *deps) if key != self.host]
@@ -68,12 +68,12 @@ class Checkbook:
                 self._declare(maker, spec)
 
     def _declare(self, maker: Any, spec: AssetCheckSpec) -> None:
-        """Note a check that an asset's own function makes."""
+        """Register a check that the function of an asset reports."""
         if spec.asset not in maker.keys:
             raise Invalid(
                 f"{maker.name} ({maker.where}) declares the check {spec.name} of {spec.asset}, "
                 "which it does not define",
-                remedy="name an asset that it defines, or write an @asset_check",
+                remedy="pass an asset that it defines, or define the check with @asset_check",
             )
         self._note(spec)
         self.declared.setdefault(spec.asset, []).append(spec)
@@ -86,7 +86,7 @@ class Checkbook:
         self._seen.add(spec.key)
 
     def add(self, check: AssetChecksDefinition) -> None:
-        """Take a check; `Invalid` says what it asks for that there is not."""
+        """Register a check; `Invalid` if something that it needs is missing."""
         for spec in check.specs:
             for key in (spec.asset, *(dep.asset_key for dep in spec.additional_deps)):
                 self._known(check, key)
@@ -114,7 +114,7 @@ class Checkbook:
         return found
 
     def needs_of(self, keys: Iterable[AssetKey]) -> list[AssetKey]:
-        """The other assets that the checks of these look at."""
+        """The other assets that the checks of these assets read."""
         own = list(keys)
         hosted = [bound for key in own for bound in self.hosted.get(key, ())]
         return [need for bound in hosted for need in bound.needs if need not in own]
@@ -122,12 +122,13 @@ class Checkbook:
     def _known(self, check: AssetChecksDefinition, key: AssetKey) -> None:
         if key not in self._rank:
             raise Invalid(
-                f"the check {check.name} ({check.where}) is of {key}, which is not an asset",
-                remedy="name an asset of this project",
+                f"the check {check.name} ({check.where}) is defined for {key}, which is "
+                "not an asset",
+                remedy="pass an asset that the project defines",
             )
 
     def _values(self, check: AssetChecksDefinition, host: AssetKey) -> dict[str, AssetKey]:
-        """The asset behind every parameter that takes a value."""
+        """The asset for each parameter that takes a value."""
         found: dict[str, AssetKey] = {}
         for name in check.signature.inputs:
             given = check.options.ins.get(name)
@@ -144,7 +145,7 @@ class Checkbook:
         return (given or AssetIn()).key_for(name)
 
     def _taken(self, check: AssetChecksDefinition, host: AssetKey) -> dict[str, str]:
-        """For a check before the function: which of its inputs every parameter stands for."""
+        """For a check that runs before the function: its input for each parameter."""
         options = check.options
         if not options.before:
             return {}
@@ -158,15 +159,16 @@ class Checkbook:
         wrong = [name for name, own in found.items() if not own]
         if wrong:
             raise Invalid(
-                f"the check {check.name} ({check.where}) looks at {wrong[0] or 'an input'} before "
-                f"{host} is made, which takes {', '.join(inputs) or 'nothing'}",
+                f"the check {check.name} ({check.where}) runs before {host} and reads "
+                f"{wrong[0] or 'an input'}, but the inputs of {host} are "
+                f"{', '.join(inputs) or 'none'}",
                 remedy="name one parameter of the asset's function"
                 + (' with input="..."' if options.rule else ""),
             )
         return found
 
     def _reaches(self, start: AssetKey, goal: AssetKey) -> bool:
-        """Whether `start` is made from `goal`, or has to wait for it."""
+        """Whether `start` is downstream of `goal`, or has to wait for it."""
         waiting, seen = [start], {start}
         while waiting:
             here = waiting.pop()

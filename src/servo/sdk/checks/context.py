@@ -1,4 +1,4 @@
-"""What the function of a check is told about its execution."""
+"""The context of a check."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -8,7 +8,7 @@ from servo.sdk.checks.definition import AssetCheckKey, AssetCheckSpec
 
 
 class AssetCheckExecutionContext(AssetExecutionContext):
-    """The execution of a check, or of several that one function makes."""
+    """The context of a check function: pass it to the function as its parameter `context`."""
 
     check_specs: Sequence[AssetCheckSpec] = ()
 
@@ -16,7 +16,7 @@ class AssetCheckExecutionContext(AssetExecutionContext):
     def within(
         cls, context: AssetExecutionContext, specs: Sequence[AssetCheckSpec], op_config: Any
     ) -> Self:
-        """The context of checks that run within an execution of an asset."""
+        """The context of checks that run within the execution of an asset."""
         made = cls.__new__(cls)
         vars(made).update(vars(context))
         made.check_specs = tuple(specs)
@@ -25,10 +25,10 @@ class AssetCheckExecutionContext(AssetExecutionContext):
 
     @property
     def check_specs_by_asset_check_key(self) -> Mapping[AssetCheckKey, AssetCheckSpec]:
-        """The checks to make, by key."""
+        """The checks to run, by key."""
         return {spec.key: spec for spec in self.check_specs}
 
     @property
     def selected_asset_check_keys(self) -> set[AssetCheckKey]:
-        """The checks to make."""
+        """The checks to run."""
         return {spec.key for spec in self.check_specs}

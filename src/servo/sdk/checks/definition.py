@@ -1,13 +1,13 @@
-"""Checks of what an asset's function takes and makes, run before anybody else sees it.
+"""Checks of the inputs and outputs of assets, run before an output becomes visible.
 
     @asset_check(asset=orders, blocking=True)
     def has_rows(orders):
         return AssetCheckResult(passed=len(orders) > 0)
 
-A check that fails with severity `ERROR` marks the output; if it is `blocking`, the output does not
-become the latest: the task fails, or with `quarantine=True` on the asset the output is held back
-until somebody decides, and what depends on it is made from the last good one. What follows from
-which severity is in `servo.sdk.checks.gating`. Checks for common things are in `servo.checks`.
+A check that fails with severity `ERROR` marks the output. If it is `blocking`, the output does not
+become the latest: the task fails, or, with `quarantine=True` on the asset, the output is held back
+until someone decides, and downstream assets use the last good one. `servo.sdk.checks.gating` lists
+the effect of each severity. `servo.checks` has ready-made checks.
 """
 
 import re
@@ -34,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z0-9_]+")
 
 
 class AssetCheckSeverity(Enum):
-    """How bad it is when a check fails: from worth knowing to blocking whatever was declared."""
+    """How bad a failed check is: `CRITICAL` blocks even if the check is not `blocking`."""
 
     INFO = "INFO"
     WARN = "WARN"
@@ -43,7 +43,7 @@ class AssetCheckSeverity(Enum):
 
 
 class AssetCheckKey(msgspec.Struct, frozen=True):
-    """A check, by its asset and its name."""
+    """The key of a check: its asset and its name."""
 
     asset_key: AssetKey
     name: str
@@ -54,7 +54,21 @@ class AssetCheckKey(msgspec.Struct, frozen=True):
 
 
 class AssetCheckSpec(msgspec.Struct, frozen=True):
-    """A check, without the code that makes it."""
+    """A check, without the function that evaluates it.
+
+        @asset(check_specs=[AssetCheckSpec("has_rows", asset="orders")])
+        def orders():
+            return MaterializeResult(check_results=[AssetCheckResult(passed=True)])
+
+    Args:
+        name: letters, digits and underscores.
+        asset: the asset that is checked.
+        description: shown with the results.
+        additional_deps: other assets that the check reads.
+        blocking: whether a failure with severity ERROR blocks the output.
+        metadata: metadata of the check.
+        automation_condition: when to run the check automatically.
+    """
 
     name: str
     asset: Any
@@ -69,14 +83,14 @@ class AssetCheckSpec(msgspec.Struct, frozen=True):
         of_kind(self.name, str, what="the name of a check", remedy="use a string")
         if not _NAME.fullmatch(self.name):
             raise Invalid(
-                f"a check is called {self.name!r}", remedy="use letters, digits and underscores"
+                f"invalid check name {self.name!r}", remedy="use letters, digits and underscores"
             )
         what = f"check {self.name}"
         set_field(self, "asset", to_key(self.asset, what=what))
         deps = [dep.asset_key for dep in to_deps(self.additional_deps, what=what)]
         if self.asset in deps:
             raise Invalid(
-                f"{what}: additional_deps names {self.asset}, which it is a check of",
+                f"{what}: additional_deps contains {self.asset}, the asset that it checks",
                 remedy="leave it out: a check always depends on its asset",
             )
         set_field(self, "additional_deps", tuple(AssetDep(key) for key in deps))
@@ -91,12 +105,18 @@ class AssetCheckSpec(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> AssetCheckKey:
-        """The asset and the name."""
+        """The key of the check."""
         return AssetCheckKey(self.asset, self.name)
 
 
 class AssetCheckResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a check found."""
+    """The result of a check.
+
+        AssetCheckResult(passed=False, severity=AssetCheckSeverity.WARN, metadata={"nulls": 3})
+
+    In a `@multi_asset_check`, or in the function of an asset, name the check with `check_name` and,
+    if there are several assets, `asset_key`.
+    """
 
     passed: bool
     severity: AssetCheckSeverity = AssetCheckSeverity.ERROR
@@ -120,10 +140,11 @@ class AssetCheckResult(msgspec.Struct, frozen=True, kw_only=True):
 class CheckOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a check is run.
 
-    `severity` is that of a failure whose result names none; `before` is whether it looks at what
-    the asset is made from, before its function is called. A `rule` takes one argument that is more
-    than a value, and `input` says at which of the asset's parameters it looks. `sees_previous` is
-    whether the last output matters too, and `query` what a check asks, which may name other assets.
+    `severity` is used for a failure whose result names none. `before` is whether the check runs
+    before the asset's function, on its inputs. A `rule` takes one argument that is more than a
+    value, and `input` names the parameter of the asset's function that it checks. `sees_previous`
+    is whether it needs the previous output too, and `query` the SQL of a check, which may name
+    other assets.
     """
 
     before: bool = False
@@ -140,7 +161,7 @@ class CheckOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AssetChecksDefinition:
-    """A function, and the checks it makes."""
+    """One function and the checks that it evaluates. `@asset_check` returns one."""
 
     def __init__(
         self,
@@ -156,17 +177,17 @@ class AssetChecksDefinition:
 
     @property
     def spec(self) -> AssetCheckSpec:
-        """The first check, which for most is the only one."""
+        """The first check, which in most cases is the only one."""
         return self.specs[0]
 
     @property
     def check_specs(self) -> tuple[AssetCheckSpec, ...]:
-        """Every check that is made here."""
+        """The specs of all checks."""
         return self.specs
 
     @property
     def check_keys(self) -> set[AssetCheckKey]:
-        """The keys of the checks that are made here."""
+        """The keys of all checks."""
         return {spec.key for spec in self.specs}
 
     @property
@@ -176,13 +197,13 @@ class AssetChecksDefinition:
 
     @property
     def where(self) -> str:
-        """The file and line of the code."""
+        """The file and line of the function."""
         code = getattr(self.fn, "__code__", None)
         return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "unknown"
 
     def __call__(self, *args: Any, **inputs: Any) -> Any:
-        """Call the function itself, as a test does: see `servo.sdk.assets.invocation`."""
-        # Loaded late: it knows of contexts and resources, which know of checks.
+        """Call the function directly, as a test does: see `servo.sdk.assets.invocation`."""
+        # Imported late: it depends on contexts and resources, which depend on checks.
         return import_module("servo.sdk.assets.invocation").call_check(self, args, inputs)
 
     def __repr__(self) -> str:
@@ -210,12 +231,19 @@ def asset_check(  # noqa: PLR0913 - the options people know
     timeout: timedelta | float | None = None,
     severity: AssetCheckSeverity | str = AssetCheckSeverity.ERROR,
 ) -> Callable[[Fn], AssetChecksDefinition]:
-    """Make the decorated function a check of an asset, whose value it takes as its parameter.
+    """Define a check of an asset by a function that takes the value of the asset.
 
-    With `when="before"` it takes what the asset is made from, by the names of the asset's own
-    parameters, and runs before the asset's function is called.
+        @asset_check(asset="orders", blocking=True)
+        def has_rows(orders):
+            return AssetCheckResult(passed=len(orders) > 0)
+
+    The function returns an `AssetCheckResult` or a bool. With `blocking=True`, a failure keeps the
+    output from becoming the latest. With `when="before"`, the check runs before the function of the
+    asset, and its parameters are inputs of that function. `additional_ins` loads other assets as
+    parameters, and `additional_deps` declares assets that the check reads itself. `severity` is
+    that of a failure whose result names none, and `timeout` is in seconds or a `timedelta`.
     """
-    # A check runs within the task of its asset: what is about tasks alone is taken and not used.
+    # A check runs in the task of its asset, so options of tasks are accepted but not used.
     del compute_kind, op_tags, retry_policy, pool
 
     def define(fn: Fn) -> AssetChecksDefinition:
@@ -245,9 +273,9 @@ def asset_check(  # noqa: PLR0913 - the options people know
         values = [name for name in signature.inputs if name not in options.ins]
         if len(values) > 1 and not options.before:
             raise Invalid(
-                f"{what} takes {', '.join(values)}",
-                remedy=f"take one parameter: the value of {spec.asset}; name others in "
-                "additional_ins",
+                f"{what} has the parameters {', '.join(values)}",
+                remedy=f"take one parameter for the value of {spec.asset}, and list the others "
+                "in additional_ins",
             )
         return AssetChecksDefinition(fn, (spec,), signature, options)
 
@@ -271,14 +299,19 @@ def multi_asset_check(  # noqa: PLR0913 - the options people know
     timeout: timedelta | float | None = None,
     severity: AssetCheckSeverity | str = AssetCheckSeverity.ERROR,
 ) -> Callable[[Fn], AssetChecksDefinition]:
-    """Make the decorated function several checks, of one asset or of several.
+    """Define several checks, of one or more assets, by one function.
 
-    It yields or returns an `AssetCheckResult` for each, and takes the values of assets by the names
-    of its parameters, or as `ins` says. It runs with the last of its assets.
+        @multi_asset_check(specs=[AssetCheckSpec("rows", asset=key) for key in ("a", "b")])
+        def rows(a, b):
+            yield AssetCheckResult(asset_key="a", passed=len(a) > 0)
+            yield AssetCheckResult(asset_key="b", passed=len(b) > 0)
+
+    The function returns or yields an `AssetCheckResult` for each check. Its parameters are assets,
+    by name or as `ins` says. It runs in the task of the last of its assets.
     """
     del name, description, can_subset, compute_kind, op_tags, retry_policy, pool
     if not specs:
-        raise Invalid("multi_asset_check has no specs", remedy="name at least one AssetCheckSpec")
+        raise Invalid("multi_asset_check needs specs", remedy="pass at least one AssetCheckSpec")
 
     def define(fn: Fn) -> AssetChecksDefinition:
         what = f"multi_asset_check {fn.__name__}"
@@ -303,13 +336,13 @@ def _refuse_strangers(what: str, ins: Mapping[str, AssetIn], signature: Signatur
     strangers = sorted(set(ins) - set(signature.inputs))
     if strangers:
         raise Invalid(
-            f"{what}: ins names {', '.join(strangers)}, which is not a parameter",
-            remedy="name parameters of the function, and other assets in additional_deps",
+            f"{what}: ins names {', '.join(strangers)}, but the function has no such parameter",
+            remedy="name parameters of the function in ins, and other assets in additional_deps",
         )
 
 
 def to_ins(given: Mapping[str, Any] | None) -> dict[str, AssetIn]:
-    """How parameters are filled, by an `AssetIn` or by anything that names an asset."""
+    """The inputs of a check, each given as an `AssetIn` or as anything that names an asset."""
     return {
         name: value if isinstance(value, AssetIn) else AssetIn(key=to_key(value))
         for name, value in by_name(given, what="ins").items()
@@ -324,17 +357,19 @@ def is_before(when: str, what: str) -> bool:
 
 
 def to_timeout(given: timedelta | float | None, what: str) -> timedelta:
-    """How long a check may take."""
+    """The timeout of a check."""
     if given is None:
         return DEFAULT_TIMEOUT
     timeout = given if isinstance(given, timedelta) else timedelta(seconds=given)
     if timeout <= timedelta():
-        raise Invalid(f"{what}: timeout is {given}", remedy="use seconds, more than 0")
+        raise Invalid(
+            f"{what}: timeout is {given}", remedy="pass a number of seconds greater than 0"
+        )
     return timeout
 
 
 def to_severity(given: AssetCheckSeverity | str, what: str) -> AssetCheckSeverity:
-    """The severity that a person meant."""
+    """The severity of this name."""
     if isinstance(given, AssetCheckSeverity):
         return given
     try:

@@ -1,4 +1,4 @@
-"""What becomes of an output when its checks are known.
+"""What happens to an output after its checks.
 
 | failed with | as declared    | block on error | warn only |
 |-------------|----------------|----------------|-----------|
@@ -7,8 +7,8 @@
 |             | if `blocking`  |                |           |
 | WARN, INFO  | allow          | allow          | allow     |
 
-Where an asset has quarantine, what would block holds the output back instead. The worst of
-several checks decides. A check that passed allows, whatever it is.
+If the asset has quarantine, an output that would be blocked is held back instead. The worst result
+of several checks decides. A check that passed always allows the output.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from servo.errors import Invalid
 
 
 class CheckPolicy(Enum):
-    """What failed checks may do to an asset."""
+    """What a failed check does to the output of an asset."""
 
     AS_DECLARED = "as_declared"
     BLOCK_ON_ERROR = "block_on_error"
@@ -29,7 +29,7 @@ class CheckPolicy(Enum):
 
 
 class GateVerdict(IntEnum):
-    """What becomes of an output, from good to bad."""
+    """What happens to an output, from best to worst."""
 
     ALLOW = 0
     WARN = 1
@@ -38,26 +38,26 @@ class GateVerdict(IntEnum):
 
 
 class CheckFinding(Protocol):
-    """What is asked of the result of a check."""
+    """The parts of a check result that the decision depends on."""
 
     @property
     def passed(self) -> bool:
-        """Whether the data is good."""
+        """Whether the check passed."""
         ...
 
     @property
     def severity(self) -> Severity:
-        """How bad it is if it is not."""
+        """The severity of the failure."""
         ...
 
     @property
     def blocking(self) -> bool:
-        """Whether the check was declared to block."""
+        """Whether the check is declared as blocking."""
         ...
 
 
 def verdict(finding: CheckFinding, policy: CheckPolicy) -> GateVerdict:
-    """What one check means for the output."""
+    """The verdict of one check on the output."""
     if finding.passed or finding.severity in (Severity.INFO, Severity.WARN):
         return GateVerdict.ALLOW
     if policy is CheckPolicy.WARN_ONLY:
@@ -71,13 +71,13 @@ def verdict(finding: CheckFinding, policy: CheckPolicy) -> GateVerdict:
 def decide(
     findings: Iterable[CheckFinding], policy: CheckPolicy, *, quarantine: bool
 ) -> GateVerdict:
-    """What all checks together mean for the output; none at all allow it."""
+    """The verdict of all checks together; without any, the output is allowed."""
     worst = max((verdict(found, policy) for found in findings), default=GateVerdict.ALLOW)
     return GateVerdict.QUARANTINE if quarantine and worst is GateVerdict.BLOCK else worst
 
 
 def to_policy(given: CheckPolicy | str | None, what: str, *, quarantine: bool) -> CheckPolicy:
-    """The policy that a person meant; `Invalid` if there is none such, or it contradicts itself."""
+    """The policy of this name; `Invalid` if there is none, or if it contradicts `quarantine`."""
     known = {policy.value: policy for policy in CheckPolicy}
     if isinstance(given, CheckPolicy):
         found: CheckPolicy | None = given
@@ -89,7 +89,8 @@ def to_policy(given: CheckPolicy | str | None, what: str, *, quarantine: bool) -
         )
     if quarantine and found is CheckPolicy.WARN_ONLY:
         raise Invalid(
-            f"{what} has quarantine, and a check_policy under which nothing is held back",
+            f"{what}: quarantine has no effect with check_policy {found.value!r}, "
+            "which never blocks",
             remedy="leave out one of the two",
         )
     return found

@@ -1,7 +1,7 @@
-"""Which checks a selection means.
+"""Which checks a selection includes.
 
-A selection of assets means their checks too; `without_checks()` takes them away, and the selections
-of checks alone mean no asset. `|`, `&`, `-` and `~` work on both.
+A selection of assets includes their checks. `without_checks()` removes them, and a selection of
+checks includes no assets. `|`, `&`, `-` and `~` work on both.
 """
 
 from collections.abc import Collection
@@ -19,12 +19,12 @@ Keys = frozenset[AssetCheckKey]
 
 
 def chosen_of(selection: AssetSelection, project: Project) -> Keys | None:
-    """The checks that are meant; None for those of the assets, where nothing is said of checks."""
+    """The selected checks; None for all checks of the assets, if the selection names no checks."""
     return _resolved(selection.query, project) if _speaks(selection.query) else None
 
 
 def _speaks(query: Selector) -> bool:
-    """Whether checks are spoken of at all."""
+    """Whether a selection mentions checks."""
     match query:
         case AllChecks() | WithoutChecks():
             return True
@@ -52,7 +52,7 @@ def _resolved(query: Selector, project: Project) -> Keys:
 
 
 def _named(query: AllChecks, everything: Keys) -> Keys:
-    """The checks of a selection of checks alone."""
+    """The checks of a selection of checks."""
     if isinstance(query, SomeChecks):
         return _known(query.asset_checks, everything)
     if isinstance(query, ChecksOf):
@@ -72,7 +72,7 @@ def _known(given: tuple[Any, ...], everything: Keys) -> Keys:
         if strangers := [key for key in keys if key not in everything]:
             raise Invalid(
                 f"selection: there is no check {_text(strangers[0])}",
-                remedy="select one that is defined by @asset_check or servo.checks",
+                remedy="select a check defined with @asset_check or servo.checks",
             )
         found |= keys
     return frozenset(found)
@@ -84,7 +84,7 @@ def _text(check: Any) -> str:
 
 
 def checks_of_assets(project: Project, keys: Collection[AssetKey]) -> set[AssetCheckKey]:
-    """The checks of these assets, wherever they run."""
+    """The checks of these assets, in whatever task they run."""
     return {
         spec.key
         for hosted in project.checks.values()

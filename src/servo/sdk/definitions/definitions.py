@@ -1,4 +1,4 @@
-"""Everything a project defines, in one place."""
+"""`Definitions`: everything that a project defines, in one object."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
@@ -20,13 +20,29 @@ from servo.sdk.triggers.schedules import ScheduleDefinition
 Asset = AssetsDefinition | AssetSpec
 
 EVERYTHING = "__ASSET_JOB"
-"""The name that people know of the job that makes every asset."""
+"""The name of the implicit job of all assets."""
 
 
 class Definitions:
-    """What a project defines: assets, and the resources and jobs that go with them.
+    """What a project defines: assets, checks, resources, jobs, schedules and sensors.
 
-    A script needs none: without one, everything at the top of a module counts.
+        defs = Definitions(
+            assets=[orders, report],
+            resources={"warehouse": Warehouse(url=EnvVar("WAREHOUSE_URL"))},
+            jobs=[define_asset_job("nightly", selection="*")],
+        )
+
+    It is optional: without one, Servo takes everything defined at the top level of the module.
+
+    Args:
+        assets: assets and asset specs; lists may be nested.
+        resources: resources and IO managers by name.
+        jobs: the jobs, from `define_asset_job`.
+        schedules: the schedules.
+        sensors: the sensors.
+        asset_checks: the checks, from `@asset_check`, `@multi_asset_check` or `servo.checks`.
+        secrets: the providers of secrets, in the order in which they are tried.
+        **rest: `executor`, `loggers` and `metadata`.
     """
 
     def __init__(  # noqa: PLR0913 - the options people know
@@ -45,7 +61,8 @@ class Definitions:
         unknown = sorted(set(rest) - accepted)
         if unknown:
             raise Invalid(
-                f"Definitions has no {', '.join(unknown)}", remedy="see `help(servo.Definitions)`"
+                f"Definitions has no parameter {', '.join(unknown)}",
+                remedy="see `help(servo.Definitions)`",
             )
         self.assets: tuple[Asset, ...] = tuple(assets_in(assets or ()))
         self.resources = by_name(resources, what="Definitions: resources")
@@ -62,21 +79,21 @@ class Definitions:
 
     @staticmethod
     def merge(*others: "Definitions") -> "Definitions":
-        """All of several; a resource may be given twice only if it is the same object."""
+        """Merge several definitions; a resource may occur twice only if it is the same object."""
         resources: dict[str, Any] = {}
         metadata: dict[str, Any] = {}
         for other in others:
             for name, resource in other.resources.items():
                 if resources.setdefault(name, resource) is not resource:
                     raise Invalid(
-                        f"the resource {name!r} is defined twice and differently",
-                        remedy="give one of the two another name, or merge the same object",
+                        f"the merged Definitions differ in the resource {name!r}",
+                        remedy="rename one of the two, or pass the same object to both",
                     )
             for name, said in other.metadata.items():
                 if metadata.setdefault(name, said) != said:
                     raise Invalid(
-                        f"the metadata {name!r} is given twice and differently",
-                        remedy="give it once, or say the same",
+                        f"the merged Definitions differ in the metadata {name!r}",
+                        remedy="remove one of the two",
                     )
         return Definitions(
             [asset for other in others for asset in other.assets],
@@ -92,7 +109,7 @@ class Definitions:
         )
 
     def project(self) -> Project:
-        """The project with every name resolved."""
+        """The project, with every name resolved."""
         made = Project(
             self.assets,
             resources=self.resources,
@@ -111,7 +128,7 @@ class Definitions:
     resolve_job_def = get_job_def
 
     def get_implicit_global_asset_job_def(self) -> AssetJob:
-        """The job that makes every asset, which needs no definition."""
+        """The job of all assets, which needs no definition."""
         return AssetJob(name=EVERYTHING)
 
     resolve_implicit_global_asset_job_def = get_implicit_global_asset_job_def
@@ -131,7 +148,7 @@ class Definitions:
     def map_asset_specs(
         self, *, func: Callable[[AssetSpec], AssetSpec], selection: Any = None
     ) -> "Definitions":
-        """The same with every asset, or every selected one, described as `func` says."""
+        """A copy with `func` applied to the spec of every asset, or every selected one."""
         query = None if selection is None else AssetSelection.from_coercible(selection)
         chosen = None if query is None else query.resolve_inner(self.project())
 
@@ -140,7 +157,9 @@ class Definitions:
                 return spec
             made: Any = func(spec)
             if made is None or not isinstance(made, AssetSpec):
-                raise Invalid(f"func made {made!r} of {spec.key}", remedy="return an AssetSpec")
+                raise Invalid(
+                    f"func returned {made!r} for {spec.key}", remedy="return an AssetSpec"
+                )
             return made
 
         found = copy(self)
@@ -153,16 +172,19 @@ class Definitions:
     map_resolved_asset_specs = map_asset_specs
 
     def get_assets_def(self, key: Any) -> AssetsDefinition:
-        """The definition that makes an asset."""
+        """The definition of an asset."""
         found = self.project().makers.get(to_key(key))
         if found is None:
-            raise NotFound(f"nothing here defines {to_key(key)}", remedy="see `servo list`")
+            raise NotFound(
+                f"these Definitions have no asset {to_key(key)}",
+                remedy="run `servo list` to see the assets",
+            )
         return found
 
     resolve_assets_def = get_assets_def
 
     def get_all_asset_specs(self) -> list[AssetSpec]:
-        """What is said of every asset, in the order of the graph."""
+        """The specs of all assets, upstream assets first."""
         project = self.project()
         return [project.specs[key] for key in project.order]
 
@@ -170,7 +192,7 @@ class Definitions:
 
     @staticmethod
     def validate_loadable(defs: "Definitions") -> None:
-        """Raise what is wrong with it, if anything is."""
+        """Raise an error if the definitions are not valid."""
         _ = defs.project()
 
 
@@ -193,7 +215,7 @@ def _only_executor(all_of_them: Sequence[Definitions]) -> ExecutorDefinition | N
     found = list(dict.fromkeys(one.executor for one in all_of_them if one.executor is not None))
     if len(found) > 1:
         raise Invalid(
-            f"there are two executors: {', '.join(e.name for e in found)}",
-            remedy="give one to the merged Definitions",
+            f"the merged Definitions have several executors: {', '.join(e.name for e in found)}",
+            remedy="pass executor=… to only one of them",
         )
     return found[0] if found else None

@@ -1,7 +1,7 @@
-"""Executors: how many executions of a project run at the same time.
+"""Executors: how many tasks of a project run at the same time.
 
-Servo has one way of running code, its warm workers. These names, which people know, say how many
-of them are started at most.
+Servo always runs code on its own warm workers. These names, known from Dagster, only limit how many
+workers it starts.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from servo.errors import Invalid
 
 
 class ExecutorDefinition(msgspec.Struct, frozen=True, kw_only=True):
-    """How many executions run at a time, at most; None leaves it to who starts the workers."""
+    """The maximum number of concurrent tasks; None leaves it to the command that starts workers."""
 
     name: str
     max_concurrent: int | None = None
@@ -22,7 +22,7 @@ class ExecutorDefinition(msgspec.Struct, frozen=True, kw_only=True):
     def configured(
         self, config_or_config_fn: Mapping[str, Any] | None = None, name: str | None = None
     ) -> "ExecutorDefinition":
-        """The same with a limit: `configured({"max_concurrent": 4})`."""
+        """A copy with a limit: `configured({"max_concurrent": 4})`."""
         config = config_or_config_fn or {}
         if not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - people pass functions
             raise Invalid(
@@ -48,11 +48,11 @@ _KNOWN = (
     "in_process",
     "multiprocess",
 )
-"""What people configure; only the limits count, for the rest is the workers' own affair."""
+"""The accepted options; only the limits have an effect, since the workers manage the rest."""
 
 
 def refuse_unknown(config: Mapping[str, Any], *, what: str) -> None:
-    """`Invalid` if an executor is configured with what none has."""
+    """Raise `Invalid` for an option that no executor has."""
     unknown = [key for key in config if key not in _KNOWN]
     if unknown:
         close = get_close_matches(str(unknown[0]), _KNOWN, n=1)
@@ -63,9 +63,9 @@ def refuse_unknown(config: Mapping[str, Any], *, what: str) -> None:
 
 
 def _limit(given: Any) -> int | None:
-    """How many at a time; 0 is as many as there is room for."""
+    """The maximum number of concurrent tasks; 0 means no limit."""
     if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < 0):
-        raise Invalid(f"max_concurrent is {given!r}", remedy="use a number, 1 or more")
+        raise Invalid(f"max_concurrent is {given!r}", remedy="use a whole number of at least 1")
     return given or None
 
 
@@ -77,13 +77,13 @@ _KINDS = {"in_process": in_process_executor, "multiprocess": multiprocess_execut
 
 
 def check_executor(value: object, *, what: str) -> ExecutorDefinition | None:
-    """`value` if it is one of these executors, or none; `Invalid` says what to use instead."""
+    """Check that a value is one of these executors or None."""
     if value is None or isinstance(value, ExecutorDefinition):
         return value
     kind = getattr(value, "name", None) or type(value).__name__
     raise Invalid(
         f"{what}: there is no executor {kind}",
-        remedy="use in_process_executor or multiprocess_executor, or none: "
+        remedy="use in_process_executor or multiprocess_executor, or leave it out: "
         "Servo runs everything on its own workers",
     )
 

@@ -1,4 +1,4 @@
-"""Gathering what modules and packages define."""
+"""Load the definitions of modules and packages."""
 
 import inspect
 import pkgutil
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def found_in(module: ModuleType, kind: type[T] | tuple[type[T], ...]) -> list[T]:
-    """What stands at the top of a module, itself or in a list, each once, in order."""
+    """The objects of a kind at the top level of a module, also inside lists, without duplicates."""
     found: dict[int, T] = {}
     for value in vars(module).values():
         several = isinstance(value, list | tuple)
@@ -38,28 +38,28 @@ def found_in(module: ModuleType, kind: type[T] | tuple[type[T], ...]) -> list[T]
 
 
 def assets_of(module: ModuleType) -> list[Asset]:
-    """The assets that stand at the top of a module, each once, in the order of the file."""
+    """The assets at the top level of a module, in the order of the file."""
     refuse_replaced(module)
     return found_in(module, (AssetsDefinition, AssetSpec))
 
 
 def checks_of(module: ModuleType) -> list[AssetChecksDefinition]:
-    """The checks that stand at the top of a module, each once."""
+    """The checks at the top level of a module."""
     return found_in(module, AssetChecksDefinition)
 
 
 def jobs_of(module: ModuleType) -> list[AssetJob]:
-    """The jobs that stand at the top of a module, each once."""
+    """The jobs at the top level of a module."""
     return found_in(module, AssetJob)
 
 
 def schedules_of(module: ModuleType) -> list[Any]:
-    """The schedules that stand at the top of a module, each once."""
+    """The schedules at the top level of a module."""
     return found_in(module, (ScheduleDefinition, PartitionedSchedule))
 
 
 def sensors_of(module: ModuleType) -> list[Any]:
-    """The sensors that stand at the top of a module, each once."""
+    """The sensors at the top level of a module."""
     return found_in(module, (SensorDefinition, AutomationConditionSensorDefinition))
 
 
@@ -72,11 +72,17 @@ def load_assets_from_modules(
     key_prefix: Any = None,
     **options: Any,
 ) -> list[Asset]:
-    """The assets of several modules, in a group or under a prefix if one is given.
+    """Load the assets of several modules.
 
-    What they depend on among themselves goes with them. Further options are
-    `automation_condition`, `freshness_policy` and `backfill_policy` for those that have none,
-    and `source_key_prefix` for those that have no code.
+        Definitions(assets=load_assets_from_modules([orders, customers], group_name="sales"))
+
+    Options:
+
+    - `group_name`: the group of the assets that have none.
+    - `key_prefix`: a prefix for all keys; dependencies between the loaded assets follow.
+    - `source_key_prefix`: a prefix for the keys of external assets.
+    - `automation_condition`, `freshness_policy`, `backfill_policy`: defaults for the assets that
+      have none.
     """
     _check_options(options)
     condition = options.get("automation_condition") or options.get("auto_materialize_policy")
@@ -95,7 +101,7 @@ def load_assets_from_modules(
 def load_assets_from_current_module(
     group_name: str | None = None, key_prefix: Any = None, **options: Any
 ) -> list[Asset]:
-    """The assets of the module that calls this, as far as it has been run."""
+    """Load the assets that the calling module has defined so far."""
     return load_assets_from_modules([_caller()], group_name, key_prefix, **options)
 
 
@@ -105,14 +111,14 @@ def load_assets_from_package_module(
     key_prefix: Any = None,
     **options: Any,
 ) -> list[Asset]:
-    """The assets of a package and of everything in it."""
+    """Load the assets of a package and all its modules."""
     return load_assets_from_modules(walk_package(package_module), group_name, key_prefix, **options)
 
 
 def load_assets_from_package_name(
     package_name: str, group_name: str | None = None, key_prefix: Any = None, **options: Any
 ) -> list[Asset]:
-    """The assets of the package of this name and of everything in it."""
+    """Load the assets of the package of this name and all its modules."""
     return load_assets_from_package_module(
         _package(package_name), group_name, key_prefix, **options
     )
@@ -124,28 +130,28 @@ def load_assets_from_package_name(
 def load_asset_checks_from_modules(
     modules: Iterable[ModuleType], **options: Any
 ) -> list[AssetChecksDefinition]:
-    """The checks of several modules."""
+    """Load the checks of several modules."""
     _check_options(options)
     unique = {id(check): check for module in modules for check in checks_of(module)}
     return list(unique.values())
 
 
 def load_asset_checks_from_current_module(**options: Any) -> list[AssetChecksDefinition]:
-    """The checks of the module that calls this, as far as it has been run."""
+    """Load the checks that the calling module has defined so far."""
     return load_asset_checks_from_modules([_caller()], **options)
 
 
 def load_asset_checks_from_package_module(
     package_module: ModuleType, **options: Any
 ) -> list[AssetChecksDefinition]:
-    """The checks of a package and of everything in it."""
+    """Load the checks of a package and all its modules."""
     return load_asset_checks_from_modules(walk_package(package_module), **options)
 
 
 def load_asset_checks_from_package_name(
     package_name: str, **options: Any
 ) -> list[AssetChecksDefinition]:
-    """The checks of the package of this name and of everything in it."""
+    """Load the checks of the package of this name and all its modules."""
     return load_asset_checks_from_package_module(_package(package_name), **options)
 
 
@@ -166,16 +172,17 @@ _ACCEPTED = frozenset(
 def _check_options(options: Iterable[str]) -> None:
     unknown = sorted(set(options) - _ACCEPTED)
     if unknown:
-        raise Invalid(f"there is no option {', '.join(unknown)}", remedy="see its help")
+        raise Invalid(f"there is no option {', '.join(unknown)}", remedy="leave it out")
 
 
 def walk_package(package: ModuleType) -> Iterator[ModuleType]:
-    """A package and all modules in it, imported, in the order of their names."""
+    """Import a package and all its modules, in the order of their names."""
     yield package
     folders = getattr(package, "__path__", None)
     if folders is None:
         raise Invalid(
-            f"{package.__name__} is a module, not a package", remedy="use ..._from_modules"
+            f"{package.__name__} is a module, not a package",
+            remedy="use the function that ends in _from_modules",
         )
     for found in pkgutil.walk_packages(folders, f"{package.__name__}."):
         yield import_module(found.name)
@@ -186,23 +193,28 @@ def _package(name: str) -> ModuleType:
         return import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and name.startswith(error.name):
-            raise NotFound(f"there is no package {name}", remedy="check the name") from None
+            raise NotFound(
+                f"there is no package {name}",
+                remedy="check the name, and that the package is installed",
+            ) from None
         raise
 
 
 def _caller() -> ModuleType:
-    """The module whose code called the function that asks."""
+    """The module that called the public function."""
     frame = inspect.currentframe()
     for _ in range(2):
         frame = frame.f_back if frame is not None else None
     name = frame.f_globals.get("__name__") if frame is not None else None
     if name not in sys.modules:
-        raise NotFound("the calling module is not known", remedy="use ..._from_modules")
+        raise NotFound(
+            "the calling module is unknown", remedy="use the function that ends in _from_modules"
+        )
     return sys.modules[name]
 
 
 class _Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of every asset that is loaded, where it does not say it itself."""
+    """Defaults for the loaded assets."""
 
     group_name: str | None = None
     key_prefix: Any = None
@@ -212,13 +224,13 @@ class _Change(msgspec.Struct, frozen=True, kw_only=True):
     backfill_policy: BackfillPolicy | None = None
 
     def prefix(self, asset: Asset) -> tuple[str, ...]:
-        """What comes before the key of an asset: one without code may have a prefix of its own."""
+        """The key prefix of an asset; external assets may have a different one."""
         bare = isinstance(asset, AssetSpec) and self.source_key_prefix is not None
         return prefix_parts(self.source_key_prefix if bare else self.key_prefix)
 
 
 def _changed(assets: Sequence[Asset], change: _Change) -> list[Asset]:
-    """The same assets, and the same dependencies among them, under other keys."""
+    """The assets with other keys, and the dependencies between them adapted."""
     keys: dict[AssetKey, AssetKey] = {}
     for asset in assets:
         for spec in _specs_of(asset):
@@ -236,7 +248,7 @@ def _changed(assets: Sequence[Asset], change: _Change) -> list[Asset]:
 
 
 def _backfilled(asset: AssetsDefinition, policy: BackfillPolicy | None) -> AssetsDefinition:
-    """The asset with a backfill policy, its own if it has one."""
+    """The asset with a backfill policy, unless it already has one."""
     if policy is not None and asset.behaviour.backfill_policy is None:
         asset.behaviour = msgspec.structs.replace(asset.behaviour, backfill_policy=policy)
     return asset

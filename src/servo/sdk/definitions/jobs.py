@@ -1,4 +1,4 @@
-"""Jobs: a choice of assets with a name, to be run as one."""
+"""Jobs: a named selection of assets that runs as one."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -19,7 +19,7 @@ from servo.sdk.selection.selection import AssetSelection
 
 
 class AssetJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A choice of assets with a name, and how they are run."""
+    """A named selection of assets, and how to run them."""
 
     name: str
     selection: Any = "*"
@@ -34,24 +34,24 @@ class AssetJob(msgspec.Struct, frozen=True, kw_only=True):
     op_retry_policy: RetryPolicy | None = None
 
     def keys(self, project: Project) -> list[AssetKey]:
-        """The assets of a project that the job makes; `Invalid` if it has nothing to do."""
+        """The assets that the job materializes; `Invalid` if it selects nothing."""
         chosen = AssetSelection.from_coercible(self.selection).resolve(project)
         if not project.executable(chosen) and not self.checks(project):
             raise Invalid(
                 f"the job {self.name} selects no executable asset and no check",
-                remedy="fix its selection",
+                remedy="change its selection",
             )
         return chosen
 
     def checks(self, project: Project) -> frozenset[AssetCheckKey] | None:
-        """The checks that it runs, also of assets it does not make; None for those of its assets.
+        """The checks that the job runs; None for all checks of its assets.
 
-        So a job may leave out the checks of its assets, or make none and only check.
+        A job may leave out checks of its assets, or select only checks.
         """
         return chosen_of(AssetSelection.from_coercible(self.selection), project)
 
     def run_config(self) -> dict[str, Any]:
-        """The configuration of its runs."""
+        """The run config of its runs."""
         return RunConfig.of(self.config).to_config_dict() if self.config is not None else {}
 
 
@@ -69,11 +69,28 @@ def define_asset_job(  # noqa: PLR0913 - the options people know
     hooks: Iterable[Any] | None = None,
     op_retry_policy: RetryPolicy | None = None,
 ) -> AssetJob:
-    """A job that makes the selected assets, or all of them."""
+    """Define a job that materializes the selected assets, or all of them.
+
+        nightly = define_asset_job("nightly", selection="+report", tags={"team": "sales"})
+
+    Args:
+        name: letters, digits, dashes and underscores.
+        selection: an `AssetSelection`, a selection string, assets or keys; all assets by
+            default.
+        config: the run config of its runs.
+        description: what the job is for.
+        tags: tags of the job and of its runs.
+        run_tags: more tags of its runs.
+        metadata: metadata of the job.
+        partitions_def: the partitions for `build_schedule_from_partitioned_job`.
+        executor_def: limits the number of concurrent tasks.
+        hooks: hooks for every asset of the job.
+        op_retry_policy: accepted, but not applied; set `retry_policy` on the assets.
+    """
     of_kind(name, str, what="the name of a job", remedy="use a string")
     if not name or not name.replace("_", "").replace("-", "").isalnum():
         raise Invalid(
-            f"a job cannot be called {name!r}", remedy="use letters, digits, dashes, underscores"
+            f"invalid job name {name!r}", remedy="use letters, digits, dashes and underscores"
         )
     if selection is not None:
         _ = AssetSelection.from_coercible(selection)

@@ -1,7 +1,7 @@
-"""What the code of a project asks for by name, held against what there is.
+"""Check that every name the code refers to is defined.
 
-A run finds the same, but only when it comes to the asset that asks; and configuration for something
-that is not there would not be found at all.
+A run would find the same mistakes, but only when it reaches the asset. Configuration for something
+that does not exist would never be found.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,14 +18,14 @@ _NEAR = 0.8
 
 
 def check_resources(project: Project) -> None:
-    """`UnknownResource` if an asset or a check asks for a resource that nobody defines."""
+    """Raise `UnknownResource` if an asset or a check needs a resource that is not defined."""
     for name, asked_by in _asked_for(project):
         if name not in project.resources:
             raise unknown_resource(name, project.resources, asked_by=asked_by)
 
 
 def _asked_for(project: Project) -> Iterator[tuple[str, str]]:
-    """Each name that something asks for, and what does."""
+    """Every required resource, and what requires it."""
     for key, maker in project.makers.items():
         who = f"asset {key} ({maker.where})"
         named = {*maker.signature.resources, *maker.behaviour.required_resource_keys}
@@ -41,9 +41,10 @@ def _asked_for(project: Project) -> Iterator[tuple[str, str]]:
 
 
 def near_misses(project: Project) -> list[str]:
-    """What is depended on, is not defined here, and is nearly called like something that is.
+    """Undefined dependencies whose names are close to an asset that is defined.
 
-    It may well be meant: what others make is depended on by its key alone. So these are remarks.
+    They may be correct: an asset of another project is named by its key alone. So these are
+    warnings.
     """
     known = {str(key): key for key in project.specs} | {key.name: key for key in project.specs}
     strangers = [
@@ -52,7 +53,7 @@ def near_misses(project: Project) -> list[str]:
         for up in project.upstream[key]
         if up not in project.specs
     ]
-    # Comparing is slow, and who has thousands of neighbours elsewhere has not misspelt them.
+    # Comparing is slow, and thousands of undefined upstream assets are not typos.
     told: list[str] = []
     for key, up in strangers[:_COMPARED]:
         names = [name for name, other in known.items() if other != key]
@@ -71,13 +72,13 @@ def _place(project: Project, key: AssetKey) -> str:
 
 
 def check_config(project: Project, config: Mapping[str, Any]) -> None:
-    """`Invalid` if the configuration of a run is for something that is not in the project."""
+    """Raise `Invalid` if the run config is for something that is not in the project."""
     _refuse_strangers(config.get("ops"), _configurable(project), "asset or check")
     _refuse_strangers(config.get("resources"), project.resources, "resource")
 
 
 def _configurable(project: Project) -> set[str]:
-    """The names under which an asset or a check finds its configuration."""
+    """The names under which assets and checks find their configuration."""
     names = {maker.name for maker in project.makers.values()}
     for key in project.makers:
         names |= {key.canonical(), key.to_python_identifier()}

@@ -1,4 +1,4 @@
-"""All assets of a project, with every name resolved and every mistake told by file and line."""
+"""All assets of a project, with every name resolved; mistakes are reported with file and line."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -36,7 +36,7 @@ class Project:
 
     executor: ExecutorDefinition | None = None
     default_retry: RetryRules | None = None
-    """How often assets without a retry policy are tried; the project file says so."""
+    """The retry policy of assets that have none, from the project file."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Project:
 
     @property
     def checks(self) -> dict[AssetKey, list[BoundCheck]]:
-        """The functions of checks, by the asset in whose task they run."""
+        """The check functions by the asset in whose task they run."""
         return self.checkbook.hosted
 
     def _add(self, item: AssetsDefinition | AssetSpec) -> None:
@@ -108,7 +108,7 @@ class Project:
     def _bring(
         self, maker: AssetsDefinition | AssetChecksDefinition, resources: Mapping[str, Any]
     ) -> None:
-        """Add the resources that come with an asset or a check."""
+        """Add the resources that an asset or a check brings along."""
         for name, resource in resources.items():
             if self.resources.setdefault(name, resource) is not resource:
                 raise Invalid(
@@ -120,20 +120,20 @@ class Project:
         manager = self.io_manager_of(key)
         if self.specs[key].retention is not None and manager:
             raise Invalid(
-                f"asset {key} ({maker.where}) has a retention, and the IO manager {manager!r} "
-                "stores it",
+                f"asset {key} ({maker.where}) has a retention, but the IO manager "
+                f"{manager!r} stores its outputs",
                 remedy="remove the retention: only the IO manager can delete what it stored",
             )
 
     def retry_of(self, key: AssetKey) -> RetryRules:
-        """How often an asset is tried: as it says itself, else as the project, else once."""
+        """The retry policy of an asset: its own, else the project's, else a single attempt."""
         policy = self.makers[key].behaviour.retry_policy
         if policy is None and self.default_retry is not None:
             return self.default_retry
         return stored_retries(policy)
 
     def io_manager_of(self, key: AssetKey) -> str:
-        """The IO manager that stores an asset; empty if none does."""
+        """The IO manager that stores an asset; empty if there is none."""
         maker = self.makers.get(key)
         if maker is not None:
             named = maker.io_manager_key(key)
@@ -141,7 +141,7 @@ class Project:
             named = str(self.specs[key].metadata.get(IO_MANAGER_KEY, ""))
         if named not in ("", DEFAULT_IO_MANAGER):
             return named
-        # The usual name means what is usual, also where somebody writes it down.
+        # Naming the default explicitly means the default.
         return DEFAULT_IO_MANAGER if DEFAULT_IO_MANAGER in self.resources else ""
 
     def _places(self, key: AssetKey, item: AssetsDefinition | AssetSpec) -> str:
@@ -149,11 +149,11 @@ class Project:
         return " and ".join(m.where if isinstance(m, AssetsDefinition) else "a spec" for m in both)
 
     def _inputs(self, key: AssetKey, maker: AssetsDefinition) -> dict[str, AssetKey]:
-        """The asset behind every parameter."""
+        """The asset that each parameter loads."""
         return {name: self._resolve(key, wanted, name) for name, wanted in maker.input_keys.items()}
 
     def _resolve(self, key: AssetKey, wanted: AssetKey, name: str) -> AssetKey:
-        """The asset of this key, or the one of this name next to the asset that asks for it."""
+        """The asset of this key, or the one of this name next to the asset that refers to it."""
         neighbour = AssetKey([*key.namespace, *wanted.parts])
         for candidate in (wanted, neighbour):
             if candidate in self.specs:
@@ -174,7 +174,7 @@ class Project:
         )
 
     def _upstream(self, key: AssetKey) -> tuple[AssetKey, ...]:
-        """What an asset depends on, as far as it is defined here."""
+        """The upstream assets that this project defines."""
         renamed: dict[AssetKey, AssetKey] = {}
         if key in self.makers:
             maker = self.makers[key]
@@ -187,7 +187,7 @@ class Project:
         return tuple(found)
 
     def _ordered(self) -> list[AssetKey]:
-        """Every asset after those it depends on; `Invalid` with the whole cycle if there is one."""
+        """All assets in topological order; `Invalid` with the whole cycle if there is one."""
         known = {
             key: [up for up in ups if up in self.specs and not self._of_itself(key, up)]
             for key, ups in self.upstream.items()
@@ -199,11 +199,11 @@ class Project:
             raise Invalid(f"{error.message} in {', '.join(files)}", remedy=error.remedy) from None
 
     def _of_itself(self, key: AssetKey, up: AssetKey) -> bool:
-        """Whether partitions of an asset are made from other partitions of it."""
+        """Whether partitions of an asset depend on other partitions of the same asset."""
         return up == key and key in self.mappings.get(key, {})
 
     def definitions(self) -> tuple[AssetDefinition, ...]:
-        """What a deployment tells the workspace, in the order of the graph."""
+        """The definitions that a deployment records, in topological order."""
         checks = self.checkbook.conditions()
         return tuple(self._definition(key, checks.get(key, {})) for key in self.order)
 
@@ -231,10 +231,10 @@ class Project:
         )
 
     def executable(self, keys: Sequence[AssetKey]) -> list[AssetKey]:
-        """Those of the keys that have code, in the order of the graph.
+        """Those of the assets that have code, in topological order.
 
-        What only looks at assets runs if nothing else was chosen: who makes everything there is
-        does not ask for it.
+        Observable assets are included only if nothing else is selected: materializing everything
+        does not mean observing everything.
         """
         wanted = set(keys)
         coded = [key for key in self.order if key in wanted and key in self.makers]

@@ -1,8 +1,8 @@
-"""Two definitions of one name in one file, of which Python keeps only the second.
+"""Detect two definitions of one name in a file, of which Python keeps only the second.
 
-Nothing is left of the first once the file has been run, so the text of the file is asked. A first
-one that was put somewhere before it was replaced (into a list, under another name, into
-`Definitions`) was meant to be kept, and is held against the others like any asset.
+Nothing is left of the first once the file has been run, so this reads the source. A definition that
+was stored somewhere before it was replaced (in a list, under another name, in `Definitions`) was
+meant to be kept, and is treated like any other asset.
 """
 
 import ast
@@ -21,12 +21,12 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def refuse_replaced(module: ModuleType) -> None:
-    """`Invalid` with both places if a definition of this module replaces another."""
+    """Raise `Invalid` with both places if a definition of this module replaces another."""
     try:
         text = inspect.getsource(module)
     except (OSError, TypeError):
-        return  # made by hand, or no longer there
-    # Few files have a name twice, and only they are worth parsing.
+        return  # created dynamically, or the file is gone
+    # Few files define a name twice, and only those need parsing.
     if not [name for name, times in Counter(_TOP.findall(text)).items() if times > 1]:
         return
     for first, second in _replacing(ast.parse(text).body, vars(module)):
@@ -38,7 +38,7 @@ def refuse_replaced(module: ModuleType) -> None:
 
 
 def _replacing(body: list[ast.stmt], names: dict[str, Any]) -> Iterator[tuple[Function, Function]]:
-    """Each definition of Servo's that was replaced by another before anything kept it."""
+    """Every definition that was replaced by another before anything kept it."""
     open_: dict[str, Function] = {}
     for statement in body:
         if not isinstance(statement, Function):
@@ -70,5 +70,5 @@ def _comes_from_servo(decorator: ast.expr, names: dict[str, Any]) -> bool:
 
 
 def _line(function: Function) -> int:
-    """Where it begins as Python counts: at its first decorator."""
+    """The first line as Python counts: that of the first decorator."""
     return function.decorator_list[0].lineno

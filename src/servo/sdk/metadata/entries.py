@@ -1,10 +1,10 @@
-"""What people say about what they made: typed values by name.
+"""Metadata: typed values by name.
 
     MaterializeResult(metadata={"rows": 12, "report": MetadataValue.url("https://...")})
 
 Plain values become typed ones. The stored form is JSON, `{"rows": {"type": "int", "value": 12}}`,
-in the order that was given; `decode_metadata` gives back what `encode_metadata` was given. Numbers
-that JSON does not have are strings in a float ("nan", "inf", "-inf") and null in JSON and tables.
+in the given order; `decode_metadata` is the inverse of `encode_metadata`. Numbers that JSON lacks
+are strings in a float ("nan", "inf", "-inf") and null in JSON and tables.
 """
 
 import json
@@ -84,14 +84,14 @@ __all__ = [
 
 
 def normalize_metadata(metadata: Mapping[str, Any]) -> dict[str, MetadataValue]:
-    """Every value as a typed one; `Invalid` names one that is of no known type."""
+    """Convert every value to a typed one; `Invalid` names the first of an unsupported type."""
     return {_checked_name(name): _typed(name, raw) for name, raw in metadata.items()}
 
 
 def _checked_name(name: Any) -> str:
     if isinstance(name, str):
         return str(name)
-    raise Invalid(f"metadata has the name {name!r}", remedy="use strings as names")
+    raise Invalid(f"metadata has the key {name!r}", remedy="use strings as keys")
 
 
 def _typed(name: str, raw: Any) -> MetadataValue:
@@ -106,12 +106,12 @@ def _typed(name: str, raw: Any) -> MetadataValue:
         if isinstance(raw, kind):
             return make(raw)
     raise Invalid(
-        f"metadata {name!r} is a {type_name(raw)}, for which there is no metadata value",
-        remedy="use a string, a number, a list or dict of such, or MetadataValue.<type>(...)",
+        f"metadata {name!r} has the unsupported type {type_name(raw)}",
+        remedy="use a string, a number, a list or dict of them, or MetadataValue.<type>(...)",
     )
 
 
-# In this order: True is an int too.
+# bool before int, because True is an int.
 _PLAIN: tuple[tuple[type, Callable[[Any], MetadataValue]], ...] = (
     (str, MetadataValue.text),
     (bool, BoolMetadataValue),
@@ -128,7 +128,7 @@ _PLAIN: tuple[tuple[type, Callable[[Any], MetadataValue]], ...] = (
 
 
 def encode_metadata(metadata: Mapping[str, Any]) -> str:
-    """The stored form, in the order that was given; no metadata is an empty text."""
+    """The stored form, in the given order; empty if there is no metadata."""
     typed = normalize_metadata(metadata)
     stored = {name: {"type": v.kind, "value": _payload(v)} for name, v in typed.items()}
     if not stored:
@@ -136,13 +136,13 @@ def encode_metadata(metadata: Mapping[str, Any]) -> str:
     text = json.dumps(stored, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     try:
         _ = text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which only the escaped form can hold
+    except UnicodeEncodeError:  # a lone surrogate, which only the escaped form can represent
         return json.dumps(stored, allow_nan=False, separators=(",", ":"))
     return text
 
 
 def decode_metadata(text: str) -> dict[str, MetadataValue]:
-    """What was encoded; `Corrupt` if it is not a stored form."""
+    """The metadata of a stored form; `Corrupt` if it is not one."""
     if not text:
         return {}
     try:

@@ -1,6 +1,6 @@
-"""Values as JSON holds them: strings, numbers, booleans, None, lists and dicts of such.
+"""Values that JSON can represent: strings, numbers, booleans, None, lists and dicts of them.
 
-Numbers that JSON does not have become null.
+Numbers that JSON lacks become null.
 """
 
 import json
@@ -13,7 +13,7 @@ from servo.errors import Invalid
 
 
 def plain_data(value: Any, where: str) -> Any:
-    """`value` as JSON brings it back; `Invalid` with the place of what JSON cannot hold."""
+    """`value` after a round trip through JSON; `Invalid` with the path of what JSON lacks."""
     value = unboxed(value)
     if value is None or isinstance(value, bool):
         return value
@@ -34,12 +34,12 @@ def plain_data(value: Any, where: str) -> Any:
 
 
 def unboxed(value: Any) -> Any:
-    """A number of numpy's as Python's, without importing numpy."""
+    """A NumPy number as a Python number, without importing NumPy."""
     return value.item() if getattr(value, "shape", None) == () else value
 
 
 def type_name(value: object) -> str:
-    """What people call the type of a value."""
+    """The name of the type of a value, for messages."""
     kind = type(value)
     own = kind.__module__ == "builtins"
     return kind.__qualname__ if own else f"{kind.__module__}.{kind.__qualname__}"

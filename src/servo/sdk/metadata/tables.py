@@ -1,4 +1,4 @@
-"""What people say about tables: rows, columns, what holds for them, and what they are made from."""
+"""Metadata about tables: records, columns, constraints and column lineage."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -16,7 +16,7 @@ _set = msgspec.structs.force_setattr
 
 
 class TableRecord(msgspec.Struct, frozen=True):
-    """One row: strings, numbers and booleans by column."""
+    """One row of a table: strings, numbers and booleans by column."""
 
     data: Mapping[str, Cell]
 
@@ -31,7 +31,7 @@ class TableRecord(msgspec.Struct, frozen=True):
 
 
 class TableConstraints(msgspec.Struct, frozen=True):
-    """What holds for a whole table, in words."""
+    """Constraints on a whole table, in words."""
 
     other: Sequence[str] = ()
 
@@ -40,7 +40,7 @@ class TableConstraints(msgspec.Struct, frozen=True):
 
 
 class TableColumnConstraints(msgspec.Struct, frozen=True):
-    """What holds for every value of a column."""
+    """Constraints on the values of a column."""
 
     nullable: bool = True
     unique: bool = False
@@ -51,7 +51,7 @@ class TableColumnConstraints(msgspec.Struct, frozen=True):
 
 
 class TableColumn(msgspec.Struct, frozen=True):
-    """A column: its name, and what is known about it."""
+    """A column of a table: its name, type, description, constraints and tags."""
 
     name: str
     type: str = "string"
@@ -60,13 +60,16 @@ class TableColumn(msgspec.Struct, frozen=True):
     tags: Mapping[str, str] = {}
 
     def __post_init__(self) -> None:
-        # Given as None by those who spell all options out.
+        # Callers that pass every option explicitly pass None.
         _set(self, "constraints", self.constraints or TableColumnConstraints())
         _set(self, "tags", dict(self.tags or {}))
 
 
 class TableSchema(msgspec.Struct, frozen=True):
-    """The columns of a table, and what holds for it."""
+    """The columns of a table, and its constraints.
+
+    TableSchema(columns=[TableColumn("id", "int"), TableColumn("name", "string")])
+    """
 
     columns: Sequence[TableColumn]
     constraints: TableConstraints = TableConstraints()
@@ -79,12 +82,12 @@ class TableSchema(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_name_type_dict(cls, name_type_dict: Mapping[str, str]) -> "TableSchema":
-        """The schema with these columns."""
+        """The schema with columns of these names and types."""
         return cls([TableColumn(name, kind) for name, kind in name_type_dict.items()])
 
 
 class TableColumnDep(msgspec.Struct, frozen=True):
-    """A column of another asset."""
+    """A column of an upstream asset."""
 
     asset_key: Any
     column_name: str
@@ -95,7 +98,10 @@ class TableColumnDep(msgspec.Struct, frozen=True):
 
 
 class TableColumnLineage(msgspec.Struct, frozen=True):
-    """The columns that each column is made from."""
+    """The upstream columns that each column is derived from.
+
+    TableColumnLineage({"total": [TableColumnDep(asset_key="orders", column_name="price")]})
+    """
 
     deps_by_column: Mapping[str, Sequence[TableColumnDep]]
 

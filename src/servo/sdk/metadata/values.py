@@ -1,4 +1,4 @@
-"""Typed values of metadata: each knows how it is to be shown. `MetadataValue` makes them."""
+"""Typed metadata values, which know how they are displayed. `MetadataValue` creates them."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -23,19 +23,24 @@ _set = msgspec.structs.force_setattr
 
 
 class MetadataValue(msgspec.Struct, frozen=True):
-    """A value with the way it is to be shown; make one with the constructors here."""
+    """A metadata value with its type. Create one with the constructors below.
+
+        MaterializeResult(metadata={"report": MetadataValue.url("https://example.com/report")})
+
+    Strings, numbers, booleans, lists and dicts need none: they are converted.
+    """
 
     kind: ClassVar[str] = ""
 
     @property
     def value(self) -> Any:
-        """The value itself; this, where it has several parts."""
+        """The plain value; the object itself if it has several parts."""
         fields = self.__struct_fields__
         return getattr(self, fields[0]) if len(fields) == 1 else self
 
     @staticmethod
     def text(text: str) -> "TextMetadataValue":
-        """A text."""
+        """A string."""
         return TextMetadataValue(str(_expect(text, str, "MetadataValue.text")))
 
     @staticmethod
@@ -45,22 +50,22 @@ class MetadataValue(msgspec.Struct, frozen=True):
 
     @staticmethod
     def path(path: Any) -> "PathMetadataValue":
-        """A file or a folder."""
+        """The path of a file or a folder."""
         return PathMetadataValue(_path_text(path))
 
     @staticmethod
     def notebook(path: Any) -> "NotebookMetadataValue":
-        """A notebook, by its path."""
+        """The path of a notebook."""
         return NotebookMetadataValue(_path_text(path))
 
     @staticmethod
     def json(data: Any) -> "JsonMetadataValue":
-        """Anything that JSON can hold."""
+        """Data that JSON can represent."""
         return JsonMetadataValue(data)
 
     @staticmethod
     def md(data: str) -> "MarkdownMetadataValue":
-        """A text in Markdown."""
+        """A string in Markdown."""
         return MarkdownMetadataValue(_expect(data, str, "MetadataValue.md"))
 
     @staticmethod
@@ -69,8 +74,8 @@ class MetadataValue(msgspec.Struct, frozen=True):
         module = getattr(python_artifact, "__module__", None)
         if not isinstance(module, str):
             raise Invalid(
-                f"MetadataValue.python_artifact was given a {type_name(python_artifact)}",
-                remedy="give it a class or a function",
+                f"MetadataValue.python_artifact got a {type_name(python_artifact)}",
+                remedy="pass a class or a function",
             )
         name = getattr(python_artifact, "__qualname__", type(python_artifact).__qualname__)
         return PythonArtifactMetadataValue(module, name)
@@ -87,12 +92,12 @@ class MetadataValue(msgspec.Struct, frozen=True):
 
     @staticmethod
     def bool(value: Bool) -> "BoolMetadataValue":
-        """Yes or no."""
+        """A boolean."""
         return BoolMetadataValue(_expect(unboxed(value), Bool, "MetadataValue.bool"))
 
     @staticmethod
     def timestamp(value: "Float | datetime") -> "TimestampMetadataValue":
-        """An instant: a datetime with its zone, or seconds since 1970 in UTC."""
+        """A point in time: a datetime with a time zone, or seconds since 1970 in UTC."""
         if not isinstance(value, datetime):
             return TimestampMetadataValue(Float(_expect(value, Real, "MetadataValue.timestamp")))
         if value.tzinfo is None:
@@ -104,19 +109,19 @@ class MetadataValue(msgspec.Struct, frozen=True):
 
     @staticmethod
     def asset(asset_key: Any) -> "AssetMetadataValue":
-        """Another asset."""
+        """A link to another asset."""
         return AssetMetadataValue(to_key(asset_key, what="MetadataValue.asset"))
 
     @staticmethod
     def job(
         job_name: str, location_name: str = "", *, repository_name: str | None = None
     ) -> "JobMetadataValue":
-        """A job."""
+        """A link to a job."""
         return JobMetadataValue(job_name, location_name, repository_name)
 
     @staticmethod
     def dagster_run(run_id: str) -> "RunMetadataValue":
-        """A run, by its id."""
+        """A link to a run, by its id."""
         return RunMetadataValue(_expect(run_id, str, "MetadataValue.dagster_run"))
 
     run = dagster_run
@@ -125,7 +130,7 @@ class MetadataValue(msgspec.Struct, frozen=True):
     def table(
         records: Sequence[TableRecord], schema: TableSchema | None = None
     ) -> "TableMetadataValue":
-        """A small table; without a schema, that of its first record."""
+        """A small table; without a schema, the columns of the first record."""
         rows = several(records, what="MetadataValue.table: records")
         for row in rows:
             of_kind(row, TableRecord, what="a record", remedy='use TableRecord({"column": value})')
@@ -133,24 +138,24 @@ class MetadataValue(msgspec.Struct, frozen=True):
 
     @staticmethod
     def table_schema(schema: TableSchema) -> "TableSchemaMetadataValue":
-        """The columns of a table."""
+        """The schema of a table."""
         return TableSchemaMetadataValue(schema)
 
     @staticmethod
     def table_column_lineage(lineage: TableColumnLineage) -> "TableColumnLineageMetadataValue":
-        """The columns that each column is made from."""
+        """The upstream columns that each column is derived from."""
         return TableColumnLineageMetadataValue(lineage)
 
     column_lineage = table_column_lineage
 
     @staticmethod
     def null() -> "NullMetadataValue":
-        """Nothing, said on purpose."""
+        """An explicit null."""
         return NullMetadataValue()
 
 
 class TextMetadataValue(MetadataValue, frozen=True):
-    """A text."""
+    """A string."""
 
     kind: ClassVar[str] = "text"
 
@@ -166,7 +171,7 @@ class UrlMetadataValue(MetadataValue, frozen=True):
 
 
 class PathMetadataValue(MetadataValue, frozen=True):
-    """A file or a folder."""
+    """The path of a file or a folder."""
 
     kind: ClassVar[str] = "path"
 
@@ -174,7 +179,7 @@ class PathMetadataValue(MetadataValue, frozen=True):
 
 
 class NotebookMetadataValue(MetadataValue, frozen=True):
-    """A notebook, by its path."""
+    """The path of a notebook."""
 
     kind: ClassVar[str] = "notebook"
 
@@ -182,7 +187,7 @@ class NotebookMetadataValue(MetadataValue, frozen=True):
 
 
 class JsonMetadataValue(MetadataValue, frozen=True):
-    """Anything that JSON can hold."""
+    """Data that JSON can represent."""
 
     kind: ClassVar[str] = "json"
 
@@ -193,7 +198,7 @@ class JsonMetadataValue(MetadataValue, frozen=True):
 
 
 class MarkdownMetadataValue(MetadataValue, frozen=True):
-    """A text in Markdown."""
+    """A string in Markdown."""
 
     kind: ClassVar[str] = "md"
 
@@ -226,7 +231,7 @@ class IntMetadataValue(MetadataValue, frozen=True):
 
 
 class BoolMetadataValue(MetadataValue, frozen=True):
-    """Yes or no."""
+    """A boolean."""
 
     kind: ClassVar[str] = "bool"
 
@@ -234,7 +239,7 @@ class BoolMetadataValue(MetadataValue, frozen=True):
 
 
 class TimestampMetadataValue(MetadataValue, frozen=True):
-    """An instant, in seconds since 1970 in UTC."""
+    """A point in time, in seconds since 1970 in UTC."""
 
     kind: ClassVar[str] = "timestamp"
 
@@ -242,7 +247,7 @@ class TimestampMetadataValue(MetadataValue, frozen=True):
 
 
 class AssetMetadataValue(MetadataValue, frozen=True):
-    """Another asset."""
+    """A link to another asset."""
 
     kind: ClassVar[str] = "asset"
 
@@ -250,7 +255,7 @@ class AssetMetadataValue(MetadataValue, frozen=True):
 
 
 class JobMetadataValue(MetadataValue, frozen=True):
-    """A job."""
+    """A link to a job."""
 
     kind: ClassVar[str] = "job"
 
@@ -260,7 +265,7 @@ class JobMetadataValue(MetadataValue, frozen=True):
 
 
 class RunMetadataValue(MetadataValue, frozen=True):
-    """A run, by its id."""
+    """A link to a run, by its id."""
 
     kind: ClassVar[str] = "run"
 
@@ -280,7 +285,7 @@ class TableMetadataValue(MetadataValue, frozen=True):
 
 
 class TableSchemaMetadataValue(MetadataValue, frozen=True):
-    """The columns of a table."""
+    """The schema of a table."""
 
     kind: ClassVar[str] = "table_schema"
 
@@ -288,7 +293,7 @@ class TableSchemaMetadataValue(MetadataValue, frozen=True):
 
 
 class TableColumnLineageMetadataValue(MetadataValue, frozen=True):
-    """The columns that each column is made from."""
+    """The upstream columns that each column is derived from."""
 
     kind: ClassVar[str] = "table_column_lineage"
 
@@ -296,7 +301,7 @@ class TableColumnLineageMetadataValue(MetadataValue, frozen=True):
 
 
 class NullMetadataValue(MetadataValue, frozen=True):
-    """Nothing, said on purpose."""
+    """An explicit null."""
 
     kind: ClassVar[str] = "null"
 
@@ -308,7 +313,7 @@ class NullMetadataValue(MetadataValue, frozen=True):
 def _expect(value: Any, kind: type, where: str) -> Any:
     if isinstance(value, kind):
         return value
-    raise Invalid(f"{where} was given a {type_name(value)}", remedy=f"give it {_WORDS[kind]}")
+    raise Invalid(f"{where} got a {type_name(value)}", remedy=f"pass {_WORDS[kind]}")
 
 
 _WORDS: dict[type, str] = {
@@ -321,18 +326,18 @@ _WORDS: dict[type, str] = {
 
 def _path_text(path: Any) -> str:
     if not isinstance(path, str) and not hasattr(path, "__fspath__"):
-        raise Invalid(f"the path {path!r} is not text", remedy="give a string or a Path")
+        raise Invalid(f"the path {path!r} is not a string", remedy="pass a string or a Path")
     text = path if isinstance(path, str) else path.__fspath__()
     if isinstance(text, str):
         return str(text)
-    raise Invalid(f"the path {path!r} is not text", remedy="decode it first")
+    raise Invalid(f"the path {path!r} is not a string", remedy="decode it first")
 
 
 def _infer_schema(records: Sequence[TableRecord]) -> TableSchema:
     if not records:
         raise Invalid(
-            "MetadataValue.table: without records, columns cannot be inferred",
-            remedy="give a schema",
+            "MetadataValue.table cannot infer the columns without records",
+            remedy="pass schema=TableSchema(...)",
         )
     kinds: dict[type, str] = {bool: "bool", int: "int", float: "float"}
     first = records[0].data

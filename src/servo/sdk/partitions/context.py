@@ -1,4 +1,4 @@
-"""What a context tells of the partitions that are being made, stored or loaded."""
+"""The part of a context that is about the partitions being materialized, stored or loaded."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,27 +16,27 @@ from servo.sdk.partitions.time_partitions import TimeWindow, TimeWindowPartition
 
 
 class Partitions(msgspec.Struct, frozen=True, kw_only=True):
-    """Partitions of one asset, by the keys that people write, in order."""
+    """Partitions of one asset, by key and in order."""
 
     definition: PartitionsDefinition | None = None
     keys: tuple[str, ...] = ()
 
     def only(self, what: str) -> str:
-        """The one partition there is."""
+        """The only partition; `Invalid` if there are several or none."""
         if len(self.keys) != 1:
             raise Invalid(f"{what} has {len(self.keys)} partitions", remedy="use partition_keys")
         return self.keys[0]
 
     def span(self, what: str) -> PartitionKeyRange:
-        """The first and the last."""
+        """The first and the last partition."""
         if not self.keys:
             raise Invalid(f"{what} has no partition", remedy="check has_partition_key first")
         return PartitionKeyRange(self.keys[0], self.keys[-1])
 
     def window(self, what: str) -> TimeWindow:
-        """From when to when they reach."""
+        """The time window that the partitions span."""
         _ = self.span(what)
-        # In several dimensions the first and the last partition need not be so in time.
+        # With several dimensions, the order of keys is not the order in time.
         windows = [
             window
             for key in self._ends()
@@ -55,7 +55,7 @@ class Partitions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def window_of(definition: PartitionsDefinition | None, key: str) -> TimeWindow | None:
-    """The window of time of a key, also of one that has such a dimension among others."""
+    """The time window of a key, or of the time-based dimension of a key."""
     if isinstance(definition, TimeWindowPartitionsDefinition):
         return definition.time_window_for_partition_key(key)
     if not isinstance(definition, MultiPartitionsDefinition):
@@ -83,67 +83,67 @@ class OfPartitions:
     def __servo_partitions__(
         self, own: Partitions, inputs: Callable[[str], Partitions] | None = None
     ) -> None:
-        """Be about these partitions; `inputs` tells of those that a parameter is loaded from."""
+        """Set the partitions; `inputs` returns those that a parameter is loaded from."""
         self._partitions = own
         self._input_partitions = inputs
 
     @property
     def has_partition_key(self) -> bool:
-        """Whether one partition is made."""
+        """Whether exactly one partition is materialized."""
         return len(self._partitions.keys) == 1
 
     @property
     def has_partition_key_range(self) -> bool:
-        """Whether several partitions are made at once."""
+        """Whether several partitions are materialized at once."""
         return len(self._partitions.keys) > 1
 
     @property
     def partition_keys(self) -> Sequence[str]:
-        """The partitions that are made, in order."""
+        """The partitions being materialized, in order."""
         _ = self._partitions.span(_WHAT)
         return list(self._partitions.keys)
 
     @property
     def partition_key(self) -> str:
-        """The one partition that is made."""
+        """The partition being materialized; `Invalid` if there are several or none."""
         _ = self._partitions.span(_WHAT)
         return self._partitions.only(_WHAT)
 
     @property
     def partition_key_range(self) -> Any:
-        """The first and the last partition that are made."""
+        """The first and the last partition being materialized."""
         return self._partitions.span(_WHAT)
 
     @property
     def partition_time_window(self) -> Any:
-        """From when to when the partitions reach that are made."""
+        """The time window that the partitions being materialized span."""
         return self._partitions.window(_WHAT)
 
     # --- by output ------------------------------------------------------------------------------
-    # Everything that one function makes at once is divided in the same way.
+    # All assets of one function have the same partitions.
 
     def asset_partition_key_for_output(self, output_name: str = ONLY_OUTPUT) -> str:
-        """The one partition that is made."""
+        """The partition being materialized; `Invalid` if there are several or none."""
         del output_name
         return self.partition_key
 
     def asset_partition_keys_for_output(self, output_name: str = ONLY_OUTPUT) -> Sequence[str]:
-        """The partitions that are made."""
+        """The partitions being materialized."""
         del output_name
         return self.partition_keys
 
     def asset_partition_key_range_for_output(self, output_name: str = ONLY_OUTPUT) -> Any:
-        """The first and the last partition that are made."""
+        """The first and the last partition being materialized."""
         del output_name
         return self.partition_key_range
 
     def asset_partitions_time_window_for_output(self, output_name: str = ONLY_OUTPUT) -> Any:
-        """From when to when the partitions reach that are made."""
+        """The time window that the partitions being materialized span."""
         del output_name
         return self.partition_time_window
 
     def asset_partitions_def_for_output(self, output_name: str = ONLY_OUTPUT) -> Any:
-        """How the asset is divided that is made."""
+        """The partitions definition of the asset."""
         del output_name
         return _definition(self._partitions, _WHAT)
 
@@ -151,11 +151,13 @@ class OfPartitions:
 
     def _of_input(self, name: str) -> Partitions:
         if self._input_partitions is None:
-            raise Invalid(f"nothing is loaded for {name!r} here", remedy="materialize the asset")
+            raise Invalid(
+                f"this context does not load the input {name!r}", remedy="materialize the asset"
+            )
         return self._input_partitions(name)
 
     def asset_partition_key_for_input(self, input_name: str) -> str:
-        """The one partition that a parameter is loaded from."""
+        """The only partition that a parameter is loaded from."""
         return self._of_input(input_name).only(input_name)
 
     def asset_partition_keys_for_input(self, input_name: str) -> Sequence[str]:
@@ -167,11 +169,11 @@ class OfPartitions:
         return self._of_input(input_name).span(input_name)
 
     def asset_partitions_time_window_for_input(self, input_name: str) -> Any:
-        """From when to when the partitions reach that a parameter is loaded from."""
+        """The time window that the partitions of a parameter span."""
         return self._of_input(input_name).window(input_name)
 
     def asset_partitions_def_for_input(self, input_name: str) -> Any:
-        """How the asset is divided that a parameter is loaded from."""
+        """The partitions definition of the asset that a parameter is loaded from."""
         return _definition(self._of_input(input_name), input_name)
 
 

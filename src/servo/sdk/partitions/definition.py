@@ -1,12 +1,12 @@
-"""How an asset is divided into partitions.
+"""Partitions definitions: how an asset is divided into partitions.
 
     regions = StaticPartitionsDefinition(["eu", "us"])
     customers = DynamicPartitionsDefinition(name="customers")
     both = MultiPartitionsDefinition({"region": regions, "day": DailyPartitionsDefinition(...)})
 
-A definition is a value: it is checked when it is written, never changes, and equals another that
-divides in the same way. People see keys as plain strings; `typed_key` is the identity under which a
-partition is stored (see `servo.core.partitions`).
+A definition is an immutable value, validated when it is created; two that partition in the same way
+are equal. Users see keys as plain strings; `typed_key` is the identity under which a partition is
+stored (see `servo.core.partitions`).
 """
 
 from collections import Counter
@@ -28,20 +28,20 @@ from servo.errors import Invalid
 from servo.sdk.partitions.space import KeyListing, ListSpace, PartitionSpace, ProductSpace
 
 SEPARATOR = "|"
-"""What stands between the dimensions of a key that has several, as people see it."""
+"""The separator between the dimensions of a key, as users see it."""
 
 _BRIEF = 200
 
 
 class PartitionKeyRange(NamedTuple):
-    """The partitions from one key to another, both included; in every dimension, of several."""
+    """The partitions from `start` to `end`, both included; with several dimensions, in each."""
 
     start: str
     end: str
 
 
 class PartitionsDefinition:
-    """A set of partitions. Use one of the kinds of it: by time, static, dynamic, or several."""
+    """The base class of time-based, static, dynamic and multi-dimensional partitions."""
 
     __slots__ = ("_fields", "_kept")
 
@@ -52,7 +52,7 @@ class PartitionsDefinition:
         object.__setattr__(self, "_fields", fields)
 
     def __setattr__(self, name: str, value: Any) -> Never:
-        raise AttributeError(f"{type(self).__name__} cannot be changed; define another one")
+        raise AttributeError(f"{type(self).__name__} is immutable; create another one")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PartitionsDefinition) and self._fields == other._fields
@@ -72,24 +72,24 @@ class PartitionsDefinition:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __str__(self) -> str:
-        """For messages: like `repr`, which lists every key, but never long."""
+        """Like `repr`, but short: for messages."""
         whole = repr(self)
         return whole if len(whole) <= _BRIEF else f"{whole[: _BRIEF - 2]}…)"
 
     def get_partition_keys(
         self, current_time: datetime | None = None, dynamic_partitions_store: Any = None
     ) -> list[str]:
-        """Every key there is at a time, in order."""
+        """All partition keys at a time, in order."""
         raise NotImplementedError
 
     def typed_value(self, key: str) -> Scalar:
-        """What a key stands for, as it is stored."""
+        """The stored value of a key."""
         raise NotImplementedError
 
     def space(
         self, current_time: datetime | None = None, dynamic_partitions_store: Any = None
     ) -> PartitionSpace:
-        """The partitions there are at a time, by key and by number."""
+        """The partitions at a time, by key and by number."""
         keys = self.get_partition_keys(current_time, dynamic_partitions_store)
         return ListSpace(KeyListing.of(keys), self, self.typed_key)
 
@@ -99,7 +99,7 @@ class PartitionsDefinition:
         current_time: datetime | None = None,
         dynamic_partitions_store: Any = None,
     ) -> bool:
-        """Whether there is a partition of this key at a time."""
+        """Whether the partition exists at a time."""
         return partition_key in self.space(current_time, dynamic_partitions_store)
 
     def validate_partition_key(
@@ -108,7 +108,7 @@ class PartitionsDefinition:
         current_time: datetime | None = None,
         dynamic_partitions_store: Any = None,
     ) -> None:
-        """Raise `NotFound` if there is no partition of this key."""
+        """Raise `NotFound` if the partition does not exist."""
         _ = self.space(current_time, dynamic_partitions_store).number(partition_key)
 
     def get_first_partition_key(
@@ -128,7 +128,7 @@ class PartitionsDefinition:
     def get_num_partitions(
         self, current_time: datetime | None = None, dynamic_partitions_store: Any = None
     ) -> int:
-        """How many partitions there are at a time."""
+        """The number of partitions at a time."""
         return self.space(current_time, dynamic_partitions_store).count
 
     def get_partition_keys_in_range(
@@ -137,15 +137,15 @@ class PartitionsDefinition:
         current_time: datetime | None = None,
         dynamic_partitions_store: Any = None,
     ) -> list[str]:
-        """The keys from one to another; `Invalid` if the second comes first.
+        """The keys in a range; `Invalid` if its end comes before its start.
 
-        In several dimensions it is so many in each: from `1|a` to `2|b` there are four.
+        With several dimensions the range applies to each: from `1|a` to `2|b` there are four keys.
         """
         space = self.space(current_time, dynamic_partitions_store)
         return list(space.keys_of(space.between(*partition_key_range)))
 
     def dimensions(self) -> dict[str, "PartitionsDefinition"]:
-        """The definition of each dimension, by name; one that has no names is `partition`."""
+        """The definition of each dimension by name; a single dimension is called `partition`."""
         return {"partition": self}
 
     def typed_key(self, key: str) -> PartitionKey:
@@ -153,18 +153,18 @@ class PartitionsDefinition:
         return PartitionKey.of({DEFAULT_DIMENSION: self.typed_value(key)})
 
     def plain_value(self, value: Scalar) -> str:
-        """The key that stands for a stored value, as people write it."""
+        """The key for a stored value, as users write it."""
         return str(value)
 
     def plain_key(self, typed: str) -> str:
-        """The key whose stored identity this is; `Invalid` if it cannot be one of these."""
+        """The key for a stored identity; `Invalid` if it does not belong to this definition."""
         values = PartitionKey.parse(typed).values()
         if list(values) != [DEFAULT_DIMENSION]:
-            raise Invalid(f"{typed} is not a key of {self}", remedy="use one of its partitions")
+            raise Invalid(f"{typed} is not a key of {self}", remedy="use one of its partition keys")
         return self.plain_value(values[DEFAULT_DIMENSION])
 
     def value_type(self) -> ValueType:
-        """The type of what a key stands for."""
+        """The type of the stored values."""
         return ValueType.STRING
 
 
@@ -173,7 +173,12 @@ class _Static(msgspec.Struct, frozen=True):
 
 
 class StaticPartitionsDefinition(PartitionsDefinition):
-    """Partitions that are listed by their keys."""
+    """A fixed list of partition keys.
+
+    @asset(partitions_def=StaticPartitionsDefinition(["eu", "us"]))
+    def orders(context):
+        return fetch(region=context.partition_key)
+    """
 
     __slots__ = ()
 
@@ -186,14 +191,14 @@ class StaticPartitionsDefinition(PartitionsDefinition):
     def get_partition_keys(
         self, current_time: datetime | None = None, dynamic_partitions_store: Any = None
     ) -> list[str]:
-        """The keys, as they were listed."""
+        """The keys, in the given order."""
         del current_time, dynamic_partitions_store
         return list(self._fields.partition_keys)
 
     def space(
         self, current_time: datetime | None = None, dynamic_partitions_store: Any = None
     ) -> PartitionSpace:
-        """The keys and their places in the list."""
+        """The keys and their positions in the list."""
         del current_time, dynamic_partitions_store
         listing = getattr(self, "_kept", None)
         if listing is None:
@@ -207,14 +212,14 @@ class StaticPartitionsDefinition(PartitionsDefinition):
 
 
 class AddDynamicPartitionsRequest(msgspec.Struct, frozen=True):
-    """A sensor asks for keys to be added to a dynamic set of partitions."""
+    """A request of a sensor to add keys to dynamic partitions."""
 
     partitions_def_name: str
     partition_keys: Sequence[str]
 
 
 class DeleteDynamicPartitionsRequest(msgspec.Struct, frozen=True):
-    """A sensor asks for keys to be removed from a dynamic set of partitions."""
+    """A request of a sensor to delete keys from dynamic partitions."""
 
     partitions_def_name: str
     partition_keys: Sequence[str]
@@ -225,7 +230,13 @@ class _Dynamic(msgspec.Struct, frozen=True):
 
 
 class DynamicPartitionsDefinition(PartitionsDefinition):
-    """Partitions that are added and removed while the workspace is at work."""
+    """Partitions whose keys are added and deleted at run time.
+
+        customers = DynamicPartitionsDefinition(name="customers")
+
+    Add keys with `servo partitions add`, `instance.add_dynamic_partitions`, or from a sensor with
+    `build_add_request`. Assets with the same name share the keys.
+    """
 
     __slots__ = ()
 
@@ -234,24 +245,25 @@ class DynamicPartitionsDefinition(PartitionsDefinition):
     def __init__(self, partition_fn: Any = None, name: str | None = None) -> None:
         if partition_fn is not None or not isinstance(name, str) or not name:
             raise Invalid(
-                "DynamicPartitionsDefinition has no name", remedy="use name=…, not a function"
+                "DynamicPartitionsDefinition needs a name",
+                remedy="pass name=…; a partition function is not supported",
             )
-        _ = PartitionKey.single(name)  # it is stored as strings of keys are
+        _ = PartitionKey.single(name)  # checks that the name can be stored, like a key
         super().__init__(_Dynamic(name))
 
     @property
     def name(self) -> str:
-        """The name of the set, which several assets may share."""
+        """The name of the set of keys, which several assets may share."""
         return self._fields.name
 
     def get_partition_keys(
         self, current_time: datetime | None = None, dynamic_partitions_store: Any = None
     ) -> list[str]:
-        """The keys that `dynamic_partitions_store` (`context.instance`) holds."""
+        """The keys stored in `dynamic_partitions_store` (`context.instance`)."""
         del current_time
         if dynamic_partitions_store is None:
             raise Invalid(
-                f"the keys of the dynamic partitions {self.name!r} are in a workspace",
+                f"the keys of the dynamic partitions {self.name!r} are stored in the workspace",
                 remedy="pass dynamic_partitions_store=context.instance",
             )
         return list(dynamic_partitions_store.get_dynamic_partitions(self.name))
@@ -261,25 +273,25 @@ class DynamicPartitionsDefinition(PartitionsDefinition):
         return key
 
     def build_add_request(self, partition_keys: Iterable[str]) -> AddDynamicPartitionsRequest:
-        """What a sensor returns to add keys."""
+        """The request to add keys, for the result of a sensor."""
         keys = checked_keys(partition_keys, what=f"partitions {self.name}")
         return AddDynamicPartitionsRequest(self.name, keys)
 
     def build_delete_request(self, partition_keys: Iterable[str]) -> DeleteDynamicPartitionsRequest:
-        """What a sensor returns to remove keys."""
+        """The request to delete keys, for the result of a sensor."""
         keys = checked_keys(partition_keys, what=f"partitions {self.name}")
         return DeleteDynamicPartitionsRequest(self.name, keys)
 
 
 class MultiPartitionKey(str):
-    """The key of a partition in several dimensions: a string that knows its parts."""
+    """The key of a partition with several dimensions: a string with `keys_by_dimension`."""
 
     __slots__ = ("keys_by_dimension",)
 
     keys_by_dimension: Mapping[str, str]
 
     def __new__(cls, keys_by_dimension: Mapping[str, str]) -> "MultiPartitionKey":
-        """The key with these parts; the text has them in the order of the dimensions' names."""
+        """The key with these parts, joined in the order of the dimension names."""
         names = sorted(keys_by_dimension)
         made = super().__new__(cls, SEPARATOR.join(keys_by_dimension[name] for name in names))
         made.keys_by_dimension = {name: keys_by_dimension[name] for name in names}
@@ -294,7 +306,15 @@ class _Multi(msgspec.Struct, frozen=True):
 
 
 class MultiPartitionsDefinition(PartitionsDefinition):
-    """Partitions in two or more dimensions: every combination of their keys."""
+    """Partitions with several dimensions: every combination of their keys.
+
+        MultiPartitionsDefinition({
+            "day": DailyPartitionsDefinition(start_date="2026-01-01"),
+            "region": StaticPartitionsDefinition(["eu", "us"]),
+        })
+
+    A key joins the parts in the order of the dimension names: `2026-01-01|eu`.
+    """
 
     __slots__ = ()
 
@@ -304,10 +324,10 @@ class MultiPartitionsDefinition(PartitionsDefinition):
         if not 1 < len(partitions_defs) <= MAX_DIMENSIONS:
             raise Invalid(
                 f"MultiPartitionsDefinition has {len(partitions_defs)} dimensions",
-                remedy=f"name 2 to {MAX_DIMENSIONS} of them",
+                remedy=f"use 2 to {MAX_DIMENSIONS} dimensions",
             )
         for name, definition in partitions_defs.items():
-            _ = PartitionKey.single(None, dimension=name)  # refuses a name that cannot be stored
+            _ = PartitionKey.single(None, dimension=name)  # rejects a name that cannot be stored
             _check_dimension(name, definition)
         super().__init__(_Multi(tuple(sorted(partitions_defs.items(), key=lambda item: item[0]))))
 
@@ -323,7 +343,7 @@ class MultiPartitionsDefinition(PartitionsDefinition):
     def get_partition_keys(
         self, current_time: datetime | None = None, dynamic_partitions_store: Any = None
     ) -> list[str]:
-        """Every combination of keys, sorted by the dimensions' names."""
+        """Every combination of keys, sorted by dimension name."""
         names = [name for name, _ in self._fields.parts]
         keys = [
             definition.get_partition_keys(current_time, dynamic_partitions_store)
@@ -353,7 +373,7 @@ class MultiPartitionsDefinition(PartitionsDefinition):
             return None
 
     def split(self, key: str) -> MultiPartitionKey:
-        """The key whose text this is, with its parts."""
+        """The key of this string, with its parts."""
         if isinstance(key, MultiPartitionKey):
             parts = dict(key.keys_by_dimension)
         else:
@@ -368,19 +388,19 @@ class MultiPartitionsDefinition(PartitionsDefinition):
         return MultiPartitionKey(parts)
 
     def typed_value(self, key: str) -> Scalar:
-        """Not one value but several: see `typed_key`."""
-        raise Invalid(f"{key!r} has several dimensions", remedy="use typed_key")
+        """Not supported: a key has several values, see `typed_key`."""
+        raise Invalid(f"{key!r} is a key with several dimensions", remedy="use typed_key")
 
     def typed_key(self, key: str) -> PartitionKey:
-        """The identity under which a partition is stored, with every dimension by its name."""
+        """The identity under which a partition is stored, with each dimension by name."""
         parts = self.split(key).keys_by_dimension
         return PartitionKey.of({n: d.typed_value(parts[n]) for n, d in self._fields.parts})
 
     def plain_key(self, typed: str) -> str:
-        """The key whose stored identity this is; `Invalid` if it cannot be one of these."""
+        """The key for a stored identity; `Invalid` if it does not belong to this definition."""
         values = PartitionKey.parse(typed).values()
         if list(values) != [name for name, _ in self._fields.parts]:
-            raise Invalid(f"{typed} is not a key of {self}", remedy="use one of its partitions")
+            raise Invalid(f"{typed} is not a key of {self}", remedy="use one of its partition keys")
         return MultiPartitionKey({n: d.plain_value(values[n]) for n, d in self._fields.parts})
 
 
@@ -391,22 +411,24 @@ def _restored(kind: type[PartitionsDefinition], fields: Any) -> PartitionsDefini
 
 
 def checked_keys(keys: Any, *, what: str, empty: bool = True) -> tuple[str, ...]:
-    """Keys as they may be stored, each once."""
+    """Check that keys can be stored, and that none is repeated."""
     if isinstance(keys, str) or not isinstance(keys, Iterable):
-        raise Invalid(f"{what}: the keys are {keys!r}", remedy='list them: ["eu", "us"]')
+        raise Invalid(
+            f"{what}: the keys are {keys!r}", remedy='pass a list of strings, such as ["eu", "us"]'
+        )
     found: list[Any] = list(keys)  # pyright: ignore[reportUnknownArgumentType] - checked next
     for key in found:
         if not isinstance(key, str) or not key or SEPARATOR in key:
             raise Invalid(
-                f"{what}: {key!r} is not a key",
-                remedy=f"use strings that are not empty and have no {SEPARATOR!r} in them",
+                f"{what}: invalid key {key!r}",
+                remedy=f"use strings that are not empty and do not contain {SEPARATOR!r}",
             )
         _ = PartitionKey.single(key)
     twice = sorted(key for key, count in Counter(found).items() if count > 1)
     if twice:
-        raise Invalid(f"{what}: {', '.join(twice[:5])} more than once", remedy="list each key once")
+        raise Invalid(f"{what}: duplicate keys {', '.join(twice[:5])}", remedy="list each key once")
     if not found and not empty:
-        raise Invalid(f"{what}: there is no key", remedy="list at least one")
+        raise Invalid(f"{what} has no keys", remedy="pass at least one key")
     return tuple(found)
 
 
@@ -417,11 +439,11 @@ def _check_dimension(name: str, definition: Any) -> None:
         )
     if isinstance(definition, MultiPartitionsDefinition):
         raise Invalid(
-            f"the dimension {name} has several dimensions itself", remedy="name all of them here"
+            f"the dimension {name} is a MultiPartitionsDefinition itself",
+            remedy="list its dimensions here instead",
         )
     if SEPARATOR in getattr(definition, "fmt", ""):
         raise Invalid(
-            f"the dimension {name} writes its keys with {SEPARATOR!r}, which stands between "
-            "dimensions",
-            remedy="use another fmt there",
+            f"the keys of the dimension {name} contain {SEPARATOR!r}, which separates dimensions",
+            remedy="use a fmt without it",
         )

@@ -1,7 +1,7 @@
-"""Mappings where a side has several dimensions: each dimension by itself, and what is left to all.
+"""Mappings where a side has several dimensions: each pair of dimensions is mapped separately.
 
-A pair says how a dimension upstream belongs to one downstream. A combination is made from those
-upstream whose every paired dimension fits; a dimension without a pair is taken whole.
+A pair maps an upstream dimension to a downstream one. A combination depends on the upstream
+combinations that match in every pair; a dimension without a pair matches all of its keys.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,11 +24,11 @@ from servo.sdk.partitions.space import PartitionSpace, ProductSpace
 from servo.sdk.partitions.time_partitions import TimeWindowPartitionsDefinition
 
 ALONE = "partition"
-"""The name of the only dimension."""
+"""The name of a single dimension."""
 
 
 class Pair(NamedTuple):
-    """A dimension upstream, the one downstream that it belongs to, and how."""
+    """An upstream dimension, its downstream dimension, and the mapping between them."""
 
     above: str
     below: str
@@ -36,7 +36,7 @@ class Pair(NamedTuple):
 
 
 def dimensions_of(definition: PartitionsDefinition) -> dict[str, PartitionsDefinition]:
-    """The dimensions of a definition; one that has none is its own only one."""
+    """The dimensions of a definition; a definition without any is its own single dimension."""
     if isinstance(definition, MultiPartitionsDefinition):
         return definition.partitions_defs
     return {ALONE: definition}
@@ -45,14 +45,14 @@ def dimensions_of(definition: PartitionsDefinition) -> dict[str, PartitionsDefin
 def pairs_of(
     above: PartitionsDefinition, below: PartitionsDefinition, mapping: PartitionMapping
 ) -> list[Pair]:
-    """Which dimensions belong together by a mapping between these."""
+    """The pairs of dimensions that a mapping connects."""
     if isinstance(mapping, MultiPartitionMapping):
         return _named_pairs(above, below, mapping)
     assert isinstance(mapping, MultiToSingleDimensionPartitionMapping)  # noqa: S101 - the only other
     if isinstance(above, MultiPartitionsDefinition) == isinstance(below, MultiPartitionsDefinition):
         raise Invalid(
-            f"MultiToSingleDimensionPartitionMapping is between {above} and {below}",
-            remedy="use it where only one side has several dimensions",
+            f"MultiToSingleDimensionPartitionMapping cannot map {above} to {below}",
+            remedy="use it where exactly one side has several dimensions",
         )
     name = _the_one(above, below, mapping.partition_dimension_name)
     single = isinstance(below, MultiPartitionsDefinition)
@@ -65,15 +65,16 @@ def _named_pairs(
     for one in (above, below):
         if not isinstance(one, MultiPartitionsDefinition):
             raise Invalid(
-                f"MultiPartitionMapping is between {above} and {below}",
-                remedy="use it between partitions in several dimensions",
+                f"MultiPartitionMapping cannot map {above} to {below}",
+                remedy="use it where both sides have several dimensions",
             )
     found: list[Pair] = []
     for name, mapped in mapping.downstream_mappings_by_upstream_dimension.items():
         for wanted, side in ((name, above), (mapped.dimension_name, below)):
             if wanted not in dimensions_of(side):
                 raise Invalid(
-                    f"MultiPartitionMapping names the dimension {wanted!r} of {side}",
+                    f"MultiPartitionMapping names the dimension {wanted!r}, which {side} does "
+                    "not have",
                     remedy=f"available: {', '.join(dimensions_of(side))}",
                 )
         found.append(Pair(name, mapped.dimension_name, mapped.partition_mapping))
@@ -81,7 +82,7 @@ def _named_pairs(
 
 
 def _the_one(above: PartitionsDefinition, below: PartitionsDefinition, named: str | None) -> str:
-    """The dimension that the side with one dimension belongs to."""
+    """The dimension that matches the side with a single dimension."""
     several, single = (
         (above, below) if isinstance(above, MultiPartitionsDefinition) else (below, above)
     )
@@ -89,7 +90,8 @@ def _the_one(above: PartitionsDefinition, below: PartitionsDefinition, named: st
     if named is not None:
         if named not in dimensions:
             raise Invalid(
-                f"the partition mapping names the dimension {named!r} of {several}",
+                f"the partition mapping names the dimension {named!r}, which {several} "
+                "does not have",
                 remedy=f"available: {', '.join(dimensions)}",
             )
         return named
@@ -104,8 +106,9 @@ def _the_one(above: PartitionsDefinition, below: PartitionsDefinition, named: st
         if len(found) == 1:
             return found[0]
     raise Invalid(
-        f"{single} is like {len(equal) or 'none'} of the dimensions of {several}",
-        remedy="name one: MultiToSingleDimensionPartitionMapping(partition_dimension_name=…)",
+        f"{len(equal) or 'none'} of the dimensions of {several} are partitioned like {single}",
+        remedy="name the dimension: "
+        "MultiToSingleDimensionPartitionMapping(partition_dimension_name=…)",
     )
 
 
@@ -124,13 +127,13 @@ class Grid:
         return {ALONE: ordinal} if self._product is None else dict(self._product.digits(ordinal))
 
     def shown(self, name: str, part: str) -> str:
-        """All keys with one part, for people."""
+        """All keys with one part, for messages."""
         if self._product is None:
             return part
         return SEPARATOR.join(part if one == name else "*" for one in self.parts)
 
     def numbers_with(self, chosen: Mapping[str, Sequence[int]]) -> Sequence[int]:
-        """Every partition whose number in each dimension is in a list; any where there is none."""
+        """Every partition whose number in each dimension is in its list, if there is one."""
         if self._product is None:
             return chosen.get(ALONE, range(self.space.count))
         totals = [0]
@@ -141,7 +144,7 @@ class Grid:
 
 
 class Dimensions(Edge):
-    """Combinations of dimensions, of which some belong together and the others to all."""
+    """A mapping between combinations: paired dimensions must match, others match all."""
 
     def __init__(self, sides: Sides, pairs: Sequence[tuple[Pair, Edge]]) -> None:
         super().__init__(sides)
@@ -149,7 +152,7 @@ class Dimensions(Edge):
         self.pairs = pairs
 
     def upstream(self, ordinal: int) -> FoundNumbers:
-        """Every combination upstream that fits, and which parts of any there are not."""
+        """Every matching upstream combination, and the parts that do not exist."""
         up, down = self.grids
         digits = down.digits(ordinal)
         chosen: dict[str, Sequence[int]] = {}
@@ -161,7 +164,7 @@ class Dimensions(Edge):
         return FoundNumbers(up.numbers_with(chosen), missing)
 
     def downstream(self, ordinal: int) -> Sequence[int]:
-        """Every combination of ours that fits."""
+        """Every matching downstream combination."""
         up, down = self.grids
         digits = up.digits(ordinal)
         chosen: dict[str, Sequence[int]] = {}
@@ -173,12 +176,12 @@ class Dimensions(Edge):
         return down.numbers_with(chosen)
 
     def upstream_bits(self, bits: int) -> int:
-        """The upstream partitions that any of these are made from."""
+        """The upstream partitions of any of these."""
         used = [pair.below for pair, _ in self.pairs]
         return _reached(bits, self.grids[1], used, lambda own: self.upstream(own).numbers)
 
     def downstream_bits(self, bits: int) -> int:
-        """The partitions that are made from any of these."""
+        """The downstream partitions of any of these."""
         used = [pair.above for pair, _ in self.pairs]
         return _reached(bits, self.grids[0], used, self.downstream)
 
@@ -186,7 +189,7 @@ class Dimensions(Edge):
 def _reached(
     bits: int, source: Grid, used: Sequence[str], step: Callable[[int], Sequence[int]]
 ) -> int:
-    """What a set reaches; combinations that are alike in the dimensions used reach the same."""
+    """The partitions that a set maps to; combinations equal in the used dimensions share theirs."""
     found: set[int] = set()
     seen: set[tuple[int, ...]] = set()
     for ordinal in bitmaps.numbers(bits):

@@ -1,10 +1,10 @@
-"""Values as strings that name their kind, from which they are made again without their code.
+"""Values as strings that name their kind, so that they can be read without their code.
 
     {"kind":"static","partition_keys":["eu","us"]}
 
-Deployments tell the workspace in this form what readers are to know of user code: how assets are
-divided, and how their partitions belong together. A kind that only code knows is `custom`: its
-name is told, and whoever asks for the value is told where to ask.
+A deployment stores in this form what readers need to know about user code: partitions definitions
+and partition mappings. A kind that only user code knows is stored as `custom` with its name, and
+reading it fails with a remedy.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,19 +22,19 @@ T = TypeVar("T")
 
 
 def kind_text(told: Told) -> str:
-    """The text of a value."""
+    """The string form of a value."""
     return canonical_str(dict(told))
 
 
 def custom(value: object) -> dict[str, Any]:
-    """What is told of a value that only code can make."""
+    """The stored form of a value that only user code can create."""
     return {"kind": CUSTOM, "name": type(value).__name__}
 
 
 class Kinds(Generic[T]):
-    """How values are made again from what was told of them, by kind.
+    """How values are read from their stored form, by kind.
 
-    `what` is what they are, in the plural; `instead` is what to do where only code can make one.
+    `what` names the values in the plural; `instead` is the remedy for a custom value.
     """
 
     def __init__(
@@ -45,22 +45,22 @@ class Kinds(Generic[T]):
         self._instead = instead
 
     def read(self, text: str) -> T:
-        """The value whose text this is; `Invalid` if it is none, or if only code can make it."""
+        """The value of a string; `Invalid` if it is malformed or custom."""
         try:
             return self.made(msgspec.json.decode(text))
         except (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError) as error:
             raise Invalid(
-                f"{text[:80]!r} describes no {self._what}: {error}",
+                f"{text[:80]!r} is not a stored description of {self._what}: {error}",
                 remedy="deploy the code that defines the asset again",
             ) from None
 
     def made(self, told: Told) -> T:
-        """The value of which this was told."""
+        """The value of a stored form."""
         kind = told["kind"]
         if kind not in self._makers:
             raise Invalid(
-                f"{self._what} of the kind {kind!r} ({told.get('name', 'unknown')}) are only known "
-                "to the code that defines them",
+                f"{self._what} of the kind {kind!r} ({told.get('name', 'unknown')}) exist "
+                "only in the code that defines them",
                 remedy=self._instead,
             )
         return self._makers[kind](told)

@@ -1,12 +1,12 @@
-"""Which partitions of an asset a partition of another is made from, and how many at a time.
+"""Partition mappings: which upstream partitions a partition depends on; backfill policies.
 
-Without a mapping, equal keys belong together, and windows of time that overlap; an asset without
-partitions is made from all of them. A mapping says otherwise:
+Without a mapping, equal keys are mapped to each other, as are overlapping time windows; an asset
+without partitions depends on all partitions. A mapping overrides this:
 
     AssetDep("events", partition_mapping=TimeWindowPartitionMapping(start_offset=-1))
 
-A mapping of your own is a class with a method `upstream_keys`. What mappings mean for keys is in
-`servo.sdk.partitions.mapping_resolution`.
+A custom mapping is a class with a method `upstream_keys`. `servo.sdk.partitions.mapping_resolution`
+resolves mappings for keys.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,43 +19,51 @@ from servo.sdk.partitions.definition import checked_keys
 
 
 class PartitionMapping(msgspec.Struct, frozen=True):
-    """Which upstream partitions a partition is made from."""
+    """Which upstream partitions a partition depends on.
+
+        class PreviousKey(PartitionMapping, frozen=True):
+            def upstream_keys(self, key, upstream, downstream):
+                return [str(int(key) - 1)]
+
+    Pass one to `AssetDep` or `AssetIn`. Subclass it for a custom mapping.
+    """
 
     @property
     def description(self) -> str:
-        """What it does, for people."""
+        """What the mapping does, for display."""
         return (type(self).__doc__ or "").partition("\n")[0]
 
     def upstream_keys(self, key: str, upstream: Any, downstream: Any) -> Iterable[str]:
-        """The upstream keys that the partition `key` is made from, for a mapping of your own.
+        """The upstream keys that the partition `key` depends on; define it in a custom mapping.
 
-        `upstream` and `downstream` are the definitions of both sides. What you name and what does
-        not exist is told to whoever asks for the partition.
+        `upstream` and `downstream` are the partitions definitions of both sides. Planning fails for
+        a key that does not exist.
         """
         raise NotImplementedError
 
     def downstream_keys(self, key: str, upstream: Any, downstream: Any) -> Iterable[str]:
-        """The keys that are made from the upstream partition `key`.
+        """The keys that depend on the upstream partition `key`.
 
-        It must agree with `upstream_keys`. Where it is left out, that is asked of every partition.
+        It must agree with `upstream_keys`. Without it, Servo calls `upstream_keys` for every
+        partition.
         """
         raise NotImplementedError
 
 
 class IdentityPartitionMapping(PartitionMapping, frozen=True):
-    """The partition of the same key."""
+    """Depend on the upstream partition with the same key."""
 
 
 class AllPartitionMapping(PartitionMapping, frozen=True):
-    """All partitions."""
+    """Depend on all upstream partitions."""
 
 
 class LastPartitionMapping(PartitionMapping, frozen=True):
-    """The last partition."""
+    """Depend on the last upstream partition."""
 
 
 class SpecificPartitionsPartitionMapping(PartitionMapping, frozen=True):
-    """The partitions that are listed, always."""
+    """Depend on the listed upstream partitions."""
 
     partition_keys: Iterable[str]
 
@@ -65,7 +73,14 @@ class SpecificPartitionsPartitionMapping(PartitionMapping, frozen=True):
 
 
 class TimeWindowPartitionMapping(PartitionMapping, frozen=True):
-    """The windows that overlap, from `start_offset` windows earlier to `end_offset` later."""
+    """Depend on the upstream time windows that overlap the partition.
+
+        AssetDep("events", partition_mapping=TimeWindowPartitionMapping(start_offset=-1))
+
+    `start_offset` and `end_offset` shift the start and the end by a number of windows: with
+    `start_offset=-1`, a day depends on itself and the day before. Set
+    `allow_nonexistent_upstream_partitions=True` to accept windows before the first partition.
+    """
 
     start_offset: int = 0
     end_offset: int = 0
@@ -79,7 +94,10 @@ class TimeWindowPartitionMapping(PartitionMapping, frozen=True):
 
 
 class StaticPartitionMapping(PartitionMapping, frozen=True):
-    """Written out: for each upstream key, the key or the keys that are made from it."""
+    """An explicit mapping: for each upstream key, the downstream key or keys that depend on it.
+
+    StaticPartitionMapping({"de": "eu", "fr": "eu", "us": "us"})
+    """
 
     downstream_partition_keys_by_upstream_partition_key: Mapping[str, Any]
 
@@ -87,7 +105,7 @@ class StaticPartitionMapping(PartitionMapping, frozen=True):
         what = type(self).__name__
         given: Any = self.downstream_partition_keys_by_upstream_partition_key
         if not isinstance(given, Mapping):
-            raise Invalid(f"{what} is given {given!r}", remedy='write {"upstream": "downstream"}')
+            raise Invalid(f"{what} got {given!r}", remedy='pass a dict: {"upstream": "downstream"}')
         pairs = cast("Mapping[str, Any]", given)
         _ = checked_keys(pairs, what=what)
         held = {
@@ -102,7 +120,7 @@ class StaticPartitionMapping(PartitionMapping, frozen=True):
 
 
 class DimensionPartitionMapping(msgspec.Struct, frozen=True):
-    """How one dimension upstream maps to the one that is named here."""
+    """The downstream dimension of an upstream dimension, and the mapping between them."""
 
     dimension_name: str
     partition_mapping: PartitionMapping
@@ -112,7 +130,12 @@ class DimensionPartitionMapping(msgspec.Struct, frozen=True):
 
 
 class MultiPartitionMapping(PartitionMapping, frozen=True):
-    """For each dimension upstream, which dimension it maps to, and how; all others to all."""
+    """A mapping for each upstream dimension; dimensions that are not named depend on all keys.
+
+    MultiPartitionMapping({
+        "day": DimensionPartitionMapping("day", TimeWindowPartitionMapping(start_offset=-1)),
+    })
+    """
 
     downstream_mappings_by_upstream_dimension: Mapping[str, DimensionPartitionMapping]
 
@@ -125,13 +148,21 @@ class MultiPartitionMapping(PartitionMapping, frozen=True):
 
 
 class MultiToSingleDimensionPartitionMapping(PartitionMapping, frozen=True):
-    """Between partitions in several dimensions and those of one of them."""
+    """A mapping between several dimensions and a single one of them, in either direction.
+
+    `partition_dimension_name` is required if the dimension is not obvious.
+    """
 
     partition_dimension_name: str | None = None
 
 
 class BackfillPolicy(msgspec.Struct, frozen=True):
-    """How many partitions one run makes: all of them, or at most so many."""
+    """How many partitions one run materializes.
+
+    @asset(partitions_def=days, backfill_policy=BackfillPolicy.multi_run(30))
+    def orders(context):
+        return load(context.partition_time_window)
+    """
 
     max_partitions_per_run: int | None = 1
 
@@ -140,22 +171,22 @@ class BackfillPolicy(msgspec.Struct, frozen=True):
         if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
             raise Invalid(
                 f"max_partitions_per_run is {most!r}",
-                remedy="use a whole number from 1, or BackfillPolicy.single_run()",
+                remedy="use a whole number of at least 1, or BackfillPolicy.single_run()",
             )
 
     @staticmethod
     def single_run() -> "BackfillPolicy":
-        """One run makes all partitions."""
+        """One run materializes all partitions."""
         return BackfillPolicy(None)
 
     @staticmethod
     def multi_run(max_partitions_per_run: int = 1) -> "BackfillPolicy":
-        """Each run makes at most so many partitions."""
+        """Each run materializes at most this number of partitions."""
         return BackfillPolicy(max_partitions_per_run)
 
 
 def checked_mapping(value: Any, *, what: str) -> PartitionMapping | None:
-    """A mapping if it is one, or none."""
+    """Check that a value is a partition mapping or None."""
     if value is not None and not isinstance(value, PartitionMapping):
         raise Invalid(
             f"{what}: the partition mapping is {value!r}",
@@ -167,6 +198,6 @@ def checked_mapping(value: Any, *, what: str) -> PartitionMapping | None:
 def _check_mapped(name: str, mapped: Any) -> None:
     if not isinstance(mapped, DimensionPartitionMapping):
         raise Invalid(
-            f"the dimension {name} maps by {mapped!r}",
+            f"the mapping of the dimension {name} is {mapped!r}",
             remedy="use DimensionPartitionMapping(dimension_name, partition_mapping)",
         )

@@ -1,8 +1,8 @@
-"""How the partitions of two assets belong together: what any mapping can be asked, and most kinds.
+"""Partition mappings between two assets, resolved: the interface, and most kinds.
 
-Keys are mapped one at a time, for people and for what is not regular. Sets of them are mapped
-whole, as bitmaps, and what can be said of all partitions at once is said in ranges
-(`Edge.constant`, `Edge.shift`, `Edge.steps`): nothing that is regular costs a step a partition.
+Keys are mapped one at a time for display and for irregular mappings. Sets of partitions are mapped
+at once as bitmaps, and regular mappings as ranges (`Edge.constant`, `Edge.shift`, `Edge.steps`), so
+that nothing regular costs a step for each partition.
 """
 
 from abc import ABC, abstractmethod
@@ -24,42 +24,42 @@ from servo.sdk.partitions.present import is_told, present
 from servo.sdk.partitions.space import KeyListing, ListSpace, PartitionSpace
 
 WHOLE = ""
-"""The one key of an asset that is not partitioned."""
+"""The only key of an unpartitioned asset."""
 
 UNDIVIDED = ListSpace(KeyListing.of([WHOLE]), None)
 
 
 class Mapped(NamedTuple):
-    """The partitions that another is made from, and those of them that do not exist."""
+    """The partitions that another maps to, and those of them that do not exist."""
 
     keys: list[str]
     missing: list[str]
 
 
 class FoundNumbers(NamedTuple):
-    """The same, with numbers of those that exist."""
+    """The same, with the numbers of those that exist."""
 
     numbers: Sequence[int]
     missing: Sequence[str] = ()
 
 
 class Moment(NamedTuple):
-    """When it is, and where the keys of dynamic partitions are."""
+    """The current time, and the store of the dynamic partitions."""
 
     now: datetime | None = None
     store: Any = None
 
     def fixed(self) -> "Moment":
-        """The same, at one time for all who ask: the present one if none was given."""
+        """The same with a fixed time: the current one, if none was given."""
         return self._replace(now=present(None)) if self.now is None and is_told() else self
 
     def space(self, definition: PartitionsDefinition | None) -> PartitionSpace:
-        """The partitions of a definition at this moment."""
+        """The partitions of a definition at this time."""
         return UNDIVIDED if definition is None else definition.space(self.now, self.store)
 
 
 class Sides(NamedTuple):
-    """What a mapping is between."""
+    """The two sides of a mapping."""
 
     above: PartitionsDefinition | None
     below: PartitionsDefinition | None
@@ -67,7 +67,7 @@ class Sides(NamedTuple):
 
 
 class Stride(NamedTuple):
-    """So many partitions that follow each other, and the range that each of them is made from."""
+    """A number of consecutive partitions, and the upstream range that each depends on."""
 
     length: int
     start: int
@@ -75,13 +75,14 @@ class Stride(NamedTuple):
 
 
 class Edge(ABC):
-    """How the partitions of two assets belong together at one moment."""
+    """How the partitions of two assets depend on each other at one time."""
 
     constant = False
-    """Whether every partition is made from the same ones."""
+    """Whether every partition depends on the same upstream partitions."""
 
     shift: tuple[int, int] | None = None
-    """The upstream numbers less its own that a partition is made from, where that is always so."""
+    """The constant offset of the upstream numbers from a partition's own number, if there is one.
+    """
 
     def __init__(self, sides: Sides) -> None:
         self.above = sides.moment.space(sides.above)
@@ -89,50 +90,50 @@ class Edge(ABC):
 
     @abstractmethod
     def upstream(self, ordinal: int) -> FoundNumbers:
-        """The upstream partitions that a partition is made from, by number."""
+        """The upstream partitions of a partition, by number."""
 
     @abstractmethod
     def downstream(self, ordinal: int) -> Sequence[int]:
-        """The numbers of the partitions that are made from an upstream one."""
+        """The downstream partitions of an upstream partition, by number."""
 
     def steps(self) -> Sequence[Stride] | None:
-        """What every partition is made from, in order; None if that need not be ranges.
+        """The upstream ranges of all partitions, in order; None if they need not be ranges.
 
-        From one step to the next neither end of the range goes back, unless it is empty.
+        From one step to the next, neither end of the range decreases, unless the range is empty.
         """
         return None
 
     def upstream_bits(self, bits: int) -> int:
-        """The upstream partitions that any of these are made from."""
+        """The upstream partitions of any of these."""
         found = (self.upstream(own).numbers for own in bitmaps.numbers(bits))
         return bitmaps.bitmap(set(chain.from_iterable(found)))
 
     def downstream_bits(self, bits: int) -> int:
-        """The partitions that are made from any of these."""
+        """The downstream partitions of any of these."""
         found = (self.downstream(number) for number in bitmaps.numbers(bits))
         return bitmaps.bitmap(set(chain.from_iterable(found)))
 
     # --- by key ---------------------------------------------------------------------------------
 
     def upstream_of(self, key: str) -> Mapped:
-        """The upstream partitions that a partition is made from."""
+        """The upstream partitions of a partition."""
         found = self.upstream(self.below.number(key))
         return Mapped(list(map(self.above.key, found.numbers)), list(found.missing))
 
     def downstream_of(self, key: str) -> list[str]:
-        """The partitions that are made from an upstream one; none of one that does not exist."""
+        """The downstream partitions of an upstream one; empty if it does not exist."""
         number = self.above.ordinal(key)
         return [] if number is None else list(map(self.below.key, self.downstream(number)))
 
     def _found(self, keys: Iterable[str]) -> FoundNumbers:
-        """Upstream keys that somebody wrote down."""
+        """The upstream keys that exist, and those that do not."""
         numbers = {key: self.above.ordinal(key) for key in keys}
         there = [number for number in numbers.values() if number is not None]
         return FoundNumbers(there, [key for key, number in numbers.items() if number is None])
 
 
 class _Always(Edge):
-    """Everything from the same partitions."""
+    """Every partition depends on the same upstream partitions."""
 
     constant = True
 
@@ -143,7 +144,7 @@ class _Always(Edge):
 
     @abstractmethod
     def _chosen(self) -> FoundNumbers:
-        """The upstream partitions that everything is made from."""
+        """The upstream partitions that every partition depends on."""
 
     def upstream(self, ordinal: int) -> FoundNumbers:
         """The same for each."""
@@ -164,7 +165,7 @@ class _Always(Edge):
 
 
 class Last(_Always):
-    """Everything from the last partition there is."""
+    """Every partition depends on the last upstream partition."""
 
     def _chosen(self) -> FoundNumbers:
         count = self.above.count
@@ -172,7 +173,7 @@ class Last(_Always):
 
 
 class Specific(_Always):
-    """Everything from those that are listed."""
+    """Every partition depends on the listed ones."""
 
     def __init__(self, sides: Sides, mapping: SpecificPartitionsPartitionMapping) -> None:
         self._keys = mapping.partition_keys
@@ -183,7 +184,7 @@ class Specific(_Always):
 
 
 class EveryPartition(Edge):
-    """Everything from everything."""
+    """Every partition depends on all upstream partitions."""
 
     constant = True
 
@@ -229,7 +230,7 @@ class SameKey(Edge):
 
 
 class Alike(Edge):
-    """The same key of another definition, if that has it."""
+    """The same key of another definition, if it exists there."""
 
     def upstream(self, ordinal: int) -> FoundNumbers:
         """The one of the same key."""
@@ -242,7 +243,7 @@ class Alike(Edge):
 
 
 class Static(Edge):
-    """As it is written out."""
+    """An explicit mapping of keys."""
 
     def __init__(self, sides: Sides, mapping: StaticPartitionMapping) -> None:
         super().__init__(sides)
@@ -272,7 +273,7 @@ class Static(Edge):
 def _refuse_unknown(
     definition: PartitionsDefinition | None, space: PartitionSpace, keys: Iterable[str]
 ) -> None:
-    """Refuse keys that are not listed; those of other definitions may still come."""
+    """Reject keys of a static definition that it does not list; others may be added later."""
     if isinstance(definition, StaticPartitionsDefinition):
         for key in keys:
             if key not in space:
@@ -283,7 +284,7 @@ def _refuse_unknown(
 
 
 class Custom(Edge):
-    """As code of the user says."""
+    """A mapping defined by user code."""
 
     def __init__(self, sides: Sides, mapping: PartitionMapping) -> None:
         super().__init__(sides)
@@ -292,12 +293,12 @@ class Custom(Edge):
         self._told = type(mapping).downstream_keys is not PartitionMapping.downstream_keys
 
     def upstream(self, ordinal: int) -> FoundNumbers:
-        """Those that it names."""
+        """The partitions that `upstream_keys` returns."""
         key = self.below.key(ordinal)
         return self._found(self._mapping.upstream_keys(key, self._sides.above, self._sides.below))
 
     def downstream(self, ordinal: int) -> Sequence[int]:
-        """Those that it names, or those for which it names this one."""
+        """What `downstream_keys` returns, or the partitions whose `upstream_keys` include this."""
         if not self._told:
             return self._turned.get(ordinal, ())
         key = self.above.key(ordinal)
@@ -307,7 +308,7 @@ class Custom(Edge):
 
     @cached_property
     def _turned(self) -> dict[int, list[int]]:
-        """What is made from each: nobody says, so every partition is asked once."""
+        """The downstream partitions of each upstream one, from `upstream_keys` of all."""
         found: dict[int, list[int]] = {}
         for below in range(self.below.count):
             for above in self.upstream(below).numbers:

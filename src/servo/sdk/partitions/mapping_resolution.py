@@ -1,13 +1,13 @@
-"""Which partitions belong together across a dependency, in both directions.
+"""Which partitions depend on each other across a dependency, in both directions.
 
     edge = edge_between(days, weeks, mapping, Moment(now, store))
-    edge.upstream_of("2024-01-07").keys      # what a partition is made from
-    edge.downstream_of("2024-01-03")         # what is made from a partition
-    edge.downstream_bits(bits)               # the same of whole sets, by number
+    edge.upstream_of("2024-01-07").keys      # what a partition depends on
+    edge.downstream_of("2024-01-03")         # what depends on a partition
+    edge.downstream_bits(bits)               # the same for whole sets, by number
 
-`d` is among `downstream_of(u)` exactly if `u` is among `upstream_of(d)`. An asset without
-partitions has one key, `WHOLE`. What a mapping asks for and what does not exist is told apart
-(`Mapped.missing`): most of the time it is a mistake, and whoever plans says so.
+`d` is in `downstream_of(u)` exactly if `u` is in `upstream_of(d)`. An asset without partitions has
+one key, `WHOLE`. Keys that a mapping returns but that do not exist are reported separately
+(`Mapped.missing`): they are usually a mistake, which the planner reports.
 """
 
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ def edge_between(
     mapping: PartitionMapping | None = None,
     moment: Moment | None = None,
 ) -> Edge:
-    """How two assets belong together; without a mapping, as their definitions suggest."""
+    """The edge between two assets; without a mapping, the default of their definitions."""
     sides = Sides(above, below, (moment or Moment()).fixed())
     return _edge(sides, mapping or usual_mapping(above, below))
 
@@ -63,7 +63,7 @@ def edge_between(
 def usual_mapping(
     above: PartitionsDefinition | None, below: PartitionsDefinition | None
 ) -> PartitionMapping:
-    """The mapping that is meant where none is given."""
+    """The default mapping between two definitions."""
     if above is None or below is None:
         return AllPartitionMapping()
     if above == below:
@@ -79,7 +79,7 @@ def usual_mapping(
 
 
 def _by_name(above: Mapping[str, Any], below: Mapping[str, Any]) -> MultiPartitionMapping:
-    """Dimensions of one name belong together, the others to all."""
+    """Map dimensions of the same name to each other, and the others to all."""
     return MultiPartitionMapping(
         {
             name: DimensionPartitionMapping(name, usual_mapping(above[name], below[name]))
@@ -106,7 +106,7 @@ def _edge(sides: Sides, mapping: PartitionMapping) -> Edge:
 
 
 def _divided(sides: Sides, mapping: PartitionMapping) -> Edge:
-    """How two assets belong together that both have partitions."""
+    """The edge between two partitioned assets."""
     if sides.above is None or sides.below is None:
         raise Invalid(
             f"{type(mapping).__name__} maps to an asset without partitions",
@@ -124,7 +124,7 @@ def _divided(sides: Sides, mapping: PartitionMapping) -> Edge:
             return _dimensions(sides, sides.above, sides.below, mapping)
         case _:
             raise Invalid(
-                f"{type(mapping).__name__} does not say what it maps",
+                f"{type(mapping).__name__} does not implement upstream_keys",
                 remedy="define upstream_keys(self, key, upstream, downstream) in it",
             )
 
@@ -135,7 +135,7 @@ def _dimensions(
     below: PartitionsDefinition,
     mapping: PartitionMapping,
 ) -> Edge:
-    """Each pair of dimensions by itself."""
+    """The edge between dimensions, with each pair mapped separately."""
     up, down = dimensions_of(above), dimensions_of(below)
     pairs = [
         (pair, edge_between(up[pair.above], down[pair.below], pair.mapping, sides.moment))

@@ -20,12 +20,12 @@ from servo.sdk.partitions.mapping import (
 
 
 def mapping_text(mapping: PartitionMapping) -> str:
-    """The text of a mapping."""
+    """The string form of a mapping."""
     return kind_text(_plain(mapping))
 
 
 def mapping_from_text(text: str) -> PartitionMapping:
-    """The mapping whose text this is; `Invalid` if only code knows it."""
+    """The mapping of a string; `Invalid` if it is custom."""
     return _KINDS.read(text)
 
 

@@ -1,7 +1,7 @@
-"""What time it is, for definitions that are asked without being told.
+"""The current time, for calls that do not pass one.
 
-Nothing here reads a clock. Who runs the code says which one counts, once for the process; whatever
-decides anything passes the time in.
+Nothing here reads a clock. The process that runs user code sets one once; code that makes decisions
+passes the time explicitly.
 """
 
 from collections.abc import Callable
@@ -13,17 +13,17 @@ _provided: list[Callable[[], datetime]] = []
 
 
 def set_now(now: Callable[[], datetime]) -> None:
-    """Say what tells the time; once for the process, before users' code runs."""
+    """Set the clock, once per process and before user code runs."""
     _provided[:] = [now]
 
 
 def is_told() -> bool:
-    """Whether anybody says what time it is."""
+    """Whether a clock is set."""
     return bool(_provided)
 
 
 def present(given: datetime | None) -> datetime:
-    """The time that was given, or else the one it is."""
+    """The given time, or else the current one."""
     if given is not None:
         return given
     if not _provided:

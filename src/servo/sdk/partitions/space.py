@@ -1,14 +1,14 @@
-"""The partitions there are at one moment, by their keys and by their numbers.
+"""The partitions at one time, by key and by number.
 
     space = definition.space(now, store)
     space.count                    # how many there are
-    space.ordinal("2024-01-31")    # 30, or None where there is no such partition
+    space.ordinal("2024-01-31")    # 30, or None if there is no such partition
     space.key(30)                  # "2024-01-31"
 
-Partitions are numbered from 0 in the order of `get_partition_keys()`, so that a set of them is a
-bitmap (`servo.core.bitmaps`). The numbers of partitions of time and of listed ones stay as they
-are when more come; those of dynamic partitions, and of several dimensions, hold for one moment.
-Nothing here walks through all partitions unless all of them are asked for.
+Partitions are numbered from 0 in the order of `get_partition_keys()`, so a set of them is a bitmap
+(`servo.core.bitmaps`). The numbers of time-based and static partitions stay the same when
+partitions are added; those of dynamic and multi-dimensional partitions are valid at one time only.
+Nothing here iterates over all partitions unless the caller does.
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ from servo.errors import Invalid, NotFound
 
 
 class PartitionSpace(ABC):
-    """The partitions there are at one moment."""
+    """The partitions at one time."""
 
     __slots__ = ("count", "what")
 
@@ -39,7 +39,7 @@ class PartitionSpace(ABC):
 
     @abstractmethod
     def identity(self, ordinal: int) -> PartitionKey:
-        """What the partition of a number is stored under."""
+        """The identity under which the partition of a number is stored."""
 
     def __contains__(self, key: str) -> bool:
         return self.ordinal(key) is not None
@@ -52,18 +52,18 @@ class PartitionSpace(ABC):
         return found
 
     def keys(self, start: int = 0, stop: int | None = None) -> Iterator[str]:
-        """The keys of the numbers from `start` up to and without `stop`."""
+        """The keys of the numbers from `start` up to, but not including, `stop`."""
         return map(self.key, range(start, self.count if stop is None else stop))
 
     def between(self, start: str, end: str) -> int:
-        """The set from one key to another, both included; `Invalid` if the second comes first."""
+        """The set from one key to another, both included; `Invalid` if the end comes first."""
         first, last = self.number(start), self.number(end)
         if first > last:
             raise Invalid(f"{start!r} comes after {end!r}", remedy="swap the two")
         return bitmaps.span(first, last + 1)
 
     def bits(self, keys: Iterable[str]) -> int:
-        """The set of these keys; `NotFound` names one that is not a partition."""
+        """The set of these keys; `NotFound` names the first that does not exist."""
         return bitmaps.bitmap(self.number(key) for key in keys)
 
     def keys_of(self, bits: int) -> Iterator[str]:
@@ -72,11 +72,11 @@ class PartitionSpace(ABC):
 
     @property
     def everything(self) -> int:
-        """The set of all."""
+        """The set of all partitions."""
         return bitmaps.span(0, self.count)
 
     def remedy(self) -> str:
-        """Which keys there are, in a few words."""
+        """The available keys, for messages."""
         if not self.count:
             return "it has no partitions at the moment"
         first, last = self.key(0), self.key(self.count - 1)
@@ -96,7 +96,7 @@ class KeyListing(NamedTuple):
 
 
 class ListSpace(PartitionSpace):
-    """Partitions that are listed; `identify` tells what a key is stored under."""
+    """Listed partitions; `identify` returns the stored identity of a key."""
 
     __slots__ = ("_identify", "_listing")
 
@@ -111,20 +111,20 @@ class ListSpace(PartitionSpace):
         self._identify = identify
 
     def ordinal(self, key: str) -> int | None:
-        """The place of the key in the list."""
+        """The position of the key in the list."""
         return self._listing.numbers.get(key)
 
     def key(self, ordinal: int) -> str:
-        """The key at a place in the list."""
+        """The key at a position in the list."""
         return self._listing.keys[ordinal]
 
     def identity(self, ordinal: int) -> PartitionKey:
-        """What the partition at a place in the list is stored under."""
+        """The stored identity of the partition at a position in the list."""
         return self._identify(self._listing.keys[ordinal])
 
 
 class ProductSpace(PartitionSpace):
-    """Every combination of the partitions of several dimensions; the last one changes fastest."""
+    """Every combination of the partitions of several dimensions; the last varies fastest."""
 
     __slots__ = ("_join", "_split", "parts", "weights")
 
@@ -173,12 +173,12 @@ class ProductSpace(PartitionSpace):
         return self._join({name: self.parts[name].key(d) for name, d in self.digits(ordinal)})
 
     def identity(self, ordinal: int) -> PartitionKey:
-        """What the combination of a number is stored under: the values of all of its parts."""
+        """The stored identity of a combination: the values of all its parts."""
         parts = {name: self.parts[name].identity(digit) for name, digit in self.digits(ordinal)}
         return PartitionKey.joined(parts)
 
     def weights_in_order(self) -> Iterable[tuple[str, int]]:
-        """What one more in each dimension adds to the number, by dimension."""
+        """How much one step in each dimension adds to the number."""
         return [(name, self.weights[name]) for name in self.parts]
 
     def digits(self, ordinal: int) -> Iterator[tuple[str, int]]:

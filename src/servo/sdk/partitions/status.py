@@ -1,15 +1,15 @@
-"""How the partitions of an asset stand: what is there, what failed, what is stale, and why.
+"""The status of the partitions of an asset: materialized, failed, stale, and why.
 
-What was made and what was tried are kept apart: a partition whose last attempt failed still has
-the data of the last success. Whether it is stale is found when it is asked, never stored:
+Materializations and attempts are separate: a partition whose last attempt failed still has the data
+of its last success. Staleness is computed on demand and never stored:
 
 1. `NEVER_MATERIALIZED`: there is nothing to be stale.
-2. `CODE_CHANGED`: it was made by another version of the code than is deployed.
-3. `UPSTREAM_CHANGED`: something it is made from, by the mappings, was made after it.
-4. `FRESHNESS_POLICY`: it was made longer ago than the policy of its asset allows.
+2. `CODE_CHANGED`: it was materialized by another code version than the deployed one.
+3. `UPSTREAM_CHANGED`: an upstream partition was materialized after it.
+4. `FRESHNESS_POLICY`: it is older than the freshness policy of its asset allows.
 
-The first that holds is the reason. Sets are bitmaps over the numbers of the partitions. Rows of
-partitions that the definition does not have, because it was changed, are told apart (`outside`).
+The first reason that applies counts. Sets are bitmaps over partition numbers. Partitions that are
+no longer in the definition are reported separately (`outside`).
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from servo.sdk.partitions.space import PartitionSpace
 
 
 class DisplayStatus(StrEnum):
-    """What people are shown of a partition."""
+    """The displayed status of a partition."""
 
     MATERIALIZED = "MATERIALIZED"
     FAILED = "FAILED"
@@ -33,7 +33,7 @@ class DisplayStatus(StrEnum):
 
 
 class StaleReason(StrEnum):
-    """Why a partition should be made again."""
+    """Why a partition is stale."""
 
     NEVER_MATERIALIZED = "NEVER_MATERIALIZED"
     CODE_CHANGED = "CODE_CHANGED"
@@ -42,7 +42,7 @@ class StaleReason(StrEnum):
 
 
 class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How the partitions of an asset stand, as sets of their numbers."""
+    """The status of the partitions of an asset, as sets of partition numbers."""
 
     count: int
     made: int
@@ -51,7 +51,7 @@ class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
     outside: tuple[str, ...] = ()
 
     def shown(self, status: DisplayStatus) -> int:
-        """The partitions that are shown with a status."""
+        """The partitions displayed with a status."""
         busy = self.in_progress
         missing = bitmaps.span(0, self.count) & ~self.made
         match status:
@@ -66,7 +66,7 @@ class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def first_reasons(found: Mapping[StaleReason, int]) -> dict[StaleReason, int]:
-    """Every partition by the first reason that holds; what was never made has no other."""
+    """Every partition by its first stale reason."""
     known = bitmaps.EMPTY
     told: dict[StaleReason, int] = {}
     for reason in StaleReason:
@@ -76,7 +76,7 @@ def first_reasons(found: Mapping[StaleReason, int]) -> dict[StaleReason, int]:
 
 
 def ordinal_of(definition: object, space: PartitionSpace, key: str) -> int | None:
-    """The number of a partition by its stored key; None if there is none."""
+    """The number of a partition by its stored key; None if it does not exist."""
     if not isinstance(definition, PartitionsDefinition):
         return None
     try:
@@ -86,7 +86,7 @@ def ordinal_of(definition: object, space: PartitionSpace, key: str) -> int | Non
 
 
 def counts(status: PartitionStatus, stale: Mapping[StaleReason, int]) -> dict[str, int]:
-    """How many partitions there are of each kind."""
+    """The number of partitions of each status."""
     told = {one.value.lower(): status.shown(one).bit_count() for one in DisplayStatus}
     reasons = {f"stale_{one.value.lower()}": stale[one].bit_count() for one in stale}
     return {"total": status.count, **told, **reasons, "outside": len(status.outside)}

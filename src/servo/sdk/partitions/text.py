@@ -1,6 +1,6 @@
-"""Definitions of partitions as strings (`servo.sdk.partitions.kind_text`).
+"""Partitions definitions as strings (`servo.sdk.partitions.kind_text`).
 
-Whoever reads the workspace can count, list and map partitions by them.
+Readers of a workspace use them to count, list and map partitions.
 """
 
 from datetime import UTC, datetime
@@ -17,12 +17,12 @@ from servo.sdk.partitions.time_partitions import TimeWindowPartitionsDefinition
 
 
 def partitions_text(definition: PartitionsDefinition | None) -> str:
-    """The text of a definition; empty for none."""
+    """The string form of a definition; empty for None."""
     return "" if definition is None else kind_text(_plain(definition))
 
 
 def partitions_from_text(text: str) -> PartitionsDefinition | None:
-    """The definition whose text this is; None if there is none, `Invalid` if only code knows it."""
+    """The definition of a string; None if it is empty, `Invalid` if it is custom."""
     return _KINDS.read(text) if text else None
 
 

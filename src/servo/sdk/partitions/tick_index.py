@@ -1,14 +1,13 @@
-"""The ticks of a cron expression by their number, without walking through them.
+"""The ticks of a cron expression by number, without iterating over them.
 
     ticks = ticks_of("0 * * * *", "Europe/Berlin")
-    ticks.upto(instant)   # how many ticks there are from 1970 up to and including an instant
+    ticks.upto(instant)   # the number of ticks from 1970 up to and including an instant
     ticks.nth(n)          # the tick of this number, counted from 0
 
-The ticks are those of `servo.core.cron.Cron`; this module only counts them. Every day that matches
-has the same times of the day, so local time is counted by whole days; and between two changes of
-the clock local time is UTC and a constant, so instants are counted by such stretches. Both are
-found once, as far as anybody asks, and kept: afterwards an answer costs a few searches in sorted
-lists.
+The ticks are those of `servo.core.cron.Cron`; this module only counts them. Every matching day has
+the same times of day, so local time is counted in whole days. Between two clock changes the offset
+from UTC is constant, so instants are counted in such stretches. Both are computed once, as far as
+needed, and kept: after that, a lookup costs a few binary searches.
 """
 
 from bisect import bisect_left, bisect_right
@@ -27,7 +26,7 @@ _DAY = 86_400
 _HOURS_A_DAY = 24
 _EPOCH = date(1970, 1, 1)
 _EPOCH_ORDINAL = _EPOCH.toordinal()
-_FIRST_YEAR = _EPOCH.year - 1  # where 1970 begins in UTC, some clocks still show 1969
+_FIRST_YEAR = _EPOCH.year - 1  # when 1970 begins in UTC, some local clocks still show 1969
 _FIRST_DAY = date(_FIRST_YEAR, 1, 1).toordinal() - _EPOCH_ORDINAL
 _NAIVE = datetime(1970, 1, 1)  # noqa: DTZ001 - only the expression is read
 _START = datetime(1970, 1, 1, tzinfo=UTC)
@@ -46,12 +45,12 @@ def seconds_of(instant: datetime) -> int:
 
 
 def instant_of(seconds: int) -> datetime:
-    """The instant so many seconds after 1970 began."""
+    """The instant this many seconds after 1970 began."""
     return _START + timedelta(seconds=seconds)
 
 
 class TickPlace(NamedTuple):
-    """A tick: its number, and how many there are from it on that follow in steps of `unit`."""
+    """A tick: its number, and how many regular steps of `unit` follow it."""
 
     number: int
     unit: int
@@ -68,7 +67,7 @@ class Ticks:
         self._zone = None if cron.timezone == "UTC" else ZoneInfo(cron.timezone)
         self._year = _EPOCH.year
         self._reached = _LAST if self._zone is None else 0
-        # One entry for each stretch of constant offset, in step.
+        # Parallel lists, with one entry for each stretch of constant offset.
         self._starts: list[int] = []
         self._offsets: list[int] = []
         self._own: list[int] = []
@@ -79,7 +78,7 @@ class Ticks:
         self._add(0, _offset_at(0, self._zone))
 
     def upto(self, instant: datetime) -> int:
-        """How many ticks there are up to and including an instant."""
+        """The number of ticks up to and including an instant."""
         return self._upto(min(seconds_of(instant), _LAST))
 
     def nth(self, number: int) -> datetime | None:
@@ -88,12 +87,12 @@ class Ticks:
         return None if found is None else instant_of(found)
 
     def is_tick(self, instant: datetime) -> bool:
-        """Whether it ticks at an instant."""
+        """Whether an instant is a tick."""
         seconds = seconds_of(instant)
         return instant == instant_of(seconds) and self._upto(seconds) > self._upto(seconds - 1)
 
     def place(self, seconds: int) -> "TickPlace | None":
-        """The tick at so many seconds after 1970, and how regularly it goes on from there."""
+        """The tick at a time in seconds since 1970, and how many regular steps follow it."""
         number = self._upto(seconds) - 1
         if number < 0 or number + 1 == self._upto(seconds - 1):
             return None
@@ -108,9 +107,9 @@ class Ticks:
         return TickPlace(number, unit, min(today, left))
 
     def seconds(self, start: int, stop: int) -> list[int]:
-        """When the ticks of these numbers are, from one up to and without another, since 1970.
+        """The times of a range of ticks, in seconds since 1970.
 
-        There are fewer where the calendar ends.
+        There are fewer if the calendar ends.
         """
         found: list[int] = []
         while start < stop and (first := self._nth(start)) is not None:
@@ -122,7 +121,7 @@ class Ticks:
         return found
 
     def counts(self, instants: Sequence[int]) -> list[int]:
-        """How many ticks there are up to and including each of these seconds, which are sorted."""
+        """The number of ticks up to and including each of these sorted times in seconds."""
         found: list[int] = []
         while len(found) < len(instants):
             number = self._upto(instants[len(found)])
@@ -130,7 +129,7 @@ class Ticks:
             last = self._nth(number - 1) if number else None
             place = None if last is None else self.place(last)
             if last is not None and place is not None:
-                # Up to the last of those that are regular; what comes behind it may be nearer.
+                # Up to the last regular one; the next tick after it may be nearer.
                 end = last + place.unit * (place.regular - 1)
                 more = instants[len(found) : bisect_right(instants, end, len(found))]
                 found += [number + (one - last) // place.unit for one in more]
@@ -138,7 +137,7 @@ class Ticks:
 
     @property
     def is_daily(self) -> bool:
-        """Whether it ticks once on every day."""
+        """Whether it ticks exactly once every day."""
         return self._walls.unit == _DAY
 
     def _upto(self, seconds: int) -> int:
@@ -149,7 +148,7 @@ class Ticks:
         return self._base[at] + self._within(at, seconds + 1)
 
     def _within(self, at: int, end: int) -> int:
-        """How many ticks a stretch has before the instant `end`."""
+        """The number of ticks of a stretch before the instant `end`."""
         wall = end + self._offsets[at]
         counted = self._walls.before(wall) - self._before[at] if wall > self._own[at] else 0
         return counted + self._extra[at]
@@ -167,7 +166,7 @@ class Ticks:
     # --- stretches of constant offset -----------------------------------------------------------
 
     def _reach(self, seconds: int) -> None:
-        """Know every change of the clock up to an instant, and a year further."""
+        """Compute every clock change up to an instant, and a year further."""
         while seconds >= self._reached and self._zone is not None and self._reached < _LAST:
             for start, offset in _changes(self._zone.key, self._year):
                 self._add(start, offset)
@@ -200,7 +199,7 @@ class Ticks:
 
 
 class _Walls:
-    """The times at which an expression ticks on a clock that never changes, in seconds."""
+    """The local times at which an expression ticks, ignoring clock changes, in seconds."""
 
     def __init__(self, parsed: CronSim) -> None:
         self._parsed = parsed
@@ -218,7 +217,7 @@ class _Walls:
         self._known = _FIRST_DAY
 
     def before(self, wall: int) -> int:
-        """How many ticks there are before a local time."""
+        """The number of ticks before a local time."""
         day, second = divmod(wall, _DAY)
         whole = day - _FIRST_DAY
         if not self._all_days:
@@ -242,12 +241,12 @@ class _Walls:
         return day * _DAY + self._times[at] if day * _DAY <= _LAST else None
 
     def rest_of_day(self, wall: int) -> tuple[int, int]:
-        """The steps in which it goes on from a tick on the same day, and how often."""
+        """The step between a tick and those that follow on the same day, and their number."""
         at = bisect_left(self._times, wall % _DAY)
         return (self._step, len(self._times) - at) if self._step else (1, 1)
 
     def _know(self, until: int) -> None:
-        """Find the days that match, by whole years."""
+        """Compute the matching days, by whole years."""
         while self._known < until and self._year < date.max.year:
             first = date(self._year, 1, 1).toordinal()
             self._year += 1
@@ -263,7 +262,7 @@ class _Walls:
 
 @lru_cache(maxsize=4096)
 def _changes(zone: str, year: int) -> tuple[tuple[int, int], ...]:
-    """When the clocks of a zone change in a year, and the offset from then on."""
+    """The clock changes of a time zone in a year, each with the new offset."""
     found: list[tuple[int, int]] = []
     info = ZoneInfo(zone)
     begin = (date(year, 1, 1).toordinal() - _EPOCH_ORDINAL) * _DAY

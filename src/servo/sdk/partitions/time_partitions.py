@@ -1,10 +1,10 @@
-"""Partitions by time: one for every window between two ticks of a schedule.
+"""Time-based partitions: one for each window between two ticks of a schedule.
 
     DailyPartitionsDefinition(start_date="2024-01-01", timezone="Europe/Berlin")
 
-A partition exists when its window is over; `end_offset` moves that by so many windows. Its key is
-the local time at which the window begins, written by `fmt`. Where a clock goes back and an hour
-happens twice, the key of the second carries its offset (`2024-10-27-02:00+0100`).
+A partition exists once its window has ended; `end_offset` shifts that by a number of windows. Its
+key is the local start time of the window, formatted with `fmt`. When a clock is set back and an
+hour occurs twice, the key of the second includes its offset (`2024-10-27-02:00+0100`).
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,19 @@ __all__ = [
 
 
 class HourlyPartitionsDefinition(TimeWindowPartitionsDefinition):
-    """One partition for every hour."""
+    """One partition for each hour.
+
+        HourlyPartitionsDefinition(start_date="2026-01-01-00:00")
+
+    Args:
+        start_date: the start of the first partition.
+        end_date: the end of the last partition; open by default.
+        minute_offset: the minute at which each window starts.
+        timezone: the time zone, such as "Europe/Berlin"; UTC by default.
+        fmt: the format of keys and of dates given as strings.
+        end_offset: how many windows after the last ended one exist already.
+        exclusions: windows to leave out: their starts, or cron expressions.
+    """
 
     __slots__ = ()
 
@@ -56,7 +68,22 @@ class HourlyPartitionsDefinition(TimeWindowPartitionsDefinition):
 
 
 class DailyPartitionsDefinition(TimeWindowPartitionsDefinition):
-    """One partition for every day."""
+    """One partition for each day.
+
+        @asset(partitions_def=DailyPartitionsDefinition(start_date="2026-01-01"))
+        def orders(context):
+            return fetch(day=context.partition_key)
+
+    Args:
+        start_date: the start of the first partition.
+        end_date: the end of the last partition; open by default.
+        minute_offset: the minute at which each window starts.
+        hour_offset: the hour at which each window starts.
+        timezone: the time zone, such as "Europe/Berlin"; UTC by default.
+        fmt: the format of keys and of dates given as strings.
+        end_offset: how many windows after the last ended one exist already.
+        exclusions: windows to leave out: their starts, or cron expressions.
+    """
 
     __slots__ = ()
 
@@ -85,7 +112,19 @@ class DailyPartitionsDefinition(TimeWindowPartitionsDefinition):
 
 
 class WeeklyPartitionsDefinition(TimeWindowPartitionsDefinition):
-    """One partition for every week, which begins on Sunday unless `day_offset` says otherwise."""
+    """One partition for each week, starting on Sunday or on the day `day_offset`.
+
+    Args:
+        start_date: the start of the first partition.
+        minute_offset: the minute at which each window starts.
+        hour_offset: the hour at which each window starts.
+        day_offset: the day on which each week starts: 0 is Sunday.
+        timezone: the time zone, such as "Europe/Berlin"; UTC by default.
+        fmt: the format of keys and of dates given as strings.
+        end_offset: how many windows after the last ended one exist already.
+        end_date: the end of the last partition; open by default.
+        exclusions: windows to leave out: their starts, or cron expressions.
+    """
 
     __slots__ = ()
 
@@ -116,7 +155,19 @@ class WeeklyPartitionsDefinition(TimeWindowPartitionsDefinition):
 
 
 class MonthlyPartitionsDefinition(TimeWindowPartitionsDefinition):
-    """One partition for every month, which begins on the day `day_offset`."""
+    """One partition for each month, starting on the day `day_offset`.
+
+    Args:
+        start_date: the start of the first partition.
+        end_date: the end of the last partition; open by default.
+        minute_offset: the minute at which each window starts.
+        hour_offset: the hour at which each window starts.
+        day_offset: the day of the month on which each window starts, from 1.
+        timezone: the time zone, such as "Europe/Berlin"; UTC by default.
+        fmt: the format of keys and of dates given as strings.
+        end_offset: how many windows after the last ended one exist already.
+        exclusions: windows to leave out: their starts, or cron expressions.
+    """
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Windows of time by their numbers: which there are at a moment, and which are left out."""
+"""Time windows by number: which exist at a time, and which are excluded."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ _LAST = datetime(9900, 1, 1, tzinfo=UTC)
 
 
 class Excluded:
-    """The windows of a definition that are left out, by the numbers of their ticks.
+    """The excluded windows of a definition, by the numbers of their ticks.
 
-    They are found as far as anybody asks, and kept.
+    They are computed as far as needed, and kept.
     """
 
     def __init__(
@@ -35,17 +35,17 @@ class Excluded:
         self._first = first
 
     def has(self, tick: int) -> bool:
-        """Whether the window that begins at a tick is left out."""
+        """Whether the window that starts at a tick is excluded."""
         numbers = self._upto(tick + 1)
         at = bisect_left(numbers, tick)
         return at < len(numbers) and numbers[at] == tick
 
     def before(self, tick: int) -> int:
-        """How many windows are left out that begin before a tick."""
+        """The number of excluded windows that start before a tick."""
         return bisect_left(self._upto(tick), tick)
 
     def nth_kept(self, number: int) -> int:
-        """The tick of the window of this number, counted without those that are left out."""
+        """The tick of the window of this number, not counting excluded ones."""
         found = self._first + number
         while True:
             _ = self._upto(found + 1)
@@ -55,7 +55,7 @@ class Excluded:
             found = again
 
     def between(self, start: int, stop: int) -> list[int]:
-        """Those that begin from one tick up to and without another."""
+        """The excluded windows that start in a range of ticks."""
         numbers = self._upto(stop)
         return numbers[bisect_left(numbers, start) : bisect_left(numbers, stop)]
 
@@ -83,7 +83,7 @@ class Excluded:
 
 
 class TimeSpace(PartitionSpace):
-    """The windows that are over at one moment."""
+    """The windows that have ended at one time."""
 
     __slots__ = ("_excluded", "definition", "end", "first")
 
@@ -95,20 +95,20 @@ class TimeSpace(PartitionSpace):
         super().__init__(self.ordinal_at(end), definition)
 
     def ordinal_at(self, tick: int) -> int:
-        """How many windows there are that begin before a tick, wherever the last one ends."""
+        """The number of windows that start before a tick, wherever the last one ends."""
         left_out = 0 if self._excluded is None else self._excluded.before(tick)
         return max(tick - self.first, 0) - (left_out if tick > self.first else 0)
 
     def tick(self, ordinal: int) -> int:
-        """The number of the tick at which a window begins."""
+        """The number of the tick at which a window starts."""
         if self._excluded is None:
             return self.first + ordinal
         return self._excluded.nth_kept(ordinal)
 
     def place(self, seconds: int) -> tuple[int | None, int, int]:
-        """The number of the window that begins then, the steps it goes on in, and how often.
+        """The number of the window that starts then, the regular step, and how often it repeats.
 
-        Seconds are since 1970, of the instant or, where keys are days, of the day in UTC.
+        Seconds are since 1970: of the instant or, if keys are days, of the day in UTC.
         """
         if self.definition.value_type() is ValueType.DATE:
             return self._place_day(seconds)
@@ -123,7 +123,7 @@ class TimeSpace(PartitionSpace):
         return (self.ordinal_at(tick) if most else None), unit, max(most, 1)
 
     def following(self, seconds: int) -> int | None:
-        """When the next tick is after an instant that is not a window's; None if none is left."""
+        """The next tick after an instant that starts no window; None if there is none."""
         if self.definition.value_type() is ValueType.DATE:
             return seconds + 1
         tick = max(self.definition.ticks.upto(instant_of(seconds)), self.first)
@@ -134,7 +134,7 @@ class TimeSpace(PartitionSpace):
         number = self.ordinal(instant_of(seconds).strftime(self.definition.fmt))
         if number is None or not self.definition.ticks.is_daily:
             return number, 1, 1
-        # A day has one window at most. So many days have so many windows if each of them has one.
+        # A day has at most one window, so n days have n windows only if each of them has one.
         most = self.count - number
         while most > 1:
             last = instant_of(seconds + (most - 1) * _DAY).strftime(self.definition.fmt)
@@ -144,11 +144,11 @@ class TimeSpace(PartitionSpace):
         return number, _DAY, most
 
     def left_out(self, start: int, stop: int) -> list[int]:
-        """The ticks of windows that are left out, from one up to and without another."""
+        """The ticks of excluded windows in a range."""
         return [] if self._excluded is None else self._excluded.between(start, stop)
 
     def ordinal(self, key: str) -> int | None:
-        """The number of the window whose key this is."""
+        """The number of the window with this key."""
         tick = self.definition.tick_of(key)
         return None if tick is None or tick >= self.end else self.ordinal_at(tick)
 
@@ -157,7 +157,7 @@ class TimeSpace(PartitionSpace):
         return self.definition.key_at(self._start(ordinal))
 
     def identity(self, ordinal: int) -> PartitionKey:
-        """What a window is stored under: the day, or the instant at which it begins."""
+        """The stored identity of a window: its day, or the instant at which it starts."""
         return PartitionKey.single(self.definition.value_at(self._start(ordinal)))
 
     def _start(self, ordinal: int) -> datetime:

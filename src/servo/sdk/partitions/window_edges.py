@@ -1,8 +1,8 @@
-"""Windows of time that overlap those of another asset.
+"""Mappings between overlapping time windows.
 
-What is compared are numbers of ticks. A window of ours that begins at the tick `low` and one that
-ends at `high` overlap all upstream windows from the one in which the first begins to the one in
-which the last second of the other is.
+Ticks are compared by number. Windows from the tick `low` to the tick `high` overlap all upstream
+windows from the one that contains the start of the first to the one that contains the last second
+of the last.
 """
 
 from bisect import bisect_right
@@ -20,17 +20,17 @@ from servo.sdk.partitions.time_space import TimeSpace
 _SECOND = timedelta(seconds=1)
 
 Reached = Callable[[int, int], tuple[int, int]]
-"""The first and the last tick that windows which begin from one tick to another overlap."""
+"""The first and the last tick of the windows that overlap a range of windows."""
 
 
 class Windows(Edge):
-    """Windows of time that overlap, with those of a partition moved by its offsets."""
+    """Overlapping time windows, shifted by the offsets of the mapping."""
 
     def __init__(self, sides: Sides, mapping: TimeWindowPartitionMapping) -> None:
         super().__init__(sides)
         if not isinstance(self.above, TimeSpace) or not isinstance(self.below, TimeSpace):
             raise Invalid(
-                f"TimeWindowPartitionMapping is between {sides.above} and {sides.below}",
+                f"TimeWindowPartitionMapping cannot map {sides.above} to {sides.below}",
                 remedy="use it between time-based partitions",
             )
         self._above, self._below = self.above, self.below
@@ -44,7 +44,7 @@ class Windows(Edge):
             self.shift = between + mapping.start_offset, between + mapping.end_offset
 
     def _up_ticks(self, low: int, high: int) -> tuple[int, int]:
-        """The first and last upstream tick for windows that begin at these ticks."""
+        """The first and last upstream tick for windows that start at these ticks."""
         start = self._down.nth(max(low + self._mapping.start_offset, 0))
         end = self._down.nth(max(high + 1 + self._mapping.end_offset, 0))
         if start is None or end is None or self._empty:
@@ -54,7 +54,7 @@ class Windows(Edge):
         return self._up.upto(start) - 1, self._up.upto(end - _SECOND) - 1
 
     def _down_ticks(self, low: int, high: int) -> tuple[int, int]:
-        """The first and last tick of ours that upstream windows beginning at these reach."""
+        """The first and last downstream tick for upstream windows that start at these ticks."""
         start, end = self._up.nth(low), self._up.nth(high + 1)
         if start is None or end is None or self._empty:
             return 0, -1
@@ -62,7 +62,7 @@ class Windows(Edge):
         return first, self._down.upto(end - _SECOND) - 1 - self._mapping.start_offset
 
     def upstream(self, ordinal: int) -> FoundNumbers:
-        """The upstream windows that a window is made from, by number."""
+        """The upstream windows of a window, by number."""
         tick = self._below.tick(ordinal)
         low, high = self._up_ticks(tick, tick)
         numbers = _numbers(self._above, low, high)
@@ -75,22 +75,22 @@ class Windows(Edge):
         return FoundNumbers(numbers, [key_at(at) for at in starts if at is not None])
 
     def downstream(self, ordinal: int) -> Sequence[int]:
-        """The numbers of the windows that are made from an upstream one."""
+        """The downstream windows of an upstream one, by number."""
         tick = self._above.tick(ordinal)
         return _numbers(self._below, *self._down_ticks(tick, tick))
 
     def upstream_bits(self, bits: int) -> int:
-        """The upstream partitions that any of these are made from."""
+        """The upstream partitions of any of these."""
         return self._over(bits, self._below, self._above, self._up_ticks)
 
     def downstream_bits(self, bits: int) -> int:
-        """The partitions that are made from any of these."""
+        """The downstream partitions of any of these."""
         return self._over(bits, self._above, self._below, self._down_ticks)
 
     # --- all of them at once --------------------------------------------------------------------
 
     def steps(self) -> Sequence[Stride]:
-        """What every window is made from, worked out from the side that has fewer of them."""
+        """The upstream windows of every window, computed from the side that has fewer windows."""
         if self._empty:
             return [Stride(self._below.count, 0, 0)]
         if self._below.count <= self._above.count:
@@ -112,13 +112,13 @@ class Windows(Edge):
 
 
 def _numbers(space: TimeSpace, low: int, high: int) -> range:
-    """The numbers of the windows there are that begin from one tick to another."""
+    """The numbers of the existing windows that start in a range of ticks."""
     first, last = max(low, space.first), min(high, space.end - 1)
     return range(space.ordinal_at(first), space.ordinal_at(last + 1)) if first <= last else range(0)
 
 
 def _runs(space: TimeSpace, low: int, high: int) -> Iterable[tuple[int, int]]:
-    """Ticks of windows that follow each other without one that is left out between them."""
+    """Ranges of ticks without an excluded window in them."""
     begin, end = space.tick(low), space.tick(high)
     for gap in space.left_out(begin, end):
         if gap > begin:
@@ -137,7 +137,7 @@ def _union(pairs: list[tuple[int, int]]) -> int:
         else:
             lows.append(low)
             ends.append(high + 1)
-    # A range is a power of two less another. All of them at once, as every one by itself would
+    # A range is the difference of two powers of two. All are summed at once, since each alone would
     # cost as much as the whole set.
     return bitmaps.bitmap(ends) - bitmaps.bitmap(lows)
 
@@ -148,9 +148,9 @@ Offsets = tuple[int, int]
 def _spans(
     source: TimeSpace, target: TimeSpace, *, inner: Offsets = (0, 0), outer: Offsets = (0, 0)
 ) -> list[tuple[int, int]]:
-    """The numbers in `target`, from and up to, that overlap each window of `source`.
+    """The range of numbers in `target` that overlaps each window of `source`.
 
-    Windows are moved by `inner` before they are compared, and what they overlap by `outer`.
+    Windows are shifted by `inner` before they are compared, and the result by `outer`.
     """
     if not source.count:
         return []
@@ -170,7 +170,7 @@ def _spans(
 
 
 def _at_ticks(ticks: Ticks, first: int, last: int) -> list[int]:
-    """When these ticks are; before the first there is, and after the last, those count."""
+    """The times of these ticks, clamped to the first and the last tick."""
     before = max(min(-first, last - first + 1), 0)
     found = ticks.seconds(max(first, 0), max(last + 1, 1))
     found = [found[0]] * before + found[: last - first + 1 - before]
@@ -178,7 +178,7 @@ def _at_ticks(ticks: Ticks, first: int, last: int) -> list[int]:
 
 
 def _turned(spans: Sequence[tuple[int, int]], count: int) -> list[Stride]:
-    """What every partition is made from, if these are the ranges that each upstream one reaches."""
+    """The upstream range of every partition, from the ranges that each upstream one maps to."""
     starts, stops = [start for start, _ in spans], [stop for _, stop in spans]
     found: list[Stride] = []
     for low, high in pairwise(sorted({0, count, *starts, *stops})):

@@ -1,7 +1,7 @@
-"""One partition for every window of time between two ticks of a schedule.
+"""Partitions between the ticks of a cron schedule.
 
-Windows are numbered by the ticks at which they begin (`servo.sdk.partitions.tick_index`), so that
-nothing is walked through: which there are at a moment, and which has a key, is arithmetic.
+Windows are numbered by the ticks at which they start (`servo.sdk.partitions.tick_index`), so that
+nothing iterates over them: which windows exist at a time, and which has a key, is arithmetic.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ from servo.sdk.partitions.window_times import (
 _SECOND = timedelta(seconds=1)
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _TRIED = 5
-"""How many windows are looked at to see whether a format tells them apart."""
+"""How many windows are tried to see whether a format distinguishes them."""
 
 
 class _Windows(msgspec.Struct, frozen=True):
@@ -48,7 +48,15 @@ class _Windows(msgspec.Struct, frozen=True):
 
 
 class TimeWindowPartitionsDefinition(PartitionsDefinition):
-    """Partitions of time by a cron schedule, or by the hour, day, week or month."""
+    """One partition for each window of a cron schedule, or of an hour, day, week or month.
+
+        TimeWindowPartitionsDefinition(
+            start="2026-01-01", fmt="%Y-%m-%d", cron_schedule="0 0 * * 1-5"
+        )
+
+    Pass either `cron_schedule`, or `schedule_type` and offsets. The other arguments are those of
+    `DailyPartitionsDefinition`.
+    """
 
     __slots__ = ()
 
@@ -72,7 +80,7 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
         if (cron_schedule is None) == (schedule_type is None):
             raise Invalid(
                 "time-based partitions need either a cron_schedule or a schedule_type",
-                remedy="give one of the two",
+                remedy="pass one of the two",
             )
         cron = cron_schedule or cron_of(schedule_type or ScheduleType.DAILY, offsets)
         if cron_schedule is not None and offsets != Offsets():
@@ -96,49 +104,49 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
 
     @property
     def start(self) -> datetime:
-        """Where the first window may begin."""
+        """The earliest start of a window."""
         return self._fields.start.astimezone(ZoneInfo(self.timezone))
 
     @property
     def end(self) -> datetime | None:
-        """Where the last window must have ended."""
+        """The latest end of a window; None if there is no end."""
         return self._fields.end and self._fields.end.astimezone(ZoneInfo(self.timezone))
 
     @property
     def timezone(self) -> str:
-        """The time zone whose clocks count."""
+        """The time zone of the windows."""
         return self._fields.timezone
 
     @property
     def fmt(self) -> str:
-        """How a key is written."""
+        """The format of the keys."""
         return self._fields.fmt
 
     @property
     def cron_schedule(self) -> str:
-        """When windows begin."""
+        """The cron expression of the starts of windows."""
         return self._fields.cron_schedule
 
     @property
     def end_offset(self) -> int:
-        """By how many windows the last one is moved."""
+        """How many windows after the last ended one exist already."""
         return self._fields.end_offset
 
     @property
     def exclusions(self) -> tuple[str | datetime, ...]:
-        """The windows that are left out: where they begin, or a cron expression of that."""
+        """The excluded windows: their starts, or cron expressions."""
         return self._fields.exclusions
 
     # --- windows by their numbers ---------------------------------------------------------------
 
     @property
     def ticks(self) -> Ticks:
-        """When windows begin and end, by number."""
+        """The starts of windows, by number."""
         return ticks_of(self._fields.cron_schedule, self._fields.timezone)
 
     @property
     def first_tick(self) -> int:
-        """The number of the tick at which the first window begins."""
+        """The number of the tick at which the first window starts."""
         return self.ticks.upto(self._fields.start - _SECOND)
 
     def end_tick(self, current_time: datetime | None = None) -> int:
@@ -151,12 +159,12 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
         return max(last - 1, self.first_tick)
 
     def _here(self, at: datetime) -> datetime:
-        """An instant; one that names no time zone is by the clocks of the definition's."""
+        """An instant; a naive datetime is in the time zone of the definition."""
         return at if at.tzinfo is not None else at.replace(tzinfo=ZoneInfo(self.timezone))
 
     @property
     def excluded_ticks(self) -> Excluded | None:
-        """The windows that are left out; None if there are none."""
+        """The excluded windows; None if there are none."""
         if not self._fields.exclusions:
             return None
         kept = getattr(self, "_kept", None)
@@ -171,12 +179,12 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
     def space(
         self, current_time: datetime | None = None, dynamic_partitions_store: Any = None
     ) -> TimeSpace:
-        """The windows that are over at a time, by key and by number."""
+        """The windows that have ended at a time, by key and by number."""
         del dynamic_partitions_store
         return TimeSpace(self, self.end_tick(current_time))
 
     def tick_of(self, partition_key: str) -> int | None:
-        """The number of the tick at which the window of a key begins, however late it is."""
+        """The number of the tick at which the window of a key starts, also in the future."""
         excluded = self.excluded_ticks
         for tick in self._ticks_written(partition_key):
             if excluded is None or not excluded.has(tick):
@@ -184,7 +192,7 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
         return None
 
     def _ticks_written(self, key: str) -> Iterator[int]:
-        """The ticks whose windows have a key, also those that are left out."""
+        """The ticks of the windows with a key, including excluded ones."""
         ticks = self.ticks
         for parsed in readings(key, self.fmt, self.timezone):
             tick = ticks.upto(max(parsed, self._fields.start) - _SECOND)
@@ -193,32 +201,32 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
                 yield tick
 
     def window_at(self, tick: int) -> TimeWindow:
-        """The window that begins at the tick of this number."""
+        """The window that starts at the tick of this number."""
         start, end = self.ticks.nth(tick), self.ticks.nth(tick + 1)
         if start is None or end is None:
-            raise Invalid(f"{self} has no window {tick}", remedy="ask for an earlier one")
+            raise Invalid(f"{self} has no window {tick}", remedy="use an earlier one")
         zone = ZoneInfo(self.timezone)
         return TimeWindow(start.astimezone(zone), end.astimezone(zone))
 
     def time_windows(self, current_time: datetime | None = None) -> list[TimeWindow]:
-        """The window of every partition there is at a time, in order."""
+        """The windows of all partitions at a time, in order."""
         space = self.space(current_time)
         return [self.window_at(space.tick(number)) for number in range(space.count)]
 
     def get_partition_keys(
         self, current_time: datetime | None = None, dynamic_partitions_store: Any = None
     ) -> list[str]:
-        """Every key whose window is over at a time, in order."""
+        """The keys of all windows that have ended at a time, in order."""
         return list(self.space(current_time, dynamic_partitions_store).keys())
 
     def key_at(self, start: datetime) -> str:
-        """The key of the window that begins at an instant."""
+        """The key of the window that starts at an instant."""
         local = start.astimezone(ZoneInfo(self.timezone))
         again = local.fold and "%z" not in self.fmt and "%H" in self.fmt
         return local.strftime(f"{self.fmt}%z" if again else self.fmt)
 
     def time_window_for_partition_key(self, partition_key: str) -> TimeWindow:
-        """The window of a key; `Invalid` if no window begins there."""
+        """The window of a key; `Invalid` if no window starts there."""
         tick = self.tick_of(partition_key)
         if tick is not None:
             return self.window_at(tick)
@@ -228,7 +236,7 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
         )
 
     def get_partition_keys_in_time_window(self, time_window: TimeWindow) -> list[str]:
-        """The keys of the windows that begin in a window."""
+        """The keys of the partitions that start in a time window."""
         ticks, excluded = self.ticks, self.excluded_ticks
         first = max(
             ticks.upto(self._here(time_window.start).astimezone(UTC) - _SECOND), self.first_tick
@@ -238,7 +246,7 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
         return [self.key_at(start) for start in map(ticks.nth, found) if start is not None]
 
     def get_partition_key_range_for_time_window(self, time_window: TimeWindow) -> PartitionKeyRange:
-        """The first and the last key of a window."""
+        """The first and the last key of a time window."""
         keys = self.get_partition_keys_in_time_window(time_window)
         if not keys:
             raise Invalid(f"no partition begins in {time_window}", remedy="use a longer window")
@@ -251,7 +259,7 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
         day_of_week: int | None = None,
         day_of_month: int | None = None,
     ) -> str:
-        """The schedule that ticks when a window has ended, or so long after it."""
+        """The cron expression that ticks at the end of each window, or at a later time of day."""
         fields = self._fields.cron_schedule.split()
         given = [minute_of_hour, hour_of_day, day_of_month, None, day_of_week]
         if len(fields) != len(given):
@@ -261,36 +269,38 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
         return Cron(changed, self.timezone).expressions[0]
 
     def typed_value(self, key: str) -> Scalar:
-        """The day, or the instant at which the window begins."""
+        """The day, or the instant at which the window starts."""
         return self.value_at(self.time_window_for_partition_key(key).start)
 
     def value_at(self, start: datetime) -> Scalar:
-        """What the window is stored under that begins at an instant."""
+        """The stored value of the window that starts at an instant."""
         if self.value_type() is ValueType.DATE:
             return start.astimezone(ZoneInfo(self.timezone)).date()
         return start
 
     def plain_value(self, value: Scalar) -> str:
-        """The key of the window that begins on a day, or at an instant."""
+        """The key of the window that starts on a day, or at an instant."""
         if isinstance(value, datetime):
             return self.key_at(value)
         if isinstance(value, date):
             return value.strftime(self.fmt)
-        raise Invalid(f"{value!r} is not a time", remedy=f"ask for a partition of {self}")
+        raise Invalid(f"{value!r} is not a time", remedy=f"use a partition of {self}")
 
     def value_type(self) -> ValueType:
-        """A day if keys are written as one, otherwise an instant."""
+        """A date if keys are written as dates, otherwise a timestamp."""
         return ValueType.DATE if self.fmt == DATE else ValueType.TIMESTAMP
 
     def _check_range(self) -> None:
         start, end = self._fields.start, self._fields.end
         if start < _FIRST:
-            raise Invalid(f"partitions start at {start}", remedy="start in 1970 or later")
+            raise Invalid(f"start_date is {start}", remedy="use 1970 or later")
         if end is not None and end <= start:
-            raise Invalid(f"partitions end at {end} but start at {start}", remedy="end them later")
+            raise Invalid(
+                f"end_date {end} is not after start_date {start}", remedy="use a later end_date"
+            )
 
     def _check_format(self) -> None:
-        """Refuse a format that does not tell windows apart, or cannot be read back."""
+        """Reject a format that does not distinguish windows, or that cannot be parsed."""
         first = self.first_tick
         starts = [(tick, self.ticks.nth(tick)) for tick in range(first, first + _TRIED)]
         keys = {tick: self.key_at(start) for tick, start in starts if start is not None}
@@ -298,7 +308,7 @@ class TimeWindowPartitionsDefinition(PartitionsDefinition):
             if tick not in self._ticks_written(key):
                 other = keys.get(tick + 1, key)
                 raise Invalid(
-                    f"fmt={self.fmt!r} writes {key!r} (and then {other!r}) for the window from "
-                    f"{self.ticks.nth(tick)}, so that keys are ambiguous",
-                    remedy=f"use {HOUR!r}, or a format that distinguishes them",
+                    f"fmt={self.fmt!r} is ambiguous: the key {key!r} does not identify the window "
+                    f"from {self.ticks.nth(tick)} (the next has {other!r})",
+                    remedy=f"use {HOUR!r}, or another format that distinguishes them",
                 )

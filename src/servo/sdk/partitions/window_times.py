@@ -1,4 +1,4 @@
-"""Times as people write them in partitions of time: windows, offsets, and strings of instants."""
+"""Times of time-based partitions: windows, offsets, and instants as strings."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -18,19 +18,19 @@ _LAST_DAY_OF_WEEK = 6
 
 
 class TimeWindow(NamedTuple):
-    """From one instant to another, the second not included."""
+    """A time window from `start` up to, but not including, `end`."""
 
     start: datetime
     end: datetime
 
     @property
     def duration(self) -> timedelta:
-        """How long it is, also where clocks change in it."""
+        """The length of the window, correct across clock changes."""
         return self.end.astimezone(UTC) - self.start.astimezone(UTC)
 
 
 class ScheduleType(Enum):
-    """How often a window begins."""
+    """How often a window starts."""
 
     HOURLY = "HOURLY"
     DAILY = "DAILY"
@@ -39,7 +39,7 @@ class ScheduleType(Enum):
 
 
 class Offsets(msgspec.Struct, frozen=True, kw_only=True):
-    """When in its hour, day, week or month a window begins. Day 0 of a week is Sunday."""
+    """When in its hour, day, week or month a window starts. Day 0 of a week is Sunday."""
 
     minute: int = 0
     hour: int = 0
@@ -47,7 +47,7 @@ class Offsets(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cron_of(schedule_type: ScheduleType, offsets: Offsets) -> str:
-    """The cron expression of windows of this kind."""
+    """The cron expression for windows of this type."""
     minute = _between(offsets.minute, 0, 59, "minute_offset")
     hour = _between(offsets.hour, 0, 23, "hour_offset")
     match schedule_type:
@@ -70,14 +70,14 @@ def _between(value: Any, low: int, high: int, what: str) -> int:
 
 
 def whole_number(value: Any, what: str) -> int:
-    """A whole number; `Invalid` with what it is, if it is none."""
+    """A whole number; `Invalid` for anything else."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise Invalid(f"{what} is {value!r}", remedy="use a whole number")
     return value
 
 
 def instant_read(value: Any, fmt: str, timezone: str) -> datetime:
-    """The instant that a string or a datetime means in a time zone."""
+    """The instant of a string or a datetime in a time zone."""
     if isinstance(value, datetime):
         zoned = value if value.tzinfo is not None else value.replace(tzinfo=ZoneInfo(timezone))
         return zoned.astimezone(UTC)
@@ -91,7 +91,7 @@ def instant_read(value: Any, fmt: str, timezone: str) -> datetime:
 
 
 def readings(text: str, fmt: str, timezone: str) -> Iterator[datetime]:
-    """The instants that a string can mean, the likeliest first."""
+    """The instants that a string can stand for, most likely first."""
     for form in (fmt,) if "%z" in fmt else (fmt, f"{fmt}%z"):
         try:
             local = datetime.strptime(text, form)  # noqa: DTZ007 - its zone follows
@@ -102,7 +102,7 @@ def readings(text: str, fmt: str, timezone: str) -> Iterator[datetime]:
 
 
 def exclusions_read(given: Iterable[Any], fmt: str, zone: str) -> tuple[str | datetime, ...]:
-    """Windows that are left out, as somebody wrote them: crons, and instants."""
+    """Excluded windows, parsed: cron expressions and instants."""
     return tuple(
         Cron(item, zone).expressions[0] if isinstance(item, str) else instant_read(item, fmt, zone)
         for item in given

@@ -1,17 +1,17 @@
-"""Configuration: what a run tells an asset, checked before the asset's code sees it.
+"""Configuration: what a run passes to an asset, validated before the asset's code sees it.
 
     class OrdersConfig(Config):
         limit: int = 100
         token: str = EnvVar("SHOP_TOKEN")
 
 An `EnvVar` stands for the value of an environment variable, a `Secret` for one that a provider
-keeps, and both are replaced by it only where the code runs. Until then a model holds the name;
-afterwards the code sees the value, but `repr`, `str`, errors and dumps go on showing the name.
-Nothing here reads the environment of the process: who runs the code passes it in, to `resolve_env`
-or, for everybody, to `set_environment`.
+keeps. Both are resolved only where the code runs. Until then a model holds the name; afterwards the
+code sees the value, but `repr`, `str`, errors and dumps still show the name. Nothing here reads the
+environment of the process: the process that runs the code passes it to `resolve_env`, or once to
+`set_environment`.
 
-A model with an `EnvVar` in it is checked twice: what is known when it is written, and the rest,
-with the validators of those fields, when the value is. Validators of the whole model run twice.
+A model with an `EnvVar` is validated twice: the known fields when it is created, and the rest, with
+the validators of those fields, when the value is resolved. Validators of the whole model run twice.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -53,22 +53,22 @@ from servo.sdk.resources.run_config import RunConfig as RunConfig
 
 
 def _fields_of(schema: Any) -> dict[str, Any]:
-    """The fields in the schema of a model, which stand below those of the model's validators."""
+    """The fields in the core schema of a model, which are nested inside those of its validators."""
     return schema["fields"] if schema["type"] == "model-fields" else _fields_of(schema["schema"])
 
 
 def _around(schema: Any, check: Any) -> Any:
-    if schema["type"] == "default":  # outermost, or there would be no default
+    if schema["type"] == "default":  # outermost, so that the default is kept
         return {**schema, "schema": _around(schema["schema"], check)}
     if schema["type"] == "literal" and len(schema["expected"]) == 1:
-        return schema  # by such a field Pydantic tells the members of a union apart
+        return schema  # Pydantic uses such a field to discriminate a union
     if schema["type"] == "tagged-union":
         schema = core_schema.no_info_before_validator_function(_one_of(schema), schema)
     return core_schema.no_info_wrap_validator_function(check, schema)
 
 
 def _one_of(union: Any) -> Callable[[Any], Any]:
-    """What reads `{"cat": {...}}` as `{"kind": "cat", ...}`, as both are written for a union."""
+    """A schema that also reads `{"cat": {...}}` as `{"kind": "cat", ...}`, for unions."""
     field, tags = union["discriminator"], set(union["choices"])
 
     def read(value: Any) -> Any:
@@ -84,7 +84,7 @@ def _one_of(union: Any) -> Callable[[Any], Any]:
 
 
 def _by_name_too(schema: Any, resolve: Callable[[Any], Any]) -> None:
-    """Let every enum in a schema be written by the name of a member, besides its value."""
+    """Accept the name of an enum member in a schema, besides its value."""
     if isinstance(schema, list | tuple):
         for item in cast("Sequence[Any]", schema):
             _by_name_too(item, resolve)
@@ -99,7 +99,7 @@ def _by_name_too(schema: Any, resolve: Callable[[Any], Any]) -> None:
 
 
 def _name_members(enum: dict[str, Any]) -> None:
-    """Change the schema of an enum, which others refer to, where it stands."""
+    """Change the schema of an enum in place, because others refer to it."""
     inner = dict(enum)
     members, ref = inner["cls"].__members__, inner.pop("ref", None)
     values = {member.value for member in members.values() if isinstance(member.value, str)}
@@ -120,13 +120,13 @@ _NAMED = "servo:named"
 
 
 class ConfigModel(BaseModel):
-    """Fields with types, any of which may be an `EnvVar`; unknown fields are refused."""
+    """Typed fields, any of which may be an `EnvVar`; unknown fields are rejected."""
 
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
         populate_by_name=True,
-        hide_input_in_errors=True,  # what was given may be a secret, and errors are stored
+        hide_input_in_errors=True,  # the input may be a secret, and errors are stored
     )
 
     @classmethod
@@ -143,7 +143,7 @@ class ConfigModel(BaseModel):
 
     @classmethod
     def __servo_field__(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-        """Check the value of a field now, unless it is one that only the worker knows."""
+        """Validate the value of a field now, unless only the worker knows it."""
         if cls.__servo_later__(value):
             return value
         try:
@@ -155,7 +155,7 @@ class ConfigModel(BaseModel):
             if not holds_env(named):
                 raise
             return cls.__servo_field__(named, handler)
-        # A check that made plain strings of the variables' names has to be repeated.
+        # A validator that converted the variables to plain strings has to run again.
         kept = len(list(env_vars_in(checked))) >= len(list(env_vars_in(value)))
         return checked if kept else value
 
@@ -173,14 +173,14 @@ class ConfigModel(BaseModel):
         return made
 
     def __servo_values__(self) -> dict[str, Any]:
-        """The values of all fields, and of those that a permissive model was given besides."""
+        """The values of all fields, and the extra values of a permissive model."""
         fields = {name: vars(self).get(name) for name in type(self).model_fields}
         return {**fields, **(self.__pydantic_extra__ or {})}
 
     def __servo_resolve__(
         self, environ: Mapping[str, str], where: str, inner: Mapping[str, Any] | None = None
     ) -> Self:
-        """A new model with values in place of variables, and `inner` in place of what it names."""
+        """A new model with variables resolved, and with `inner` in place of nested resources."""
         changes = dict(inner or {})
         for name, value in self.__servo_values__().items():
             if name not in changes and holds_env(value):
@@ -191,7 +191,7 @@ class ConfigModel(BaseModel):
         return fresh
 
     def __servo_renew__(self, changes: Mapping[str, Any], where: str) -> Self:
-        """A new model from what this one was made from, with some values in place of others."""
+        """A new model from the original input, with some values replaced."""
         given = dict(cast("dict[str, Any]", vars(self).get(_GIVEN, self.__servo_values__())))
         for name, value in changes.items():
             field = type(self).model_fields.get(name)
@@ -203,7 +203,7 @@ class ConfigModel(BaseModel):
         return fresh
 
     def __servo_veiled__(self) -> dict[str, Any]:
-        """The values of all fields, of which those from the environment do not show."""
+        """The values of all fields; those from the environment are hidden when shown."""
         named = self.__servo_named__().__servo_values__()
         return {name: veiled(named.get(name), v) for name, v in self.__servo_values__().items()}
 
@@ -212,7 +212,7 @@ class ConfigModel(BaseModel):
         return vars(self).get(_NAMED, self)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with some fields set anew; what is new is not checked."""
+        """A copy with some fields replaced; the new values are not validated."""
         copied = super().model_copy(update=update, deep=deep)
         if update:
             vars(copied).pop(_GIVEN, None)
@@ -248,13 +248,23 @@ def _hide(named: Any, value: Any, *, as_json: bool) -> Any:
 
 
 class Config(ConfigModel):
-    """What an asset can be told by a run: annotate the parameter `config` with a subclass."""
+    """The configuration of an asset: annotate its parameter `config` with a subclass.
+
+    class OrdersConfig(Config):
+        limit: int = 100
+
+    @asset
+    def orders(config: OrdersConfig):
+        return fetch(limit=config.limit)
+
+    # servo materialize orders --config '{"ops": {"orders": {"config": {"limit": 5}}}}'
+    """
 
     __servo_config__: ClassVar[bool] = True
 
 
 class PermissiveConfig(Config):
-    """A `Config` that takes any other fields too."""
+    """A `Config` that accepts additional fields."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -275,10 +285,10 @@ def build_config(
 def build_config(
     model_type: Any, values: Any, *, where: str, environ: Mapping[str, str] | None = None
 ) -> Any:
-    """The configuration of `where` ("asset orders") as its code wants it.
+    """The configuration of `where` ("asset orders") as its code expects it.
 
-    `values` is a mapping or a model. With a type that is not a model the values are a plain dict.
-    `Invalid` names every wrong field, what was given, what is expected, and what was meant.
+    `values` is a mapping or a model. If the type is not a model, the values are a plain dict.
+    `Invalid` lists every wrong field with its value, what is expected, and the closest name.
     """
     known = environment() if environ is None else environ
     if not isinstance(model_type, type) or not issubclass(model_type, BaseModel):

@@ -1,6 +1,6 @@
-"""Making a model of values, and telling all that is wrong with them in words.
+"""Create a model from values, and describe everything that is wrong with them.
 
-No error shows a value that comes from the environment or from a provider of secrets.
+No error shows a value that comes from the environment or from a secrets provider.
 """
 
 from collections.abc import Mapping
@@ -18,15 +18,15 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def validated(model_type: type[M], values: dict[str, Any], where: str, *, named: Any = None) -> M:
-    """The model of these values; `Invalid` tells all that is wrong with them.
+    """The model of these values; `Invalid` describes everything that is wrong with them.
 
-    What `named` takes from the environment is told by the name of its variable.
+    Values that `named` takes from the environment are shown as the names of their variables.
     """
     try:
         return model_type(**values)
     except ValidationError as error:
         details = error.errors(include_url=False)
-    # Raised here and not above: the first error knows the values, and would be its context.
+    # Raised outside the handler: Pydantic's error contains the values, and would be the context.
     known: Mapping[str, Any] = named.__servo_values__() if is_model(named) else {}
     problems = "; ".join(_problem(model_type, detail, known) for detail in details)
     raise Invalid(f"{where}: {problems}", remedy=_fields_there_are(model_type))
@@ -40,8 +40,8 @@ def _problem(model_type: type[BaseModel], detail: ErrorDetails, named: Mapping[s
         return f"the field {path} is missing"
     secret = _secret(detail["loc"], named)
     if secret is not None:
-        # Not the validator's own words, which may quote the value.
-        return f"{_place(model_type, path)} refuses the value of {secret}"
+        # Not the validator's message, which may quote the value.
+        return f"{_place(model_type, path)} rejects the value of {secret}"
     told = detail["msg"].removeprefix("Value error, ")
     if not path:
         return told
@@ -58,7 +58,7 @@ def _place(model_type: type[BaseModel], path: str) -> str:
 
 
 def _secret(loc: tuple[Any, ...], named: Mapping[str, Any]) -> str | None:
-    """The variables behind a field; behind the whole model, if the field is told by an alias."""
+    """The variables behind a field; those of the whole model if the error names an alias."""
     known = bool(loc) and loc[0] in named
     behind = env_vars_in(named[loc[0]] if known else dict(named))
     return ", ".join(repr(variable) for variable in behind) or None
@@ -71,7 +71,7 @@ def _meant(model_type: type[BaseModel], loc: tuple[Any, ...]) -> str:
 
 
 def _model_at(model_type: type[BaseModel], loc: tuple[Any, ...]) -> type[BaseModel]:
-    """The model that a place in a nested model is in."""
+    """The nested model at a location."""
     for part in loc:
         field = model_type.model_fields.get(str(part))
         inner = _models_in(field.annotation) if field else []
@@ -91,4 +91,4 @@ def _fields_there_are(model_type: type[BaseModel]) -> str:
         + ("" if field.is_required() else f" = {short(field.get_default())}")
         for name, field in model_type.model_fields.items()
     ]
-    return f"the fields are {', '.join(fields)}" if fields else "there are no fields to give"
+    return f"the fields are {', '.join(fields)}" if fields else "leave it out: there are no fields"

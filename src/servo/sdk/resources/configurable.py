@@ -1,4 +1,4 @@
-"""Resources and IO managers with fields: Pydantic models that say how to make what code gets."""
+"""Resources and IO managers with configurable fields, as Pydantic models."""
 
 from abc import abstractmethod
 from collections.abc import Generator, Mapping
@@ -17,11 +17,11 @@ from servo.sdk.resources.resources import InitResourceContext, ResourceDefinitio
 T = TypeVar("T", default=Any)
 
 ResourceDependency = Annotated[SkipValidation[T], "servo.resource"]
-"""A field of a resource that another resource fills with an object of any type."""
+"""A field of a resource that holds another resource of any type."""
 
 
 class ConfigurableResourceFactory(ConfigModel, Generic[T]):
-    """Fields that say how to make an object: define `create_resource`."""
+    """A resource whose fields configure another object: define `create_resource`."""
 
     __servo_resource__: ClassVar[bool] = True
     __servo_definition__: ClassVar[bool] = True
@@ -35,9 +35,9 @@ class ConfigurableResourceFactory(ConfigModel, Generic[T]):
         return super().__servo_later__(value) or _makes_another(value)
 
     def create_resource(self, context: InitResourceContext) -> T:  # noqa: ARG002 - for subclasses
-        """What the code gets."""
+        """Create the object that the code gets."""
         raise Invalid(
-            f"{type(self).__name__} does not define what it creates",
+            f"{type(self).__name__} does not implement create_resource",
             remedy="define create_resource(self, context) in it",
         )
 
@@ -49,7 +49,7 @@ class ConfigurableResourceFactory(ConfigModel, Generic[T]):
 
     @contextmanager
     def yield_for_execution(self, context: InitResourceContext) -> Generator[T]:
-        """Around the code: everything from setup to teardown. Define this or the other two."""
+        """A context manager around the code, instead of separate setup and teardown methods."""
         self.setup_for_execution(context)
         try:
             yield self.create_resource(context)
@@ -58,15 +58,15 @@ class ConfigurableResourceFactory(ConfigModel, Generic[T]):
 
     @classmethod
     def configure_at_launch(cls, **fields: Any) -> "PartialResource":
-        """A resource of which a run has to give the other fields."""
+        """A resource whose other fields each run has to configure."""
         return PartialResource(cls, fields)
 
     def with_replaced_resource_context(self, context: InitResourceContext) -> Self:
-        """The same resource, made anew for this context."""
+        """A copy of the resource, initialized for this context."""
         return self.__servo_renew__({}, type(self).__name__).__servo_bind__(context)
 
     def __servo_launched__(self, given: Mapping[str, Any] | None, where: str) -> Self:
-        """This resource with the fields that a run gives it."""
+        """The resource with the fields from the run config."""
         return self if given is None else self.__servo_renew__(given, where)
 
     def __servo_bind__(self, context: InitResourceContext) -> Self:
@@ -74,7 +74,7 @@ class ConfigurableResourceFactory(ConfigModel, Generic[T]):
         return self
 
     def get_resource_context(self) -> InitResourceContext:
-        """The context this resource was made for."""
+        """The context that this resource was initialized for."""
         if self._servo_context is None:
             raise Invalid(
                 f"{type(self).__name__} was not initialized for an execution",
@@ -84,32 +84,45 @@ class ConfigurableResourceFactory(ConfigModel, Generic[T]):
 
     @classmethod
     def from_resource_context(cls, context: InitResourceContext) -> T:
-        """What the fields in the context's config make, without teardown."""
+        """Create the object from the context's config, without teardown."""
         made = build_config(cls, context.resource_config, where=f"resource {cls.__name__}")
         return made.with_replaced_resource_context(context).create_resource(context)
 
     @classmethod
     @contextmanager
     def from_resource_context_cm(cls, context: InitResourceContext) -> Generator[T]:
-        """What the fields in the context's config make, from setup to teardown."""
+        """Create the object from the context's config, as a context manager with teardown."""
         made = build_config(cls, context.resource_config, where=f"resource {cls.__name__}")
         with made.with_replaced_resource_context(context).yield_for_execution(context) as resource:
             yield resource
 
 
 class ConfigurableResource(ConfigurableResourceFactory[T]):
-    """A resource: fields that can be configured, and methods for assets to call.
+    """A resource: configurable fields, and methods for assets to call.
 
-    State that is not configuration belongs in private attributes, set in `setup_for_execution`.
+        class Warehouse(ConfigurableResource):
+            url: str
+
+            def query(self, sql: str) -> list: ...
+
+        @asset
+        def orders(warehouse: Warehouse):
+            return warehouse.query("select * from orders")
+
+        defs = Definitions(
+            assets=[orders], resources={"warehouse": Warehouse(url=EnvVar("WAREHOUSE_URL"))}
+        )
+
+    Keep connections and other state in private attributes, and set them in `setup_for_execution`.
     """
 
     def create_resource(self, context: InitResourceContext) -> T:  # noqa: ARG002 - for subclasses
-        """What the code gets: this, unless a subclass says otherwise."""
+        """The object that the code gets: this resource, unless a subclass overrides it."""
         return cast("T", self)
 
 
 class PartialResource:
-    """A resource that waits for fields that a run gives."""
+    """A resource whose remaining fields come from the run config."""
 
     __servo_definition__: ClassVar[bool] = True
 
@@ -120,7 +133,7 @@ class PartialResource:
     def __servo_launched__(
         self, given: Mapping[str, Any] | None, where: str
     ) -> ConfigurableResourceFactory[Any]:
-        """The resource, with the fields that a run gives it."""
+        """The resource with the fields from the run config."""
         return validated(self.made_by, {**self.fields, **(given or {})}, where)
 
     def __repr__(self) -> str:
@@ -128,7 +141,7 @@ class PartialResource:
 
 
 def _makes_another(value: Any) -> bool:
-    """Whether a value in a field of a resource stands for an object that it will make."""
+    """Whether a field of a resource holds a factory of another object."""
     if isinstance(value, ConfigurableResourceFactory):
         kind: Any = type(cast("object", value))
         return kind.create_resource is not ConfigurableResource.create_resource
@@ -139,19 +152,29 @@ def _makes_another(value: Any) -> bool:
 
 
 class ConfigurableIOManager(ConfigurableResource, IOManager):
-    """An IO manager with fields that can be configured: define `handle_output` and `load_input`."""
+    """An IO manager with configurable fields: define `handle_output` and `load_input`.
+
+    class CsvFiles(ConfigurableIOManager):
+        folder: str
+
+        def handle_output(self, context, obj):
+            obj.to_csv(f"{self.folder}/{context.asset_key.to_user_string()}.csv")
+
+        def load_input(self, context):
+            return read_csv(f"{self.folder}/{context.asset_key.to_user_string()}.csv")
+    """
 
 
 IO = TypeVar("IO", bound=IOManager, default=IOManager)
 
 
 class ConfigurableIOManagerFactory(ConfigurableResourceFactory[IO], Generic[IO]):
-    """Fields that say how to make an IO manager: define `create_io_manager`."""
+    """A resource whose fields configure an IO manager: define `create_io_manager`."""
 
     @abstractmethod
     def create_io_manager(self, context: InitResourceContext) -> IO:
-        """The IO manager."""
+        """Create the IO manager."""
 
     def create_resource(self, context: InitResourceContext) -> IO:
-        """The IO manager."""
+        """Create the IO manager."""
         return self.create_io_manager(context)

@@ -1,9 +1,8 @@
-"""Configuration for those who may have none: nothing here imports Pydantic.
+"""Configuration without importing Pydantic, for processes that have none.
 
-Pydantic takes 10 MB of every process and a tenth of a second to import. Whatever is one of its
-models was made by somebody who imported it, so a process that has not has no models: no type of a
-parameter, no schema and no value is one. What does concern a model is left to
-`servo.sdk.resources.config`.
+Pydantic takes 10 MB of every process and a tenth of a second to import. A Pydantic model can only
+exist in a process that has imported Pydantic, so as long as it is not imported, no parameter type,
+schema or value is a model. Models themselves are handled in `servo.sdk.resources.config`.
 """
 
 import sys
@@ -17,7 +16,7 @@ from servo.sdk.resources.references import resolve_env, short
 
 
 def is_pydantic(value: Any) -> bool:
-    """Whether a value is a model of Pydantic, anybody's."""
+    """Whether a value is any Pydantic model."""
     pydantic = sys.modules.get("pydantic")
     return pydantic is not None and isinstance(value, pydantic.BaseModel)
 
@@ -25,7 +24,7 @@ def is_pydantic(value: Any) -> bool:
 def build_config(
     model_type: Any, values: Any, *, where: str, environ: Mapping[str, str] | None = None
 ) -> Any:
-    """`servo.sdk.resources.config.build_config`, which is asked if there may be a model."""
+    """`servo.sdk.resources.config.build_config`, imported only if there may be a model."""
     if "pydantic" in sys.modules:
         build = import_module("servo.sdk.resources.config").build_config
         return build(model_type, values, where=where, environ=environ)
@@ -34,7 +33,7 @@ def build_config(
 
 
 def schema_model(schema: Any, where: str) -> Any:
-    """`servo.sdk.resources.config.schema_model`, which is asked if there is a schema."""
+    """`servo.sdk.resources.config.schema_model`, imported only if there is a schema."""
     return (
         None
         if schema is None
@@ -43,7 +42,7 @@ def schema_model(schema: Any, where: str) -> Any:
 
 
 def as_dict(values: Any, where: str) -> dict[str, Any]:
-    """The fields of a configuration by name, however they were given."""
+    """The fields of a configuration as a dict, in whatever form they were given."""
     if values is None:
         return {}
     if is_pydantic(values):
@@ -51,5 +50,6 @@ def as_dict(values: Any, where: str) -> dict[str, Any]:
     if isinstance(values, Mapping):
         return dict(cast("Mapping[str, Any]", values))
     raise Invalid(
-        f"{where}: the config is {short(values)}", remedy='give fields by name, like {"limit": 5}'
+        f"{where}: the config is {short(values)}",
+        remedy='pass the fields by name, like {"limit": 5}',
     )

@@ -1,9 +1,8 @@
 """Values that are known only where the code runs: environment variables and secrets.
 
-Nothing here reads the environment of the process: who runs the code passes it in, once, with
-`set_environment`. Every value that is read is hidden from then on (see
-`servo.sdk.resources.redaction`): a variable that is named in a configuration is as likely as not a
-password.
+Nothing here reads the environment of the process: the process that runs the code passes it once,
+with `set_environment`. Every value that is read is redacted from then on (see
+`servo.sdk.resources.redaction`), because a variable in a configuration may well be a password.
 """
 
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ _provided: list[Mapping[str, str]] = []
 
 
 def set_environment(environ: Mapping[str, str]) -> None:
-    """Say what environment variables there are; once for the process, before users' code runs."""
+    """Set the environment variables, once per process and before user code runs."""
     _provided[:] = [environ]
 
 
@@ -26,9 +25,11 @@ def environment() -> Mapping[str, str]:
 
 
 class EnvVar(str):
-    """The value of an environment variable, read where it is used.
+    """The value of an environment variable, read where the code runs.
 
-    Can be given to any field of a `Config` or a resource. `EnvVar.int("PORT")` is a number.
+        Warehouse(url=EnvVar("WAREHOUSE_URL"), port=EnvVar.int("WAREHOUSE_PORT"))
+
+    Pass it to any field of a `Config` or a resource. The value is redacted in logs and errors.
     """
 
     __slots__ = ()
@@ -39,7 +40,7 @@ class EnvVar(str):
         return str.__str__(self)
 
     def get_value(self, default: str | None = None) -> str | None:
-        """The value there is now, or `default`."""
+        """The current value, or `default`."""
         found = environment().get(self.env_var_name)
         if found is None:
             return default
@@ -58,12 +59,12 @@ class EnvVar(str):
 
 
 class IntEnvVar(int):
-    """A whole number from an environment variable; make one with `EnvVar.int`."""
+    """A whole number from an environment variable; create one with `EnvVar.int`."""
 
     env_var_name: str
 
     def __new__(cls, name: str) -> Self:
-        """The number that the variable `name` holds."""
+        """The number in the variable `name`."""
         made = super().__new__(cls)
         made.env_var_name = name
         return made
@@ -72,7 +73,7 @@ class IntEnvVar(int):
         return (self.env_var_name,)
 
     def get_value(self, default: int | None = None) -> int | None:
-        """The value there is now, or `default`."""
+        """The current value, or `default`."""
         found = environment().get(self.env_var_name)
         return default if found is None else whole_number(found, self, self.env_var_name)
 
@@ -85,12 +86,12 @@ class IntEnvVar(int):
 def read_variable(
     variable: EnvVar | IntEnvVar, environ: Mapping[str, str], where: str
 ) -> str | int:
-    """The value of a variable; `Invalid` if there is none."""
+    """The value of a variable; `Invalid` if it is not set."""
     name = variable.env_var_name
     found = environ.get(name)
     if found is None:
         raise Invalid(
-            f"{where} is {variable!r}, and the environment variable {name} is not set",
+            f"{where} is {variable!r}, but the environment variable {name} is not set",
             remedy=f"set {name} where the code runs",
         )
     hidden().add(found)
@@ -98,12 +99,12 @@ def read_variable(
 
 
 def whole_number(text: str, variable: IntEnvVar, where: str) -> int:
-    """The number that a variable is set to; it is not shown if it is none."""
+    """The number in a variable; the error does not show a value that is not a number."""
     hidden().add(text)
-    # The text is not shown: it may be a secret that was put under the wrong name.
+    # The value is not shown: it may be a secret in the wrong variable.
     if text.strip().lstrip("+-").isdecimal():
         return int(text)
     raise Invalid(
-        f"{where} is {variable!r}, and {variable.env_var_name} is not set to a whole number",
-        remedy=f"set {variable.env_var_name} to digits",
+        f"{where} is {variable!r}, but {variable.env_var_name} is not set to a whole number",
+        remedy=f"set {variable.env_var_name} to a whole number",
     )

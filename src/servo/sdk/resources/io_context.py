@@ -1,4 +1,4 @@
-"""What an IO manager is told about the value it stores or loads."""
+"""The contexts of IO managers: which value is stored or loaded."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,18 +16,18 @@ from servo.sdk.resources.resources import HoldsResources, Resources, Silence, bu
 
 
 class TypeHint(msgspec.Struct, frozen=True):
-    """The annotation of a parameter or of a return value; `Any` where there is none."""
+    """The annotation of a parameter or a return value; `Any` if there is none."""
 
     typing_type: Any = Any
 
     @property
     def display_name(self) -> str:
-        """The annotation as it is read."""
+        """The annotation as it is written."""
         return getattr(self.typing_type, "__name__", str(self.typing_type))
 
 
 class StoredValue(msgspec.Struct, frozen=True, kw_only=True):
-    """Which value it is, and what is known about it."""
+    """The value that is stored or loaded, and what is known about it."""
 
     name: str = "result"
     asset_key: AssetKey | None = None
@@ -43,9 +43,9 @@ class StoredValue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Context(HoldsResources):
-    """What the two contexts share.
+    """What the two contexts have in common.
 
-    A context that was built for a test is a context manager too, which closes its resources.
+    A context built for a test is also a context manager that closes its resources.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class _Context(HoldsResources):
 
     @property
     def name(self) -> str:
-        """The name of the output, or of the parameter that the input fills."""
+        """The name of the output, or of the parameter that is loaded."""
         return self._stored.name
 
     @property
@@ -72,14 +72,14 @@ class _Context(HoldsResources):
 
     @property
     def definition_metadata(self) -> Mapping[str, Any]:
-        """What the definition of the asset, or of the input, says about it."""
+        """The metadata in the definition of the asset or the input."""
         return self._stored.definition_metadata
 
     metadata = definition_metadata
 
     @property
     def config(self) -> Any:
-        """What the run said about this output or input."""
+        """The configuration of this output or input in the run config."""
         return self._stored.config
 
     @property
@@ -89,25 +89,25 @@ class _Context(HoldsResources):
 
     @property
     def type_hint(self) -> Any:
-        """The annotation of the value in the code; `Any` where there is none."""
+        """The annotation of the value in the code; `Any` if there is none."""
         return self._stored.type_hint
 
     @property
     def dagster_type(self) -> TypeHint:
-        """The annotation, as an object that has it as `typing_type`."""
+        """An object that has the annotation as `typing_type`."""
         return TypeHint(self._stored.type_hint)
 
     @property
     def has_asset_key(self) -> bool:
-        """Whether the value is an asset's."""
+        """Whether the value belongs to an asset."""
         return self._stored.asset_key is not None
 
     @property
     def asset_key(self) -> AssetKey:
-        """The asset whose value it is."""
+        """The asset that the value belongs to."""
         if self._stored.asset_key is None:
             raise Invalid(
-                f"{self.name} belongs to no asset", remedy="give the context an asset_key"
+                f"{self.name} has no asset", remedy="pass asset_key=… when you build the context"
             )
         return self._stored.asset_key
 
@@ -123,7 +123,7 @@ class _Context(HoldsResources):
 
     @property
     def asset_partition_keys(self) -> Sequence[str]:
-        """The partitions of the asset that are stored or loaded."""
+        """The partitions that are stored or loaded."""
         if self._stored.partition_keys is None:
             raise Invalid(
                 f"{self._what()} has no partitions", remedy="check has_asset_partitions first"
@@ -132,7 +132,7 @@ class _Context(HoldsResources):
 
     @property
     def asset_partition_key(self) -> str:
-        """The one partition of the asset that is stored or loaded."""
+        """The partition that is stored or loaded; `Invalid` if there are several."""
         keys = self.asset_partition_keys
         if len(keys) != 1:
             raise Invalid(
@@ -143,22 +143,22 @@ class _Context(HoldsResources):
 
     @property
     def partition_key(self) -> str:
-        """The one partition of the asset that is stored or loaded."""
+        """The partition that is stored or loaded; `Invalid` if there are several."""
         return self.asset_partition_key
 
     @property
     def asset_partition_key_range(self) -> PartitionKeyRange:
-        """The first and the last partition of the asset that are stored or loaded."""
+        """The first and the last partition that are stored or loaded."""
         return self._partitions().span(self._what())
 
     @property
     def asset_partitions_time_window(self) -> TimeWindow:
-        """From when to when the partitions reach that are stored or loaded."""
+        """The time window that the stored or loaded partitions span."""
         return self._partitions().window(self._what())
 
     @property
     def asset_partitions_def(self) -> Any:
-        """How the asset is divided."""
+        """The partitions definition of the asset."""
         _ = self.asset_partition_keys
         return self._stored.partitions_def
 
@@ -167,14 +167,15 @@ class _Context(HoldsResources):
         return Partitions(definition=definition, keys=tuple(self.asset_partition_keys))
 
     def get_asset_identifier(self) -> Sequence[str]:
-        """The parts of the asset's key and its partition, if it has any."""
+        """The parts of the asset key, and the partition if there is one."""
         partition = [self.asset_partition_key] if self.has_asset_partitions else []
         return [*self.asset_key.parts, *partition]
 
     def get_identifier(self) -> Sequence[str]:
-        """What names the stored value: the same when it is stored and when it is loaded.
+        """The identifier of the stored value: the same when storing and when loading.
 
-        For an asset that is its own identifier, whatever run stored it; otherwise run, task, name.
+        For an asset it is the asset identifier, whatever run stored it; otherwise run, task and
+        name.
         """
         return self.get_asset_identifier() if self.has_asset_key else self._run_scoped()
 
@@ -189,7 +190,7 @@ class _Context(HoldsResources):
 
 
 class OutputContext(_Context):
-    """A value that is to be stored."""
+    """The context of `IOManager.handle_output`: the value to store."""
 
     def __init__(
         self, stored: StoredValue, *, resources: Resources | None = None, log: Logger | None = None
@@ -199,16 +200,16 @@ class OutputContext(_Context):
 
     @property
     def output_metadata(self) -> Mapping[str, Any]:
-        """What was said about the output while it was made and stored."""
+        """The metadata added to the output so far."""
         return dict(self._added)
 
     def add_output_metadata(self, metadata: Mapping[str, Any]) -> None:
-        """Say something about the stored value; each name once."""
+        """Add metadata to the output; each key once."""
         twice = sorted(self._added.keys() & metadata.keys())
         if twice:
             raise Invalid(
-                f"{self._what()}: the metadata {', '.join(twice)} was given before",
-                remedy="give every name once for an output",
+                f"{self._what()}: the metadata {', '.join(twice)} was already added",
+                remedy="add each key once for an output",
             )
         self._added.update(metadata)
 
@@ -217,12 +218,12 @@ class OutputContext(_Context):
         return self.output_metadata
 
     def get_run_scoped_output_identifier(self) -> Sequence[str]:
-        """What names this output of this run: run, task and name."""
+        """The identifier of this output of this run: run, task and name."""
         return self._run_scoped()
 
 
 class InputContext(_Context):
-    """A value that is to be loaded."""
+    """The context of `IOManager.load_input`: the value to load."""
 
     def __init__(
         self,
@@ -237,29 +238,29 @@ class InputContext(_Context):
 
     @property
     def has_input_name(self) -> bool:
-        """Whether the value fills a parameter, which has a name."""
+        """Whether the value fills a parameter with a name."""
         return bool(self._stored.name)
 
     def add_input_metadata(
         self, metadata: Mapping[str, Any], description: str | None = None
     ) -> None:
-        """Say something about the value that was loaded: it is told in the log."""
+        """Add metadata about the loaded value: it is written to the log."""
         told = ", ".join(f"{name}: {value}" for name, value in metadata.items())
         self.log.info("%s %s: %s", description or "loaded", self.name, told)
 
     @property
     def has_partition_key(self) -> bool:
-        """Whether a partition is made from the value that is loaded."""
+        """Whether the loading asset materializes a partition."""
         return bool(self._stored.made_keys) or self.has_asset_partitions
 
     @property
     def partition_key(self) -> str:
-        """The partition that is made from the value that is loaded."""
+        """The partition that the loading asset materializes."""
         made = self._stored.made_keys
         return made[0] if len(made) == 1 else self.asset_partition_key
 
     def get_identifier(self) -> Sequence[str]:
-        """What names the stored value; the same as when it was stored."""
+        """The identifier of the stored value: the same as when it was stored."""
         if self.has_asset_key or self.upstream_output is None:
             return super().get_identifier()
         return self.upstream_output.get_identifier()
@@ -282,12 +283,14 @@ def build_output_context(  # noqa: PLR0913 - the options people know
     output_metadata: Mapping[str, Any] | None = None,
     log: Logger | None = None,
 ) -> OutputContext:
-    """The context of storing a value, for tests; use `with` if it is given resources to open.
+    """Build a context to call `handle_output` in a test; use `with` to close its resources.
 
     `metadata` is the older name of `definition_metadata`.
     """
     if metadata is not None and definition_metadata is not None:
-        raise Invalid("both metadata and definition_metadata were given", remedy="use one of them")
+        raise Invalid(
+            "both metadata and definition_metadata were given", remedy="pass only one of them"
+        )
     stored = StoredValue(
         name=name,
         asset_key=None if asset_key is None else to_key(asset_key),
@@ -320,14 +323,14 @@ def build_input_context(  # noqa: PLR0913 - the options people know
     asset_partitions_def: Any = None,
     log: Logger | None = None,
 ) -> InputContext:
-    """The context of loading a value, for tests; use `with` if it is given resources to open."""
+    """Build a context to call `load_input` in a test; use `with` to close its resources."""
     if asset_key is None and upstream_output is not None and upstream_output.has_asset_key:
         asset_key = upstream_output.asset_key
     if asset_partition_key_range is not None:
         if asset_partitions_def is None:
             raise Invalid(
-                "build_input_context was given a range of partitions and no definition of them",
-                remedy="give it asset_partitions_def too, or partition_keys=[...]",
+                "build_input_context got asset_partition_key_range without asset_partitions_def",
+                remedy="pass asset_partitions_def too, or partition_keys=[...] instead",
             )
         partition_keys = asset_partitions_def.get_partition_keys_in_range(asset_partition_key_range)
     stored = StoredValue(

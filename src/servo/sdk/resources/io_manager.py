@@ -1,4 +1,4 @@
-"""IO managers: where the values of assets are stored, and how they come back."""
+"""IO managers: how the values of assets are stored and loaded."""
 
 import inspect
 from abc import ABC, abstractmethod
@@ -16,11 +16,27 @@ class InputManager(ABC):
 
     @abstractmethod
     def load_input(self, context: InputContext) -> Any:
-        """The value that fills an input."""
+        """Load the value of an input."""
 
 
 class IOManager(InputManager):
-    """Stores what assets return, and loads it for those that are made from it."""
+    """Stores the values that assets return, and loads them for downstream assets.
+
+        class Memory(IOManager):
+            def __init__(self):
+                self.values = {}
+
+            def handle_output(self, context, obj):
+                self.values[context.asset_key] = obj
+
+            def load_input(self, context):
+                return self.values[context.asset_key]
+
+        Definitions(assets=[...], resources={"io_manager": Memory()})
+
+    The resource `io_manager` is the default of all assets; `@asset(io_manager_key=...)` names
+    another.
+    """
 
     @abstractmethod
     def handle_output(self, context: OutputContext, obj: Any) -> None:
@@ -28,7 +44,7 @@ class IOManager(InputManager):
 
 
 class IOManagerDefinition(ResourceDefinition):
-    """A function that makes an IO manager."""
+    """A function that creates an IO manager."""
 
     def __init__(
         self,
@@ -43,11 +59,11 @@ class IOManagerDefinition(ResourceDefinition):
 
     @classmethod
     def hardcoded_io_manager(cls, value: IOManager, description: str | None = None) -> Self:
-        """The definition that is this IO manager."""
+        """The definition of an existing IO manager."""
         return cls.hardcoded_resource(value, description)
 
     def with_schemas(self, output: Any, inputs: Any) -> Self:
-        """This definition, with what a run may say about single outputs and inputs."""
+        """The same definition with config schemas for single outputs and inputs."""
         self.output_config_schema = schema_model(output, f"outputs of {self.name}")
         self.input_config_schema = schema_model(inputs, f"inputs of {self.name}")
         return self
@@ -74,7 +90,12 @@ def io_manager(
     input_config_schema: Any = None,
     required_resource_keys: Iterable[str] | None = None,
 ) -> Any:
-    """Make the decorated function, of an `InitResourceContext` or of nothing, an IO manager."""
+    """Define an IO manager by a function that creates it, with or without a context.
+
+    @io_manager(config_schema={"folder": str})
+    def files(context):
+        return Files(context.resource_config["folder"])
+    """
     if inspect.isroutine(config_schema):
         return IOManagerDefinition(config_schema)
 
@@ -96,7 +117,7 @@ class InMemoryIOManager(IOManager):
         self.values[tuple(context.get_identifier())] = obj
 
     def load_input(self, context: InputContext) -> Any:
-        """The value that was kept; `NotFound` if none was."""
+        """The kept value; `NotFound` if there is none."""
         if context.has_asset_partitions and len(context.asset_partition_keys) != 1:
             parts = context.asset_key.parts
             return {key: self._find((*parts, key)) for key in context.asset_partition_keys}
@@ -105,7 +126,7 @@ class InMemoryIOManager(IOManager):
     def _find(self, identifier: tuple[str, ...]) -> Any:
         if identifier not in self.values:
             raise NotFound(
-                f"nothing is kept in memory for {'/'.join(identifier)}",
+                f"there is no value in memory for {'/'.join(identifier)}",
                 remedy="materialize it first, in the same process",
             )
         return self.values[identifier]
@@ -117,13 +138,13 @@ mem_io_manager = IOManagerDefinition.hardcoded_io_manager(
 
 
 def stores_values(value: Any) -> bool:
-    """Whether a resource is an IO manager, or says how to make one."""
+    """Whether a resource is an IO manager, or creates one."""
     known = isinstance(value, IOManager | IOManagerDefinition)
     return known or hasattr(cast("type[object]", type(value)), "create_io_manager")
 
 
 def check_io_manager(value: Any, key: str) -> IOManager:
-    """`value` if it can store and load; `Invalid` names the resource that was to be one."""
+    """Check that a resource can store and load values."""
     if callable(getattr(value, "handle_output", None)) and callable(
         getattr(value, "load_input", None)
     ):

@@ -1,11 +1,11 @@
-"""Values that must not be seen, and strings without them.
+"""Redaction: strings without secret values.
 
-Whoever resolves a secret tells its value here, and whoever is about to let a string leave the
-process asks for it without any of them. A value is found as it is, in one line or in several, and
-as Python, JSON, URLs, hexadecimal and Base64 spell it, also in the middle of something longer that
-was encoded as a whole ("user:password"). Where two of them overlap, both are hidden.
+Code that resolves a secret registers its value here; code that lets a string leave the process
+redacts it first. A value is found as it is, on one line or several, and as spelled by Python, JSON,
+URLs, hexadecimal and Base64, also inside something longer that was encoded as a whole
+("user:password"). Overlapping values are both redacted.
 
-What is shorter than four characters is not hidden: it would be found in every text.
+Values of fewer than four characters are not redacted: they would match in every text.
 """
 
 import base64
@@ -22,7 +22,7 @@ MAX_VALUES = 1_000
 
 
 class _Known(NamedTuple):
-    """Everything that some values can look like."""
+    """All spellings of the registered values."""
 
     values: dict[str, None]
     spellings: tuple[bytes, ...]
@@ -30,7 +30,7 @@ class _Known(NamedTuple):
 
 
 class Redaction:
-    """The values to be hidden; of very many, those that were resolved last."""
+    """The registered values; if there are very many, the most recent."""
 
     def __init__(self) -> None:
         self._values: dict[str, None] = {}
@@ -38,17 +38,17 @@ class Redaction:
         self._before_first: Callable[[], None] | None = None
 
     def before_first(self, tell: Callable[[], None]) -> None:
-        """Have somebody told before the first value is known here."""
+        """Set a callback for the first registered value."""
         self._before_first = tell
 
     def add(self, value: object) -> None:
-        """Hide a value from now on."""
+        """Redact a value from now on."""
         text = str.__str__(value) if isinstance(value, str) else str(value)
         if text in self._values or len(text.strip()) < MIN_CHARACTERS:
             return
         if self._before_first is not None and not self._values:
             self._before_first()
-        # A copy of the dictionary: another thread may be hiding something.
+        # A copy of the dictionary: another thread may add a value meanwhile.
         self._values = dict.fromkeys([*self._values, text][-MAX_VALUES:])
 
     def clear(self) -> None:
@@ -56,7 +56,7 @@ class Redaction:
         self._values = {}
 
     def data(self, data: bytes) -> bytes:
-        """Bytes without the values."""
+        """The data without the values."""
         parts: list[bytes] = []
         kept = 0
         for start, end in _merged(_found(data, self._all().spellings)):
@@ -65,32 +65,32 @@ class Redaction:
         return b"".join([*parts, data[kept:]]) if parts else data
 
     def text(self, text: str) -> str:
-        """A text without the values."""
+        """The text without the values."""
         if not self._values:
             return text
         return self.data(text.encode(errors="surrogatepass")).decode(errors="surrogatepass")
 
     def tail(self, data: bytes, most: int) -> bytes:
-        """At most so many of the last bytes, without the values and without half a value."""
+        """The last bytes, at most `most`, without the values and without parts of them."""
         longest = self._all().longest
         if len(data) <= most or not longest:
             return self.data(data[-most:])
-        # What is cut at its beginning is not found, and lies within the length of the longest.
+        # A value that is cut off at the start is not found; it lies within the longest spelling.
         return self.data(data[-(most + longest) :])[longest:][-most:]
 
     def longest_spelling(self) -> int:
-        """How many bytes a value may take; so many more have to be read to find one at a border."""
+        """The maximum length of a spelling in bytes, which readers need to overlap their chunks."""
         return self._all().longest
 
     def is_hidden(self, value: object) -> bool:
-        """Whether this very value, a number for example, is to be hidden."""
+        """Whether this exact value, such as a number, is redacted."""
         return str(value) in self._values
 
     def __bool__(self) -> bool:
         return bool(self._values)
 
     def _all(self) -> "_Known":
-        # Kept with the values it was made of: another thread may hide one while it is made here.
+        # Stored with the values it was built from: another thread may add one meanwhile.
         values = self._values
         if self._known.values is not values:
             found = {s for value in values for s in _spellings(value)}
@@ -107,7 +107,7 @@ def _found(data: bytes, spellings: Iterable[bytes]) -> Iterator[tuple[int, int]]
 
 
 def _merged(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Places in their order, those that overlap or touch as one."""
+    """The places in order, with overlapping and adjacent ones merged."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(places):
         if merged and start <= merged[-1][1]:
@@ -118,7 +118,7 @@ def _merged(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _spellings(value: str) -> set[bytes]:
-    """Everything that a value can look like in a string."""
+    """All spellings of a value in a string."""
     stripped = value.strip()
     lines = [line.strip() for line in value.splitlines()] if len(value.splitlines()) > 1 else []
     plain = {value, stripped, *(line for line in lines if len(line) >= MIN_LINE)}
@@ -127,7 +127,7 @@ def _spellings(value: str) -> set[bytes]:
 
 
 def _written(text: str) -> Iterator[bytes]:
-    """A text as people and programs write it into another."""
+    """A text as people and programs write it into another text."""
     # Twice: JSON that is shown in the arguments of an exception is escaped once more.
     for escaped in _escaped(text):
         for spelled in _escaped(escaped):
@@ -176,5 +176,5 @@ _hidden = Redaction()
 
 
 def hidden() -> Redaction:
-    """The values that this process has resolved."""
+    """The redaction of this process."""
     return _hidden

@@ -1,7 +1,7 @@
-"""References to values that only the worker knows, inside anything that may hold them.
+"""References to environment variables and secrets inside any value.
 
-They are found, replaced by their values where the code runs, spelled for JSON, and kept from being
-shown after they were replaced.
+They are found, resolved where the code runs, encoded for JSON, and kept from being shown after they
+are resolved.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,13 +13,13 @@ from servo.sdk.resources.secrets import Secret, read_secret
 COLLECTIONS = (list, tuple, set, frozenset)
 
 Reference = EnvVar | IntEnvVar | Secret
-"""What stands for a value that is known only where the code runs."""
+"""A value that is known only where the code runs."""
 
 SHOWN_CHARACTERS = 80
 
 
 def resolve_env(value: Any, environ: Mapping[str, str], *, where: str = "a value") -> Any:
-    """`value` with every reference in it replaced; `Invalid` names those that have no value."""
+    """`value` with every reference resolved; `Invalid` names those without a value."""
     if isinstance(value, Reference):
         return _read(value, environ, where)
     if not holds_env(value):
@@ -39,7 +39,7 @@ def is_model(value: Any) -> bool:
 
 
 def env_vars_in(value: Any) -> Iterator[Reference]:
-    """Every `EnvVar` and `Secret` that `value` refers to."""
+    """Every `EnvVar` and `Secret` in a value."""
     if isinstance(value, Reference):
         yield value
     elif is_model(value):
@@ -54,7 +54,7 @@ def env_vars_in(value: Any) -> Iterator[Reference]:
 
 
 def holds_env(value: Any) -> bool:
-    """Whether a value refers to anything."""
+    """Whether a value contains a reference."""
     return next(env_vars_in(value), None) is not None
 
 
@@ -65,12 +65,12 @@ def _read(reference: Reference, environ: Mapping[str, str], where: str) -> str |
 
 
 def within(where: str, name: object) -> str:
-    """The place of a part, as errors tell it."""
+    """The path of a part, for messages."""
     return f"{where}.{name}" if ": " in where else f"{where}: {name}"
 
 
 def spell_env(value: Any) -> Any:
-    """References as JSON holds them: {"env": "NAME"}, {"secret": "name"}."""
+    """The value with references encoded for JSON: {"env": "NAME"}, {"secret": "name"}."""
     if isinstance(value, Secret):
         return {"secret": value.secret_name}
     if isinstance(value, EnvVar | IntEnvVar):
@@ -81,7 +81,7 @@ def spell_env(value: Any) -> Any:
 
 
 def unspell_env(value: Any) -> Any:
-    """References, from how JSON holds them."""
+    """The value with references decoded from JSON."""
     if type(value) is dict:
         pairs = cast("dict[Any, Any]", value)
         if list(pairs) == ["env"] and isinstance(pairs["env"], str):
@@ -93,7 +93,7 @@ def unspell_env(value: Any) -> Any:
 
 
 class _VeiledText(str):
-    """A text from the environment that is itself wherever it is used, but not where it is shown."""
+    """A string from the environment: usable as it is, but hidden when shown."""
 
     __slots__ = ("_veil",)
 
@@ -127,7 +127,7 @@ class _VeiledInt(int):
 
 
 def veiled(shown: Any, value: Any) -> Any:
-    """`value`, of which the parts that `shown` takes from the environment do not show."""
+    """`value` with the parts that `shown` takes from the environment hidden when shown."""
     kind = cast("type[Any]", type(value))
     if isinstance(shown, Reference):
         kept: Any = {str: _VeiledText, int: _VeiledInt}.get(kind)

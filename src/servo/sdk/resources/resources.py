@@ -1,16 +1,16 @@
-"""Resources: what assets work with and do not make, such as a database or a client.
+"""Resources: objects that assets use, such as a database connection or a client.
 
     class Warehouse(ConfigurableResource):
         url: str
 
     Definitions(assets=[...], resources={"warehouse": Warehouse(url=EnvVar("WAREHOUSE_URL"))})
 
-What is written in `Definitions` is a definition. `open_resources` makes of it, for one execution,
-what the code gets: variables are replaced by their values, resources inside resources are made
-first and once each, and everything is torn down in the opposite order, whatever happened.
+`Definitions` holds definitions. For each execution, `open_resources` initializes them: variables
+are resolved, nested resources are initialized first and once each, and everything is torn down in
+reverse order, whatever happened.
 
-Those with fields are in `servo.sdk.resources.configurable`, so that who has none need not import
-Pydantic.
+Resources with fields are in `servo.sdk.resources.configurable`, so that projects without them need
+not import Pydantic.
 """
 
 import inspect
@@ -33,14 +33,14 @@ from servo.sdk.resources.secrets import SecretProvider, providing
 T = TypeVar("T", default=Any)
 
 ResourceParam = Annotated[T, "servo.resource"]
-"""A parameter that is a resource although its type does not say so: `ResourceParam[Client]`."""
+"""A parameter that is a resource although its type is not one: `ResourceParam[Client]`."""
 
 
 class Silence:
-    """A log that nobody reads."""
+    """A log that discards everything."""
 
     def debug(self, msg: object, *args: object) -> None:
-        """Drop it."""
+        """Discard the message."""
 
     info = warning = error = debug
 
@@ -50,13 +50,13 @@ class UnknownResource(Invalid, AttributeError):
 
 
 class Resources:
-    """The resources of an execution, by name as attributes."""
+    """The resources of an execution, as attributes."""
 
     def __init__(self, made: Mapping[str, Any] | None = None) -> None:
         self._made = dict(made or {})
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # asked for by copy, pickle and the like
+        if name.startswith("_"):  # looked up by copy, pickle and the like
             raise AttributeError(name)
         if name not in self._made:
             raise unknown_resource(name, self._made)
@@ -77,7 +77,7 @@ class Resources:
 
 
 def unknown_resource(name: str, known: Iterable[str], *, asked_by: str = "") -> UnknownResource:
-    """The error that names a missing resource and those there are."""
+    """The error for a missing resource, with the available ones."""
     there = sorted(known)
     close = get_close_matches(name, there, n=1)
     who = f", which {asked_by} needs" if asked_by else ""
@@ -94,13 +94,13 @@ def _listed(names: list[str]) -> str:
 
 
 class HoldsResources:
-    """A context that may have opened the resources it offers, and closes them when it is left."""
+    """A context that may open resources, and closes them on exit."""
 
     resources: Any
     _opened: AbstractContextManager[Any] = nullcontext()
 
     def holding(self, opened: AbstractContextManager[Resources]) -> Self:
-        """This context with resources that it opens here, and closes when it is left."""
+        """This context with resources that it opens now and closes on exit."""
         self._opened = opened
         self.resources = opened.__enter__()
         return self
@@ -113,9 +113,9 @@ class HoldsResources:
 
 
 class InitResourceContext(HoldsResources):
-    """What a resource is told when it is made.
+    """The context of a resource's initialization: its config, other resources, log and run.
 
-    One that was built for a test is a context manager too, which closes the resources it opened.
+    A context built for a test is also a context manager that closes its resources.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class InitResourceContext(HoldsResources):
 
     @property
     def instance(self) -> Any:
-        """The workspace, to ask what was made and what ran: see `ServoInstance`."""
+        """The `ServoInstance`, to query materializations and runs."""
         return self._instance() if callable(self._instance) else self._instance
 
     def replace_config(self, config: Any) -> "InitResourceContext":
@@ -150,7 +150,7 @@ class InitResourceContext(HoldsResources):
 
 
 class ResourceDefinition:
-    """A function that makes a resource; a generator function also tears it down."""
+    """A function that creates a resource; a generator function also tears it down."""
 
     __servo_definition__: ClassVar[bool] = True
 
@@ -180,11 +180,11 @@ class ResourceDefinition:
 
     @classmethod
     def mock_resource(cls, description: str | None = None) -> Self:
-        """A resource that takes every call, for tests."""
+        """A resource that accepts every call, for tests."""
         return cls(lambda: import_module("unittest.mock").MagicMock(), description=description)
 
     def configured(self, config: Any) -> Self:
-        """The same definition with its config given: as values, or as a function of a run's."""
+        """The same definition with a config: values, or a function of the run config."""
         copied = object.__new__(type(self))
         vars(copied).update(vars(self))
         copied._fixed = config
@@ -201,7 +201,7 @@ class ResourceDefinition:
         return made.model_dump()
 
     def open(self, context: InitResourceContext) -> AbstractContextManager[Any]:
-        """The resource, around its use."""
+        """A context manager for the resource."""
         arguments = (context,) if inspect.signature(self.resource_fn).parameters else ()
         if inspect.isgeneratorfunction(self.resource_fn):
             return _resumed(self.resource_fn(*arguments), self.name)
@@ -212,13 +212,13 @@ class ResourceDefinition:
         return nullcontext(made)
 
     def __call__(self, *context: InitResourceContext) -> Any:
-        """Call the function itself, as a test does."""
+        """Call the function directly, as a test does."""
         return self.resource_fn(*context)
 
 
 @contextmanager
 def _resumed(generator: Generator[Any], name: str) -> Generator[Any]:
-    """What a generator yields; the rest of it runs afterwards, and never sees the body's error.
+    """What a generator yields; the rest of it runs afterwards, without the body's error.
 
     A bare generator is not a context manager: its author may have left out the `try`.
     """
@@ -228,7 +228,7 @@ def _resumed(generator: Generator[Any], name: str) -> Generator[Any]:
         finally:
             next(generator, None)
         return
-    raise Invalid(f"resource {name} yields nothing", remedy="yield the resource, once")
+    raise Invalid(f"resource {name} yields nothing", remedy="yield the resource once")
 
 
 Maker = Callable[..., Any]
@@ -251,8 +251,17 @@ def resource(
     required_resource_keys: Iterable[str] | None = None,
     version: str | None = None,
 ) -> Any:
-    """Make the decorated function, of an `InitResourceContext` or of nothing, a resource."""
-    del version  # it told when to make results anew, of what is not an asset
+    """Define a resource by a function that creates it, with or without a context.
+
+        @resource(config_schema={"url": str})
+        def warehouse(context):
+            connection = connect(context.resource_config["url"])
+            yield connection
+            connection.close()
+
+    `ConfigurableResource` is the newer way.
+    """
+    del version  # Dagster used it for memoization, which assets do not have
     if inspect.isroutine(config_schema):
         return ResourceDefinition(config_schema)
 
@@ -263,7 +272,7 @@ def resource(
 
 
 def is_definition(value: Any) -> bool:
-    """Whether a value says how to make a resource, and is none itself."""
+    """Whether a value defines a resource, rather than being one."""
     return bool(getattr(cast("type[object]", type(value)), "__servo_definition__", False))
 
 
@@ -279,11 +288,11 @@ def open_resources(
     config: Mapping[str, Any] | None = None,
     context: InitResourceContext | None = None,
 ) -> Generator[Resources]:
-    """Make the needed resources, and those they need, and tear them down in the opposite order.
+    """Initialize the needed resources and those they require, and tear them down in reverse order.
 
-    `config` is what the run gives by name, `context` what every resource is told (its log and its
-    run). Other values are left as they are. If the body fails, that is the error, with a note on
-    every teardown that failed too; if it does not, the first failure of a teardown is raised.
+    `config` is the run config by resource, `context` what every resource gets (its log and its
+    run). Other values stay as they are. If the body fails, its error is raised, with a note on
+    every teardown that failed too; otherwise the first failure of a teardown is raised.
     """
     opening = _Opening(definitions, environ, config or {}, context or InitResourceContext())
     try:
@@ -295,7 +304,7 @@ def open_resources(
 
 
 class _Opening:
-    """Resources on their way up, and down again."""
+    """Resources that are being initialized, and later torn down."""
 
     def __init__(
         self,
@@ -308,7 +317,7 @@ class _Opening:
         self._environ = environ
         self._config = config
         self._context = context
-        # By identity: two equal resources are two, and one that is named twice is one.
+        # By identity: equal resources are separate, and one object under two names is opened once.
         self._names = {id(value): name for name, value in definitions.items()}
         self._made: dict[int, Any] = {}
         self._under_way: dict[int, str] = {}
@@ -336,7 +345,7 @@ class _Opening:
             around = self._around(definition, name)
             made = around.__enter__()
         except Exception as error:
-            if not isinstance(error, ServoError):  # ours name the resource
+            if not isinstance(error, ServoError):  # our errors already name the resource
                 error.add_note(f"while making the resource {name}")
             raise
         self._entered.append((name, around))
@@ -354,7 +363,7 @@ class _Opening:
         return fresh.__servo_bind__(context).yield_for_execution(context)
 
     def _inner(self, definition: Any, name: str) -> dict[str, Any]:
-        """What stands in the fields of a resource that are resources themselves."""
+        """The nested resources in the fields of a resource."""
         return {
             field: self._of(value, f"{name}.{field}")
             for field, value in definition.__servo_values__().items()
@@ -371,7 +380,7 @@ class _Opening:
         return context
 
     def close(self, error: BaseException | None) -> None:
-        """Tear down all that was made; a failure keeps nothing else from being torn down."""
+        """Tear down everything; a failure does not keep the rest from being torn down."""
         first = error
         for name, around in reversed(self._entered):
             try:
@@ -395,14 +404,14 @@ def _fields(launch: Any, where: str) -> dict[str, Any]:
         return launch.__servo_values__()
     if isinstance(launch, Mapping):
         return dict(cast("Mapping[str, Any]", launch))
-    raise Invalid(f"{where}: the run gives it {launch!r}", remedy="give its fields by name")
+    raise Invalid(f"{where}: the run config is {launch!r}", remedy="pass its fields by name")
 
 
 def _cycle(names: list[str]) -> Invalid:
     whole = names[names.index(names[-1]) :]
     return Invalid(
-        f"resources need each other: {' → '.join(whole)}",
-        remedy="take one of them out of the required_resource_keys of another",
+        f"resources require each other: {' → '.join(whole)}",
+        remedy="remove one of them from the required_resource_keys of another",
     )
 
 
@@ -415,7 +424,11 @@ def build_resources(
     log: Logger | None = None,
     secrets: Iterable[SecretProvider] = (),
 ) -> Generator[Resources]:
-    """All of these resources, as an asset would get them; for tests and notebooks."""
+    """Initialize resources for a test or a notebook, as an asset would get them.
+
+    with build_resources({"warehouse": Warehouse(url="...")}) as resources:
+        resources.warehouse.query("select 1")
+    """
     known = environment() if environ is None else environ
     config = RunConfig(resources=resource_config).for_resources()
     context = InitResourceContext(log=log)
@@ -434,6 +447,6 @@ def build_init_resource_context(
     log: Logger | None = None,
     instance: Any = None,
 ) -> InitResourceContext:
-    """The context of a resource, for tests; use `with` if its resources have to be torn down."""
+    """Build a context to initialize a resource in a test; use `with` to tear its resources down."""
     context = InitResourceContext(resource_config=config, log=log, instance=instance)
     return context.holding(build_resources(resources, log=log)) if resources else context

@@ -1,4 +1,4 @@
-"""The configuration of a whole run: of its assets, its resources, and how it is executed."""
+"""The run config: the configuration of the assets and resources of a run."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -15,10 +15,12 @@ _OP_KEYS = {"config", "inputs", "outputs", "ops"}
 
 
 class RunConfig:
-    """Everything a run tells its assets and resources, by their names.
+    """The configuration of a run: of its assets under `ops`, and of its resources.
 
-    A value is a `Config`, the fields of one, or those under "config" as in a file. So a `Config`
-    whose only field is called "config" has to be given as a `Config`.
+        RunConfig(ops={"orders": OrdersConfig(limit=5)}, resources={"warehouse": {"url": "..."}})
+
+    A value is a `Config`, its fields, or its fields under "config" as in a file. So a `Config`
+    whose only field is called "config" has to be passed as a `Config`.
     """
 
     def __init__(
@@ -35,12 +37,12 @@ class RunConfig:
 
     @classmethod
     def of(cls, value: "RunConfig | Mapping[str, Any] | None") -> "RunConfig":
-        """The configuration of a run, however it was given."""
+        """The run config, in whatever form it was given."""
         if isinstance(value, RunConfig):
             return value
         given: Any = value or {}
         if not isinstance(given, Mapping):
-            raise Invalid(f"a run config is {value!r}", remedy="use RunConfig(…), or a mapping")
+            raise Invalid(f"invalid run config {value!r}", remedy="use RunConfig(…), or a mapping")
         unknown = [name for name in value or {} if name not in _SECTIONS]
         if unknown:
             close = get_close_matches(unknown[0], _SECTIONS, n=1)
@@ -51,7 +53,7 @@ class RunConfig:
         return cls(**(value or {}))
 
     def to_config_dict(self) -> dict[str, Any]:
-        """The form that files have and requests carry; variables are {"env": "NAME"} in it."""
+        """The run config as a plain dict; variables become {"env": "NAME"}."""
         return {
             "loggers": _plain(self.loggers),
             "resources": {name: _config_level(value) for name, value in self.resources.items()},
@@ -60,11 +62,11 @@ class RunConfig:
         }
 
     def for_op(self, *names: str) -> Any:
-        """What was given for an asset under one of its names, for `build_config`."""
+        """The configuration of an asset under one of its names, for `build_config`."""
         return next((_inside(self.ops[name]) for name in names if name in self.ops), None)
 
     def for_resources(self) -> dict[str, Any]:
-        """What was given for each resource, for `open_resources`."""
+        """The configuration of each resource, for `open_resources`."""
         return {name: _inside(value) for name, value in self.resources.items()}
 
     def __eq__(self, other: object) -> bool:
@@ -106,5 +108,5 @@ def _dump_model(model: Any) -> dict[str, Any]:
         told = str(error)
     raise Invalid(
         f"{type(model).__name__} cannot be sent with a run: {told}",
-        remedy="give it plain values: strings, numbers, lists and dicts",
+        remedy="use plain values: strings, numbers, lists and dicts",
     )

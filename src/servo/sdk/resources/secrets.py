@@ -1,4 +1,4 @@
-"""Secrets: values that have a name here and are kept somewhere else.
+"""Secrets: values that have a name in the code and are kept elsewhere.
 
     Definitions(
         assets=[...],
@@ -6,11 +6,11 @@
         secrets=[EnvSecrets(prefix="SHOP_"), FileSecrets("/run/secrets"), MyVault()],
     )
 
-A `Secret` can be given wherever an `EnvVar` can. Its value is asked for where the code runs, when
-the resource or the configuration that holds it is made: the providers are asked in their order, and
-the first that has it wins. A provider is any object with `get(name)`, which returns the value or
-None. The value is in no event, no payload and no command line, and is hidden in whatever leaves the
-process (see `servo.sdk.resources.redaction`).
+Pass a `Secret` wherever an `EnvVar` is accepted. Its value is read where the code runs, when the
+resource or configuration is initialized: the providers are tried in order, and the first that has
+the secret wins. A provider is any object with `get(name)`, which returns the value or None. The
+value is in no event, payload or command line, and is redacted in everything that leaves the process
+(see `servo.sdk.resources.redaction`).
 """
 
 import re
@@ -25,17 +25,17 @@ from servo.sdk.resources.redaction import hidden
 
 @runtime_checkable
 class SecretProvider(Protocol):
-    """A place that secrets are kept in."""
+    """A source of secrets: any object with a method `get`."""
 
     def get(self, name: str) -> str | None:
-        """The value of a secret; None if it is not kept here."""
+        """The value of a secret; None if this provider does not have it."""
         ...
 
 
 class EnvSecrets:
-    """Secrets in environment variables, of which only those with a prefix can be read.
+    """Secrets in environment variables with a prefix; other variables cannot be read.
 
-    With the prefix `SHOP_` the secret `api-token` is the variable `SHOP_API_TOKEN`, and so is
+    With the prefix `SHOP_`, the secret `api-token` is the variable `SHOP_API_TOKEN`, and so is
     `SHOP_API_TOKEN` itself.
     """
 
@@ -43,12 +43,12 @@ class EnvSecrets:
         if not prefix or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", prefix):
             raise Invalid(
                 f"EnvSecrets has the prefix {prefix!r}",
-                remedy='give a prefix of the variables that may be read, like "SHOP_"',
+                remedy='pass a prefix of the variables that may be read, like "SHOP_"',
             )
         self.prefix = prefix
 
     def get(self, name: str) -> str | None:
-        """The value of the variable that belongs to a secret."""
+        """The value of the variable for a secret."""
         variable = name
         if not name.startswith(self.prefix):
             variable = self.prefix + re.sub(r"[^A-Za-z0-9_]", "_", name).upper()
@@ -59,14 +59,19 @@ class EnvSecrets:
 
 
 class Secret(str):
-    """A secret, read where it is used; can be given to any field of a `Config` or a resource."""
+    """A secret, read where the code runs: pass it to any field of a `Config` or a resource.
+
+        Warehouse(password=Secret("warehouse_password"))
+
+    `Definitions(secrets=[...])` lists the providers that are tried.
+    """
 
     __slots__ = ()
 
     def __new__(cls, name: str) -> "Secret":
         """The secret of this name."""
         if not name.strip():
-            raise Invalid("a Secret has no name", remedy='name it, like Secret("api_token")')
+            raise Invalid("a Secret needs a name", remedy='pass one, like Secret("api_token")')
         return super().__new__(cls, name)
 
     @property
@@ -75,7 +80,7 @@ class Secret(str):
         return str.__str__(self)
 
     def get_value(self, default: str | None = None) -> str | None:
-        """The value there is now, or `default`."""
+        """The current value, or `default`."""
         found = _ask(self.secret_name)
         return default if found is None else found
 
@@ -86,7 +91,7 @@ class Secret(str):
 
 
 def read_secret(secret: Secret, where: str) -> str:
-    """The value of a secret; `Invalid` says who was asked if nobody has it."""
+    """The value of a secret; `Invalid` names the providers if none has it."""
     found = _ask(secret.secret_name)
     if found is not None:
         return found
@@ -110,7 +115,7 @@ def _ask(name: str) -> str | None:
         if not isinstance(found, str):
             raise Invalid(
                 f"{_told(provider)} returned {type(found).__name__} for {name!r}",
-                remedy="return a string, or None for a secret that is not there",
+                remedy="return a string, or None for a secret that does not exist",
             )
         hidden().add(found)
         return found
@@ -128,7 +133,7 @@ def _asked(provider: SecretProvider, name: str) -> Any:
 
 
 def _told(provider: SecretProvider) -> str:
-    """A provider as messages name it: nobody knows what the `repr` of another class shows."""
+    """The name of a provider for messages: its `repr` might show a secret."""
     ours = type(provider).__module__.startswith("servo.")
     return repr(provider) if ours else type(provider).__name__
 
@@ -139,13 +144,13 @@ _providers: list[SecretProvider] = []
 
 
 def set_secrets(providers: Iterable[SecretProvider]) -> None:
-    """Say who provides secrets; once for the process, before users' code runs."""
+    """Set the secrets providers, once per process and before user code runs."""
     _providers[:] = checked_providers(providers)
 
 
 @contextmanager
 def providing(providers: Iterable[SecretProvider]) -> Generator[None]:
-    """Have these providers asked for a while."""
+    """Use these providers within a block."""
     before = list(_providers)
     set_secrets(providers)
     try:
@@ -155,12 +160,12 @@ def providing(providers: Iterable[SecretProvider]) -> Generator[None]:
 
 
 def checked_providers(providers: Iterable[Any]) -> list[SecretProvider]:
-    """These providers; `Invalid` names what is none."""
+    """Check that all values are secrets providers."""
     found = list(providers)
     for provider in found:
         if isinstance(provider, type) or not isinstance(provider, SecretProvider):
             raise Invalid(
-                f"secrets has {provider!r}, which provides none",
-                remedy="give objects with a method get(name), such as EnvSecrets(prefix=...)",
+                f"secrets contains {provider!r}, which is not a secrets provider",
+                remedy="pass objects with a method get(name), such as EnvSecrets(prefix=...)",
             )
     return found

@@ -1,7 +1,7 @@
 """The parts of a selection that look at one asset at a time.
 
-Each is a value that stands for a set of keys in any project. Filters leave out assets that have no
-code here, unless `include_sources` is set; a key or a wildcard finds them too.
+Each is a value that stands for a set of keys in any project. Filters leave out external assets
+unless `include_sources` is set; a key or a wildcard includes them.
 """
 
 from difflib import get_close_matches
@@ -27,15 +27,15 @@ class Selector(msgspec.Struct, frozen=True):
     binding: ClassVar[int] = OPERAND
 
     def resolve_inner(self, project: Project) -> Keys:
-        """The assets that are meant; `Invalid` for a key that the project lacks."""
+        """The selected assets; `Invalid` for a key that the project does not have."""
         raise NotImplementedError
 
     def to_selection_str(self) -> str:
-        """The text that parses back to this; `Invalid` if the grammar has none."""
+        """The text that parses to this selection; `Invalid` if the grammar cannot express it."""
         raise Invalid(f"{self!r} cannot be written as text", remedy="pass the selection itself")
 
     def operand_str(self, loosest: int) -> str:
-        """The text as part of another, in parentheses unless it binds at least as tightly."""
+        """The text as an operand, in parentheses unless it binds at least as tightly."""
         text = self.to_selection_str()
         return text if self.binding >= loosest else f"({text})"
 
@@ -46,7 +46,7 @@ class AllAssets(Selector, frozen=True):
     include_sources: bool = False
 
     def resolve_inner(self, project: Project) -> Keys:
-        """The assets that have code, or all."""
+        """All assets with code, or all."""
         return frozenset(project.specs if self.include_sources else project.makers)
 
     def to_selection_str(self) -> str:
@@ -60,7 +60,7 @@ class Key(Selector, frozen=True):
     key: AssetKey
 
     def resolve_inner(self, project: Project) -> Keys:
-        """The asset; `Invalid`, with what may have been meant, if there is none."""
+        """The asset; `Invalid` with the closest key if there is none."""
         if self.key not in project.specs:
             raise _unknown(self.key, project)
         return frozenset((self.key,))
@@ -71,12 +71,12 @@ class Key(Selector, frozen=True):
 
 
 class Wildcard(Selector, frozen=True):
-    """Assets whose keys, with slashes or as displayed, are `pieces` with anything in between."""
+    """Assets whose keys, with slashes or as displayed, match `pieces` with anything in between."""
 
     pieces: tuple[str, ...]
 
     def resolve_inner(self, project: Project) -> Keys:
-        """The assets that fit, perhaps none."""
+        """The matching assets, perhaps none."""
         return frozenset(
             key
             for key in project.specs
@@ -89,7 +89,7 @@ class Wildcard(Selector, frozen=True):
 
 
 class Prefix(Selector, frozen=True):
-    """Assets whose keys begin with these parts, which no wildcard says: it may end in a part."""
+    """Assets whose keys begin with these parts; a wildcard could end inside a part."""
 
     prefix: tuple[str, ...]
     include_sources: bool = False
@@ -101,11 +101,11 @@ class Prefix(Selector, frozen=True):
 
 
 NULL = "<null>"
-"""What stands in the place of a name for assets of which nothing was said."""
+"""Stands for a missing value: `owner:<null>` selects assets without an owner."""
 
 
 class Filter(Selector, frozen=True):
-    """Assets by what was said about them; without a name, those of which nothing was."""
+    """Assets by an attribute; without a name, those that do not have it."""
 
     name: str | None
     include_sources: bool = False
@@ -113,7 +113,7 @@ class Filter(Selector, frozen=True):
     word: ClassVar[str]
 
     def matches(self, spec: AssetSpec) -> bool:
-        """Whether it was said of this asset."""
+        """Whether a spec has the attribute."""
         raise NotImplementedError
 
     def resolve_inner(self, project: Project) -> Keys:
@@ -122,7 +122,7 @@ class Filter(Selector, frozen=True):
         return frozenset(key for key in among if self.matches(project.specs[key]))
 
     def to_selection_str(self) -> str:
-        """The word and the name; there is no text that includes sources."""
+        """The filter and the name; the grammar cannot express `include_sources`."""
         if self.include_sources:
             return Selector.to_selection_str(self)
         return f"{self.word}:{NULL if self.name is None else quoted(self.name)}"
@@ -134,7 +134,7 @@ class Group(Filter, frozen=True):
     word = "group"
 
     def matches(self, spec: AssetSpec) -> bool:
-        """Whether it is in the group; `default` is that of assets that name none."""
+        """Whether the asset is in the group; assets without a group are in `default`."""
         if self.name is None:
             return spec.group_name is None
         return (spec.group_name or "default") == self.name
@@ -161,14 +161,14 @@ class OfKind(Filter, frozen=True):
 
 
 class Tag(Filter, frozen=True):
-    """The assets with a tag, of this value or, with None, of any."""
+    """The assets with a tag; with None, whatever its value."""
 
     value: str | None = None
 
     word = "tag"
 
     def matches(self, spec: AssetSpec) -> bool:
-        """Whether it is tagged so."""
+        """Whether the asset has the tag."""
         if self.name is None:
             return not spec.tags
         if self.value is None:
@@ -176,7 +176,7 @@ class Tag(Filter, frozen=True):
         return spec.tags.get(self.name) == self.value
 
     def to_selection_str(self) -> str:
-        """The tag, and its value if that matters."""
+        """The tag, and its value if there is one."""
         text = Filter.to_selection_str(self)
         return text if self.value is None else f"{text}={quoted(self.value)}"
 
@@ -203,7 +203,7 @@ class ChecksOf(AllChecks, frozen=True):
 
 
 def wildcard(pieces: tuple[str, ...]) -> Selector:
-    """The assets whose keys are these two or more pieces with anything in between."""
+    """The assets whose keys match these pieces with anything in between."""
     return AllAssets(include_sources=True) if pieces == ("", "") else Wildcard(pieces)
 
 
@@ -225,5 +225,7 @@ def _unknown(key: AssetKey, project: Project) -> Invalid:
     close = get_close_matches(str(key), known, n=1)
     return Invalid(
         f"selection: there is no asset {key}",
-        remedy=f"did you mean {str(known[close[0]])!r}?" if close else "select one that is defined",
+        remedy=f"did you mean {str(known[close[0]])!r}?"
+        if close
+        else "select an asset that is defined",
     )

@@ -45,14 +45,14 @@ _AFTER = 'expected "and", "or", "," or the end'
 
 
 def parse_selection(text: str) -> Selector:
-    """What `text` describes, or `Invalid` with a caret where it stops making sense."""
+    """The selection that `text` describes; `Invalid` with a caret at the first error."""
     if not text.strip():
         raise Invalid("the selection is empty", remedy='name an asset, or write "*" for all')
     return _Parser(text).whole()
 
 
 class _Parser:
-    """A place in the text; each method reads one rule of the grammar and stops after it."""
+    """A position in the text; each method parses one rule of the grammar."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -215,7 +215,7 @@ class _Parser:
             raise self._wrong(token, error.message, error.remedy) from None
 
     def _value_or_none(self) -> str | None:
-        """A name, or None for the mark that there is none; in quotes it is a name."""
+        """A name, or None for `<null>`; in quotes it is a name."""
         if self._here.kind is TokenKind.WORD and self._here.text == NULL:
             self._at += 1
             return None
@@ -228,7 +228,7 @@ class _Parser:
         return self._run(TokenKind.WORD, TokenKind.COLON)
 
     def _run(self, *kinds: TokenKind) -> str:
-        """The text of the tokens of these kinds that stand here without a space between them."""
+        """The text of adjacent tokens of these kinds."""
         first = self._here
         while self._here.kind in kinds and (
             self._here is first or self._before.touches(self._here)

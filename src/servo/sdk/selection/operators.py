@@ -1,8 +1,8 @@
-"""The parts of a selection that are made of others: sets, and ways through the graph.
+"""The parts of a selection that combine others: set operations and graph traversal.
 
-Unions, intersections and complements obey the laws of sets within all assets of the project. Built
-by the functions here they are also flat, so that a chain of any length is one step deep, and have
-the form to which their text parses back.
+Unions, intersections and complements obey the laws of sets within all assets of the project. The
+functions here also flatten them, so that a chain of any length is one level deep, and has the form
+to which its text parses back.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from servo.sdk.selection.filters import AND, NOT, OPERAND, OR, TRAVERSAL, Keys, 
 
 
 class Union(Selector, frozen=True):
-    """What is in any of the operands."""
+    """The assets in any operand."""
 
     operands: tuple[Selector, ...]
 
@@ -25,14 +25,14 @@ class Union(Selector, frozen=True):
         return Keys().union(*(operand.resolve_inner(project) for operand in self.operands))
 
     def to_selection_str(self) -> str:
-        """The operands; there is no text for none of them."""
+        """The operands; an empty union has no text."""
         if not self.operands:
             return Selector.to_selection_str(self)
         return " or ".join(operand.operand_str(AND) for operand in self.operands)
 
 
 class Intersection(Selector, frozen=True):
-    """What is in all of the operands, of which there are two or more."""
+    """The assets in all operands, of which there are two or more."""
 
     operands: tuple[Selector, ...]
 
@@ -49,7 +49,7 @@ class Intersection(Selector, frozen=True):
 
 
 class Complement(Selector, frozen=True):
-    """What is not in the child, of all assets: without code too, or `~~a` would not be `a`."""
+    """All assets that are not in the child, including external ones, so that `~~a` is `a`."""
 
     child: Selector
 
@@ -65,7 +65,7 @@ class Complement(Selector, frozen=True):
 
 
 class Upstream(Selector, frozen=True):
-    """The child and what it is made from. Assets without code are passed through, not selected."""
+    """The child and its upstream assets. External assets are traversed but not selected."""
 
     child: Selector
     depth: int | None = None
@@ -73,7 +73,7 @@ class Upstream(Selector, frozen=True):
     binding = TRAVERSAL
 
     def resolve_inner(self, project: Project) -> Keys:
-        """The child and its ancestors that have code."""
+        """The child and its upstream assets that have code."""
         chosen = self.child.resolve_inner(project)
         found = reachable(chosen, project.upstream, depth=self.depth)
         return chosen | (found.keys() & project.makers.keys())
@@ -84,7 +84,7 @@ class Upstream(Selector, frozen=True):
 
 
 class Downstream(Selector, frozen=True):
-    """The child and what is made from it."""
+    """The child and its downstream assets."""
 
     child: Selector
     depth: int | None = None
@@ -92,7 +92,7 @@ class Downstream(Selector, frozen=True):
     binding = TRAVERSAL
 
     def resolve_inner(self, project: Project) -> Keys:
-        """The child and its descendants."""
+        """The child and its downstream assets."""
         chosen = self.child.resolve_inner(project)
         return frozenset(reachable(chosen, downstream_of(project.upstream), depth=self.depth))
 
@@ -102,12 +102,12 @@ class Downstream(Selector, frozen=True):
 
 
 class Roots(Selector, frozen=True):
-    """The beginnings within the child: a way from one of its assets to another may leave it."""
+    """The assets of the child without an upstream asset in it; paths may leave the child."""
 
     child: Selector
 
     def resolve_inner(self, project: Project) -> Keys:
-        """The assets with code that have no ancestor with code in the child."""
+        """The assets with code that have no upstream asset with code in the child."""
         chosen = self.child.resolve_inner(project) & project.makers.keys()
         below: set[AssetKey] = set()
         for key in project.order:
@@ -121,12 +121,12 @@ class Roots(Selector, frozen=True):
 
 
 class Sinks(Selector, frozen=True):
-    """The ends within the child: a way from one of its assets to another may leave it."""
+    """The assets of the child without a downstream asset in it; paths may leave the child."""
 
     child: Selector
 
     def resolve_inner(self, project: Project) -> Keys:
-        """The assets that have no descendant in the child."""
+        """The assets that have no downstream asset in the child."""
         chosen = self.child.resolve_inner(project)
         above: set[AssetKey] = set()
         for key in reversed(project.order):
@@ -140,12 +140,12 @@ class Sinks(Selector, frozen=True):
 
 
 class UpstreamSources(Selector, frozen=True):
-    """The assets without code that the child is made from, however far away."""
+    """The external assets upstream of the child, at any distance."""
 
     child: Selector
 
     def resolve_inner(self, project: Project) -> Keys:
-        """The ancestors that the project defines without code."""
+        """The upstream assets that the project defines without code."""
         chosen = self.child.resolve_inner(project)
         parents = {up for key in chosen for up in project.upstream[key]}
         found = reachable(parents, project.upstream)
@@ -153,12 +153,12 @@ class UpstreamSources(Selector, frozen=True):
 
 
 class Neighbors(Selector, frozen=True):
-    """The child and all that is made together with it."""
+    """The child and all assets of the same functions."""
 
     child: Selector
 
     def resolve_inner(self, project: Project) -> Keys:
-        """The child and what its functions make besides."""
+        """The child and the other assets of its functions."""
         chosen = self.child.resolve_inner(project)
         makers = [project.makers[key] for key in chosen if key in project.makers]
         return chosen.union(*(maker.keys for maker in makers))
@@ -175,7 +175,7 @@ class WithoutChecks(Selector, frozen=True):
 
 
 def any_of(selectors: Iterable[Selector]) -> Selector:
-    """What is in any of them; of none, nothing."""
+    """The union; empty if there are no selectors."""
     flat: list[Selector] = []
     for selector in selectors:
         flat += selector.operands if isinstance(selector, Union) else (selector,)
@@ -183,7 +183,7 @@ def any_of(selectors: Iterable[Selector]) -> Selector:
 
 
 def all_of(selectors: Iterable[Selector]) -> Selector:
-    """What is in all of them, of which there is one at least."""
+    """The intersection of one or more selectors."""
     flat: list[Selector] = []
     for selector in selectors:
         flat += selector.operands if isinstance(selector, Intersection) else (selector,)
@@ -191,7 +191,7 @@ def all_of(selectors: Iterable[Selector]) -> Selector:
 
 
 def none_of(selector: Selector) -> Selector:
-    """What is not in it."""
+    """The complement."""
     return selector.child if isinstance(selector, Complement) else Complement(selector)
 
 

@@ -1,4 +1,4 @@
-"""The assets that a command is about, as people name them."""
+"""The assets that a command selects."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from servo.sdk.selection.selection import AssetSelection
 
 
 def selected(project: Project, select: Sequence[str]) -> list[AssetKey]:
-    """What these selections choose together; `NotFound` if that is nothing."""
+    """The assets that any of these selections includes; `NotFound` if there are none."""
     found = AssetSelection.from_coercible(list(select)).resolve(project)
     if not found:
         raise NotFound(

@@ -1,7 +1,7 @@
-"""Which assets of a project are meant.
+"""Selections of assets.
 
-A selection is a value: it compares and prints by what it says, is built without a project, and
-means what the project that it is resolved with defines.
+A selection is a value: it compares and prints by its content, is built without a project, and is
+resolved against one.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -47,10 +47,10 @@ from servo.sdk.selection.operators import (
 class AssetSelection(msgspec.Struct, frozen=True):
     """A query over the assets of a project.
 
-    `AssetSelection.groups("marketing") & AssetSelection.assets("leads").downstream()`
+        AssetSelection.groups("marketing") & AssetSelection.assets("leads").downstream()
 
-    `|`, `&`, `-` and `~` obey the laws of sets within all assets of the project, those without
-    code included. Filters leave the latter out unless `include_sources` is set.
+    `|`, `&`, `-` and `~` are set operations over all assets of the project, including external
+    ones. Filters leave out external assets unless `include_sources` is set.
     """
 
     query: Selector
@@ -59,7 +59,7 @@ class AssetSelection(msgspec.Struct, frozen=True):
 
     @staticmethod
     def all(include_sources: bool = False) -> "AssetSelection":
-        """All assets that have code, or simply all."""
+        """All assets with code; with `include_sources`, also external assets."""
         return AssetSelection(AllAssets(include_sources))
 
     @staticmethod
@@ -69,34 +69,34 @@ class AssetSelection(msgspec.Struct, frozen=True):
 
     @staticmethod
     def keys(*asset_keys: Any) -> "AssetSelection":
-        """The assets of these keys; the older name of `assets`."""
+        """The assets with these keys; the older name of `assets`."""
         return AssetSelection.assets(*asset_keys)
 
     @staticmethod
     def key_prefixes(*key_prefixes: Any, include_sources: bool = False) -> "AssetSelection":
-        """The assets whose keys begin with the parts of any of these prefixes."""
+        """The assets whose keys begin with any of these prefixes."""
         prefixes = (prefix_parts(prefix) for prefix in key_prefixes)
         return AssetSelection(any_of(Prefix(prefix, include_sources) for prefix in prefixes))
 
     @staticmethod
     def key_substring(key_substring: str, include_sources: bool = False) -> "AssetSelection":
-        """The assets that have this text in their key."""
+        """The assets whose keys contain this string."""
         found = AssetSelection(wildcard(("", key_substring, "")))
         return found if include_sources else found.materializable()
 
     @staticmethod
     def groups(*group_strs: str, include_sources: bool = False) -> "AssetSelection":
-        """The assets of any of these groups."""
+        """The assets in any of these groups."""
         return AssetSelection(any_of(Group(name, include_sources) for name in group_strs))
 
     @staticmethod
     def tag(key: str, value: str | None, include_sources: bool = False) -> "AssetSelection":
-        """The assets with this tag; with None, whatever its value is."""
+        """The assets with this tag; with None, whatever its value."""
         return AssetSelection(Tag(key, include_sources, value))
 
     @staticmethod
     def tag_string(string: str, include_sources: bool = False) -> "AssetSelection":
-        """The assets with the tag that is written `key=value`, or only `key` for any value."""
+        """The assets with the tag `key=value`, or `key` for any value."""
         key, equal, value = string.partition("=")
         if not key or "=" in value:
             raise Invalid(f"tag {string!r} is not a key and a value", remedy='write "key=value"')
@@ -104,17 +104,17 @@ class AssetSelection(msgspec.Struct, frozen=True):
 
     @staticmethod
     def kind(kind: str | None, include_sources: bool = False) -> "AssetSelection":
-        """The assets of this kind; with None, those of no kind."""
+        """The assets of this kind; with None, those without a kind."""
         return AssetSelection(OfKind(kind, include_sources))
 
     @staticmethod
     def owner(owner: str | None, include_sources: bool = False) -> "AssetSelection":
-        """The assets that this person or `team:name` owns; with None, those of nobody."""
+        """The assets of this owner (an e-mail address or `team:name`); with None, of nobody."""
         return AssetSelection(Owner(owner, include_sources))
 
     @staticmethod
     def checks(*asset_checks: Any) -> "AssetSelection":
-        """These checks, and no assets."""
+        """These checks, without their assets."""
         return AssetSelection(SomeChecks(asset_checks))
 
     @staticmethod
@@ -124,17 +124,17 @@ class AssetSelection(msgspec.Struct, frozen=True):
 
     @staticmethod
     def all_asset_checks() -> "AssetSelection":
-        """All checks, and no assets."""
+        """All checks, without their assets."""
         return AssetSelection(AllChecks())
 
     @staticmethod
     def from_string(string: str) -> "AssetSelection":
-        """The selection that a string like `'+key:"report" and not tag:"slow"'` describes."""
+        """Parse a selection string such as `'+key:"report" and not tag:"slow"'`."""
         return AssetSelection(parse_selection(string))
 
     @staticmethod
     def from_coercible(selection: Any) -> "AssetSelection":
-        """The selection that a person meant by a string, an asset, or a list of any of these."""
+        """The selection for a string, an asset, a key, or a list of them."""
         if isinstance(selection, AssetSelection):
             return selection
         if isinstance(selection, str):
@@ -147,17 +147,17 @@ class AssetSelection(msgspec.Struct, frozen=True):
     # --- what follows from it ---------------------------------------------------------------------
 
     def upstream(self, depth: int | None = None, include_self: bool = True) -> "AssetSelection":
-        """These assets and those with code that they are made from, up to `depth` layers away."""
+        """These assets and their upstream assets with code, up to `depth` layers away."""
         found = AssetSelection(Upstream(self.query, _checked(depth)))
         return found if include_self else found - self
 
     def downstream(self, depth: int | None = None, include_self: bool = True) -> "AssetSelection":
-        """These assets and those that are made from them, up to `depth` layers away."""
+        """These assets and their downstream assets, up to `depth` layers away."""
         found = AssetSelection(Downstream(self.query, _checked(depth)))
         return found if include_self else found - self
 
     def roots(self) -> "AssetSelection":
-        """Those of the assets, with code, that are made from none of the others."""
+        """The assets with code that have no upstream asset in this selection."""
         return AssetSelection(Roots(self.query))
 
     def sources(self) -> "AssetSelection":
@@ -165,19 +165,19 @@ class AssetSelection(msgspec.Struct, frozen=True):
         return self.roots()
 
     def sinks(self) -> "AssetSelection":
-        """Those of the assets that none of the others are made from."""
+        """The assets that have no downstream asset in this selection."""
         return AssetSelection(Sinks(self.query))
 
     def upstream_source_assets(self) -> "AssetSelection":
-        """The assets without code that these are made from."""
+        """The external assets upstream of this selection."""
         return AssetSelection(UpstreamSources(self.query))
 
     def materializable(self) -> "AssetSelection":
-        """Those of the assets that have code."""
+        """The assets of this selection that have code."""
         return self & AssetSelection.all()
 
     def required_multi_asset_neighbors(self) -> "AssetSelection":
-        """These assets and all that are made by the same functions."""
+        """These assets and all other assets of the same functions."""
         return AssetSelection(Neighbors(self.query))
 
     def without_checks(self) -> "AssetSelection":
@@ -210,9 +210,9 @@ class AssetSelection(msgspec.Struct, frozen=True):
     def resolve(self, project: Iterable[AssetsDefinition | AssetSpec]) -> frozenset[AssetKey]: ...
 
     def resolve(self, project: Any) -> list[AssetKey] | frozenset[AssetKey]:
-        """The assets of the project that are meant, each after those it is made from.
+        """The selected assets of a project, in topological order.
 
-        Of a list of assets it is a set, as people know it.
+        For a list of assets instead of a project, the result is a set of keys, as in Dagster.
         """
         if not isinstance(project, Project):
             return self.resolve_inner(Project(assets_in(project)))
@@ -220,11 +220,11 @@ class AssetSelection(msgspec.Struct, frozen=True):
         return [key for key in project.order if key in chosen]
 
     def resolve_inner(self, project: Project) -> Keys:
-        """The assets that are meant, as a set; `Invalid` for a key that the project lacks."""
+        """The selected assets as a set; `Invalid` for a key that the project does not have."""
         return self.query.resolve_inner(project)
 
     def to_selection_str(self) -> str:
-        """The text that parses back to an equal selection; `Invalid` if the grammar has none."""
+        """The text that parses to an equal selection; `Invalid` if there is none."""
         return self.query.to_selection_str()
 
 
@@ -237,7 +237,7 @@ def _keys_of(assets_defs: Iterable[Any]) -> Iterable[AssetKey]:
 
 
 def _coerced(item: Any) -> AssetSelection:
-    """An item of a list, where a list is the parts of a key."""
+    """An item of a list, in which a nested list is the parts of a key."""
     if isinstance(item, str | AssetSelection):
         return AssetSelection.from_coercible(item)
     return AssetSelection.assets(item)
@@ -245,5 +245,5 @@ def _coerced(item: Any) -> AssetSelection:
 
 def _checked(depth: int | None) -> int | None:
     if depth is not None and depth < 0:
-        raise Invalid(f"depth is {depth}", remedy="use 0 or more layers, or none for all")
+        raise Invalid(f"depth is {depth}", remedy="use 0 or more, or leave it out for all layers")
     return depth

@@ -1,7 +1,7 @@
-"""The words and marks of a selection's text, and errors that point at one of them.
+"""The tokens of a selection's text, and errors that point at one of them.
 
-A name in quotes may hold any character; a backslash takes the meaning off `"`, `*` and itself.
-Without quotes a name ends at a space or at a mark. Which words are operators is not known here.
+A quoted name may contain any character; a backslash escapes `"`, `*` and itself. An unquoted name
+ends at a space or a punctuation mark. Which words are operators is decided by the parser.
 """
 
 import unicodedata
@@ -17,7 +17,7 @@ _WIDE = {"F", "W"}
 
 
 class TokenKind(StrEnum):
-    """What a token is; a mark is itself."""
+    """The kind of a token."""
 
     WORD = "word"
     QUOTED = "quoted"
@@ -35,9 +35,9 @@ _MARKS = {kind.value: kind for kind in TokenKind if len(kind.value) == 1}
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A part of the text, from `start` to before `end`.
+    """A part of the text, from `start` up to, but not including, `end`.
 
-    `pieces` is what stands between the wildcards of a quoted name, without quotes and escapes.
+    `pieces` are the parts of a quoted name between its wildcards, without quotes and escapes.
     """
 
     kind: TokenKind
@@ -47,12 +47,12 @@ class Token(msgspec.Struct, frozen=True):
     pieces: tuple[str, ...] = ()
 
     def touches(self, following: "Token") -> bool:
-        """Whether nothing stands between this token and the one after it."""
+        """Whether the next token follows without a space."""
         return self.end == following.start
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens of `text`, with one at the end that says so."""
+    """The tokens of `text`, followed by an end token."""
     found: list[Token] = []
     at = 0
     while at < len(text):
@@ -104,7 +104,7 @@ def _escaped(text: str, at: int) -> str:
 
 
 def quoted(*pieces: str) -> str:
-    """The quoted name that has these pieces between its wildcards."""
+    """The quoted name with these pieces between its wildcards."""
     return '"' + "*".join(_escape(piece) for piece in pieces) + '"'
 
 
@@ -130,7 +130,7 @@ def _printable(text: str) -> str:
 
 
 def _columns(char: str) -> int:
-    """How many columns of a terminal a character takes."""
+    """The number of terminal columns of a character."""
     if unicodedata.combining(char):
         return 0
     return 2 if unicodedata.east_asian_width(char) in _WIDE else 1

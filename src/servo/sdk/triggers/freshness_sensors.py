@@ -1,8 +1,8 @@
 """A sensor that runs freshness checks when an asset has become too old.
 
-A check runs when its asset is made, and then it is fresh. That it no longer is, only somebody who
-looks later can tell: this sensor asks for the check once the asset is older than it may be, and not
-again before it was made anew. A check that has deadlines is asked for once after each.
+A check that runs right after its asset was materialized always finds it fresh. To notice later that
+it no longer is, this sensor requests the check once the asset is older than allowed, and not again
+before the next materialization. A check with deadlines is requested once after each deadline.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,10 +23,10 @@ from servo.sdk.triggers.run_requests import (
 from servo.sdk.triggers.sensors import SensorDefinition, SensorEvaluationContext
 
 MAX_AGE = "servo/max_age_seconds"
-"""The metadata of a check that says how old its asset may be."""
+"""The check metadata with the maximum age of the asset."""
 
 DEADLINES = "servo/deadline_cron"
-"""The metadata of a check that says by when its asset has to be made, each time."""
+"""The check metadata with the deadlines of the asset."""
 
 TIMEZONE = "servo/deadline_timezone"
 
@@ -41,7 +41,13 @@ def build_sensor_for_freshness_checks(
     default_status: DefaultSensorStatus = DefaultSensorStatus.STOPPED,
     tags: Mapping[str, str] | None = None,
 ) -> SensorDefinition:
-    """A sensor that asks for these checks, each when its asset has become too old."""
+    """Build a sensor that runs freshness checks when their assets have become too old.
+
+    checks = build_last_update_freshness_checks(
+        assets=[orders], lower_bound_delta=timedelta(hours=24)
+    )
+    build_sensor_for_freshness_checks(freshness_checks=checks)
+    """
     specs = tuple(_specs(freshness_checks))
 
     def evaluate(context: SensorEvaluationContext) -> SensorResult:
@@ -87,7 +93,7 @@ def _overdue(specs: Sequence[AssetCheckSpec], context: SensorEvaluationContext) 
 
 
 def _reason(spec: AssetCheckSpec, context: SensorEvaluationContext, now: datetime) -> int | None:
-    """What there is to ask for a check: the last deadline, or an output that has become too old."""
+    """Why a check is due: the last deadline, or an output that has become too old."""
     if DEADLINES in spec.metadata:
         deadlines = Cron(spec.metadata[DEADLINES], spec.metadata.get(TIMEZONE, "UTC"))
         passed = deadlines.newest_between(now - LONGEST_LOOK, now, 1)

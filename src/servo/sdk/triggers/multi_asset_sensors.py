@@ -1,16 +1,16 @@
-"""What a sensor of several assets is told: what was made of each since it last looked.
+"""The context of a multi-asset sensor: materializations of each asset since its cursor.
 
     @multi_asset_sensor(monitored_assets=["orders", "customers"], target="report")
     def both(context):
-        made = context.latest_materialization_records_by_key()
-        if all(made.values()):
+        records = context.latest_materialization_records_by_key()
+        if all(records.values()):
             context.advance_all_cursors()
             return RunRequest()
 
-The cursor says for each asset which of its outputs the sensor is done with. It counts by the order
-of the ledger and never by time, so nothing is missed and nothing is told twice. Who is done with
-one partition is not done with the others: of those that were made before it, the newest of each
-stays to be told, until it is done with too.
+The cursor holds, for each asset, which materializations the sensor has consumed. It counts by
+ledger order and never by time, so nothing is missed or repeated. Consuming one partition does not
+consume the others: of those materialized earlier, the newest of each partition stays unconsumed
+until it is consumed as well.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,25 +25,25 @@ from servo.sdk.resources.resources import Resources
 from servo.sdk.triggers.sensors import SensorEvaluationContext
 
 Made = Callable[[AssetKey, int], Sequence[Any]]
-"""What was made of an asset after an entry of the ledger, the oldest first."""
+"""The materializations of an asset after a ledger entry, oldest first."""
 
 
 class Consumed(msgspec.Struct, frozen=True, array_like=True):
-    """Done with everything up to the entry `seq`, but for the newest output of these partitions."""
+    """Everything up to entry `seq` is consumed, except the newest output of these partitions."""
 
     seq: int = 0
     besides: dict[str, int] = {}
 
     def holds(self, event: Any) -> bool:
-        """Whether the sensor is done with an output."""
+        """Whether a materialization is consumed."""
         return event.storage_id <= self.seq and not self.is_left(event)
 
     def is_left(self, event: Any) -> bool:
-        """Whether an output was left behind when one that came after it was done with."""
+        """Whether a materialization was left unconsumed when a later one was consumed."""
         return self.besides.get(event.partition_key or "") == event.storage_id
 
     def with_(self, events: Sequence[Any], record: Any) -> "Consumed":
-        """The same, done with one more of these outputs, and with those of its partition before."""
+        """The same with one more output consumed, and the earlier ones of its partition."""
         seq = max(self.seq, record.storage_id)
         besides: dict[str, int] = {}
         for event in events:
@@ -60,12 +60,12 @@ class Consumed(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def floor(self) -> int:
-        """The entry after which everything is that the sensor is not done with."""
+        """The entry after which all unconsumed materializations are."""
         return min([self.seq, *(seq - 1 for seq in self.besides.values())])
 
 
 class MultiAssetSensorEvaluationContext(SensorEvaluationContext):
-    """What a sensor of several assets is told, and where it says what it is done with."""
+    """The context of a multi-asset sensor: unconsumed materializations, and the cursors."""
 
     def __init__(self, *, monitored: Iterable[AssetKey], made: Made, **options: Any) -> None:
         super().__init__(**options)
@@ -77,13 +77,13 @@ class MultiAssetSensorEvaluationContext(SensorEvaluationContext):
 
     @property
     def asset_keys(self) -> Sequence[AssetKey]:
-        """The assets it looks at."""
+        """The monitored assets."""
         return self._monitored
 
     def latest_materialization_records_by_key(
         self, asset_keys: Iterable[Any] | None = None
     ) -> Mapping[AssetKey, Any]:
-        """The newest output of each asset since the cursor; None for those without."""
+        """The latest materialization of each asset since the cursor; None if there is none."""
         keys = self._monitored if asset_keys is None else [self._key(key) for key in asset_keys]
         made = {key: self._after(key) for key in keys}
         return {key: found[-1] if found else None for key, found in made.items()}
@@ -91,16 +91,16 @@ class MultiAssetSensorEvaluationContext(SensorEvaluationContext):
     def materialization_records_for_key(
         self, asset_key: Any, limit: int | None = None
     ) -> Sequence[Any]:
-        """The outputs of an asset since the cursor, the oldest first."""
+        """The materializations of an asset since the cursor, oldest first."""
         return self._after(self._key(asset_key))[:limit]
 
     def get_trailing_unconsumed_events(self, asset_key: Any) -> Sequence[Any]:
-        """The outputs of partitions that were left behind by the cursor, the oldest first."""
+        """The unconsumed materializations of partitions before the cursor, oldest first."""
         key = self._key(asset_key)
         return [event for event in self._open(key) if self._done_with(key).is_left(event)]
 
     def latest_materialization_records_by_partition(self, asset_key: Any) -> Mapping[str, Any]:
-        """The newest output of each partition of an asset that the sensor is not done with."""
+        """The latest unconsumed materialization of each partition of an asset."""
         found = self._open(self._key(asset_key))
         newest = {event.partition_key: event for event in found if event.partition_key is not None}
         return dict(sorted(newest.items(), key=lambda item: item[1].storage_id))
@@ -108,7 +108,7 @@ class MultiAssetSensorEvaluationContext(SensorEvaluationContext):
     def latest_materialization_records_by_partition_and_asset(
         self,
     ) -> Mapping[str, Mapping[AssetKey, Any]]:
-        """The same of all assets, by partition first."""
+        """The same for all assets, by partition first."""
         found: dict[str, dict[AssetKey, Any]] = {}
         for key in self._monitored:
             for name, event in self.latest_materialization_records_by_partition(key).items():
@@ -116,9 +116,9 @@ class MultiAssetSensorEvaluationContext(SensorEvaluationContext):
         return found
 
     def advance_cursor(self, materialization_records_by_key: Mapping[Any, Any]) -> None:
-        """Say which output of each asset it is done with, and so with those before it.
+        """Consume these materializations, and all earlier ones of the same asset.
 
-        Of an asset with partitions these are those of the same partition.
+        For a partitioned asset, only the earlier ones of the same partition.
         """
         for given, record in materialization_records_by_key.items():
             key = self._key(given)
@@ -128,7 +128,7 @@ class MultiAssetSensorEvaluationContext(SensorEvaluationContext):
         self._moved()
 
     def advance_all_cursors(self) -> None:
-        """Say that it is done with everything that was made so far."""
+        """Consume all materializations so far."""
         for key in self._monitored:
             newest = [event.storage_id for event in self._open(key)]
             done = Consumed(max([self._done_with(key).seq, *newest]))
@@ -137,7 +137,7 @@ class MultiAssetSensorEvaluationContext(SensorEvaluationContext):
         self._moved()
 
     def update_cursor(self, cursor: str | None) -> None:
-        """The cursor is kept for each asset apart."""
+        """Not supported: use `advance_cursor` or `advance_all_cursors`."""
         del cursor
         raise _own_cursor(self.sensor_name)
 
@@ -151,17 +151,17 @@ class MultiAssetSensorEvaluationContext(SensorEvaluationContext):
         return self._done.get(key.canonical(), Consumed())
 
     def _events(self, key: AssetKey) -> Sequence[Any]:
-        """What was made of an asset, from the first on that it was not done with at the start."""
+        """The materializations of an asset, from the first that was unconsumed at the start."""
         if key not in self._read:
             self._read[key] = self._made(key, self._done_with(key).floor)
         return self._read[key]
 
     def _open(self, key: AssetKey) -> Sequence[Any]:
-        """The outputs of an asset that it is not done with."""
+        """The unconsumed materializations of an asset."""
         return [event for event in self._events(key) if not self._done_with(key).holds(event)]
 
     def _after(self, key: AssetKey) -> Sequence[Any]:
-        """Those of them that came after all that it is done with."""
+        """Those of them that came after all consumed ones."""
         done = self._done_with(key)
         return [event for event in self._events(key) if event.storage_id > done.seq]
 
@@ -182,7 +182,7 @@ def build_multi_asset_sensor_context(
     resources: Mapping[str, Any] | None = None,
     **rest: Any,
 ) -> MultiAssetSensorEvaluationContext:
-    """A context to call the function of a sensor of several assets with, in a test."""
+    """Build a context to call the function of a multi-asset sensor in a test."""
 
     def made(key: AssetKey, after: int) -> Sequence[Any]:
         found = instance.fetch_materializations(key, ascending=True).records if instance else ()
@@ -199,7 +199,7 @@ def build_multi_asset_sensor_context(
 
 
 def check_handled(context: MultiAssetSensorEvaluationContext, *, asks: bool, moves: bool) -> None:
-    """`Invalid` if a sensor asks for runs and would be told of the same outputs again."""
+    """Raise `Invalid` if a sensor requests runs without advancing a cursor."""
     if moves:
         raise _own_cursor(context.sensor_name)
     if asks and not context.handled:
@@ -211,7 +211,7 @@ def check_handled(context: MultiAssetSensorEvaluationContext, *, asks: bool, mov
 
 def _own_cursor(name: str) -> Invalid:
     return Invalid(
-        f"sensor {name} sets a cursor of its own",
+        f"sensor {name} sets its own cursor",
         remedy="use context.advance_all_cursors() or context.advance_cursor(…)",
     )
 

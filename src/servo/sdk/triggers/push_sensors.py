@@ -1,12 +1,12 @@
-"""Sensors that are told: somebody sends a message, and the sensor is asked what is to be made.
+"""Push sensors: evaluated once for each message that is sent to them.
 
     @push_sensor(target="orders")
     def order_placed(context):
         return RunRequest(run_key=str(context.payload["order"]))
 
-A message has an id. However often it is sent, it is answered once; what has been acknowledged is
-evaluated even if every process dies in between. Messages come from `servo sensor push`, from
-`ServoInstance.push_sensor_message`, or from whatever else can write to the store.
+A message has an id, so sending it again changes nothing. Once acknowledged, a message is evaluated
+even if every process dies in between. Messages come from `servo sensor push`, from
+`ServoInstance.push_sensor_message`, or from anything else that can write to the store.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from servo.sdk.triggers.sensors import Fn, SensorDefinition, SensorEvaluationCon
 
 
 class PushSensorContext(SensorEvaluationContext):
-    """What a push sensor's function is told: the message."""
+    """The context of a push sensor's function: `payload`, `message_id` and `received_at`."""
 
     def __init__(
         self,
@@ -36,16 +36,16 @@ class PushSensorContext(SensorEvaluationContext):
         self.received_at = received_at
 
     def update_cursor(self, cursor: str | None) -> None:
-        """Messages have ids and need no cursor."""
+        """Not supported: messages have ids and need no cursor."""
         del cursor
         raise _no_cursor(self.sensor_name)
 
 
 class PushSensorDefinition(SensorDefinition, frozen=True, kw_only=True):
-    """A function that is asked about every message once."""
+    """A sensor that is evaluated once for each message."""
 
     def evaluate(self, context: SensorEvaluationContext) -> SensorResult:
-        """What it asks for, or why nothing."""
+        """The runs to request, or the reason for none."""
         found = super().evaluate(context)
         if found.cursor is not None:
             raise _no_cursor(self.name)
@@ -53,7 +53,14 @@ class PushSensorDefinition(SensorDefinition, frozen=True, kw_only=True):
 
 
 def push_sensor(fn: Fn | None = None, /, *, name: str | None = None, **options: Any) -> Any:
-    """Make the decorated function a sensor of messages. The options are those of a sensor."""
+    """Define a sensor by a function that is called once for each message.
+
+        @push_sensor(target="orders")
+        def order_placed(context):
+            return RunRequest(run_key=str(context.payload["order"]))
+
+    The options are those of `SensorDefinition`.
+    """
     return decorator_of(fn, PushSensorDefinition, name, options)
 
 
@@ -64,7 +71,7 @@ def build_push_sensor_context(
     resources: Mapping[str, Any] | None = None,
     sensor_name: str = "",
 ) -> PushSensorContext:
-    """A context to call a push sensor's function with, in a test."""
+    """Build a context to call the function of a push sensor in a test."""
     return PushSensorContext(
         payload=payload,
         message_id=message_id,

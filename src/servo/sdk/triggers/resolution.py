@@ -31,13 +31,15 @@ from servo.sdk.triggers.targets import Target
 
 MOST_LISTED = 100
 MOST_NAMED = 3
-"""A schedule or a sensor names its assets one by one up to here, and otherwise its selection."""
+"""Up to this number a schedule or a sensor is shown with its assets, otherwise with its selection.
+"""
 
 
 class Resolved(msgspec.Struct, frozen=True, kw_only=True):
-    """What a target means in a project: assets, and the job whose settings they are run with.
+    """What a target means in a project: assets, and the job whose settings apply.
 
-    `checks` are those to run, also of assets that are not made; None for those of the assets.
+    `checks` are those to run, also of assets that are not materialized; None for all checks of the
+    assets.
     """
 
     keys: tuple[AssetKey, ...]
@@ -45,7 +47,7 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
     checks: frozenset[AssetCheckKey] | None = None
 
     def only(self, keys: Sequence[AssetKey]) -> "Resolved":
-        """Some of the assets, and of the checks those of them."""
+        """The target reduced to these assets and their checks."""
         checks = self.checks
         if checks is not None:
             checks = frozenset(check for check in checks if check.asset_key in keys)
@@ -53,7 +55,7 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def add_triggers(project: Project, schedules: Iterable[Any], sensors: Iterable[Any]) -> None:
-    """Give a project its schedules and sensors; `Invalid` if one of them cannot be."""
+    """Add schedules and sensors to a project; `Invalid` if one of them is not valid."""
     for given in schedules:
         made = _schedule(project, given)
         if made.name in project.schedules:
@@ -84,7 +86,7 @@ def _schedule(project: Project, given: Any) -> ScheduleDefinition:
     if len(set(found)) > 1:
         raise Invalid(
             f"schedule {given.name}: the assets of its job have different partitions",
-            remedy="give the job a partitions_def, or schedule them separately",
+            remedy="pass a partitions_def to the job, or schedule them separately",
         )
     return given.resolved(found[0] if found else None)
 
@@ -95,7 +97,7 @@ def _of(schedule: ScheduleDefinition) -> tuple[Target, ...]:
 
 
 def resolve(project: Project, target: Target, *, what: str) -> Resolved:
-    """The assets of a target; `Invalid` or `NotFound` if it does not fit the project."""
+    """The assets of a target; `Invalid` or `NotFound` if the project lacks them."""
     job = target.job if target.job_name is None else _job(project, target.job_name, what)
     if isinstance(job, AssetJob):
         return Resolved(keys=tuple(job.keys(project)), job=job, checks=job.checks(project))
@@ -105,7 +107,7 @@ def resolve(project: Project, target: Target, *, what: str) -> Resolved:
     except (Invalid, NotFound) as error:
         raise type(error)(f"{what}: {error.message}", remedy=error.remedy) from None
     if not project.executable(chosen) and not checks:
-        raise Invalid(f"{what} selects no executable asset", remedy="fix its target")
+        raise Invalid(f"{what} selects no executable asset", remedy="change its target")
     return Resolved(keys=tuple(chosen), checks=checks)
 
 
@@ -143,7 +145,7 @@ def _twice(what: str, name: str) -> Invalid:
 
 
 def declared(project: Project) -> Declared:
-    """Everything that a deployment of a project tells the workspace."""
+    """Everything that a deployment of a project records."""
     return Declared(
         assets=project.definitions(),
         schedules=tuple(_declared_schedule(project, one) for one in project.schedules.values()),
@@ -191,7 +193,7 @@ def _declared_sensor(project: Project, sensor: SensorDefinition) -> SensorUpsert
 
 
 def kind_of(sensor: SensorDefinition) -> str:
-    """What a sensor looks at."""
+    """The kind of a sensor."""
     if isinstance(sensor, PushSensorDefinition):
         return "push"
     if isinstance(sensor, AssetSensorDefinition | MultiAssetSensorDefinition):
@@ -206,7 +208,7 @@ def _listed(project: Project, targets: tuple[Target, ...], what: str) -> tuple[s
 
 
 def _described(project: Project, targets: tuple[Target, ...], what: str) -> str:
-    """What targets are, as people write them: a job, a selection as text, or the assets."""
+    """Targets as users write them: a job, a selection as text, or the assets."""
     return ", ".join(_one_described(project, target, what) for target in targets)
 
 

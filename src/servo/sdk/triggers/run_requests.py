@@ -1,4 +1,4 @@
-"""What schedules and sensors answer: runs to be made, or why there are none."""
+"""What schedules and sensors return: run requests, or the reason for none."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
@@ -19,7 +19,7 @@ _set = msgspec.structs.force_setattr
 
 
 class RunStatus(Enum):
-    """How a run stands, as sensors of runs name it."""
+    """The status of a run, for run status sensors."""
 
     QUEUED = "QUEUED"
     NOT_STARTED = "NOT_STARTED"
@@ -33,21 +33,34 @@ class RunStatus(Enum):
 
 
 class DefaultScheduleStatus(Enum):
-    """Whether a schedule ticks as soon as it is deployed."""
+    """Whether a schedule is running as soon as it is deployed."""
 
     RUNNING = "RUNNING"
     STOPPED = "STOPPED"
 
 
 class DefaultSensorStatus(Enum):
-    """Whether a sensor looks as soon as it is deployed."""
+    """Whether a sensor is running as soon as it is deployed."""
 
     RUNNING = "RUNNING"
     STOPPED = "STOPPED"
 
 
 class RunRequest(msgspec.Struct, frozen=True):
-    """A run that is to be made. The same `run_key` asks for the same run, once."""
+    """A request for a run, returned by a schedule or a sensor.
+
+        RunRequest(run_key="2026-01-01", partition_key="2026-01-01")
+
+    Args:
+        run_key: the idempotency key: requests with the same key start one run.
+        run_config: the run config of the run.
+        tags: the tags of the run.
+        job_name: the job to run, if the sensor has several.
+        asset_selection: only these assets of the target.
+        stale_assets_only: only the assets that are stale.
+        partition_key: the partition to materialize.
+        asset_check_keys: only these checks.
+    """
 
     run_key: str | None = None
     run_config: Any = None
@@ -62,39 +75,51 @@ class RunRequest(msgspec.Struct, frozen=True):
         what = f"RunRequest {self.run_key or ''}".strip()
         key: Any = self.run_key
         if key is not None and (not isinstance(key, str) or not key):
-            raise Invalid(f"the run key is {key!r}", remedy="use a string, or none")
+            raise Invalid(f"the run key is {key!r}", remedy="use a string or None")
         if key is not None:
-            _set(self, "run_key", str(key))  # the key of a partition is a string that knows more
+            _set(self, "run_key", str(key))  # a MultiPartitionKey is a subclass of str
         if self.run_config is not None:
             _set(self, "run_config", RunConfig.of(self.run_config).to_config_dict())
         _set(self, "tags", check_tags(self.tags or {}, what=what))
         for name in ("job_name", "partition_key"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
-                raise Invalid(f"{what}: the {name} is {value!r}", remedy="use a string, or none")
+                raise Invalid(f"{what}: the {name} is {value!r}", remedy="use a string or None")
         if self.asset_selection is not None:
             chosen: Any = self.asset_selection
             several = (chosen,) if isinstance(chosen, str | AssetKey) else chosen
             _set(self, "asset_selection", tuple(to_key(item) for item in several))
 
     def with_replaced_attrs(self, **changes: Any) -> "RunRequest":
-        """The same request with some fields set anew."""
+        """A copy of the request with other values for these attributes."""
         return msgspec.structs.replace(self, **changes)
 
 
 class SkipReason(msgspec.Struct, frozen=True):
-    """Why there is nothing to do."""
+    """Why a schedule or a sensor requests no run."""
 
     skip_message: str | None = None
 
     def __post_init__(self) -> None:
         message: Any = self.skip_message
         if message is not None and not isinstance(message, str):
-            raise Invalid(f"the reason to skip is {message!r}", remedy="use a string, or none")
+            raise Invalid(
+                f"the message of a SkipReason is {message!r}", remedy="use a string or None"
+            )
 
 
 class SensorResult(msgspec.Struct, frozen=True):
-    """All that a sensor found: runs to be made or why not, where it stands, keys to add."""
+    """The result of a sensor evaluation.
+
+        SensorResult(run_requests=[RunRequest(run_key="a")], cursor="a")
+
+    Args:
+        run_requests: the runs to start.
+        skip_reason: why there are none.
+        cursor: what `context.cursor` is at the next evaluation.
+        dynamic_partitions_requests: partition keys to add or delete, applied before the runs.
+        asset_events: materializations and observations of external assets to record.
+    """
 
     run_requests: Sequence[RunRequest] | None = None
     skip_reason: SkipReason | str | None = None
@@ -107,8 +132,8 @@ class SensorResult(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.run_requests and self.skip_reason:
             raise Invalid(
-                "a sensor result has both run_requests and a skip_reason",
-                remedy="return run_requests or a skip_reason",
+                "a SensorResult has both run_requests and a skip_reason",
+                remedy="return only one of the two",
             )
         if isinstance(self.skip_reason, str):
             _set(self, "skip_reason", SkipReason(self.skip_reason))
@@ -129,10 +154,10 @@ def _check_request(item: Any) -> None:
 
 
 def collected(answer: Any, *, what: str) -> SensorResult:
-    """What a function returned or yielded, in one form.
+    """What a function returned or yielded, as a `SensorResult`.
 
-    A request, a list of them, a reason, a `SensorResult`, nothing, or an iterator of requests and
-    reasons of which the last counts.
+    Accepts a request, a list of them, a reason, a `SensorResult`, None, or an iterator of requests
+    and reasons, of which the last reason counts.
     """
     if isinstance(answer, SensorResult):
         return answer

@@ -1,4 +1,4 @@
-"""Schedules: what is to be made when a clock says so.
+"""Schedules: run assets at the ticks of a cron expression.
 
     ScheduleDefinition(name="nightly", target="*", cron_schedule="0 2 * * *")
 
@@ -6,8 +6,8 @@
     def hourly(context):
         return RunRequest(run_key=context.scheduled_execution_time.isoformat())
 
-A definition is checked when it is written, and is a value. Its function is run by a worker, never
-by whoever reads the clock.
+A definition is an immutable value, validated when it is created. Its function runs on a worker,
+never in the leader.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ Fn = Callable[..., Any]
 
 
 class ScheduleEvaluationContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a schedule's function is told about the tick it is asked about."""
+    """The context of a schedule's function: the tick that it is evaluated for."""
 
     __servo_context__ = True
 
@@ -49,21 +49,45 @@ class ScheduleEvaluationContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MissedTicks(Enum):
-    """What becomes of ticks that nobody was there for."""
+    """What happens to ticks that were missed while no leader was running."""
 
     CATCH_UP = "CATCH_UP"
-    """The newest `max_catchup_ticks` of the `catchup_window` are made up for."""
+    """Run the last `max_catchup_ticks` ticks within the `catchup_window`."""
     LATEST = "LATEST"
-    """Only the newest one is, if it is in the `catchup_window`."""
+    """Run only the last tick, if it is within the `catchup_window`."""
     SKIP = "SKIP"
-    """None is: a tick counts within ten minutes, or not at all."""
+    """Run none: a tick that is more than ten minutes late is skipped."""
 
 
 ON_TIME = timedelta(minutes=10)
 
 
 class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
-    """A target, and when it is to be made."""
+    """A schedule: what to run, and when.
+
+        ScheduleDefinition(name="nightly", target="*", cron_schedule="0 2 * * *")
+
+    Args:
+        name: by default `<job name>_schedule`.
+        cron_schedule: one cron expression, or several.
+        job_name: the name of the job to run; or pass `job` or `target`.
+        job: the job to run.
+        target: the assets to run: a selection, assets or keys.
+        run_config: the run config of its runs, or `run_config_fn(context)`.
+        run_config_fn: returns the run config for a tick.
+        tags: the tags of its runs, or `tags_fn(context)`.
+        tags_fn: returns the tags for a tick.
+        should_execute: a function of the context; if it returns False, the tick is skipped.
+        execution_timezone: the time zone of the cron expression; UTC by default.
+        execution_fn: returns run requests for a tick; `@schedule` sets it.
+        description: what the schedule is for.
+        default_status: whether the schedule is running as soon as it is deployed.
+        required_resource_keys: the resources that its function uses through
+            `context.resources`.
+        missed_ticks: what happens to ticks that were missed while no leader was running.
+        catchup_window: how late a missed tick may still run.
+        max_catchup_ticks: how many missed ticks run at most.
+    """
 
     name: str = ""
     cron_schedule: str | Sequence[str]
@@ -101,29 +125,27 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
         _check_pairs(self)
         _settle_missed(self)
         if target is None and self.execution_fn is None:
-            raise Invalid(
-                f"schedule {name} has no job or target", remedy="give it a job or a target"
-            )
+            raise Invalid(f"schedule {name} has no job or target", remedy="pass job=… or target=…")
         if self.execution_fn is not None:
             _ = self.signature()
         if self.run_config is not None:
             set_field(self, "run_config", RunConfig.of(self.run_config).to_config_dict())
 
     def cron(self) -> Cron:
-        """When it ticks."""
+        """The cron expression with its time zone."""
         return Cron(self.cron_schedule, self.execution_timezone or "UTC")
 
     def to_target(self) -> Target | None:
-        """What it makes; none if its function says."""
+        """The target; None if the function names it in its run requests."""
         what = f"schedule {self.name}".strip()
         return one_target(what, job_name=self.job_name, job=self.job, target=self.target)
 
     def signature(self) -> Signature:
-        """What its function asks for."""
+        """The parameters of its function."""
         return evaluated_by(self.execution_fn or _nothing, f"schedule {self.name}")
 
     def evaluate(self, context: ScheduleEvaluationContext) -> SensorResult:
-        """The runs that a tick asks for, or why there are none."""
+        """The runs to request for a tick, or the reason for none."""
         if self.should_execute is not None and not self.should_execute(context):
             return SensorResult(skip_reason="should_execute returned false")
         if self.execution_fn is None:
@@ -133,13 +155,13 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
         found = collected(self(context), what=f"schedule {self.name}")
         if found.cursor is not None or found.dynamic_partitions_requests or found.asset_events:
             raise Invalid(
-                f"schedule {self.name} returned what only a sensor may return",
-                remedy="return run requests or a SkipReason; use @sensor for cursors and the rest",
+                f"schedule {self.name} returned a cursor, dynamic partitions or asset events",
+                remedy="return run requests or a SkipReason, or use @sensor instead",
             )
         return found
 
     def __call__(self, context: Any = None, **resources: Any) -> Any:
-        """Call the function itself, as a test does."""
+        """Call the function directly, as a test does."""
         if self.execution_fn is None:
             raise Invalid(f"schedule {self.name} has no function", remedy="use evaluate(context)")
         held = Resources(resources) if resources else getattr(context, "resources", Resources())
@@ -147,7 +169,7 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionedSchedule(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule that ticks when a partition of its job is over, once it is known by which."""
+    """A schedule that ticks when a partition of its job ends, before the partitions are known."""
 
     job: Any
     name: str
@@ -161,7 +183,7 @@ class PartitionedSchedule(msgspec.Struct, frozen=True, kw_only=True):
     execution_timezone: str | None = None
 
     def resolved(self, partitions_def: Any) -> ScheduleDefinition:
-        """The schedule for a job whose assets have these partitions."""
+        """The schedule for a job with these partitions."""
         if not isinstance(partitions_def, TimeWindowPartitionsDefinition):
             raise Invalid(
                 f"schedule {self.name}: the partitions of its job are {partitions_def!r}",
@@ -203,7 +225,14 @@ def build_schedule_from_partitioned_job(  # noqa: PLR0913 - the options people k
     cron_schedule: str | None = None,
     execution_timezone: str | None = None,
 ) -> ScheduleDefinition | PartitionedSchedule:
-    """A schedule that makes each partition of a job when its window is over."""
+    """Build a schedule that runs each time-based partition of a job when its window ends.
+
+        daily = define_asset_job("daily_orders", selection="orders")
+        build_schedule_from_partitioned_job(daily, hour_of_day=3)
+
+    `minute_of_hour`, `hour_of_day`, `day_of_week` and `day_of_month` delay the tick after the end
+    of the window. With `cron_schedule` the schedule ticks at those times instead.
+    """
     _ = one_target("build_schedule_from_partitioned_job", job=job)
     named = default_name(name, f"{job.name}_schedule", "schedule")
     if cron_schedule is not None:
@@ -235,9 +264,16 @@ def build_schedule_from_partitioned_job(  # noqa: PLR0913 - the options people k
 def schedule(
     cron_schedule: str | Sequence[str], *, name: str | None = None, **options: Any
 ) -> Callable[[Fn], ScheduleDefinition]:
-    """Make the decorated function say what is to be made at every tick.
+    """Define a schedule by a function that returns run requests for each tick.
 
-    The options are those of `ScheduleDefinition`.
+        @schedule(cron_schedule="0 * * * *", target="orders")
+        def hourly(context):
+            if is_holiday(context.scheduled_execution_time):
+                return SkipReason("a holiday")
+            return RunRequest(run_key=context.scheduled_execution_time.isoformat())
+
+    The function returns a `RunRequest`, a list of them, or a `SkipReason`. The other options are
+    those of `ScheduleDefinition`.
     """
 
     def define(fn: Fn) -> ScheduleDefinition:
@@ -258,7 +294,7 @@ def build_schedule_context(
     resources: Mapping[str, Any] | None = None,
     **rest: Any,
 ) -> ScheduleEvaluationContext:
-    """A context to call a schedule's function with, in a test."""
+    """Build a context to call the function of a schedule in a test."""
     del rest
     return ScheduleEvaluationContext(
         scheduled_execution_time=scheduled_execution_time,
@@ -276,11 +312,13 @@ def _one_or_all(expressions: tuple[str, ...]) -> str | tuple[str, ...]:
 
 
 def _settle_missed(definition: ScheduleDefinition) -> None:
-    """Express what becomes of missed ticks as a window and a number."""
+    """Express `missed_ticks` as a window and a maximum number."""
     what, set_field = f"schedule {definition.name}", msgspec.structs.force_setattr
     most: Any = definition.max_catchup_ticks
     if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-        raise Invalid(f"{what}: max_catchup_ticks is {most!r}", remedy="use a whole number from 1")
+        raise Invalid(
+            f"{what}: max_catchup_ticks is {most!r}", remedy="use a whole number of at least 1"
+        )
     window: Any = definition.catchup_window
     if not isinstance(window, timedelta) or window < timedelta(minutes=1):
         raise Invalid(f"{what}: catchup_window is {window!r}", remedy="use a minute or more")
@@ -294,6 +332,6 @@ def _check_pairs(definition: ScheduleDefinition) -> None:
     for name in ("run_config", "tags"):
         if getattr(definition, name) and getattr(definition, f"{name}_fn") is not None:
             raise Invalid(
-                f"schedule {definition.name} has {name} and {name}_fn",
-                remedy="give one of the two",
+                f"schedule {definition.name} has both {name} and {name}_fn",
+                remedy="pass only one of the two",
             )

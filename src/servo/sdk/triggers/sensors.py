@@ -1,12 +1,13 @@
-"""Sensors: what is to be made when something happened.
+"""Sensors: run assets when something has happened.
 
     @sensor(target="orders", minimum_interval_seconds=60)
     def new_files(context):
         ...
         return SensorResult(run_requests=[RunRequest(run_key=name)], cursor=name)
 
-A sensor's function is asked again and again, told where it stood (`context.cursor`), and answers
-with runs to be made or why there are none. It is run by a worker, never by the leader.
+The function of a sensor is evaluated at intervals. It reads the cursor of the last evaluation
+(`context.cursor`), and returns run requests or a reason for none. It runs on a worker, never in the
+leader.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +32,7 @@ TIMEOUT_S = 60
 
 
 class SensorEvaluationContext:
-    """What a sensor's function is told, and where it says how far it came."""
+    """The context of a sensor's function: its cursor, the instance, resources and a log."""
 
     __servo_context__ = True
 
@@ -56,17 +57,17 @@ class SensorEvaluationContext:
 
     @property
     def last_run_key(self) -> str | None:
-        """The key of the last run that the sensor asked for."""
+        """The run key of the last run that the sensor requested."""
         held = self._last_run_key
         return held() if callable(held) else held
 
     @property
     def instance(self) -> Any:
-        """The workspace: what was made, what ran, which partitions exist."""
+        """The `ServoInstance`, to query materializations, runs and dynamic partitions."""
         return self._instance() if callable(self._instance) else self._instance
 
     def update_cursor(self, cursor: str | None) -> None:
-        """Say where the next evaluation goes on."""
+        """Set the cursor that the next evaluation reads."""
         value: Any = cursor
         if value is not None and not isinstance(value, str):
             raise Invalid(f"the cursor is {cursor!r}", remedy="use a string, such as json.dumps(…)")
@@ -74,7 +75,7 @@ class SensorEvaluationContext:
 
 
 class RunStatusSensorContext(SensorEvaluationContext):
-    """What a sensor of runs is told: the run, and what happened to it."""
+    """The context of a run status sensor: the run, and the event that changed its status."""
 
     def __init__(
         self,
@@ -96,25 +97,44 @@ class RunStatusSensorContext(SensorEvaluationContext):
 
     @property
     def dagster_event(self) -> Any:
-        """What happened to the run."""
+        """The event that changed the status of the run."""
         return self.event
 
     @property
     def failure_event(self) -> Any:
-        """What happened to the run, if it failed."""
+        """The event of the failure, if the run failed."""
         return self.event
 
     def for_run_failure(self) -> "RunStatusSensorContext":
-        """This, for those who want the context of a failure."""
+        """This context, for code written for failure sensors."""
         return self
 
     def get_step_failure_events(self) -> Sequence[Any]:
-        """What failed in the run: the task and its asset, and the error as `message`."""
+        """The failures of the run: the task and its asset, and the error as `message`."""
         return self._failures()
 
 
 class SensorDefinition(msgspec.Struct, frozen=True, kw_only=True):
-    """A function that is asked whether something is to be made."""
+    """A sensor: a function that is evaluated at intervals and may request runs.
+
+    Use `@sensor` to create one.
+
+    Args:
+        name: the name of the function, with `@sensor`.
+        evaluation_fn: the function; `@sensor` sets it.
+        job_name: the name of the job to run; or pass `job`, `jobs` or `target`.
+        job: the job to run.
+        jobs: several jobs; each run request names one.
+        target: the assets to run: a selection, assets or keys.
+        asset_selection: another name of `target`.
+        minimum_interval_seconds: the minimum time between two evaluations.
+        timeout_seconds: the time after which an evaluation is stopped.
+        description: what the sensor is for.
+        default_status: whether the sensor is running as soon as it is deployed.
+        required_resource_keys: the resources that its function uses through
+            `context.resources`.
+        tags: the tags of the sensor.
+    """
 
     name: str = ""
     evaluation_fn: Fn
@@ -141,17 +161,18 @@ class SensorDefinition(msgspec.Struct, frozen=True, kw_only=True):
         if seconds is not None and (not _is_finite(seconds) or seconds < 0):
             raise Invalid(
                 f"sensor {name}: minimum_interval_seconds is {seconds!r}",
-                remedy="use seconds, 0 or more",
+                remedy="use 0 or more seconds",
             )
         limit: Any = self.timeout_seconds
         if not _is_finite(limit) or limit <= 0:
             raise Invalid(
-                f"sensor {name}: timeout_seconds is {limit!r}", remedy="use seconds, more than 0"
+                f"sensor {name}: timeout_seconds is {limit!r}",
+                remedy="pass a number of seconds greater than 0",
             )
         _ = self.targets(), self.signature()
 
     def targets(self) -> tuple[Target, ...]:
-        """What it may ask for; several jobs if it says which in every request."""
+        """What it may run; with several jobs, each run request names one."""
         what = f"sensor {self.name}"
         chosen = self.target if self.target is not None else self.asset_selection
         if self.jobs:
@@ -162,11 +183,11 @@ class SensorDefinition(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(target for target in found if target is not None)
 
     def signature(self) -> Signature:
-        """What its function asks for."""
+        """The parameters of its function."""
         return evaluated_by(self.evaluation_fn, f"sensor {self.name}")
 
     def evaluate(self, context: SensorEvaluationContext) -> SensorResult:
-        """What it asks for, or why nothing, and where it stands then."""
+        """The runs to request, or the reason for none, and the new cursor."""
         before = context.cursor
         found = collected(self(context), what=f"sensor {self.name}")
         if found.cursor is None and context.cursor != before:
@@ -174,48 +195,52 @@ class SensorDefinition(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def __call__(self, context: Any = None, event: Any = None, **resources: Any) -> Any:
-        """Call the function itself, as a test does."""
+        """Call the function directly, as a test does."""
         held = Resources(resources) if resources else getattr(context, "resources", Resources())
         return called(self.evaluation_fn, self.signature(), (context, event), held)
 
 
 class AssetSensorDefinition(SensorDefinition, frozen=True, kw_only=True):
-    """A sensor that is asked whenever an asset was made; its function takes the event too.
+    """A sensor that is evaluated when an asset was materialized; its function takes the event too.
 
-    If an asset was made several times since the sensor looked, it is told of the newest; with
-    `each_event` of every one, in their order.
+    After several materializations it sees only the last, or, with `each_event=True`, each in order.
     """
 
     asset_key: AssetKey
     each_event: bool = False
 
     def signature(self) -> Signature:
-        """What its function asks for: a context, the event, and resources."""
+        """The parameters of its function: a context, the event, and resources."""
         return evaluated_by(self.evaluation_fn, f"sensor {self.name}", events=1)
 
 
 class MultiAssetSensorDefinition(SensorDefinition, frozen=True, kw_only=True):
-    """A sensor that looks at what was made of several assets."""
+    """A sensor that monitors the materializations of several assets."""
 
     monitored_assets: Any
 
 
 class RunStatusSensorDefinition(SensorDefinition, frozen=True, kw_only=True):
-    """A sensor that is asked whenever a run comes to stand so."""
+    """A sensor that is evaluated when a run reaches a status."""
 
     run_status: RunStatus
     monitored_jobs: Sequence[Any] | None = None
     monitor_all_code_locations: bool = False
 
     def job_names(self) -> tuple[str, ...] | None:
-        """The jobs whose runs it is told of; None for all runs."""
+        """The jobs whose runs it monitors; None for all runs."""
         if self.monitored_jobs is None:
             return None
         return tuple(str(getattr(job, "name", job)) for job in self.monitored_jobs)
 
 
 class AutomationConditionSensorDefinition(msgspec.Struct, frozen=True):
-    """Asks for the assets of a selection whose automation conditions are true."""
+    """A sensor that evaluates the automation conditions of a selection and requests runs.
+
+        AutomationConditionSensorDefinition("sales", target="group:sales", run_tags={"team": "a"})
+
+    Conditions that no such sensor targets are evaluated by the default sensor.
+    """
 
     name: str
     target: Any
@@ -236,14 +261,32 @@ class AutomationConditionSensorDefinition(msgspec.Struct, frozen=True):
 
 
 def sensor(fn: Fn | None = None, /, *, name: str | None = None, **options: Any) -> Any:
-    """Make the decorated function a sensor. The options are those of `SensorDefinition`."""
+    """Define a sensor by a function that is evaluated at intervals.
+
+        @sensor(target="orders", minimum_interval_seconds=60)
+        def new_files(context):
+            names = sorted(name for name in os.listdir("/data") if name > (context.cursor or ""))
+            if not names:
+                return SkipReason("no new files")
+            return SensorResult([RunRequest(run_key=name) for name in names], cursor=names[-1])
+
+    The function returns or yields `RunRequest`s, a `SkipReason` or a `SensorResult`. The options
+    are those of `SensorDefinition`.
+    """
     return decorator_of(fn, SensorDefinition, name, options)
 
 
 def asset_sensor(
     asset_key: Any, *, name: str | None = None, **options: Any
 ) -> Callable[[Fn], AssetSensorDefinition]:
-    """Make the decorated function a sensor of an asset: `def made(context, asset_event)`."""
+    """Define a sensor by a function that is called when an asset was materialized.
+
+        @asset_sensor("orders", target="report")
+        def on_orders(context, asset_event):
+            return RunRequest()
+
+    The other options are those of `AssetSensorDefinition`.
+    """
     given = {"asset_key": to_key(asset_key, what="asset_sensor"), **options}
     return decorator_of(None, AssetSensorDefinition, name, given)
 
@@ -251,7 +294,16 @@ def asset_sensor(
 def multi_asset_sensor(
     monitored_assets: Any, *, name: str | None = None, **options: Any
 ) -> Callable[[Fn], MultiAssetSensorDefinition]:
-    """Make the decorated function a sensor of several assets."""
+    """Define a sensor that monitors the materializations of several assets.
+
+        @multi_asset_sensor(monitored_assets=["orders", "customers"], target="report")
+        def both(context):
+            if all(context.latest_materialization_records_by_key().values()):
+                context.advance_all_cursors()
+                return RunRequest()
+
+    The other options are those of `SensorDefinition`.
+    """
     given = {"monitored_assets": monitored_assets, **_renamed(options)}
     return decorator_of(None, MultiAssetSensorDefinition, name, given)
 
@@ -259,16 +311,33 @@ def multi_asset_sensor(
 def run_status_sensor(
     run_status: RunStatus, *, name: str | None = None, **options: Any
 ) -> Callable[[Fn], RunStatusSensorDefinition]:
-    """Make the decorated function a sensor of runs that come to stand so."""
+    """Define a sensor by a function that is called when a run reaches a status.
+
+        @run_status_sensor(run_status=RunStatus.SUCCESS, monitored_jobs=[nightly])
+        def announce(context):
+            print(context.dagster_run.run_id)
+
+    Without `monitored_jobs`, it monitors all runs. The other options are those of
+    `SensorDefinition`.
+    """
     status: Any = run_status
     if not isinstance(status, RunStatus):
-        raise Invalid(f"run_status is {status!r}", remedy="use RunStatus.FAILURE or another")
+        raise Invalid(
+            f"run_status is {status!r}", remedy="use a RunStatus, such as RunStatus.FAILURE"
+        )
     given = {"run_status": status, **_renamed(options)}
     return decorator_of(None, RunStatusSensorDefinition, name, given)
 
 
 def run_failure_sensor(fn: Fn | None = None, /, *, name: str | None = None, **options: Any) -> Any:
-    """Make the decorated function a sensor of runs that fail."""
+    """Define a sensor by a function that is called when a run fails.
+
+        @run_failure_sensor
+        def alert(context):
+            print(context.failure_event.message)
+
+    The options are those of `run_status_sensor`.
+    """
     given = {"run_status": RunStatus.FAILURE, **_renamed(options)}
     return decorator_of(fn, RunStatusSensorDefinition, name, given)
 
@@ -280,7 +349,7 @@ def build_sensor_context(
     sensor_name: str | None = None,
     **rest: Any,
 ) -> SensorEvaluationContext:
-    """A context to call a sensor's function with, in a test."""
+    """Build a context to call the function of a sensor in a test."""
     return SensorEvaluationContext(
         cursor=cursor,
         last_run_key=rest.get("last_run_key"),
@@ -298,7 +367,7 @@ def build_run_status_sensor_context(
     dagster_run: Any = None,
     **rest: Any,
 ) -> RunStatusSensorContext:
-    """A context to call the function of a sensor of runs with, in a test."""
+    """Build a context to call the function of a run status sensor in a test."""
     return RunStatusSensorContext(
         run=rest.get("run", dagster_run),
         event=rest.get("event", dagster_event),
@@ -309,7 +378,7 @@ def build_run_status_sensor_context(
 
 
 def decorator_of(fn: Fn | None, kind: Any, name: str | None, options: Mapping[str, Any]) -> Any:
-    """What makes a function a sensor of a kind."""
+    """The decorator that defines a sensor of this kind."""
 
     def define(function: Fn) -> Any:
         given = {"description": (function.__doc__ or "").strip() or None, **options}
@@ -328,7 +397,7 @@ def _is_finite(seconds: Any) -> bool:
 
 
 def _renamed(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options with the names that only sensors of several things give them."""
+    """The options, with names that only some kinds of sensors use translated."""
     given = dict(options)
     for old, new in (("request_job", "job"), ("request_jobs", "jobs"), ("job_selection", "")):
         if old in given:

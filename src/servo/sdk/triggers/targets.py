@@ -1,4 +1,4 @@
-"""What a schedule or a sensor makes: a job, or a selection of assets."""
+"""The target of a schedule or a sensor: a job, or a selection of assets."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ _NAME = re.compile(r"[A-Za-z0-9_]+")
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A job by its name or as it was defined, or assets that are to be chosen."""
+    """A job, by name or as an object, or a selection of assets."""
 
     job_name: str | None = None
     job: Any = None
@@ -29,10 +29,12 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 def one_target(
     what: str, *, job_name: str | None = None, job: Any = None, target: Any = None
 ) -> Target | None:
-    """The one target that was given, or none."""
+    """The only target given, or None."""
     given = [value for value in (job_name, job, target) if value is not None]
     if len(given) > 1:
-        raise Invalid(f"{what} has several targets", remedy="give one of job, job_name and target")
+        raise Invalid(
+            f"{what} has several targets", remedy="pass only one of job, job_name and target"
+        )
     if job is not None and not isinstance(getattr(job, "name", None), str):
         raise Invalid(f"{what}: {job!r} is not a job", remedy="use define_asset_job, or target=…")
     if not given:
@@ -43,7 +45,7 @@ def one_target(
 
 
 def evaluated_by(fn: Callable[..., Any], what: str, *, events: int = 0) -> Signature:
-    """What an evaluation function asks for: its context first, then events, and resources."""
+    """The signature of an evaluation function: its context, then events, and resources."""
     signature = read_signature(fn)
     inputs = signature.inputs
     if inputs and not signature.context:
@@ -51,7 +53,7 @@ def evaluated_by(fn: Callable[..., Any], what: str, *, events: int = 0) -> Signa
     if len(signature.inputs) > events:
         raise Invalid(
             f"{what} takes {', '.join(signature.inputs[events:])}, which nothing provides",
-            remedy="take a context, and resources by their types",
+            remedy="use only a context and resource parameters",
         )
     return signature
 
@@ -59,7 +61,7 @@ def evaluated_by(fn: Callable[..., Any], what: str, *, events: int = 0) -> Signa
 def called(
     fn: Callable[..., Any], signature: Signature, told: Sequence[Any], resources: Any
 ) -> Any:
-    """Call an evaluation function with its context, its event and the resources it asks for."""
+    """Call an evaluation function with its context, its event and its resources."""
     arguments: dict[str, Any] = {name: getattr(resources, name) for name in signature.resources}
     names = ((signature.context,) if signature.context else ()) + signature.inputs
     arguments |= dict(zip(names, told, strict=False))
@@ -67,8 +69,8 @@ def called(
 
 
 def default_name(name: str | None, fallback: str | None, what: str) -> str:
-    """The name of a definition: its own, or one made from its target."""
+    """The name of a definition: its own, or one derived from its target."""
     found: Any = name or fallback
     if not isinstance(found, str) or not _NAME.fullmatch(found):
-        raise Invalid(f"the name of a {what} is {found!r}", remedy="use letters, digits and '_'")
+        raise Invalid(f"invalid {what} name {found!r}", remedy="use letters, digits and '_'")
     return found

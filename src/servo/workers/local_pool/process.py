@@ -164,7 +164,7 @@ def _framed(done: TaskResult) -> bytes:
     try:
         return frame(done)
     except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for the end
-        told = Invalid(f"what it told cannot be sent: {error}", remedy="tell plain values and text")
+        told = Invalid(f"the report cannot be sent: {error}", remedy="report plain values and text")
         return frame(failed(done.exec_id, told))
 
 

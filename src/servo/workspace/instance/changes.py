@@ -1,7 +1,7 @@
-"""How what an instance changes gets into the ledger: as every request does.
+"""How changes made through an instance reach the ledger: like every request.
 
-Through the leader if this process has one, and otherwise the best way there is at that moment. What
-waits in the inbox for a leader that cannot be reached is durable, and counts as done here.
+They go through the leader of this process if there is one, and otherwise through the best channel
+at that moment. What waits in the inbox for an unreachable leader is durable, and counts as done.
 """
 
 from collections.abc import Generator
@@ -25,7 +25,7 @@ class Changes:
 
     @contextmanager
     def through(self, service: Service) -> Generator[None]:
-        """Have a leader of this process take what is changed meanwhile."""
+        """Send changes to a leader in this process for as long as the context is open."""
         before, self._service = self._service, service
         try:
             yield
@@ -33,7 +33,7 @@ class Changes:
             self._service = before
 
     def commit(self, *events: Event) -> None:
-        """Have events carried out together; `Conflict` if the workspace refuses them."""
+        """Submit events as one batch; `Conflict` if the workspace refuses them."""
         if not events:
             return
         channel = (

@@ -1,11 +1,11 @@
-"""A workspace as tests and assets ask about it: what was made, what ran, which partitions exist.
+"""`ServoInstance`: a workspace for tests, scripts and assets: its outputs, runs and partitions.
 
     instance = ServoInstance.ephemeral()
     materialize([orders], instance=instance)
     instance.get_latest_materialization_event("orders").asset_materialization.metadata
 
-Every answer is read from the store when it is asked for, to the last entry of the ledger. What is
-changed goes the way that is safe (see `servo.workspace.instance.changes`).
+Every call reads the store, up to the last ledger entry. Changes go through the leader (see
+`servo.workspace.instance.changes`).
 """
 
 import os
@@ -70,7 +70,7 @@ _LATEST = ("partition_key", "last_materialization_id", "last_output_uri")
 
 
 class ServoInstance:
-    """One workspace, asked from outside of any run, or from inside of one."""
+    """One workspace, used inside or outside of runs."""
 
     def __init__(self, world: World, address: Address, *, alone: bool = False) -> None:
         self.world = world
@@ -84,14 +84,14 @@ class ServoInstance:
 
     @classmethod
     def ephemeral(cls, tempdir: str | None = None) -> "ServoInstance":
-        """A workspace of this process alone, in memory, or in a folder that is given."""
+        """A workspace of this process alone, in memory or in a given folder."""
         if tempdir is not None:
             return cls.local_temp(tempdir)
         return cls(in_memory(), IN_MEMORY, alone=True)
 
     @classmethod
     def local_temp(cls, tempdir: str | None = None) -> "ServoInstance":
-        """A workspace in a folder; one of its own, removed in the end, unless it is given."""
+        """A workspace in a folder; by default a temporary one, removed at the end."""
         made = tempfile.TemporaryDirectory(prefix="servo-") if tempdir is None else None
         folder = str(tempdir) if made is None else made.name
         found = cls(open_world(folder), Address.of(folder), alone=made is not None)
@@ -112,7 +112,7 @@ class ServoInstance:
     def of_store(
         cls, url: str, *, tenant: str = "default", workspace: str = "default"
     ) -> "ServoInstance":
-        """A workspace of the store at `url`, which others may be at work in."""
+        """A workspace of the store at `url`, which other processes may use too."""
         address = Address.of(url, tenant, workspace)
         return cls(open_to_read(address.store), address)
 
@@ -122,7 +122,7 @@ class ServoInstance:
         return self._alone
 
     def dispose(self) -> None:
-        """Remove the folder that was made for it, if one was."""
+        """Remove its temporary folder, if it has one."""
         if self._folder is not None:
             self._folder.cleanup()
 
@@ -133,29 +133,29 @@ class ServoInstance:
         self.dispose()
 
     def led_by(self, service: Service) -> AbstractContextManager[None]:
-        """Have changes go through a leader of this process, for as long as it leads."""
+        """Send changes through a leader in this process, for as long as it leads."""
         return self._changes.through(service)
 
     # --- assets -------------------------------------------------------------------------------
 
     def get_latest_materialization_event(self, asset_key: Any) -> AssetEvent | None:
-        """The newest output of an asset that counts, if there is one."""
+        """The latest output of an asset, if there is one."""
         found = self._made(to_key(asset_key))
         return found[0] if found else None
 
     def get_latest_materialization_events(
         self, asset_keys: Iterable[Any]
     ) -> dict[AssetKey, AssetEvent | None]:
-        """The newest output of each asset."""
+        """The latest output of each asset."""
         keys = [to_key(key) for key in asset_keys]
         return {key: self.get_latest_materialization_event(key) for key in keys}
 
     def get_latest_data_version_record(
         self, key: Any, is_source: bool | None = None, partition_key: str | None = None
     ) -> AssetEvent | None:
-        """The newest event of an asset that says which version its data have.
+        """The newest event of an asset with a data version.
 
-        `is_source` chooses what was seen, or what was made; without it the newest of both counts.
+        `is_source` chooses observations (True) or materializations (False); without it, both count.
         """
         asset = to_key(key)
         made = [] if is_source else self._made(asset)
@@ -164,7 +164,7 @@ class ServoInstance:
         return max(found, key=lambda event: event.storage_id, default=None)
 
     def get_materialized_partitions(self, asset_key: Any) -> set[str]:
-        """The partitions of an asset that were made."""
+        """The materialized partitions of an asset."""
         rows = self._partitions(asset_key)
         made = rows.filter(pc.is_valid(rows["last_materialization_id"]))
         return {shown_partition(key) or "" for key in made["partition_key"].to_pylist()}
@@ -210,7 +210,7 @@ class ServoInstance:
         limit: int | None = None,
         ascending: bool = False,
     ) -> Sequence[AssetEvent]:
-        """What happened to assets, the newest first; of what was seen, the last time only."""
+        """The events of assets, newest first; of observations, only the last one."""
         wanted, key = event_records_filter, event_records_filter.asset_key
         kind = wanted.kind()
         made = kind is AssetEventType.ASSET_MATERIALIZATION
@@ -225,7 +225,7 @@ class ServoInstance:
         cursor: str | None = None,
         ascending: bool = False,
     ) -> EventRecordsResult:
-        """The outputs of an asset, in parts; `cursor` is that of the part before."""
+        """The outputs of an asset, page by page; `cursor` is that of the previous page."""
         wanted = _filter(AssetEventType.ASSET_MATERIALIZATION, records_filter)
         return _part(self.get_event_records(wanted, ascending=ascending), cursor, limit)
 
@@ -236,12 +236,12 @@ class ServoInstance:
         cursor: str | None = None,
         ascending: bool = False,
     ) -> EventRecordsResult:
-        """When an asset was seen, in parts as in `fetch_materializations`; the last time only."""
+        """The last observation of an asset, as in `fetch_materializations`."""
         wanted = _filter(AssetEventType.ASSET_OBSERVATION, records_filter)
         return _part(self.get_event_records(wanted, ascending=ascending), cursor, limit)
 
     def get_asset_records(self, asset_keys: Iterable[Any] | None = None) -> Sequence[AssetRecord]:
-        """What is known of these assets, or of all; those that nobody knows are left out."""
+        """The records of these assets, or of all; unknown assets are left out."""
         wanted = None if asset_keys is None else {to_key(key) for key in asset_keys}
         rows = {AssetKey.parse(row.asset_key): row for row in self._rows("assets", AssetRow)}
         newest = {event.asset_key: event for event in reversed(self._made(None))}
@@ -259,11 +259,11 @@ class ServoInstance:
         ]
 
     def report_runless_asset_event(self, asset_event: Any) -> None:
-        """Record that an asset was made, or seen, outside of any run."""
+        """Record a materialization or an observation outside of any run."""
         self._changes.commit(self.as_event(asset_event))
 
     def as_event(self, asset_event: Any) -> AssetObserved | AssetReported:
-        """What records that an asset was made, or seen, outside of any run."""
+        """The event that records a materialization or an observation outside of any run."""
         if not isinstance(asset_event, AssetMaterialization):
             raise Invalid(
                 f"{type(asset_event).__name__} cannot be recorded outside of a run",
@@ -296,13 +296,13 @@ class ServoInstance:
         return partition
 
     def wipe_assets(self, asset_keys: Iterable[Any]) -> None:
-        """Forget what was made of these assets."""
+        """Wipe these assets."""
         names = [to_key(key).canonical() for key in asset_keys]
         by = self.world.identity
         self._changes.commit(*(AssetWiped(asset_key=name, requested_by=by) for name in names))
 
     def _made(self, key: AssetKey | None) -> list[AssetEvent]:
-        """The outputs of an asset, or of all, that count; the newest first."""
+        """The valid outputs of an asset, or of all assets, newest first."""
         name = None if key is None else key.canonical()
         floors = {
             row.asset_key: row.latest_floor
@@ -351,7 +351,7 @@ class ServoInstance:
     ) -> Sequence[RunRecord]:
         """The runs with their times, the newest first; or, `ascending`, the oldest."""
         if order_by not in (None, "id", "create_timestamp"):
-            raise Invalid(f"runs are not ordered by {order_by!r}", remedy="leave out order_by")
+            raise Invalid(f"runs cannot be ordered by {order_by!r}", remedy="leave out order_by")
         runs = list(self.get_runs(filters))
         runs = runs[::-1] if ascending else runs
         names = [run.run_id for run in runs]
@@ -360,16 +360,16 @@ class ServoInstance:
         return [RunRecord(run) for run in runs[:limit]]
 
     def get_run_record_by_id(self, run_id: str) -> RunRecord | None:
-        """A run with its times, if there is one of this id."""
+        """A run with its times, or None."""
         run = self.get_run_by_id(run_id)
         return None if run is None else RunRecord(run)
 
     def get_run_by_id(self, run_id: str) -> Run | None:
-        """A run, if there is one of this id."""
+        """A run, or None."""
         return next(iter(self.get_runs(RunsFilter(run_ids=[run_id]))), None)
 
     def has_run(self, run_id: str) -> bool:
-        """Whether there is a run of this id."""
+        """Whether there is a run with this id."""
         return self.get_run_by_id(run_id) is not None
 
     def get_runs_count(self, filters: RunsFilter | None = None) -> int:
@@ -384,8 +384,8 @@ class ServoInstance:
         """Add partitions to a set; those that are in it stay."""
         if isinstance(partition_keys, str):
             raise Invalid(
-                f"partition_keys is one text, {partition_keys!r}",
-                remedy=f"write [{partition_keys!r}]",
+                f"partition_keys is the string {partition_keys!r}, not a list",
+                remedy=f"pass [{partition_keys!r}]",
             )
         keys = checked_keys(dict.fromkeys(partition_keys), what=f"partitions {partitions_def_name}")
         known = set(self.get_dynamic_partitions(partitions_def_name))
@@ -396,7 +396,7 @@ class ServoInstance:
             )
 
     def delete_dynamic_partition(self, partitions_def_name: str, partition_key: str) -> None:
-        """Take a partition out of a set."""
+        """Delete a partition from a set."""
         if self.has_dynamic_partition(partitions_def_name, partition_key):
             removed = (partition_key,)
             self._changes.commit(
@@ -424,8 +424,9 @@ class ServoInstance:
     ) -> str:
         """Send a message to a push sensor; its id.
 
-        When this returns, the message is durable: it is evaluated once, whatever happens. Sent
-        again under the same id it changes nothing; without an id it is a new one every time.
+        When this returns, the message is durable and will be evaluated once. The id is an
+        idempotency key: sending it again changes nothing. Without an id, every call sends a new
+        message.
         """
         name = message_id or ulid(self.world.clock.now(), self.world.entropy.token_bytes(10))
         self.push_sensor_messages(sensor_name, {name: payload})

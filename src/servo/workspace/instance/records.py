@@ -1,4 +1,4 @@
-"""What an instance answers with: runs and events, in the shapes that tests ask for."""
+"""Runs and events as an instance returns them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -30,7 +30,7 @@ _OVER = frozenset({RunStatus.SUCCESS, RunStatus.FAILURE, RunStatus.CANCELED})
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as it stands."""
+    """A run and its status."""
 
     run_id: str
     status: RunStatus
@@ -57,17 +57,17 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_finished(self) -> bool:
-        """Whether it is over."""
+        """Whether it has finished."""
         return self.status in _OVER
 
     @property
     def is_success(self) -> bool:
-        """Whether it made everything."""
+        """Whether it succeeded."""
         return self.status is RunStatus.SUCCESS
 
     @property
     def is_failure(self) -> bool:
-        """Whether something failed in it."""
+        """Whether it failed."""
         return self.status is RunStatus.FAILURE
 
 
@@ -78,27 +78,27 @@ class RunRecord(msgspec.Struct, frozen=True):
 
     @property
     def dagster_run(self) -> Run:
-        """The run, under the name that people know."""
+        """The run, under Dagster's name."""
         return self.run
 
     @property
     def create_timestamp(self) -> datetime:
-        """When it was asked for."""
+        """When it was requested."""
         return self.run.created_at
 
     @property
     def start_time(self) -> float | None:
-        """When it began, if it has."""
+        """When it started, if it has."""
         return None if self.run.started_at is None else self.run.started_at.timestamp()
 
     @property
     def end_time(self) -> float | None:
-        """When it ended, if it has."""
+        """When it finished, if it has."""
         return None if self.run.finished_at is None else self.run.finished_at.timestamp()
 
 
 class RunsFilter(msgspec.Struct, frozen=True):
-    """Which runs: those for which everything that is given here holds."""
+    """A filter for runs that match all given fields."""
 
     run_ids: Sequence[str] | None = None
     job_name: str | None = None
@@ -108,7 +108,7 @@ class RunsFilter(msgspec.Struct, frozen=True):
     created_before: datetime | None = None
 
     def holds(self, run: Run) -> bool:
-        """Whether a run is one of them."""
+        """Whether a run matches."""
         return (
             (self.run_ids is None or run.run_id in self.run_ids)
             and (self.job_name is None or run.job_name == self.job_name)
@@ -124,14 +124,14 @@ def _has(tags: Mapping[str, str], name: str, value: str | Sequence[str]) -> bool
 
 
 class AssetEventType(Enum):
-    """What can be asked for about assets."""
+    """The types of events about assets."""
 
     ASSET_MATERIALIZATION = "ASSET_MATERIALIZATION"
     ASSET_OBSERVATION = "ASSET_OBSERVATION"
 
 
 class AssetFact(msgspec.Struct, frozen=True, kw_only=True):
-    """That an asset was made, or seen, and what was said about it."""
+    """A materialization or an observation of an asset, with its metadata."""
 
     asset_key: AssetKey
     partition: str | None = None
@@ -141,7 +141,7 @@ class AssetFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AssetEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One fact about an asset, with the run and the time of it."""
+    """One event about an asset, with its run and its time."""
 
     event_type: AssetEventType
     fact: AssetFact
@@ -171,24 +171,24 @@ class AssetEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def asset_materialization(self) -> AssetFact | None:
-        """The fact, if the asset was made."""
+        """The materialization, if it is one."""
         made = self.event_type is AssetEventType.ASSET_MATERIALIZATION
         return self.fact if made else None
 
     @property
     def asset_observation(self) -> AssetFact | None:
-        """The fact, if the asset was seen."""
+        """The observation, if it is one."""
         made = self.event_type is AssetEventType.ASSET_MATERIALIZATION
         return None if made else self.fact
 
     @property
     def event_log_entry(self) -> "AssetEvent":
-        """This, for those who look for it inside of a record."""
+        """The event itself, under Dagster's name."""
         return self
 
 
 class AssetEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """An asset, and what last happened to it."""
+    """An asset and its latest events."""
 
     asset_key: AssetKey
     last_materialization_record: AssetEvent | None = None
@@ -196,30 +196,30 @@ class AssetEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def last_materialization(self) -> AssetEvent | None:
-        """The newest output that counts, under its other name."""
+        """The latest materialization, under its other name."""
         return self.last_materialization_record
 
     @property
     def last_observation(self) -> AssetEvent | None:
-        """When it was last seen, under its other name."""
+        """The last observation, under its other name."""
         return self.last_observation_record
 
     @property
     def last_run_id(self) -> str | None:
-        """The run that made it last, if one did."""
+        """The run that materialized it last, if there is one."""
         made = self.last_materialization_record
         return (made.run_id or None) if made is not None else None
 
 
 class AssetRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a workspace knows of an asset."""
+    """The record of an asset in a workspace."""
 
     storage_id: int
     asset_entry: AssetEntry
 
 
 def made_event(row: MaterializationRow) -> AssetEvent:
-    """What is recorded of an output."""
+    """The event of an output."""
     fact = AssetFact(
         asset_key=AssetKey.parse(row.asset_key),
         partition=shown_partition(row.partition_key),
@@ -236,7 +236,7 @@ def made_event(row: MaterializationRow) -> AssetEvent:
 
 
 def seen_event(row: AssetRow) -> AssetEvent | None:
-    """What is recorded of the last time that an asset was seen, if it was."""
+    """The event of the last observation of an asset, if there is one."""
     if row.last_observed_at is None:
         return None
     return AssetEvent(
@@ -249,7 +249,7 @@ def seen_event(row: AssetRow) -> AssetEvent | None:
 
 
 class EventRecordsFilter(msgspec.Struct, frozen=True):
-    """Which events about assets."""
+    """A filter for events about assets."""
 
     event_type: Any
     asset_key: AssetKey | None = None
@@ -258,17 +258,17 @@ class EventRecordsFilter(msgspec.Struct, frozen=True):
     before_timestamp: float | None = None
 
     def kind(self) -> AssetEventType:
-        """The type of events that is asked for."""
+        """The requested type of events."""
         name = getattr(self.event_type, "value", self.event_type)
         if name not in AssetEventType.__members__:
             raise Invalid(
-                f"events of the type {name!r} are not kept",
-                remedy=f"ask for {', '.join(AssetEventType.__members__)}",
+                f"events of type {name!r} are not recorded",
+                remedy=f"use one of {', '.join(AssetEventType.__members__)}",
             )
         return AssetEventType[name]
 
     def holds(self, event: AssetEvent) -> bool:
-        """Whether an event is one of them."""
+        """Whether an event matches."""
         parts, after, before = self.asset_partitions, self.after_timestamp, self.before_timestamp
         return (
             (self.asset_key is None or event.asset_key == self.asset_key)
@@ -279,7 +279,7 @@ class EventRecordsFilter(msgspec.Struct, frozen=True):
 
 
 class EventRecordsResult(msgspec.Struct, frozen=True):
-    """Some events, and where to go on."""
+    """A page of events, and the cursor of the next one."""
 
     records: Sequence[AssetEvent]
     cursor: str

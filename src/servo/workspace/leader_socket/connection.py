@@ -1,4 +1,4 @@
-"""A caller's end of the socket to the leader of this machine."""
+"""The client side of the socket to the leader on this machine."""
 
 import socket
 
@@ -48,14 +48,14 @@ class LeaderConnection:
         self._socket.close()
 
     def ping(self) -> int:
-        """The process id of whoever answers."""
+        """The process id of the leader."""
         answer = self._ask(Ping())
         if not isinstance(answer, Pong):
             raise Internal(f"{answer} in reply to a ping", remedy="report this as a bug")
         return answer.pid
 
     def commit(self, batch: Batch, *, timeout: float) -> Answer:
-        """The fold's answer to a batch; raises what kept the leader from giving one."""
+        """The fold's answer to a batch; raises the leader's error if there is none."""
         self._socket.settimeout(timeout)
         message = SubmitBatch(batch=encode_batch(batch), timeout_ms=int(timeout * 1000))
         match self._ask(message):
@@ -67,7 +67,7 @@ class LeaderConnection:
                 raise Internal(f"{other} in reply to a batch", remedy="report this as a bug")
 
     def ask(self, question: AskCode) -> bytes:
-        """An evaluator's answer to a question; raises what kept the leader from giving one."""
+        """An evaluator's answer to a question; raises the leader's error if there is none."""
         match self._ask(question):
             case CodeAnswered(answer=answer):
                 return answer
@@ -91,6 +91,6 @@ class LeaderConnection:
 
 def _hung_up(why: str) -> Unavailable:
     return Unavailable(
-        f"the leader hung up before it answered: {why}",
-        remedy="ask again under the same request id: what was applied is not applied twice",
+        f"the leader did not answer: {why}",
+        remedy="retry with the same request id: nothing is applied twice",
     )

@@ -1,9 +1,9 @@
-"""What a leader and its callers say to each other over a unix socket.
+"""The messages between a leader and its clients over a unix socket.
 
 Messages are framed MessagePack (see `servo.processes.frames`). A batch goes in as the bytes that
-the ledger would hold; the fold's answer comes back once it is durable. A question goes in as an
-evaluator of user code is asked it, and comes back answered by the leader's: the caller needs none
-of the user's code.
+the ledger would hold; the fold's answer comes back once it is durable. A question goes in as it
+would go to an evaluator of user code, and the leader's evaluators answer it: the client needs no
+user code.
 """
 
 import msgspec
@@ -24,7 +24,7 @@ RECEIVE_BYTES = 1 << 16
 
 
 class SubmitBatch(msgspec.Struct, frozen=True, kw_only=True, tag="submit"):
-    """Commit this batch, encoded as it would stand in the ledger."""
+    """Commit this batch, encoded as in the ledger."""
 
     batch: bytes
     timeout_ms: int = 30_000
@@ -60,7 +60,7 @@ class CodeAnswered(msgspec.Struct, frozen=True, kw_only=True, tag="code"):
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
-    """The request could not be taken, or nobody can tell what became of it."""
+    """The request was not accepted, or its outcome is unknown."""
 
     kind: str
     message: str
@@ -83,21 +83,21 @@ from_leader = msgspec.msgpack.Decoder(FromLeader)
 
 
 class LeaderNotReady(Unavailable):
-    """Whoever was asked does not lead, yet or any more: nothing was applied, so ask again."""
+    """The process does not lead yet, or no longer: nothing was applied, so try again."""
 
     def __init__(self) -> None:
         super().__init__(
-            "the leader is starting or stopping", remedy="ask again", may_have_applied=False
+            "the leader is starting or stopping", remedy="try again", may_have_applied=False
         )
 
 
 class AnswerOverdue(Unavailable):
-    """Nobody can tell what became of a request."""
+    """The leader did not answer in time: the outcome of the request is unknown."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
-            f"the leader gave no answer within {seconds:g} s",
-            remedy="ask again under the same request id: what was applied is not applied twice",
+            f"the leader did not answer within {seconds:g} s",
+            remedy="retry with the same request id: nothing is applied twice",
         )
 
 

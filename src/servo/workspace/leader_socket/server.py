@@ -1,9 +1,10 @@
-"""The socket by which other processes of this machine reach the leader.
+"""The socket through which other processes on this machine reach the leader.
 
-A caller that hangs up loses its answer and nothing else: what it sent is committed or not like any
-batch, and asking again under the same key tells which.
+A client that disconnects loses only its answer: its batch is committed or not like any other, and
+sending it again with the same key tells which.
 
-The socket lies in a folder that only its user can enter: who can connect may do what the user may.
+The socket is in a folder that only its user can enter: a process that can connect has the rights of
+the user.
 """
 
 import contextlib
@@ -114,7 +115,7 @@ class LeaderServer:
 
 
 def _told(answer: Callable[[], FromLeader], timeout_ms: int) -> FromLeader:
-    """An answer, or what kept the leader from giving one: whoever waits has to be told."""
+    """An answer, or the leader's error: the client must always get one."""
     try:
         return answer()
     except TimeoutError:
@@ -128,7 +129,7 @@ def _told(answer: Callable[[], FromLeader], timeout_ms: int) -> FromLeader:
 
 def _without_code(asked: AskCode) -> bytes:
     raise NotFound(
-        f"the leader does not answer questions about {asked.location}",
+        f"the leader has not loaded {asked.location}",
         remedy="start `servo dev` with this code",
     )
 
@@ -138,7 +139,7 @@ def _whole(frames: Frames, data: bytes) -> list[ToLeader | Failed]:
     try:
         return list(frames.feed(data))
     except msgspec.MsgspecError as error:
-        wrong = Invalid(f"not a request: {error}", remedy="use the same version of Servo")
+        wrong = Invalid(f"invalid request: {error}", remedy="use the same version of Servo")
         return [failed_with(wrong)]
 
 
