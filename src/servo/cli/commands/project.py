@@ -4,15 +4,12 @@ from pathlib import Path
 
 import click
 
-from servo.cli.new_project import begin_project
-from servo.cli.options.code import as_dagster_option, tell_near_misses
+from servo.cli.options.code import as_dagster_option
 from servo.cli.options.project import one_location
 from servo.cli.options.shared import json_option
 from servo.cli.rendering.output import console, emit_json, plural
 from servo.cli.rendering.tables import grid
-from servo.code.loader import load_location
-from servo.errors import Conflict
-from servo.sdk.definitions.needs import check_resources
+from servo.host.projects import check_project, create_project, list_definitions
 
 
 @click.command("list")
@@ -21,12 +18,12 @@ from servo.sdk.definitions.needs import check_resources
 @as_dagster_option
 def list_(*, code: str | None, json_: bool, as_dagster: bool) -> None:
     """List the assets of CODE, a file or a module, upstream assets first."""
-    project = load_location(one_location(code, as_dagster=as_dagster))
+    found = list_definitions(one_location(code, as_dagster=as_dagster))
     if json_:
-        emit_json(project.definitions())
+        emit_json(found)
         return
     table = grid("asset", "upstream", "group", "description", whole=1)
-    for made in project.definitions():
+    for made in found.items:
         first = made.description.partition("\n")[0]
         table.add_row(made.asset_key, ", ".join(made.upstream), made.group, first)
     console().print(table)
@@ -34,26 +31,31 @@ def list_(*, code: str | None, json_: bool, as_dagster: bool) -> None:
 
 @click.command("check")
 @click.argument("code", required=False)
+@json_option
 @as_dagster_option
-def check(*, code: str | None, as_dagster: bool) -> None:
+def check(*, code: str | None, json_: bool, as_dagster: bool) -> None:
     """Load CODE, a file or a module, and report errors with file and line."""
-    location = one_location(code, as_dagster=as_dagster)
-    project = load_location(location)
-    check_resources(project)
-    tell_near_misses(project)
-    console().print(f"{location.name}: {plural(len(project.specs), 'asset')}, no errors")
+    found = check_project(one_location(code, as_dagster=as_dagster))
+    if json_:
+        emit_json(found)
+        return
+    for hint in found.hints:
+        console(stderr=True).print(f"hint: {hint}")
+    console().print(f"{found.location}: {plural(found.assets, 'asset')}, no errors")
 
 
 @click.command("init")
 @click.argument("folder", default=".", type=click.Path(path_type=Path))
-def init(*, folder: Path) -> None:
+@json_option
+def init(*, folder: Path, json_: bool) -> None:
     """Create a project in FOLDER: a file with two example assets, and a project file.
 
     The project file is servo.toml, or a section of pyproject.toml if that exists. Existing files
     and settings are kept.
     """
-    written = begin_project(folder)
-    if not written:
-        raise Conflict(f"{folder} already has a project", remedy="choose another folder")
+    found = create_project(folder)
+    if json_:
+        emit_json(found)
+        return
     where = "" if folder == Path() else f"cd {folder} && "
-    console().print(f"Wrote {', '.join(written)}. Next: {where}servo materialize")
+    console().print(f"Wrote {', '.join(found.files)}. Next: {where}servo materialize")
