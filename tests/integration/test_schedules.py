@@ -174,7 +174,7 @@ def test_a_schedule_that_left_the_code_is_removed_and_one_that_comes_back_begins
     names = [row["definition"]["schedule_id"] for row in listed(folder, "schedule", "list")]
     assert names == ["ends", "once", "plain", "raises", "renamed"]
     (folder / "assets.py").write_text(CODE.partition("plain =")[0].replace("return 2", "return 3"))
-    assert asked(folder, "tick")["why"] == "the code declares something new"
+    assert asked(folder, "tick")["why"] == "the definitions in the code changed"
     assert asked(folder, "tick")["why"] == "", "whatever was removed or left as it was"
 
 
