@@ -26,7 +26,7 @@ from servo.errors import Internal, Invalid, ServoError, Unavailable
 from servo.execution.outputs.store import OutputStore
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
-from servo.operations.moments import parse_moment
+from servo.operations.interface.moments import parse_moment
 from servo.projection.upkeep.pins import Pin, pin
 from servo.projection.upkeep.verify import verify
 from servo.storage.local import LocalStore

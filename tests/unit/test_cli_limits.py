@@ -99,9 +99,9 @@ def test_the_weight_of_a_lane_is_set_listed_and_reset(servo: Run) -> None:
 
 
 def test_a_weight_that_cannot_be_is_refused(servo: Run) -> None:
-    code, _, err = servo("admin", "lane", "set", "backfills", "0")
-    assert code == 4
-    assert "a weight is from 1 to" in err
+    code, _, err = servo("admin", "lane", "set", "interactive", "0")
+    assert code == 2
+    assert err == "error: invalid weight: 0; use a whole number from 1 to 1000000\n"
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def begin_and_wait(
 ) -> int:
     """Create a backfill and wait until it has finished; the exit code."""
     with open_host(code, where, workers, backfills=True) as host:
-        _ = begin_backfill(event, host.workspace)
+        _ = begin_backfill(host.workspace, event)
         return tell_end(follow_here(host, event.backfill_id, json_=json_), json_=json_)
 
 

@@ -64,7 +64,7 @@ def _deployed_by_leader(workspace: Workspace, known: Sequence[str], selected: Se
     """The location of the leader that deployed the selected assets; empty if there is none."""
     if len(known) < 2 or not selected.select:
         return ""
-    found = set(locations_of_assets(selected.select, workspace).values())
+    found = set(locations_of_assets(workspace, selected.select).values())
     return found.pop() if len(found) == 1 and found <= {*known} else ""
 
 

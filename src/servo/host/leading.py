@@ -23,7 +23,7 @@ from servo.host.recovery import Recovery
 from servo.host.waiting import FollowingChannel, Waiting
 from servo.leader.lease import HostedTriggers, LeaderAdvert
 from servo.leader.service import Service
-from servo.operations.deploying import submit_deployment
+from servo.operations.deployments import submit_deployment
 from servo.planning.deployment import changes
 from servo.ports.world import World
 from servo.projection.read.lookup import Lookup
@@ -185,7 +185,7 @@ class LeadingHost:
     def deploy(self, location: str, declared: Declared) -> None:
         """Deploy the definitions of the project, unless they are deployed already."""
         found = self.service.read(lambda state: changes(state, location, declared))
-        submit_deployment(found, declared, self.workspace)
+        submit_deployment(self.workspace, found, declared)
 
     def begun_runs(self) -> list[str]:
         """Runs that were unfinished when this host started, and all open runs, to wait for.

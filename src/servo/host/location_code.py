@@ -17,7 +17,7 @@ from servo.host.evaluators import evaluator_here
 from servo.host.leading import LeadingHost
 from servo.host.questions import EvaluatorOfLeader, answers_questions
 from servo.leader.lease import HostedTriggers
-from servo.operations.evaluating import Evaluates, run_id_salt
+from servo.operations.interface.evaluating import Evaluates, run_id_salt
 from servo.sdk.definitions.executors import ExecutorDefinition, at_most
 from servo.sdk.definitions.project import Project
 from servo.sdk.triggers.resolution import declared

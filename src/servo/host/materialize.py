@@ -25,7 +25,7 @@ from servo.execution.outputs.store import OutputStore
 from servo.host.waiting import FollowingChannel, Waiting
 from servo.leader.lease import LeaderAdvert
 from servo.leader.service import Service
-from servo.operations.deploying import submit_deployment
+from servo.operations.deployments import submit_deployment
 from servo.operations.run_requests import PreparedRun, start_run
 from servo.planning.assets import plan_assets
 from servo.planning.deployment import changes
@@ -326,7 +326,7 @@ def _materialize(  # noqa: PLR0913 - the options people know
     declared = Declared(assets=project.definitions())
     with providing(project.secrets), led, instance.led_by(service):
         found = service.read(lambda state: changes(state, IN_PROCESS, declared))
-        submit_deployment(found, declared, workspace)
+        submit_deployment(workspace, found, declared)
         plan = plan_assets(
             project,
             chosen,
@@ -342,7 +342,7 @@ def _materialize(  # noqa: PLR0913 - the options people know
             labels={**_label(named), **by_name(tags, what="materialize: tags")},
             config=config,
         )
-        run_id = start_run(prepared, workspace).run_id
+        run_id = start_run(workspace, prepared).run_id
         inline[0].work_until(lambda: waiting.ended(run_id) is not None, runner)
         run, tasks, latest = service.read(lambda state: _made(state, run_id))
         reader = Reader(world.store, paths)

@@ -14,7 +14,7 @@ import msgspec
 from servo.code.evaluator.messages import Answer, Question, answers, questions
 from servo.errors import Conflict, NotFound
 from servo.leader.lease import LeaderAdvert
-from servo.operations.evaluating import Evaluates
+from servo.operations.interface.evaluating import Evaluates
 from servo.workspace.answering import can_be_pinged, check_answers
 from servo.workspace.leader_socket.connection import LeaderConnection
 from servo.workspace.leader_socket.messages import AskCode

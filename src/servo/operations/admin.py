@@ -11,6 +11,7 @@ from servo.core.manifest import Manifest
 from servo.errors import Conflict, NotFound
 from servo.leader.lease import LeaderAdvert
 from servo.leader.republish import republish
+from servo.operations.interface.roles import operation
 from servo.ports.object_store import ObjectMeta
 from servo.projection.files.manifest_store import ManifestStore
 from servo.projection.files.store_time import StoreTime
@@ -87,6 +88,7 @@ def anyway(comparison: Comparison) -> bool:
 # --- looking --------------------------------------------------------------------------------------
 
 
+@operation
 def inspect_workspace(workspace: Workspace) -> Inspection:
     """What is stored, from listings and the newest manifest alone; works on damaged data too."""
     found = inspect(workspace.store, workspace.paths)
@@ -95,6 +97,7 @@ def inspect_workspace(workspace: Workspace) -> Inspection:
     return found
 
 
+@operation
 def verify_workspace(workspace: Workspace, *, progress: Progress = nobody_watches) -> VerifyReport:
     """Check every byte that is stored, and the projection against the ledger. Changes nothing."""
     report = verify(workspace.store, workspace.paths, progress=progress)
@@ -103,6 +106,7 @@ def verify_workspace(workspace: Workspace, *, progress: Progress = nobody_watche
     return report
 
 
+@operation
 def compare_projection(workspace: Workspace, *, progress: Progress = nobody_watches) -> Comparison:
     """Which rows differ between the published projection and the ledger. Changes nothing."""
     found = compare(
@@ -118,6 +122,7 @@ def compare_projection(workspace: Workspace, *, progress: Progress = nobody_watc
 # --- rebuilding -----------------------------------------------------------------------------------
 
 
+@operation
 def rebuild_projection(
     workspace: Workspace,
     *,
@@ -169,6 +174,7 @@ def _leading(workspace: Workspace, command: str) -> Generator[Led]:
 # --- deleting -------------------------------------------------------------------------------------
 
 
+@operation
 def collect_garbage(
     workspace: Workspace, *, dry_run: bool = False, plans: bool = False
 ) -> Collected:

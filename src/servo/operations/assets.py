@@ -15,8 +15,9 @@ from servo.core.freshness import UNJUDGED, FreshnessState, judge, read_policy
 from servo.core.state.rows.assets import AssetRow, CheckResultRow, MaterializationRow
 from servo.core.state.rows.conditions import AssetFreshnessRow, FreshnessChangeRow
 from servo.errors import Conflict, Invalid, NotFound
-from servo.operations.listing import Page
-from servo.operations.moments import PRESENT, AsOf, instant_of
+from servo.operations.interface.listing import Page
+from servo.operations.interface.moments import PRESENT, AsOf, instant_of
+from servo.operations.interface.roles import operation, step
 from servo.projection.partitions.asset_names import find_asset
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
@@ -97,6 +98,7 @@ class WipeResult(msgspec.Struct, frozen=True, kw_only=True):
     receipt: Receipt
 
 
+@operation
 def get_asset(workspace: Workspace, key: str, *, as_of: AsOf | None = None) -> AssetDetail:
     """One asset and its latest output. The last part of a key is enough if it is unambiguous."""
 
@@ -106,6 +108,7 @@ def get_asset(workspace: Workspace, key: str, *, as_of: AsOf | None = None) -> A
     return workspace.read(use, as_of=as_of)
 
 
+@operation
 def list_outputs(
     workspace: Workspace, key: str, page: Page, *, as_of: AsOf | None = None
 ) -> AssetHistory:
@@ -113,6 +116,7 @@ def list_outputs(
     return workspace.read(lambda snapshot: outputs_of_asset(snapshot, key, page), as_of=as_of)
 
 
+@operation
 def list_freshness_changes(
     workspace: Workspace, key: str, page: Page, *, as_of: AsOf | None = None
 ) -> FreshnessHistory:
@@ -120,6 +124,7 @@ def list_freshness_changes(
     return workspace.read(lambda snapshot: freshness_changes(snapshot, key, page), as_of=as_of)
 
 
+@operation
 def preview_wipe(workspace: Workspace, key: str) -> AssetToWipe:
     """What `wipe_asset` would remove; `Conflict` if there is nothing."""
     row = workspace.read(lambda snapshot: find_asset_row(snapshot, key), as_of=PRESENT)
@@ -131,6 +136,7 @@ def preview_wipe(workspace: Workspace, key: str) -> AssetToWipe:
     return AssetToWipe(asset_key=row.asset_key, last_materialization_id=row.last_materialization_id)
 
 
+@operation
 def wipe_asset(workspace: Workspace, key: str) -> WipeResult:
     """Wipe an asset: from now on it counts as never materialized."""
     found = preview_wipe(workspace, key).asset_key
@@ -197,7 +203,8 @@ def asset_rows(snapshot: Snapshot) -> dict[str, AssetRow]:
     return {row.asset_key: row for row in rows if isinstance(row, AssetRow)}
 
 
-def locations_of_assets(keys: Sequence[str], workspace: Workspace) -> dict[str, str]:
+@step
+def locations_of_assets(workspace: Workspace, keys: Sequence[str]) -> dict[str, str]:
     """The code locations that deployed assets with these keys; unknown keys are left out."""
     try:
         rows = workspace.read(asset_rows)

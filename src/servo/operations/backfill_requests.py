@@ -16,9 +16,10 @@ from servo.core.state.rows.automation import BackfillRow
 from servo.core.tags import request_tags
 from servo.errors import Conflict
 from servo.operations.backfills import present_backfill
-from servo.operations.deploying import deploy_unless_led
-from servo.operations.evaluating import Evaluates, answer_from
-from servo.operations.moments import PRESENT
+from servo.operations.deployments import deploy_unless_led
+from servo.operations.interface.evaluating import Evaluates, answer_from
+from servo.operations.interface.moments import PRESENT
+from servo.operations.interface.roles import operation, step
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.workspace.receipt import Receipt
@@ -69,6 +70,7 @@ class BackfillBegun(msgspec.Struct, frozen=True, kw_only=True):
     receipt: Receipt
 
 
+@operation
 def preview_backfill(
     workspace: Workspace, evaluates: Evaluates, asked: Asked, select: Sequence[str] = ()
 ) -> BackfillPreview:
@@ -78,26 +80,29 @@ def preview_backfill(
     return BackfillPreview(chunks=found.chunks, **msgspec.structs.asdict(found))
 
 
+@operation
 def create_backfill(
     workspace: Workspace, evaluates: Evaluates, asked: Asked, select: Sequence[str] = ()
 ) -> BackfillBegun | None:
     """Create a backfill; None if there is nothing to do. The leader starts its runs."""
-    event = prepare_backfill(evaluates, asked, workspace, select)
-    return None if event is None else begin_backfill(event, workspace)
+    event = prepare_backfill(workspace, evaluates, asked, select)
+    return None if event is None else begin_backfill(workspace, event)
 
 
+@operation
 def retry_backfill(
     workspace: Workspace, backfill_id: str, *, request_id: str | None = None
 ) -> BackfillBegun:
     """Create a backfill of the partitions of another that failed."""
-    return begin_backfill(new_retry(backfill_id, workspace, request_id=request_id), workspace)
+    return begin_backfill(workspace, new_retry(workspace, backfill_id, request_id=request_id))
 
 
 # --- in steps, for whoever also waits -------------------------------------------------------------
 
 
+@step
 def prepare_backfill(
-    evaluates: Evaluates, asked: Asked, workspace: Workspace, select: Sequence[str] = ()
+    workspace: Workspace, evaluates: Evaluates, asked: Asked, select: Sequence[str] = ()
 ) -> BackfillCreated | None:
     """The event that creates a backfill, None if there is nothing to do; stores a long list."""
     asked = with_tags(asked)
@@ -105,7 +110,7 @@ def prepare_backfill(
     if asked.choice.which == "stale" and workspace.leader() is None:
         # What is stale depends on the code as it is, not as it was deployed.
         described = answer_from(evaluates, DescribeCode(), CodeDescribed)
-        deploy_unless_led(asked.location, described.declared, workspace)
+        deploy_unless_led(workspace, asked.location, described.declared)
         found = _outline(evaluates, asked, select)
     return created(workspace.store, workspace.paths, asked, found) if found.typed else None
 
@@ -116,11 +121,12 @@ def with_tags(asked: Asked) -> Asked:
     return msgspec.structs.replace(asked, labels=tags, default_tags={})
 
 
+@step
 def new_retry(
-    backfill_id: str, workspace: Workspace, *, request_id: str | None = None
+    workspace: Workspace, backfill_id: str, *, request_id: str | None = None
 ) -> BackfillCreated:
     """The event that creates a backfill of the partitions that failed in another one."""
-    found = present_backfill(backfill_id, workspace)
+    found = present_backfill(workspace, backfill_id)
     if found.row.finished_at is None:
         raise Conflict(
             f"{found.row.backfill_id} has not finished",
@@ -131,11 +137,12 @@ def new_retry(
     return again(workspace.store, workspace.paths, found.row, found.failed(), name)
 
 
-def begin_backfill(event: BackfillCreated, workspace: Workspace) -> BackfillBegun:
+@step
+def begin_backfill(workspace: Workspace, event: BackfillCreated) -> BackfillBegun:
     """Submit the event that creates a backfill."""
-    check_request(event, workspace)
+    check_request(workspace, event)
     parent = event.parent_backfill_id
-    cause = None if parent is None else present_backfill(parent, workspace).row
+    cause = None if parent is None else present_backfill(workspace, parent).row
     receipt = workspace.submit(event, cause=cause).checked()
     return BackfillBegun(
         backfill_id=event.backfill_id,
@@ -145,7 +152,8 @@ def begin_backfill(event: BackfillCreated, workspace: Workspace) -> BackfillBegu
     )
 
 
-def check_request(event: BackfillCreated, workspace: Workspace) -> None:
+@step
+def check_request(workspace: Workspace, event: BackfillCreated) -> None:
     """`Conflict` if the idempotency key was used for something else."""
 
     def known(snapshot: Snapshot) -> list[BackfillRow]:

@@ -15,8 +15,9 @@ from servo.core.partitions import shown_partition
 from servo.core.state.rows.automation import BackfillChunkRow, BackfillRow
 from servo.core.state.states import RunState
 from servo.errors import Conflict, NotFound
-from servo.operations.listing import Listing, Page
-from servo.operations.moments import PRESENT, AsOf
+from servo.operations.interface.listing import Listing, Page
+from servo.operations.interface.moments import PRESENT, AsOf
+from servo.operations.interface.roles import operation, step
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.workspace.receipt import Receipt
@@ -49,6 +50,7 @@ class BackfillChanged(msgspec.Struct, frozen=True, kw_only=True):
 # --- reading --------------------------------------------------------------------------------------
 
 
+@operation
 def list_backfills(
     workspace: Workspace, page: Page, *, as_of: AsOf | None = None
 ) -> Listing[ShownBackfill]:
@@ -56,6 +58,7 @@ def list_backfills(
     return workspace.read(lambda snapshot: newest_backfills(snapshot, page), as_of=as_of)
 
 
+@operation
 def get_backfill(
     workspace: Workspace, backfill_id: str, *, as_of: AsOf | None = None
 ) -> BackfillDetail:
@@ -75,7 +78,8 @@ def get_backfill(
     return workspace.read(detail, as_of=as_of)
 
 
-def present_backfill(backfill_id: str, workspace: Workspace) -> Backfill:
+@step
+def present_backfill(workspace: Workspace, backfill_id: str) -> Backfill:
     """A backfill as it is at the end of the ledger."""
     return workspace.read(lambda snapshot: find_backfill(snapshot, backfill_id), as_of=PRESENT)
 
@@ -83,16 +87,19 @@ def present_backfill(backfill_id: str, workspace: Workspace) -> Backfill:
 # --- changing -------------------------------------------------------------------------------------
 
 
+@operation
 def pause_backfill(workspace: Workspace, backfill_id: str) -> BackfillChanged:
     """Pause a backfill: it starts no more runs, and running ones finish."""
     return _change(workspace, backfill_id, BackfillState.PAUSED)
 
 
+@operation
 def resume_backfill(workspace: Workspace, backfill_id: str) -> BackfillChanged:
     """Resume a paused backfill."""
     return _change(workspace, backfill_id, BackfillState.RUNNING)
 
 
+@operation
 def cancel_backfill(
     workspace: Workspace, backfill_id: str, *, force: bool = False
 ) -> BackfillChanged:
@@ -118,7 +125,7 @@ _DONE = {
 def _change(
     workspace: Workspace, backfill_id: str, to: BackfillState, *, force: bool = False
 ) -> BackfillChanged:
-    row = present_backfill(backfill_id, workspace).row
+    row = present_backfill(workspace, backfill_id).row
     if row.state not in _FROM[to] and not (force and row.state is to):
         raise Conflict(f"{row.backfill_id} is {row.state.value}", remedy=_remedy(row, to))
     event = BackfillStateChanged(

@@ -6,7 +6,8 @@ import msgspec
 
 from servo.core.events.assets import DynamicPartitionsChanged
 from servo.errors import NotFound
-from servo.operations.moments import PRESENT, AsOf
+from servo.operations.interface.moments import PRESENT, AsOf
+from servo.operations.interface.roles import operation
 from servo.projection.partitions.report import PartitionReader
 from servo.projection.read.reader import Snapshot
 from servo.sdk.partitions.definition import checked_keys
@@ -25,6 +26,7 @@ class PartitionSetChange(msgspec.Struct, frozen=True, kw_only=True):
     receipt: Receipt | None = None
 
 
+@operation
 def keys_of_set(workspace: Workspace, set_name: str, *, as_of: AsOf = PRESENT) -> list[str]:
     """The keys of a set in the order in which they were added."""
 
@@ -34,6 +36,7 @@ def keys_of_set(workspace: Workspace, set_name: str, *, as_of: AsOf = PRESENT) -
     return workspace.read(use, as_of=as_of)
 
 
+@operation
 def add_partitions(workspace: Workspace, set_name: str, keys: Sequence[str]) -> PartitionSetChange:
     """Add keys to a set; existing keys keep their place."""
     asked = checked_keys(dict.fromkeys(keys), what=f"partitions of {set_name}", empty=False)
@@ -42,6 +45,7 @@ def add_partitions(workspace: Workspace, set_name: str, keys: Sequence[str]) -> 
     return _changed(workspace, PartitionSetChange(set_name=set_name, added=added))
 
 
+@operation
 def delete_partitions(
     workspace: Workspace, set_name: str, keys: Sequence[str]
 ) -> PartitionSetChange:

@@ -11,8 +11,9 @@ from servo.core.explain.finding import Finding
 from servo.core.explain.records import Records
 from servo.core.explain.tasks import explain_attempt
 from servo.errors import NotFound
+from servo.operations.interface.roles import operation
+from servo.operations.interface.subjects import asset_in, task_in
 from servo.operations.runs import find_run
-from servo.operations.subjects import asset_in, task_in
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.projection.read.replay import AsOf
@@ -29,6 +30,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding]
 
 
+@operation
 def explain_asset(
     workspace: Workspace,
     asset: str,
@@ -48,6 +50,7 @@ def explain_asset(
     return _answer(workspace, ask, as_of, whole=whole)
 
 
+@operation
 def explain_missing(
     workspace: Workspace,
     asset: str,
@@ -64,6 +67,7 @@ def explain_missing(
     return _answer(workspace, ask, as_of, whole=whole)
 
 
+@operation
 def explain_run(
     workspace: Workspace, run_id: str, *, as_of: AsOf | None = None, whole: bool = False
 ) -> Explanation:
@@ -75,6 +79,7 @@ def explain_run(
     return _answer(workspace, ask, as_of, whole=whole)
 
 
+@operation
 def explain_task(
     workspace: Workspace,
     run_id: str,

@@ -12,8 +12,9 @@ from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TERMINAL_RUN_STATES
 from servo.errors import NotFound, ServoError
 from servo.ledger.paths import unquoted
-from servo.operations.listing import Page
-from servo.operations.moments import AsOf
+from servo.operations.interface.listing import Page
+from servo.operations.interface.moments import AsOf
+from servo.operations.interface.roles import operation
 from servo.operations.runs import find_run, newest_runs
 from servo.ports.object_store import ObjectMeta
 from servo.projection.partitions.asset_names import find_asset
@@ -52,6 +53,7 @@ class RunLogs(msgspec.Struct, frozen=True, kw_only=True):
     items: list[LogChunk]
 
 
+@operation
 def get_logs(workspace: Workspace, query: LogQuery, *, as_of: AsOf | None = None) -> RunLogs:
     """What the executions of a run have printed.
 
@@ -66,6 +68,7 @@ def get_logs(workspace: Workspace, query: LogQuery, *, as_of: AsOf | None = None
     return RunLogs(run_id=source.run.run_id, items=found)
 
 
+@operation
 def follow_logs(
     workspace: Workspace, query: LogQuery, *, wait: Callable[[], object]
 ) -> Iterator[LogChunk]:

@@ -9,7 +9,9 @@ import msgspec
 
 from servo.core import bitmaps
 from servo.errors import NotFound
-from servo.operations.moments import AsOf, instant_of
+from servo.operations.interface.listing import check_limit
+from servo.operations.interface.moments import AsOf, instant_of
+from servo.operations.interface.roles import operation
 from servo.projection.partitions.report import PartitionReader, PartitionReport
 from servo.projection.read.reader import Snapshot
 from servo.sdk.partitions.status import DisplayStatus, StaleReason, counts
@@ -69,6 +71,9 @@ class PartitionQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
     after: str | None = None
 
+    def __post_init__(self) -> None:
+        check_limit(self.limit)
+
 
 class PartitionListing(msgspec.Struct, frozen=True, kw_only=True):
     """A page of an asset's partitions, in order.
@@ -83,6 +88,7 @@ class PartitionListing(msgspec.Struct, frozen=True, kw_only=True):
     outside: list[str] = []
 
 
+@operation
 def count_partitions(
     workspace: Workspace, asset: str, *, as_of: AsOf | None = None
 ) -> PartitionCounts:
@@ -95,6 +101,7 @@ def count_partitions(
     )
 
 
+@operation
 def list_partitions(
     workspace: Workspace, asset: str, query: PartitionQuery, *, as_of: AsOf | None = None
 ) -> PartitionListing:

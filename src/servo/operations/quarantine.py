@@ -9,8 +9,9 @@ from servo.core.events.assets import QuarantineDecided, Severity
 from servo.core.events.tasks import Gate
 from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.errors import Conflict, NotFound
-from servo.operations.listing import Listing, Page, page_of
-from servo.operations.moments import PRESENT, AsOf
+from servo.operations.interface.listing import Listing, Page, page_of
+from servo.operations.interface.moments import PRESENT, AsOf
+from servo.operations.interface.roles import operation
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.workspace.receipt import Receipt
@@ -41,6 +42,7 @@ class QuarantineDecision(msgspec.Struct, frozen=True, kw_only=True):
     receipt: Receipt
 
 
+@operation
 def list_quarantine(
     workspace: Workspace, page: Page, *, as_of: AsOf | None = None
 ) -> Listing[QuarantinedOutput]:
@@ -48,11 +50,13 @@ def list_quarantine(
     return workspace.read(lambda snapshot: quarantined(snapshot, page), as_of=as_of)
 
 
+@operation
 def approve_output(workspace: Workspace, output: str, *, reason: str = "") -> QuarantineDecision:
     """Promote an output: it becomes the latest, unless a newer one was promoted meanwhile."""
     return _decide(workspace, output, approved=True, reason=reason)
 
 
+@operation
 def reject_output(workspace: Workspace, output: str, *, reason: str = "") -> QuarantineDecision:
     """Reject an output: it will never be promoted."""
     return _decide(workspace, output, approved=False, reason=reason)

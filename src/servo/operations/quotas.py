@@ -3,11 +3,16 @@
 import msgspec
 
 from servo.core.events.quotas import LaneWeightSet, PoolLimitSet
+from servo.core.fold.quotas import MAX_WEIGHT
+from servo.core.ids import check_text
 from servo.core.lanes import LaneWeight, default_weight, lane_weights
 from servo.core.quotas import QUOTAS, WorkspaceLimit, quota_set, workspace_limits
 from servo.core.state.rows.system import QuotaRow
 from servo.errors import Invalid, NotFound
-from servo.operations.listing import Listing
+from servo.operations.interface.listing import Listing
+from servo.operations.interface.moments import PRESENT
+from servo.operations.interface.numbers import check_number
+from servo.operations.interface.roles import operation
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.projection.read.replay import AsOf
@@ -34,6 +39,10 @@ WORKSPACE = "workspace"
 POOL = "pool"
 LANE = "lane"
 LIMITS = tuple(quota.name for quota in QUOTAS)
+
+MAX_LIMIT = 10**15
+_ALLOWED_LIMITS = range(MAX_LIMIT + 1)
+_ALLOWED_WEIGHTS = range(1, MAX_WEIGHT + 1)
 
 
 class PoolLimit(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,20 +71,25 @@ class LaneChanged(msgspec.Struct, frozen=True, kw_only=True):
 # --- pools ----------------------------------------------------------------------------------------
 
 
+@operation
 def list_pools(workspace: Workspace, *, as_of: AsOf | None = None) -> Listing[QuotaRow]:
     """The pools that have a limit, by name."""
     return workspace.read(lambda snapshot: Listing(items=_limited_pools(snapshot)), as_of=as_of)
 
 
+@operation
 def set_pool_limit(workspace: Workspace, pool: str, limit: int) -> PoolLimit:
     """Let at most `limit` tasks of a pool run at once; with 0, none starts."""
-    receipt = workspace.submit(PoolLimitSet(pool=pool, limit=limit)).checked()
-    return PoolLimit(pool=pool, limit=limit, receipt=receipt)
+    event = PoolLimitSet(
+        pool=check_text(pool, "pool"), limit=check_number(limit, "limit", _ALLOWED_LIMITS)
+    )
+    return PoolLimit(pool=pool, limit=limit, receipt=workspace.submit(event).checked())
 
 
+@operation
 def remove_pool_limit(workspace: Workspace, pool: str) -> PoolLimit:
     """Remove the limit of a pool; `NotFound` if it has none."""
-    if all(row.name != pool for row in list_pools(workspace).items):
+    if all(row.name != pool for row in list_pools(workspace, as_of=PRESENT).items):
         raise NotFound(f"the pool {pool} has no limit", remedy="see `servo admin pool list`")
     receipt = workspace.submit(PoolLimitSet(pool=pool, limit=None)).checked()
     return PoolLimit(pool=pool, limit=None, receipt=receipt)
@@ -84,6 +98,7 @@ def remove_pool_limit(workspace: Workspace, pool: str) -> PoolLimit:
 # --- the workspace --------------------------------------------------------------------------------
 
 
+@operation
 def get_quota(workspace: Workspace, *, as_of: AsOf | None = None) -> Listing[WorkspaceLimit]:
     """Every limit of the workspace itself, set or by default."""
     return workspace.read(
@@ -91,12 +106,16 @@ def get_quota(workspace: Workspace, *, as_of: AsOf | None = None) -> Listing[Wor
     )
 
 
+@operation
 def set_quota(workspace: Workspace, limits: dict[str, int | None]) -> QuotaChanged:
     """Set limits of the workspace by their names; None lifts one, and the others stay."""
     unknown = sorted(set(limits) - set(LIMITS))
     if unknown or not limits:
         what = f"there is no limit {', '.join(unknown)}" if unknown else "no limit was given"
         raise Invalid(what, remedy=f"choose from {', '.join(LIMITS)}")
+    for name, limit in limits.items():
+        if limit is not None:
+            _ = check_number(limit, name, _ALLOWED_LIMITS)
     receipt = workspace.submit(quota_set(limits)).checked()
     return QuotaChanged(limits=limits, receipt=receipt)
 
@@ -104,17 +123,22 @@ def set_quota(workspace: Workspace, limits: dict[str, int | None]) -> QuotaChang
 # --- lanes ----------------------------------------------------------------------------------------
 
 
+@operation
 def list_lanes(workspace: Workspace, *, as_of: AsOf | None = None) -> Listing[LaneWeight]:
     """The lanes with their weights, the largest share first."""
     return workspace.read(lambda snapshot: Listing(items=_lanes(snapshot)), as_of=as_of)
 
 
+@operation
 def set_lane_weight(workspace: Workspace, lane: str, weight: int) -> LaneChanged:
     """Give a lane a weight: twice the weight gets twice the tasks when lanes compete."""
-    receipt = workspace.submit(LaneWeightSet(lane=lane, weight=weight)).checked()
-    return LaneChanged(lane=lane, weight=weight, receipt=receipt)
+    event = LaneWeightSet(
+        lane=check_text(lane, "lane"), weight=check_number(weight, "weight", _ALLOWED_WEIGHTS)
+    )
+    return LaneChanged(lane=lane, weight=weight, receipt=workspace.submit(event).checked())
 
 
+@operation
 def reset_lane_weight(workspace: Workspace, lane: str) -> LaneChanged:
     """Give a lane its default weight again."""
     return set_lane_weight(workspace, lane, default_weight(lane))

@@ -16,9 +16,12 @@ from servo.core.partitions import shown_partition
 from servo.core.plan import Plan, TaskSpec
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TaskState
-from servo.core.tags import PRIORITIES, request_tags
+from servo.core.tags import MAX_PRIORITY, PRIORITIES, request_tags
 from servo.errors import Conflict, NotFound
-from servo.operations.evaluating import Evaluates, answer_from
+from servo.operations.interface.evaluating import Evaluates, answer_from
+from servo.operations.interface.moments import PRESENT
+from servo.operations.interface.numbers import check_number
+from servo.operations.interface.roles import operation, step
 from servo.operations.runs import RunDetail, find_run, run_detail
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
@@ -104,17 +107,20 @@ class RunTriggered(msgspec.Struct, frozen=True, kw_only=True):
     receipt: Receipt
 
 
+@operation
 def plan_run(workspace: Workspace, evaluates: Evaluates, new: NewRun) -> RunPreview:
     """The tasks that a run would have. Nothing is created."""
     del workspace  # the evaluator reads it
     return previewed(prepare_run(evaluates, new))
 
 
+@operation
 def trigger_run(workspace: Workspace, evaluates: Evaluates, new: NewRun) -> RunTriggered:
     """Start a run. The leader of the workspace does the work."""
-    return start_run(prepare_run(evaluates, new), workspace)
+    return start_run(workspace, prepare_run(evaluates, new))
 
 
+@operation
 def retry_run(
     workspace: Workspace,
     evaluates: Evaluates,
@@ -127,8 +133,8 @@ def retry_run(
 
     With `everything` it repeats all of them, with `select` those that make the selected assets.
     """
-    repeated = run_to_retry(run_id, workspace, everything=everything, select=select)
-    return start_run(prepare_retry(evaluates, repeated, select), workspace)
+    repeated = run_to_retry(workspace, run_id, everything=everything, select=select)
+    return start_run(workspace, prepare_retry(evaluates, repeated, select))
 
 
 # --- in steps, for whoever also waits -------------------------------------------------------------
@@ -174,11 +180,12 @@ def prepare_run(evaluates: Evaluates, new: NewRun) -> PreparedRun:
     )
 
 
+@step
 def run_to_retry(
-    run_id: str, workspace: Workspace, *, everything: bool = False, select: Sequence[str] = ()
+    workspace: Workspace, run_id: str, *, everything: bool = False, select: Sequence[str] = ()
 ) -> RunDetail:
     """A run with those of its tasks that are to be repeated; `Conflict` if there are none."""
-    found = workspace.read(lambda snapshot: run_detail(snapshot, run_id))
+    found = workspace.read(lambda snapshot: run_detail(snapshot, run_id), as_of=PRESENT)
     whole = everything or bool(select)
     tasks = [task for task in found.tasks if whole or task.state is not TaskState.SUCCEEDED]
     if not tasks:
@@ -206,7 +213,8 @@ def prepare_retry(
     )
 
 
-def start_run(prepared: PreparedRun, workspace: Workspace) -> RunTriggered:
+@step
+def start_run(workspace: Workspace, prepared: PreparedRun) -> RunTriggered:
     """Start a run that is planned; `Conflict` if its run key belongs to another request."""
     wanted = by_person(_wanted(prepared, workspace.token()), workspace.actor, prepared.again)
     salt = workspace.identity()
@@ -249,6 +257,7 @@ def _wanted(prepared: PreparedRun, token: str) -> Wanted:
 
 
 def _priority(priority: int) -> dict[str, str]:
+    _ = check_number(priority, "priority", range(-MAX_PRIORITY, MAX_PRIORITY + 1))
     return {PRIORITIES[0]: str(priority)} if priority else {}
 
 

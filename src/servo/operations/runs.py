@@ -11,8 +11,9 @@ from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState, TaskState
 from servo.errors import Conflict, NotFound
-from servo.operations.listing import Listing, Page, listing_of
-from servo.operations.moments import PRESENT
+from servo.operations.interface.listing import Listing, Page, listing_of
+from servo.operations.interface.moments import PRESENT
+from servo.operations.interface.roles import operation
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.projection.read.replay import AsOf
@@ -56,16 +57,31 @@ class RunCancelled(msgspec.Struct, frozen=True, kw_only=True):
     receipt: Receipt
 
 
+@operation
 def list_runs(workspace: Workspace, page: Page, *, as_of: AsOf | None = None) -> RunListing:
     """The newest runs, and which of them wait for a worker that has their code."""
     return workspace.read(lambda snapshot: run_listing(snapshot, page), as_of=as_of)
 
 
+@operation
 def get_run(workspace: Workspace, run_id: str, *, as_of: AsOf | None = None) -> RunDetail:
     """One run and its tasks. The id can be abbreviated."""
     return workspace.read(lambda snapshot: run_detail(snapshot, run_id), as_of=as_of)
 
 
+@operation
+def get_runs(
+    workspace: Workspace, run_ids: Sequence[str], *, as_of: AsOf | None = None
+) -> Listing[RunDetail]:
+    """Several runs and their tasks, in the order in which they are named."""
+
+    def details(snapshot: Snapshot) -> Listing[RunDetail]:
+        return Listing(items=[run_detail(snapshot, run_id) for run_id in run_ids])
+
+    return workspace.read(details, as_of=as_of)
+
+
+@operation
 def cancel_run(
     workspace: Workspace, run_id: str, *, reason: str = "", force: bool = False
 ) -> RunCancelled:
@@ -85,6 +101,7 @@ def cancel_run(
     return RunCancelled(run_id=run.run_id, receipt=workspace.submit(event).checked())
 
 
+@operation
 def get_run_outcome(workspace: Workspace, run_id: str, *, as_of: AsOf | None = None) -> RunOutcome:
     """What a run materialized and which of its checks failed. The id can be abbreviated."""
 

@@ -7,7 +7,8 @@ import msgspec
 
 from servo.execution.outputs.data import AssetData
 from servo.execution.outputs.store import OutputStore
-from servo.operations.moments import AsOf, instant_of
+from servo.operations.interface.moments import AsOf, instant_of
+from servo.operations.interface.roles import operation
 from servo.projection.read.reader import Snapshot
 from servo.projection.read.sql import query
 from servo.workspace.workspace import Workspace
@@ -25,6 +26,7 @@ class SqlResult(msgspec.Struct, frozen=True, kw_only=True):
     as_of: datetime
 
 
+@operation
 def run_sql(workspace: Workspace, statement: str, *, as_of: AsOf | None = None) -> SqlResult:
     """Run one SELECT statement; `Invalid` for any other statement, or if it fails."""
 

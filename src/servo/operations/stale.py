@@ -12,7 +12,9 @@ import msgspec
 from servo.core.freshness import FreshnessState, judge, read_policy
 from servo.core.state.rows.assets import AssetRow, MaterializationRow
 from servo.errors import Invalid
-from servo.operations.moments import AsOf, instant_of
+from servo.operations.interface.listing import check_limit
+from servo.operations.interface.moments import AsOf, instant_of
+from servo.operations.interface.roles import operation
 from servo.operations.partitions import PartitionFilter, PartitionQuery, PartitionRange, ranges_of
 from servo.projection.partitions.report import PartitionReader
 from servo.projection.read.lookup import Lookup
@@ -43,6 +45,9 @@ class StaleQuery(msgspec.Struct, frozen=True, kw_only=True):
     asset: str | None = None
     after: str | None = None
 
+    def __post_init__(self) -> None:
+        check_limit(self.limit)
+
 
 class StaleListing(msgspec.Struct, frozen=True, kw_only=True):
     """A page of what is stale; `next_asset` and `next_after` are where the next page begins."""
@@ -52,6 +57,7 @@ class StaleListing(msgspec.Struct, frozen=True, kw_only=True):
     next_after: str | None = None
 
 
+@operation
 def list_stale(
     workspace: Workspace, query: StaleQuery, *, as_of: AsOf | None = None
 ) -> StaleListing:

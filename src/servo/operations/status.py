@@ -12,7 +12,8 @@ from servo.core.state.rows.conditions import AssetFreshnessRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState
 from servo.leader.lease import LeaderAdvert
-from servo.operations.listing import Page
+from servo.operations.interface.listing import Page
+from servo.operations.interface.roles import operation
 from servo.operations.runs import newest_runs, waiting_runs
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
@@ -51,6 +52,7 @@ class WorkspaceStatus(msgspec.Struct, frozen=True, kw_only=True):
     leader_silent: str = ""
 
 
+@operation
 def get_status(workspace: Workspace, *, as_of: AsOf | None = None) -> WorkspaceStatus:
     """The status of the workspace, now or in the past."""
     leader = workspace.leader() if as_of is None else None

@@ -26,4 +26,4 @@ def start_plan(
         config=config or {},
         run_key=run_key,
     )
-    return start_run(prepared, host.workspace).run_id
+    return start_run(host.workspace, prepared).run_id

@@ -18,12 +18,13 @@ from servo.core.plan import TaskSpec
 from servo.host.materialize import materialize
 from servo.operations.backfill_requests import create_backfill
 from servo.operations.backfills import present_backfill
-from servo.operations.deploying import deploy_unless_led
+from servo.operations.deployments import deploy_unless_led
 from servo.operations.dynamic_partitions import add_partitions
-from servo.operations.evaluating import NO_SALT, Evaluates
-from servo.operations.listing import Page
+from servo.operations.interface.evaluating import NO_SALT, Evaluates
+from servo.operations.interface.listing import Page
 from servo.operations.quotas import set_pool_limit
 from servo.operations.runs import get_run, list_runs
+from servo.ports.object_store import ObjectStore
 from servo.sdk.assets.asset import asset
 from servo.sdk.automation.condition import AutomationCondition
 from servo.sdk.definitions.definitions import Definitions
@@ -33,6 +34,8 @@ from servo.sdk.triggers.run_requests import DefaultScheduleStatus, DefaultSensor
 from servo.sdk.triggers.schedules import ScheduleDefinition
 from servo.sdk.triggers.sensors import sensor
 from servo.testing.operating import workspace_of
+from servo.workspace.channels import AnyChannel
+from servo.workspace.composition import in_memory
 from servo.workspace.instance.instance import ServoInstance
 from servo.workspace.workspace import Workspace
 
@@ -80,12 +83,13 @@ HOURLY = ScheduleDefinition(
     target=[numbers],
     default_status=DefaultScheduleStatus.RUNNING,
 )
-PROJECT = Definitions(
+DEFINITIONS = Definitions(
     [numbers, prices, total, letter, customer],
     asset_checks=[UNIQUE],
     schedules=[HOURLY],
     sensors=[files],
-).project()
+)
+PROJECT = DEFINITIONS.project()
 
 
 def shop() -> Workspace:
@@ -94,7 +98,7 @@ def shop() -> Workspace:
     _ = materialize([numbers, prices, UNIQUE], instance=instance, raise_on_error=False)
     workspace = workspace_of(instance)
     _keep_log(workspace)
-    deploy_unless_led("shop.py", declared(PROJECT), workspace)
+    deploy_unless_led(workspace, "shop.py", declared(PROJECT))
     _ = workspace.submit(SensorUpserted(sensor_id="told", mode=SensorMode.PUSH)).checked()
     _ = add_partitions(workspace, "customers", ["ada"])
     _ = set_pool_limit(workspace, "warehouse", 2)
@@ -102,6 +106,19 @@ def shop() -> Workspace:
     _failed_backfill(workspace)
     _ = create_backfill(workspace, evaluator_of(workspace), OPEN_BACKFILL, ["letter"])
     return workspace
+
+
+def copy_of(workspace: Workspace) -> Workspace:
+    """Another workspace in memory with the same content, which a test can change."""
+    world = in_memory()
+    copy_objects(workspace, world.store)
+    return Workspace(workspace.address, world, AnyChannel(workspace.address, world))
+
+
+def copy_objects(workspace: Workspace, store: ObjectStore) -> None:
+    """Write everything that is stored in a workspace to another store."""
+    for meta in workspace.store.list_after(""):
+        store.create(meta.key, workspace.store.get(meta.key).data)
 
 
 def evaluator_of(workspace: Workspace) -> Evaluates:
@@ -143,7 +160,7 @@ def _failed_backfill(workspace: Workspace) -> None:
         backfill_id=name,
         chunk_index=0,
         expected_state_version=1,
-        partition_keys=present_backfill(name, workspace).row.partition_keys,
+        partition_keys=present_backfill(workspace, name).row.partition_keys,
         run_key=f"backfill:{name}:0",
         request_fingerprint="f",
     )

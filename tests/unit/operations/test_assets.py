@@ -16,7 +16,7 @@ from servo.operations.assets import (
     preview_wipe,
     wipe_asset,
 )
-from servo.operations.listing import Page
+from servo.operations.interface.listing import Page
 from servo.ports.world import World
 from servo.testing.clock import ManualClock, SeededEntropy
 from servo.testing.operating import workspace_of

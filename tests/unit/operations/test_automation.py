@@ -12,9 +12,9 @@ from servo.core.declared import AUTOMATION_LABEL
 from servo.core.events.sensors import SensorUpserted
 from servo.core.state.states import SensorStatus
 from servo.errors import Conflict, NotFound
-from servo.operations.deploying import deploy_unless_led
-from servo.operations.evaluating import NO_SALT
-from servo.operations.listing import Page
+from servo.operations.deployments import deploy_unless_led
+from servo.operations.interface.evaluating import NO_SALT
+from servo.operations.interface.listing import Page
 from servo.operations.triggers.automation import (
     get_condition,
     list_condition_evaluations,
@@ -53,7 +53,7 @@ def workspace() -> Workspace:
 
 
 def deploy(workspace: Workspace) -> None:
-    deploy_unless_led("code.py", declared(PROJECT), workspace)
+    deploy_unless_led(workspace, "code.py", declared(PROJECT))
 
 
 def evaluator(workspace: Workspace) -> EvaluatorHere:

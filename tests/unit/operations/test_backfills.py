@@ -30,9 +30,9 @@ from servo.operations.backfills import (
     pause_backfill,
     resume_backfill,
 )
-from servo.operations.deploying import deploy_unless_led
-from servo.operations.evaluating import NO_SALT, Evaluates
-from servo.operations.listing import Page
+from servo.operations.deployments import deploy_unless_led
+from servo.operations.interface.evaluating import NO_SALT, Evaluates
+from servo.operations.interface.listing import Page
 from servo.sdk.assets.assets_definition import AssetsDefinition
 from servo.sdk.definitions.project import Project
 from servo.sdk.triggers.resolution import declared
@@ -153,7 +153,7 @@ def test_a_request_creates_one_backfill_however_often_it_is_sent(
 
 
 def test_nothing_to_do_creates_nothing(workspace: Workspace, evaluator: Evaluates) -> None:
-    deploy_unless_led("code.py", declared(PROJECT), workspace)
+    deploy_unless_led(workspace, "code.py", declared(PROJECT))
     failed = msgspec.structs.replace(ALL, choice=Choice(which="failed"))
     assert create_backfill(workspace, evaluator, failed) is None
     assert list_backfills(workspace, Page(limit=5)).items == []
@@ -260,10 +260,10 @@ def test_only_a_finished_backfill_with_failures_is_retried(
 
 
 def test_what_the_code_declares_is_deployed_once(workspace: Workspace) -> None:
-    deploy_unless_led("code.py", declared(PROJECT), workspace)
+    deploy_unless_led(workspace, "code.py", declared(PROJECT))
     first = workspace.read(lambda snapshot: snapshot.applied_seq)
     assert workspace.read(lambda snapshot: len(snapshot.rows("assets"))) == 2
-    deploy_unless_led("code.py", declared(PROJECT), workspace)
+    deploy_unless_led(workspace, "code.py", declared(PROJECT))
     assert workspace.read(lambda snapshot: snapshot.applied_seq) == first
 
 

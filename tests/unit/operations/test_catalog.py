@@ -1,19 +1,17 @@
-"""Every operation can be called with a workspace in memory, and a route is one line over one."""
+"""Every operation can be called with a workspace in memory, and is declared to be one."""
 
-import re
-from collections.abc import Callable, Mapping
-from importlib import import_module
+from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import signature
 from pathlib import Path
+from textwrap import dedent
+from types import ModuleType
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 import pytest
 
 from servo.code.backfills.requests import Asked, Choice
-from servo.errors import NotFound
 from servo.operations import (
     admin,
     assets,
@@ -33,8 +31,9 @@ from servo.operations import (
     stale,
     status,
 )
-from servo.operations.catalog import STEPS, Operation, operations
-from servo.operations.listing import Page
+from servo.operations.interface.catalog import Operation, misdeclared, operations
+from servo.operations.interface.listing import Page
+from servo.operations.interface.roles import operation, step
 from servo.operations.run_requests import NewRun
 from servo.operations.triggers import (
     automation,
@@ -45,11 +44,7 @@ from servo.operations.triggers import (
     sensors,
     ticks,
 )
-from servo.ports.world import World
-from servo.storage.memory import MemoryStore
-from servo.testing.shop import RUN, evaluator_of, shop
-from servo.workspace.channels import AnyChannel
-from servo.workspace.system import SystemClock, SystemEntropy
+from servo.testing.shop import RUN, copy_of, evaluator_of, shop
 from servo.workspace.workspace import Workspace
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -164,6 +159,7 @@ CALLS: dict[str, Call] = {
     ),
     "runs.cancel_run": lambda at: runs.cancel_run(at, RUN, reason="enough"),
     "runs.get_run": lambda at: runs.get_run(at, RUN),
+    "runs.get_runs": lambda at: runs.get_runs(at, [RUN]),
     "runs.list_runs": lambda at: runs.list_runs(at, ALL),
     "runs.get_run_outcome": lambda at: runs.get_run_outcome(at, RUN),
     "schedules.get_schedule": lambda at: schedules.get_schedule(at, "hourly"),
@@ -208,10 +204,7 @@ def filled() -> Workspace:
 @pytest.fixture
 def workspace(filled: Workspace) -> Workspace:
     """A workspace of this test alone, in which something of every kind has happened."""
-    world = World(MemoryStore(SystemClock()), SystemClock(), SystemEntropy())
-    for meta in filled.store.list_after(""):
-        world.store.create(meta.key, filled.store.get(meta.key).data)
-    return Workspace(filled.address, world, AnyChannel(filled.address, world))
+    return copy_of(filled)
 
 
 def new_line(one: Operation) -> str:
@@ -228,11 +221,60 @@ def test_every_operation_has_a_line_in_the_table_of_calls() -> None:
     assert not gone, f"CALLS in {__file__} has lines without an operation: {gone}"
 
 
-def test_what_is_called_a_step_exists_and_is_no_operation() -> None:
-    for name in STEPS:
-        module, _, function = name.rpartition(".")
-        assert callable(getattr(import_module(f"servo.operations.{module}"), function))
-    assert not STEPS & operations().keys()
+def test_every_function_that_takes_a_workspace_is_declared_an_operation_or_a_step() -> None:
+    assert misdeclared() == []
+
+
+def test_a_function_that_is_neither_an_operation_nor_a_step_is_caught() -> None:
+    assert misdeclared([planted("def drop_run(workspace: Workspace) -> None: ...")]) == [
+        "planted.drop_run takes a workspace: declare it @operation or @step"
+    ]
+
+
+def test_a_workspace_that_is_last_or_has_another_name_or_may_be_none_is_caught_too() -> None:
+    module = planted(
+        """
+        def last(run_id: str, workspace: Workspace) -> None: ...
+        def named(at: Workspace) -> None: ...
+        def perhaps(workspace: Workspace | None) -> None: ...
+        """
+    )
+    assert [line.partition(" ")[0] for line in misdeclared([module])] == [
+        "planted.last",
+        "planted.named",
+        "planted.perhaps",
+    ]
+
+
+@pytest.mark.parametrize("role", ["operation", "step"])
+def test_an_operation_or_a_step_that_does_not_take_the_workspace_first_is_caught(role: str) -> None:
+    module = planted(f"@{role}\ndef drop_run(run_id: str, workspace: Workspace) -> None: ...")
+    assert misdeclared([module]) == [
+        f"planted.drop_run is a {role}: make `workspace` its first parameter"
+    ]
+
+
+def test_functions_without_a_workspace_and_private_ones_need_no_declaration() -> None:
+    module = planted(
+        """
+        def find(name: str) -> None: ...
+        def _drop(workspace: Workspace) -> None: ...
+        """
+    )
+    assert misdeclared([module]) == []
+
+
+def test_a_step_is_no_operation() -> None:
+    assert "run_requests.trigger_run" in operations()
+    assert "run_requests.start_run" not in operations()
+
+
+def planted(source: str) -> ModuleType:
+    """A module with this source, as if it were one of the package."""
+    module = ModuleType("planted")
+    vars(module).update(Workspace=Workspace, operation=operation, step=step)
+    exec(dedent(source), vars(module))  # noqa: S102 - a violation, planted to be caught
+    return module
 
 
 @pytest.mark.parametrize("name", sorted(CALLS.keys() & operations().keys()))
@@ -264,70 +306,3 @@ def _recorder() -> Any:
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-# --- a route is one line --------------------------------------------------------------------------
-
-ROUTES: dict[tuple[str, str], str] = {
-    ("GET", "/status"): "status.get_status",
-    ("GET", "/runs"): "runs.list_runs",
-    ("GET", "/runs/{run_id}"): "runs.get_run",
-    ("GET", "/runs/{run_id}/outcome"): "runs.get_run_outcome",
-    ("POST", "/runs/{run_id}/cancel"): "runs.cancel_run",
-    ("GET", "/runs/{run_id}/tasks/{task}/why"): "explain.explain_task",
-}
-
-
-def answer(workspace: Workspace, method: str, target: str) -> Any:
-    """What a server that knows nothing but the table of routes would answer."""
-    url = urlsplit(target)
-    for (verb, pattern), name in ROUTES.items():
-        place = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern), url.path)
-        if verb == method and place is not None:
-            strings = {key: unquote(text) for key, text in place.groupdict().items()}
-            one = operations()[name]
-            given = _nested(one.parameters, strings | dict(parse_qsl(url.query)))
-            return msgspec.json.decode(msgspec.json.encode(one.perform(workspace, given)))
-    raise NotFound(f"there is no route {method} {url.path}")
-
-
-def _nested(kind: type[msgspec.Struct], strings: Mapping[str, str]) -> dict[str, Any]:
-    """Names of a URL, those of a struct that is a parameter in a dict of their own."""
-    given: dict[str, Any] = dict(strings)
-    for field in msgspec.structs.fields(kind):
-        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
-            names = field.type.__struct_fields__
-            given[field.name] = {name: given.pop(name) for name in names if name in given}
-    return given
-
-
-def test_a_route_is_one_line_over_an_operation(workspace: Workspace) -> None:
-    assert answer(workspace, "GET", f"/runs/{RUN}")["run"]["run_id"] == RUN
-    listed = answer(workspace, "GET", "/runs?limit=2")
-    assert [row["run_id"] for row in listed["items"]] == ["run_chunk", RUN]
-    assert listed["waiting"] == []
-    older = answer(workspace, "GET", f"/runs?limit=2&before={listed['next_cursor']}")
-    assert [row["state"] for row in older["items"]] == ["SUCCEEDED"]
-    outcome = answer(workspace, "GET", f"/runs/{older['items'][0]['run_id']}/outcome")
-    assert [row["asset_key"] for row in outcome["materializations"]] == ["numbers", "prices"]
-    task = answer(workspace, "GET", f"/runs/{RUN}/tasks/numbers%3Amaterialize/why?whole=true")
-    assert task["findings"][0]["subject"] == "numbers:materialize"
-    cancelled = answer(workspace, "POST", f"/runs/{RUN}/cancel?reason=too+late")
-    assert cancelled["receipt"]["status"] == "applied"
-    assert runs.get_run(workspace, RUN).run.cancel_reason == "too late"
-
-
-def test_a_route_takes_moments_as_entries_or_instants(workspace: Workspace) -> None:
-    now = answer(workspace, "GET", "/status")
-    assert now["runs"] == {"RUNNING": 1, "FAILED": 1, "SUCCEEDED": 1}
-    before = answer(workspace, "GET", "/status?as_of=2")
-    assert (before["applied_seq"], before["runs"]) == (2, {})
-    assert answer(workspace, "GET", "/status?as_of=2999-01-01T00:00:00Z")["runs"] == now["runs"]
-
-
-@pytest.mark.parametrize("target", ["/runs?limit=many", "/runs", "/status?colour=red"])
-def test_a_route_refuses_parameters_that_the_operation_does_not_take(
-    target: str, workspace: Workspace
-) -> None:
-    with pytest.raises(msgspec.ValidationError):
-        _ = answer(workspace, "GET", target)

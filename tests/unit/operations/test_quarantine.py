@@ -6,7 +6,7 @@ from servo import asset, checks, materialize
 from servo.core.state.rows.assets import MaterializationRow
 from servo.errors import Conflict, NotFound
 from servo.operations.assets import get_asset
-from servo.operations.listing import Page
+from servo.operations.interface.listing import Page
 from servo.operations.quarantine import approve_output, list_quarantine, reject_output
 from servo.testing.operating import workspace_of
 from servo.workspace.instance.instance import ServoInstance

@@ -3,8 +3,9 @@
 import pytest
 
 from servo.core.lanes import DEFAULT_WEIGHTS
-from servo.errors import Conflict, Invalid, NotFound
+from servo.errors import Invalid, NotFound
 from servo.operations.quotas import (
+    MAX_LIMIT,
     get_quota,
     list_lanes,
     list_pools,
@@ -74,9 +75,34 @@ def test_the_weight_of_a_lane_is_set_and_reset(workspace: Workspace) -> None:
     assert weights() == dict(DEFAULT_WEIGHTS)
 
 
-def test_a_weight_that_cannot_be_is_refused_with_the_reason(workspace: Workspace) -> None:
-    with pytest.raises(Conflict, match="a weight is from 1 to"):
-        _ = set_lane_weight(workspace, "backfills", 0)
+@pytest.mark.parametrize("weight", [-1, 0, 1_000_001])
+def test_a_weight_that_cannot_be_is_refused_with_those_that_can(
+    weight: int, workspace: Workspace
+) -> None:
+    with pytest.raises(Invalid) as refused:
+        _ = set_lane_weight(workspace, "backfills", weight)
+    assert str(refused.value) == (f"invalid weight: {weight}; use a whole number from 1 to 1000000")
+
+
+@pytest.mark.parametrize("limit", [-1, MAX_LIMIT + 1, 10**30])
+def test_a_limit_that_cannot_be_is_refused_with_those_that_can(
+    limit: int, workspace: Workspace
+) -> None:
+    remedy = f"use a whole number from 0 to {MAX_LIMIT}"
+    with pytest.raises(Invalid) as refused:
+        _ = set_pool_limit(workspace, "warehouse", limit)
+    assert str(refused.value) == f"invalid limit: {limit}; {remedy}"
+    with pytest.raises(Invalid) as refused:
+        _ = set_quota(workspace, {"max_daily_runs": limit, "max_concurrent_runs": None})
+    assert str(refused.value) == f"invalid max_daily_runs: {limit}; {remedy}"
+
+
+@pytest.mark.parametrize("name", ["", "a\x00b", "x" * 2_000])
+def test_a_pool_or_a_lane_needs_a_name_that_can_be_stored(name: str, workspace: Workspace) -> None:
+    with pytest.raises(Invalid, match=r"^pool"):
+        _ = set_pool_limit(workspace, name, 1)
+    with pytest.raises(Invalid, match=r"^lane"):
+        _ = set_lane_weight(workspace, name, 1)
 
 
 @pytest.mark.parametrize("given", [{}, {"max_concurrent_dreams": 1}, {"v": 1}])

@@ -26,8 +26,8 @@ from servo.core.state.states import RunState, TaskState
 from servo.errors import Conflict, Invalid, NotFound
 from servo.host.materialize import materialize
 from servo.operations.dynamic_partitions import add_partitions
-from servo.operations.evaluating import NO_SALT, Evaluates
-from servo.operations.listing import Page
+from servo.operations.interface.evaluating import NO_SALT, Evaluates
+from servo.operations.interface.listing import Page
 from servo.operations.run_requests import NewRun, plan_run, retry_run, trigger_run
 from servo.operations.runs import get_run, list_runs
 from servo.sdk.checks.definition import AssetCheckResult

@@ -5,7 +5,7 @@ import pytest
 from servo import AssetCheckResult, AssetCheckSeverity, asset, asset_check, materialize
 from servo.core.events.runs import PlanCreated, RunRequested
 from servo.errors import NotFound
-from servo.operations.listing import Page
+from servo.operations.interface.listing import Page
 from servo.operations.runs import get_run, get_run_outcome, list_runs
 from servo.testing.builders import specs
 from servo.testing.operating import workspace_of, workspace_told

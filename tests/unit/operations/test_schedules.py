@@ -17,7 +17,7 @@ from servo.core.events.envelope import Batch, Event
 from servo.core.events.schedules import ScheduleRemoved, ScheduleUpserted, TickStatus
 from servo.core.state.states import ScheduleStatus
 from servo.errors import Conflict, Invalid, NotFound, Unavailable
-from servo.operations.listing import Page
+from servo.operations.interface.listing import Page
 from servo.operations.triggers.schedules import (
     get_schedule,
     list_schedules,
@@ -222,3 +222,9 @@ def test_a_schedule_that_the_code_does_not_have_is_refused(workspace: Workspace)
         _ = preview_tick(workspace, Answering(SKIPPED), "dialy")
     with pytest.raises(NotFound, match=r"no schedule dialy .*; did you mean daily\?"):
         _ = trigger_schedule(workspace, Answering(SKIPPED), "dialy")
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1_001, 10**9])
+def test_a_preview_has_a_bounded_number_of_ticks(count: int, workspace: Workspace) -> None:
+    with pytest.raises(Invalid, match=f"invalid count: {count}; use a whole number from 1 to 1000"):
+        _ = preview_schedule(workspace, "hourly", count)

@@ -10,8 +10,8 @@ from servo.core.events.sensors import (
 )
 from servo.core.state.states import SensorStatus
 from servo.errors import Conflict, Invalid, NotFound
-from servo.operations.evaluating import NO_SALT, run_id_salt
-from servo.operations.listing import Page
+from servo.operations.interface.evaluating import NO_SALT, run_id_salt
+from servo.operations.interface.listing import Page
 from servo.operations.triggers.sensor_messages import push_message
 from servo.operations.triggers.sensor_trials import evaluate_sensor
 from servo.operations.triggers.sensors import (

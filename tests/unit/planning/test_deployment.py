@@ -13,8 +13,8 @@ from servo import (
 )
 from servo.core.declared import Declared
 from servo.core.events.assets import AssetDefinition
-from servo.operations.deploying import submit_deployment
-from servo.operations.moments import PRESENT
+from servo.operations.deployments import submit_deployment
+from servo.operations.interface.moments import PRESENT
 from servo.planning.deployment import changes, is_deployed
 from servo.projection.read.time_travel import state_at
 from servo.sdk.definitions.definitions import Definitions
@@ -51,7 +51,7 @@ def deploy(workspace: Workspace, *specs: AssetSpec, location: str = "shop.py") -
     declared = Declared(assets=definitions(*specs))
     state = state_at(workspace.store, workspace.paths, PRESENT).state
     found = changes(state, location, declared)
-    submit_deployment(found, declared, workspace)
+    submit_deployment(workspace, found, declared)
     return len(found)
 
 

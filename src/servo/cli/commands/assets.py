@@ -28,8 +28,8 @@ from servo.operations.assets import (
     preview_wipe,
     wipe_asset,
 )
-from servo.operations.listing import Page
-from servo.operations.moments import AsOf
+from servo.operations.interface.listing import Page
+from servo.operations.interface.moments import AsOf
 from servo.sdk.metadata.entries import decode_metadata
 from servo.workspace.workspace import Workspace
 

@@ -18,8 +18,8 @@ from servo.cli.rendering.output import console, emit_json, instant, plural
 from servo.cli.rendering.receipts import tell_change
 from servo.cli.rendering.tables import facts, grid
 from servo.core.state.states import SensorStatus
-from servo.operations.listing import Page
-from servo.operations.moments import AsOf
+from servo.operations.interface.listing import Page
+from servo.operations.interface.moments import AsOf
 from servo.operations.triggers.automation import (
     ConditionDetail,
     get_condition,

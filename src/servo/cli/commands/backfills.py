@@ -43,8 +43,8 @@ from servo.operations.backfills import (
     present_backfill,
     resume_backfill,
 )
-from servo.operations.listing import Page
-from servo.operations.moments import AsOf
+from servo.operations.interface.listing import Page
+from servo.operations.interface.moments import AsOf
 from servo.workspace.workspace import Workspace, open_workspace
 
 _wait = click.option("--wait", "wait_", is_flag=True, help="Wait until it has finished.")
@@ -90,7 +90,7 @@ def create(  # noqa: PLR0913 - the options of the command
         _ = _preview(found, select, asked, where)  # a refused request leaves no store behind
     workspace = open_workspace(where.address, must_exist=False)
     evaluator = found.evaluator(where.address, workspace)
-    event = prepare_backfill(evaluator, asked, workspace, select)
+    event = prepare_backfill(workspace, evaluator, asked, select)
     found.forget_project()
     if event is None:
         nothing = f"Nothing to do: no partition is {asked.choice.which}."
@@ -98,7 +98,7 @@ def create(  # noqa: PLR0913 - the options of the command
         return 0
     if wait_:
         return begin_and_wait(event, found, where, workers, json_=json_)
-    return tell_begun(workspace, begin_backfill(event, workspace), json_=json_)
+    return tell_begun(workspace, begin_backfill(workspace, event), json_=json_)
 
 
 @backfill.command("preview", short_help="Show what a backfill would do.")
@@ -227,9 +227,9 @@ def retry_failed(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Create a backfill of the partitions that failed in another one."""
     workspace = open_workspace(where.address)
-    event = new_retry(backfill_id, workspace, request_id=request_id)
+    event = new_retry(workspace, backfill_id, request_id=request_id)
     if not wait_:
-        return tell_begun(workspace, begin_backfill(event, workspace), json_=json_)
+        return tell_begun(workspace, begin_backfill(workspace, event), json_=json_)
     found = one_code(
         code or code_behind(event.location, event.labels), workspace, as_dagster=as_dagster
     )
@@ -254,7 +254,7 @@ def wait(
 ) -> int:
     """Wait until a backfill has finished. If no leader continues it, this process does."""
     workspace = open_workspace(where.address)
-    present = present_backfill(backfill_id, workspace)
+    present = present_backfill(workspace, backfill_id)
     row = present.row
     if row.finished_at is not None:
         return tell_end(present, json_=json_)

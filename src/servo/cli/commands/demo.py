@@ -23,7 +23,7 @@ from servo.cli.rendering.output import console, plural, progress
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TaskState
 from servo.errors import NotFound, Unavailable
-from servo.operations.moments import PRESENT
+from servo.operations.interface.moments import PRESENT
 from servo.operations.sql import SqlResult, run_sql
 from servo.workspace.address import Address
 from servo.workspace.composition import system_clock

@@ -12,8 +12,8 @@ from servo.cli.rendering.output import console, emit_json
 from servo.cli.rendering.receipts import QUEUED, tell_change, tell_receipt
 from servo.cli.rendering.tables import grid
 from servo.errors import Invalid
-from servo.operations.listing import Listing
-from servo.operations.moments import AsOf
+from servo.operations.interface.listing import Listing
+from servo.operations.interface.moments import AsOf
 from servo.operations.quotas import (
     WorkspaceLimit,
     get_quota,

@@ -12,8 +12,8 @@ from servo.cli.options.workspace import with_workspace
 from servo.cli.rendering.output import console, emit_json
 from servo.cli.rendering.run_rows import task_shown
 from servo.errors import Invalid
+from servo.operations.interface.moments import AsOf
 from servo.operations.logs import LogChunk, LogQuery, follow_logs, get_logs
-from servo.operations.moments import AsOf
 from servo.workspace.workspace import Workspace
 
 LOOK_EVERY = 0.3

@@ -161,7 +161,7 @@ def retry(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Start a new run of the tasks of RUN_ID that did not succeed, with the same tags."""
     workspace = open_workspace(where.address)
-    repeated = run_to_retry(run_id, workspace, everything=all_, select=select)
+    repeated = run_to_retry(workspace, run_id, everything=all_, select=select)
     behind = code or code_behind(repeated.run.location, repeated.run.labels)
     found = one_code(behind, workspace, as_dagster=as_dagster)
     prepared = prepare_retry(found.evaluator(where.address, workspace), repeated, select)
@@ -187,7 +187,7 @@ def _run(
             for ended in finish_begun(host, json_=json_):
                 _ = None if json_ else tell(ended, where, json_=False)
         run_key = planned[0].run_key
-        started = start_run(planned.pop(), host.workspace)
+        started = start_run(host.workspace, planned.pop())
         if not started.created:
             console(stderr=True).print(
                 f"{started.run_id} was already requested with --run-key {run_key}: "

@@ -18,7 +18,7 @@ from servo.operations.dynamic_partitions import (
     add_partitions,
     delete_partitions,
 )
-from servo.operations.moments import AsOf
+from servo.operations.interface.moments import AsOf
 from servo.operations.partitions import (
     PartitionFilter,
     PartitionListing,

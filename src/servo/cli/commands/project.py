@@ -1,18 +1,24 @@
 """`servo list`, `servo check`, `servo init`: a project before anything runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
-from servo.cli.new_project import begin_project
 from servo.cli.options.code import as_dagster_option
 from servo.cli.options.project import locations
 from servo.cli.options.shared import json_option
 from servo.cli.rendering.output import EXIT_CODES, console, emit_json, fail, plural
 from servo.cli.rendering.tables import grid
-from servo.errors import Conflict, Invalid
-from servo.host.checking import LocationReport, check_locations, report_locations
+from servo.errors import Invalid
+from servo.host.projects import (
+    LocationAssets,
+    LocationCheck,
+    check_locations,
+    create_project,
+    list_definitions,
+)
+from servo.operations.interface.listing import Listing
 
 
 @click.command("list")
@@ -24,62 +30,71 @@ def list_(*, code: Sequence[str], json_: bool, as_dagster: bool) -> int:
 
     CODE is one or more files, modules or code locations; without it, all of the project file.
     """
-    found = report_locations(locations(code, as_dagster=as_dagster))
+    found = list_definitions(locations(code, as_dagster=as_dagster))
     if json_:
-        emit_json([made for report in found for made in report.assets])
+        emit_json(Listing(items=[made for one in found for made in one.assets]))
     else:
-        _show_assets([report for report in found if not report.error])
-    return _fail_for(found)
+        _show_assets([one for one in found if not one.error])
+    return _fail_for({one.location: one.error for one in found})
 
 
 @click.command("check")
 @click.argument("code", nargs=-1)
+@json_option
 @as_dagster_option
-def check(*, code: Sequence[str], as_dagster: bool) -> int:
+def check(*, code: Sequence[str], json_: bool, as_dagster: bool) -> int:
     """Load CODE and report errors with file and line.
 
     CODE is one or more files, modules or code locations; without it, all of the project file.
     """
     found = check_locations(locations(code, as_dagster=as_dagster))
-    for report in found:
-        for hint in report.hints:
+    if json_:
+        emit_json(found)
+    else:
+        _show_checks(found.items)
+    return _fail_for({one.location: one.error for one in found.items})
+
+
+def _show_checks(found: Sequence[LocationCheck]) -> None:
+    for one in found:
+        for hint in one.hints:
             console(stderr=True).print(f"hint: {hint}")
-        if not report.error:
-            count = plural(len(report.assets), "asset")
-            console().print(f"{report.location}: {count}, no errors")
-    return _fail_for(found)
+        if not one.error:
+            console().print(f"{one.location}: {plural(one.assets, 'asset')}, no errors")
 
 
-def _show_assets(found: Sequence[LocationReport]) -> None:
+def _show_assets(found: Sequence[LocationAssets]) -> None:
     several = len(found) > 1
     columns = ("asset", "upstream", "group", "description")
     table = grid(*(["location"] if several else []), *columns, whole=2 if several else 1)
-    for report in found:
-        for made in report.assets:
-            place = [report.location] if several else []
+    for one in found:
+        for made in one.assets:
+            place = [one.location] if several else []
             first = made.description.partition("\n")[0]
             table.add_row(*place, made.asset_key, ", ".join(made.upstream), made.group, first)
     console().print(table)
 
 
-def _fail_for(found: Sequence[LocationReport]) -> int:
-    """Print the errors of locations; the exit code."""
-    broken = [report for report in found if report.error]
-    for report in broken:
-        fail(f"{report.location}: {report.error}")
+def _fail_for(errors: Mapping[str, str]) -> int:
+    """Print the errors of code locations; the exit code."""
+    broken = {location: error for location, error in errors.items() if error}
+    for location, error in broken.items():
+        fail(f"{location}: {error}")
     return EXIT_CODES[Invalid] if broken else 0
 
 
 @click.command("init")
 @click.argument("folder", default=".", type=click.Path(path_type=Path))
-def init(*, folder: Path) -> None:
+@json_option
+def init(*, folder: Path, json_: bool) -> None:
     """Create a project in FOLDER: a file with two example assets, and a project file.
 
     The project file is servo.toml, or a section of pyproject.toml if that exists. Existing files
     and settings are kept.
     """
-    written = begin_project(folder)
-    if not written:
-        raise Conflict(f"{folder} already has a project", remedy="choose another folder")
+    found = create_project(folder)
+    if json_:
+        emit_json(found)
+        return
     where = "" if folder == Path() else f"cd {folder} && "
-    console().print(f"Wrote {', '.join(written)}. Next: {where}servo materialize")
+    console().print(f"Wrote {', '.join(found.files)}. Next: {where}servo materialize")

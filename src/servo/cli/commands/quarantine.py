@@ -11,8 +11,8 @@ from servo.cli.rendering.receipts import QUEUED, tell_receipt
 from servo.cli.rendering.run_rows import place_shown
 from servo.cli.rendering.tables import grid
 from servo.core.state.rows.assets import CheckResultRow
-from servo.operations.listing import Page
-from servo.operations.moments import AsOf
+from servo.operations.interface.listing import Page
+from servo.operations.interface.moments import AsOf
 from servo.operations.quarantine import (
     QuarantineDecision,
     approve_output,

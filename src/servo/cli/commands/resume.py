@@ -18,8 +18,7 @@ from servo.cli.options.workspace import Where, at_a_workspace
 from servo.cli.rendering.backfill_display import finish_backfills
 from servo.cli.rendering.output import console, emit_json, plural
 from servo.operations.inbox import count_queued
-from servo.operations.listing import Listing
-from servo.operations.runs import get_run
+from servo.operations.runs import get_runs
 from servo.workspace.workspace import open_workspace
 
 
@@ -43,8 +42,7 @@ def resume(
         ended = finish_begun(host, json_=json_)
         waiting = len(host.open_runs())
     if json_:
-        workspace = open_workspace(where.address)
-        emit_json(Listing(items=[get_run(workspace, one.run.run_id) for one in ended]))
+        emit_json(get_runs(open_workspace(where.address), [one.run.run_id for one in ended]))
         return max([worst or 0, int(broken), *(exit_code_of(one) for one in ended)])
     if not ended and worst is None:
         also = f"; processed {plural(left, 'queued request')}" if left else ""

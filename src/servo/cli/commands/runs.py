@@ -19,8 +19,8 @@ from servo.core.explain.failures import failure_of
 from servo.core.explain.origins import Step
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import RunState, TaskState
-from servo.operations.listing import Page
-from servo.operations.moments import AsOf
+from servo.operations.interface.listing import Page
+from servo.operations.interface.moments import AsOf
 from servo.operations.runs import cancel_run, get_run, list_runs
 from servo.workspace.workspace import Workspace
 

@@ -27,9 +27,9 @@ from servo.core.state.rows.automation import (
 )
 from servo.core.state.states import ScheduleStatus
 from servo.errors import Invalid
-from servo.operations.evaluating import RequestPreview
-from servo.operations.listing import Page
-from servo.operations.moments import AsOf
+from servo.operations.interface.evaluating import RequestPreview
+from servo.operations.interface.listing import Page
+from servo.operations.interface.moments import AsOf
 from servo.operations.triggers.schedules import (
     get_schedule,
     list_schedules,
@@ -39,8 +39,8 @@ from servo.operations.triggers.schedules import (
     resume_schedule,
 )
 from servo.operations.triggers.ticks import (
-    TickFinished,
     TickPreview,
+    finished_tick,
     parse_tick,
     preview_tick,
     tick_instant,
@@ -213,14 +213,7 @@ def trigger(  # noqa: PLR0913 - the options of the command
         found.forget_project()
         ended = [wait_for(host, run, shown=not json_) for run in ticked.run_ids]
     if json_:
-        finished = TickFinished(
-            schedule_id=name,
-            tick_id=ticked.tick_id,
-            runs=[one.run for one in ended],
-            skipped=ticked.skipped,
-            error=ticked.error,
-        )
-        emit_json(finished)
+        emit_json(finished_tick(ticked, [one.run for one in ended]))
         return max((exit_code_of(one) for one in ended), default=1 if ticked.error else 0)
     if ticked.error:
         raise _failed(ticked.error)

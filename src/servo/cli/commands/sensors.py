@@ -24,9 +24,9 @@ from servo.core.state.rows.automation import SensorEvalRow
 from servo.core.state.states import SensorStatus
 from servo.errors import Invalid, NotFound
 from servo.host.evaluators import evaluator_process
-from servo.operations.evaluating import run_id_salt
-from servo.operations.listing import Page
-from servo.operations.moments import AsOf
+from servo.operations.interface.evaluating import run_id_salt
+from servo.operations.interface.listing import Page
+from servo.operations.interface.moments import AsOf
 from servo.operations.triggers.sensor_messages import push_message
 from servo.operations.triggers.sensor_trials import SensorEvaluation, evaluate_sensor
 from servo.operations.triggers.sensors import (

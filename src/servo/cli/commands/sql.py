@@ -18,7 +18,7 @@ from servo.cli.options.moment import at_a_moment
 from servo.cli.options.workspace import with_workspace
 from servo.cli.rendering.output import console, emit_json, instant, number, plural
 from servo.cli.rendering.tables import headed
-from servo.operations.moments import AsOf
+from servo.operations.interface.moments import AsOf
 from servo.operations.sql import SqlResult, run_sql
 from servo.workspace.workspace import Workspace
 

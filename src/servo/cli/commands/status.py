@@ -12,7 +12,7 @@ from servo.cli.options.workspace import with_workspace
 from servo.cli.rendering.output import console, emit_json, instant, plural
 from servo.cli.rendering.run_rows import waiting_words
 from servo.core.freshness import FreshnessState
-from servo.operations.moments import AsOf
+from servo.operations.interface.moments import AsOf
 from servo.operations.status import WorkspaceStatus, get_status
 from servo.workspace.leading import described
 from servo.workspace.workspace import Workspace

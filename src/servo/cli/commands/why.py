@@ -19,7 +19,7 @@ from servo.operations.explain import (
     explain_run,
     explain_task,
 )
-from servo.operations.moments import AsOf
+from servo.operations.interface.moments import AsOf
 from servo.workspace.workspace import Workspace
 
 RUN = "run"

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from servo.cli.options.workspace import Command
-from servo.operations.moments import parse_moment
+from servo.operations.interface.moments import parse_moment
 
 as_of_option = click.option(
     "--as-of", metavar="SEQ|TIME", help="Show the state as of a ledger entry or a time."

@@ -7,7 +7,7 @@ import click
 
 from servo.cli.options.workspace import Command
 from servo.cli.rendering.output import console
-from servo.operations.listing import Page
+from servo.operations.interface.listing import Page
 
 json_option = click.option("--json", "json_", is_flag=True, help="Print the result as JSON.")
 

@@ -86,9 +86,8 @@ def console(*, stderr: bool = False) -> "Console":
 
 def emit_json(value: object, *, indent: int = 2) -> None:
     """Print one JSON value."""
-    json = import_module("msgspec").json
-    encoder = json.Encoder(decimal_format="number", enc_hook=str)
-    data: bytes = json.format(encoder.encode(value), indent=indent)
+    encoded = import_module("servo.operations.interface.encoding").encode_result(value)
+    data: bytes = import_module("msgspec").json.format(encoded, indent=indent)
     sys.stdout.write(data.decode() + "\n")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 
 from servo.cli.rendering.output import Bar, progress
-from servo.operations.moments import AsOf, Progress
+from servo.operations.interface.moments import AsOf, Progress
 
 PATIENCE = 100
 """Entries that are folded before anybody would look for a bar."""

@@ -14,8 +14,9 @@ from servo.core.state.rows.conditions import AutomationEvaluationRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import SensorStatus
 from servo.errors import NotFound
-from servo.operations.listing import Listing, Page
-from servo.operations.moments import PRESENT, AsOf
+from servo.operations.interface.listing import Listing, Page
+from servo.operations.interface.moments import PRESENT, AsOf
+from servo.operations.interface.roles import operation
 from servo.operations.triggers.conditions import (
     ListedCondition,
     all_conditions,
@@ -60,11 +61,13 @@ class ConditionDetail(msgspec.Struct, frozen=True, kw_only=True):
 # --- reading --------------------------------------------------------------------------------------
 
 
+@operation
 def list_conditions(workspace: Workspace, *, as_of: AsOf | None = None) -> Listing[ListedCondition]:
     """Every asset and check with an automation condition, by its key."""
     return workspace.read(lambda snapshot: Listing(items=all_conditions(snapshot)), as_of=as_of)
 
 
+@operation
 def get_condition(
     workspace: Workspace, name: str, *, tick: int | None = None, as_of: AsOf | None = None
 ) -> ConditionDetail:
@@ -87,6 +90,7 @@ def get_condition(
     return workspace.read(detail, as_of=as_of)
 
 
+@operation
 def list_condition_evaluations(
     workspace: Workspace, name: str, page: Page, *, as_of: AsOf | None = None
 ) -> Listing[ConditionEvaluation]:
@@ -102,6 +106,7 @@ def list_condition_evaluations(
 # --- changing -------------------------------------------------------------------------------------
 
 
+@operation
 def pause_automation(workspace: Workspace, name: str | None = None) -> SensorChanged:
     """Pause a sensor that evaluates conditions: the named one, the default one, or the only one."""
     sensor, status = _present(workspace, name)
@@ -110,6 +115,7 @@ def pause_automation(workspace: Workspace, name: str | None = None) -> SensorCha
     return SensorChanged(sensor_id=sensor, receipt=workspace.submit(event).checked())
 
 
+@operation
 def resume_automation(workspace: Workspace, name: str | None = None) -> SensorChanged:
     """Resume a sensor that evaluates conditions; it takes into account what changed meanwhile."""
     sensor, status = _present(workspace, name)

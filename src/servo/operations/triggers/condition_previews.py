@@ -8,13 +8,15 @@ from servo.code.evaluator.messages import (
     PreviewConditions,
 )
 from servo.errors import NotFound
-from servo.operations.evaluating import Evaluates, answer_from
-from servo.operations.listing import Listing
+from servo.operations.interface.evaluating import Evaluates, answer_from
+from servo.operations.interface.listing import Listing
+from servo.operations.interface.roles import operation
 from servo.workspace.workspace import Workspace
 
 __all__ = ["ConditionForecast", "preview_automation"]
 
 
+@operation
 def preview_automation(
     workspace: Workspace, evaluates: Evaluates, select: Sequence[str] = ()
 ) -> Listing[ConditionForecast]:

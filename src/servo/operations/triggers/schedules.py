@@ -13,15 +13,18 @@ from servo.core.state.rows.automation import (
 )
 from servo.core.state.states import ScheduleStatus
 from servo.errors import Conflict
-from servo.operations.listing import Listing, Page, listing_of
-from servo.operations.moments import PRESENT, AsOf
-from servo.operations.naming import unknown
+from servo.operations.interface.listing import Listing, Page, listing_of
+from servo.operations.interface.moments import PRESENT, AsOf
+from servo.operations.interface.naming import unknown
+from servo.operations.interface.numbers import check_number
+from servo.operations.interface.roles import operation
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.workspace.receipt import Receipt
 from servo.workspace.workspace import Workspace
 
 NEWEST_TICKS = 10
+MOST_PREVIEWED = 1_000
 
 
 class ListedSchedule(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +64,7 @@ class ScheduleChanged(msgspec.Struct, frozen=True, kw_only=True):
 # --- reading --------------------------------------------------------------------------------------
 
 
+@operation
 def list_schedules(workspace: Workspace, *, as_of: AsOf | None = None) -> Listing[ListedSchedule]:
     """Every deployed schedule, by name."""
 
@@ -70,6 +74,7 @@ def list_schedules(workspace: Workspace, *, as_of: AsOf | None = None) -> Listin
     return workspace.read(listing, as_of=as_of)
 
 
+@operation
 def get_schedule(workspace: Workspace, name: str, *, as_of: AsOf | None = None) -> ScheduleDetail:
     """One schedule and its newest ticks."""
 
@@ -81,6 +86,7 @@ def get_schedule(workspace: Workspace, name: str, *, as_of: AsOf | None = None) 
     return workspace.read(detail, as_of=as_of)
 
 
+@operation
 def list_ticks(
     workspace: Workspace, name: str, page: Page, *, as_of: AsOf | None = None
 ) -> Listing[ScheduleTickRow]:
@@ -93,10 +99,12 @@ def list_ticks(
     return workspace.read(ticks, as_of=as_of)
 
 
+@operation
 def preview_schedule(
     workspace: Workspace, name: str, count: int, *, as_of: AsOf | None = None
 ) -> UpcomingTicks:
     """The next instants at which a schedule ticks."""
+    _ = check_number(count, "count", range(1, MOST_PREVIEWED + 1))
 
     def upcoming(snapshot: Snapshot) -> UpcomingTicks:
         at = _moment(workspace, snapshot, as_of)
@@ -113,6 +121,7 @@ def preview_schedule(
 # --- pausing and resuming -------------------------------------------------------------------------
 
 
+@operation
 def pause_schedule(workspace: Workspace, name: str) -> ScheduleChanged:
     """Pause a schedule. The ticks it misses are recorded as skipped when it is resumed."""
     row = _present(workspace, name)
@@ -125,6 +134,7 @@ def pause_schedule(workspace: Workspace, name: str) -> ScheduleChanged:
     return ScheduleChanged(schedule_id=name, receipt=workspace.submit(event).checked())
 
 
+@operation
 def resume_schedule(workspace: Workspace, name: str, *, catchup: bool = False) -> ScheduleChanged:
     """Resume a schedule; with `catchup` it runs the ticks it missed."""
     row = _present(workspace, name)

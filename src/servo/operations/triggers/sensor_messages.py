@@ -4,6 +4,7 @@ import msgspec
 
 from servo.core.ids import ulid
 from servo.errors import Invalid
+from servo.operations.interface.roles import operation
 from servo.operations.triggers.sensors import ListedSensor, present_sensor
 from servo.workspace.push_messages import message
 from servo.workspace.receipt import Receipt
@@ -20,6 +21,7 @@ class MessageSent(msgspec.Struct, frozen=True, kw_only=True):
     receipt: Receipt
 
 
+@operation
 def push_message(
     workspace: Workspace, name: str, payload: str = NO_PAYLOAD, *, message_id: str | None = None
 ) -> MessageSent:
@@ -27,7 +29,7 @@ def push_message(
 
     `message_id` is an idempotency key: repeating it changes nothing.
     """
-    _check_takes_messages(present_sensor(name, workspace))
+    _check_takes_messages(present_sensor(workspace, name))
     check_payload(payload)
     made = message_id or ulid(workspace.now(), bytes.fromhex(workspace.token(10)))
     event = message(workspace.store, workspace.paths, name, made, payload)

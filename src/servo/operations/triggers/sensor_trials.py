@@ -6,7 +6,8 @@ from servo.code.evaluator.messages import Evaluated, EvaluateSensor
 from servo.core.events.assets import AssetObserved, AssetReported, DynamicPartitionsChanged
 from servo.core.events.sensors import PollTrigger, SensorEvalStatus
 from servo.errors import NotFound
-from servo.operations.evaluating import Evaluates, RequestPreview, previews_of
+from servo.operations.interface.evaluating import Evaluates, RequestPreview, previews_of
+from servo.operations.interface.roles import operation
 from servo.operations.triggers.sensor_messages import NO_PAYLOAD, check_payload, push_message
 from servo.operations.triggers.sensors import ListedSensor, all_sensors
 from servo.projection.read.reader import Snapshot
@@ -32,6 +33,7 @@ class SensorEvaluation(msgspec.Struct, frozen=True, kw_only=True):
     receipt: Receipt | None = None
 
 
+@operation
 def evaluate_sensor(
     workspace: Workspace,
     evaluates: Evaluates,

@@ -16,9 +16,10 @@ from servo.core.state.rows.automation import (
 )
 from servo.core.state.states import SensorStatus
 from servo.errors import Conflict, Invalid
-from servo.operations.listing import Listing, Page, listing_of
-from servo.operations.moments import PRESENT, AsOf
-from servo.operations.naming import unknown
+from servo.operations.interface.listing import Listing, Page, listing_of
+from servo.operations.interface.moments import PRESENT, AsOf
+from servo.operations.interface.naming import unknown
+from servo.operations.interface.roles import operation, step
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.workspace.receipt import Receipt
@@ -77,11 +78,13 @@ class CursorMoved(msgspec.Struct, frozen=True, kw_only=True):
 # --- reading --------------------------------------------------------------------------------------
 
 
+@operation
 def list_sensors(workspace: Workspace, *, as_of: AsOf | None = None) -> Listing[ListedSensor]:
     """Every deployed sensor, by name."""
     return workspace.read(lambda snapshot: Listing(items=all_sensors(snapshot)), as_of=as_of)
 
 
+@operation
 def get_sensor(workspace: Workspace, name: str, *, as_of: AsOf | None = None) -> SensorDetail:
     """One sensor, its newest evaluations and the messages that wait for it."""
 
@@ -95,6 +98,7 @@ def get_sensor(workspace: Workspace, name: str, *, as_of: AsOf | None = None) ->
     return workspace.read(detail, as_of=as_of)
 
 
+@operation
 def list_evaluations(
     workspace: Workspace, name: str, page: Page, *, as_of: AsOf | None = None
 ) -> Listing[SensorEvalRow]:
@@ -107,6 +111,7 @@ def list_evaluations(
     return workspace.read(evaluations, as_of=as_of)
 
 
+@operation
 def get_cursor(workspace: Workspace, name: str, *, as_of: AsOf | None = None) -> SensorCursor:
     """The cursor of a sensor."""
     state = workspace.read(lambda snapshot: find_sensor(snapshot, name), as_of=as_of).state
@@ -116,23 +121,26 @@ def get_cursor(workspace: Workspace, name: str, *, as_of: AsOf | None = None) ->
 # --- changing -------------------------------------------------------------------------------------
 
 
+@operation
 def pause_sensor(workspace: Workspace, name: str) -> SensorChanged:
     """Pause a sensor. Messages for it wait until it is resumed."""
-    check_not_paused(name, present_sensor(name, workspace).state.status)
+    check_not_paused(name, present_sensor(workspace, name).state.status)
     event = SensorPaused(sensor_id=name, changed_by=workspace.actor)
     return SensorChanged(sensor_id=name, receipt=workspace.submit(event).checked())
 
 
+@operation
 def resume_sensor(workspace: Workspace, name: str) -> SensorChanged:
     """Resume a sensor from its cursor. Its failure count restarts at zero."""
-    check_stopped(name, present_sensor(name, workspace).state.status)
+    check_stopped(name, present_sensor(workspace, name).state.status)
     event = SensorResumed(sensor_id=name, changed_by=workspace.actor)
     return SensorChanged(sensor_id=name, receipt=workspace.submit(event).checked())
 
 
+@operation
 def move_cursor(workspace: Workspace, name: str, cursor: str | None) -> CursorMoved:
     """Set the cursor of a sensor, or clear it. The result of a running evaluation is discarded."""
-    row = present_sensor(name, workspace)
+    row = present_sensor(workspace, name)
     if row.pushed:
         raise Invalid(
             f"sensor {name} is a push sensor and has no cursor",
@@ -165,7 +173,8 @@ def check_stopped(name: str, status: SensorStatus) -> None:
         )
 
 
-def present_sensor(name: str, workspace: Workspace) -> ListedSensor:
+@step
+def present_sensor(workspace: Workspace, name: str) -> ListedSensor:
     """A sensor as it is at the end of the ledger."""
     return workspace.read(lambda snapshot: find_sensor(snapshot, name), as_of=PRESENT)
 

@@ -1,5 +1,6 @@
 """Manual ticks of schedules, as a dry run or with their runs."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -11,9 +12,15 @@ from servo.core.events.envelope import Event
 from servo.core.state.rows.automation import ScheduleDefinitionRow
 from servo.core.state.rows.execution import RunRow
 from servo.errors import Invalid, Unavailable
-from servo.operations.evaluating import Evaluates, RequestPreview, answer_from, previews_of
-from servo.operations.moments import PRESENT
-from servo.operations.naming import unknown
+from servo.operations.interface.evaluating import (
+    Evaluates,
+    RequestPreview,
+    answer_from,
+    previews_of,
+)
+from servo.operations.interface.moments import PRESENT
+from servo.operations.interface.naming import unknown
+from servo.operations.interface.roles import operation
 from servo.operations.triggers.schedules import find_schedule
 from servo.triggers.schedules import EVALUATE_SECONDS, DueTick, ticked
 from servo.workspace.receipt import Receipt
@@ -69,6 +76,7 @@ class TickFinished(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
+@operation
 def preview_tick(
     workspace: Workspace, evaluates: Evaluates, name: str, *, at: datetime | None = None
 ) -> TickPreview:
@@ -87,6 +95,7 @@ def preview_tick(
     )
 
 
+@operation
 def trigger_schedule(
     workspace: Workspace, evaluates: Evaluates, name: str, *, at: datetime | None = None
 ) -> ScheduleTriggered:
@@ -119,6 +128,17 @@ def tick_instant(evaluates: Evaluates, name: str, at: datetime) -> datetime:
     if name not in zones:
         raise unknown("schedule", name, zones)
     return _in_zone(at, zones[name])
+
+
+def finished_tick(ticked: ScheduleTriggered, runs: Sequence[RunRow]) -> TickFinished:
+    """A tick whose runs have ended."""
+    return TickFinished(
+        schedule_id=ticked.schedule_id,
+        tick_id=ticked.tick_id,
+        runs=list(runs),
+        skipped=ticked.skipped,
+        error=ticked.error,
+    )
 
 
 def evaluate_by_hand(

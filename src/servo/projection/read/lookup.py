@@ -13,7 +13,7 @@ import msgspec
 
 from servo.core.state.rows.row import Row
 from servo.core.state.tables import TABLES, TableSpec
-from servo.errors import NotFound
+from servo.errors import Invalid, NotFound
 from servo.projection.files.arrow import ArrowColumn, ArrowTable, pa, pc
 from servo.projection.files.parquet import to_rows
 from servo.projection.files.schema import VERSION, schema
@@ -24,11 +24,20 @@ R = TypeVar("R", bound=Row)
 _SPECS = {spec.row: spec for spec in TABLES.values()}
 
 
+def check_limit(limit: int) -> None:
+    """`Invalid` if a page of this size would have no rows."""
+    if limit < 1:
+        raise Invalid(f"invalid limit: {limit}", remedy="use a whole number of at least 1")
+
+
 class Page(msgspec.Struct, frozen=True, kw_only=True):
     """So many of the newest rows, or of those older than the one that `before` names."""
 
     limit: int
     before: str | None = None
+
+    def __post_init__(self) -> None:
+        check_limit(self.limit)
 
 
 class Paged(msgspec.Struct, Generic[R], frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ import msgspec
 from servo.code.evaluator.messages import Evaluated, Question, Refused, RequestedRun
 from servo.code.evaluator.refusals import error_of
 from servo.errors import Internal, NotFound, Unavailable
+from servo.operations.interface.roles import step
 from servo.workspace.workspace import Workspace
 
 T = TypeVar("T")
@@ -65,9 +66,10 @@ def previews_of(runs: Sequence[RequestedRun]) -> list[RequestPreview]:
     ]
 
 
-def run_id_salt(of: Workspace) -> bytes:
+@step
+def run_id_salt(workspace: Workspace) -> bytes:
     """What the ids of a workspace's runs are made with; zeros where nothing was ever written."""
     try:
-        return of.read(lambda snapshot: bytes.fromhex(snapshot.manifest.identity))
+        return workspace.read(lambda snapshot: bytes.fromhex(snapshot.manifest.identity))
     except NotFound:
         return NO_SALT
