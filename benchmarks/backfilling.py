@@ -17,6 +17,7 @@ from benchmarks.scratch import Scratch
 from servo.code.backfills.requests import Asked, Choice, Standing, created, outline
 from servo.code.loader import load_project
 from servo.host.leading import LeadingHost, setting_for
+from servo.leader.lease import HostedTriggers
 from servo.planning.backfills import Backfilled
 from servo.sdk.definitions.project import Project
 from servo.sdk.partitions.mapping_resolution import Moment
@@ -78,7 +79,7 @@ def _days(folder: Path) -> Generator[Days]:
     project = load_project("assets.py", folder)
     place = folder / "store"
     setting = setting_for("assets.py", folder, str(place))
-    with LeadingHost(setting, workers=WORKERS, triggers="backfills") as session:
+    with LeadingHost(setting, workers=WORKERS, triggers=HostedTriggers.BACKFILLS) as session:
         session.deploy("assets.py", declared(project))
         assert session.triggers is not None
         session.triggers.start()

@@ -12,6 +12,7 @@ from servo.core.events.envelope import Batch
 from servo.core.events.sensors import SensorMessageReceived
 from servo.core.state.rows.automation import SensorEvalRow
 from servo.host.leading import LeadingHost, setting_for
+from servo.leader.lease import HostedTriggers
 from servo.projection.read.reader import Reader
 from servo.sdk.triggers.resolution import declared
 from servo.workspace.composition import open_world
@@ -49,7 +50,7 @@ def sensor_storm(scratch: Scratch, *, quick: bool) -> list[Result]:
     store = str(folder / "store")
     setting = setting_for("assets.py", folder, store)
     taken, floors, disk = Samples(), Samples(), BareDisk(scratch.folder())
-    with LeadingHost(setting, workers=1, triggers=True) as session:
+    with LeadingHost(setting, workers=1, triggers=HostedTriggers.ALL) as session:
         session.deploy("assets.py", declared(project))
         assert session.triggers is not None
         session.triggers.start()

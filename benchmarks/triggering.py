@@ -13,6 +13,7 @@ from benchmarks.processes import cpu_seconds
 from benchmarks.scratch import Scratch
 from servo.code.loader import load_project
 from servo.host.leading import LeadingHost, setting_for
+from servo.leader.lease import HostedTriggers
 from servo.ports.world import World
 from servo.sdk.triggers.resolution import declared
 from servo.storage.local import LocalStore
@@ -60,7 +61,7 @@ def schedules_due(scratch: Scratch, *, quick: bool) -> list[Result]:
     setting = setting_for("assets.py", folder, str(folder / "store"))
     world = World(LocalStore(folder / "store"), clock, SystemEntropy())
     disk, taken, floors = BareDisk(scratch.folder()), Samples(), Samples()
-    with LeadingHost(setting, workers=2, world=world, triggers=True) as session:
+    with LeadingHost(setting, workers=2, world=world, triggers=HostedTriggers.ALL) as session:
         session.deploy("assets.py", declared(project))
         for _ in range(rounds + 1):
             clock.days += 1

@@ -451,6 +451,28 @@ def test_a_look_at_the_engine_is_caught(copy: Path) -> None:
     assert reads_of_the_engine(copy) == ["src/servo/host/planted.py"]
 
 
+TELLS_HOSTS_APART = re.compile(r"\bisinstance\([^)]*Host\b|\bAttachedHost\b")
+
+
+def hosts_told_apart(root: Path) -> list[str]:
+    """Commands that ask which host they have, and so would behave differently beside a leader."""
+    return [
+        str(path.relative_to(root))
+        for path in sorted((root / "src/servo/cli").rglob("*.py"))
+        if TELLS_HOSTS_APART.search(path.read_text())
+    ]
+
+
+def test_no_command_tells_hosts_apart() -> None:
+    assert hosts_told_apart(ROOT) == []
+
+
+@pytest.mark.parametrize("planted", ["isinstance(host, LeadingHost)", "AttachedHost(workspace)"])
+def test_a_command_that_tells_hosts_apart_is_caught(copy: Path, planted: str) -> None:
+    plant(copy, "cli/planted.py", f"found = {planted}\n")
+    assert hosts_told_apart(copy) == ["src/servo/cli/planted.py"]
+
+
 def test_a_class_name_means_one_thing() -> None:
     assert ambiguous(ROOT) == {}
 

@@ -11,6 +11,7 @@ from servo.core.keys import AssetKey
 from servo.errors import Fenced
 from servo.host.leading import LeadingHost, setting_for
 from servo.host.one_pass import make_pass
+from servo.leader.lease import HostedTriggers
 from servo.planning.assets import plan_assets
 from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
@@ -40,7 +41,7 @@ def test_a_pass_that_is_fenced_while_it_works_ends_with_the_reason(tmp_path: Pat
 
     def work() -> None:
         try:
-            with LeadingHost(setting, workers=1, triggers=True) as session:
+            with LeadingHost(setting, workers=1, triggers=HostedTriggers.ALL) as session:
                 session.deploy("assets.py", declared(project))
                 _ = start_plan(session, plan_assets(project, [AssetKey("slow")]), "one")
                 make_pass(session, SystemClock().now())

@@ -151,7 +151,7 @@ def test_a_person_can_have_a_schedule_tick(folder: Path) -> None:
         (("show", "nobody"), "there is no schedule nobody"),
         (("pause", "nobody"), "there is no schedule nobody"),
         (("resume", "plain"), "schedule plain is not paused"),
-        (("trigger", "plian"), "did you mean 'plain'?"),
+        (("trigger", "plian"), "did you mean plain?"),
         (("trigger", "plain", "--at", "soon"), "'soon' is not a time"),
     ],
 )
@@ -174,7 +174,7 @@ def test_a_schedule_that_left_the_code_is_removed_and_one_that_comes_back_begins
     names = [row["definition"]["schedule_id"] for row in listed(folder, "schedule", "list")]
     assert names == ["ends", "once", "plain", "raises", "renamed"]
     (folder / "assets.py").write_text(CODE.partition("plain =")[0].replace("return 2", "return 3"))
-    assert asked(folder, "tick")["why"] == "the code declares something new"
+    assert asked(folder, "tick")["why"] == "the definitions in the code changed"
     assert asked(folder, "tick")["why"] == "", "whatever was removed or left as it was"
 
 

@@ -186,7 +186,7 @@ def test_a_tick_elsewhere_leaves_the_work_to_the_leader(bucket: Bucket) -> None:
         before = bucket.terms()
         for _ in range(3):
             told = there.asked("tick")
-            assert "`servo dev`" in told["why"], told
+            assert "`servo dev`" in told["left_to"], told
             assert told["runs"] == []
         assert bucket.terms() == before
         leader.send(signal.SIGINT)

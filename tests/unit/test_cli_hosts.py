@@ -30,6 +30,9 @@ class Interrupted:
         yield self
         self.reach("end")
 
+    def start_triggers(self) -> None:
+        pass
+
     def reach(self, moment: str) -> None:
         if moment == self._moment:
             raise KeyboardInterrupt

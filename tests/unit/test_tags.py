@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from servo.core.tags import is_isolated, priority_of
+from servo.core.tags import is_isolated, priority_of, request_tags
 from servo.errors import Invalid
 from servo.sdk.assets.asset import asset
 
@@ -45,3 +45,14 @@ def test_an_isolation_that_there_is_not_is_refused() -> None:
 
         @asset(isolation="thread")
         def a() -> None: ...
+
+
+def test_a_request_has_its_own_tags_before_those_of_the_project() -> None:
+    given, project = {"a": "mine", "servo/code": "forged.py"}, {"a": "theirs", "b": "theirs"}
+    assert request_tags(given, defaults=project, location="code.py", isolate=True) == {
+        "a": "mine",
+        "b": "theirs",
+        "servo/code": "code.py",
+        "servo/isolation": "process",
+    }
+    assert request_tags({}) == {}

@@ -7,15 +7,14 @@ from servo.cli.rendering.output import console, emit_json, plural
 from servo.cli.rendering.receipts import QUEUED, tell_receipt
 from servo.code.backfills.view import Backfill
 from servo.core.events.backfills import BackfillCreated
-from servo.errors import Unavailable
 from servo.host.location_code import LocationCode
-from servo.operations.backfill_requests import BackfillBegun, check_request
-from servo.operations.backfills import find_backfill, finished, present_backfill
+from servo.leader.lease import HostedTriggers
+from servo.operations.backfill_requests import BackfillBegun, begin_backfill
+from servo.operations.backfills import finished
 from servo.workspace.workspace import Workspace
 
 
 def begin_and_wait(
-    workspace: Workspace,
     event: BackfillCreated,
     code: LocationCode,
     where: Where,
@@ -25,8 +24,7 @@ def begin_and_wait(
 ) -> int:
     """Create a backfill and wait until it has finished; the exit code."""
     with open_host(code, where, workers, backfills=True) as host:
-        check_request(workspace, event)
-        _ = host.workspace.submit(event).checked()
+        _ = begin_backfill(host.workspace, event)
         return tell_end(follow_here(host, event.backfill_id, json_=json_), json_=json_)
 
 
@@ -51,34 +49,21 @@ def tell_who_works(workspace: Workspace, name: str) -> None:
 
 
 def follow_here(host: Host, name: str, *, json_: bool) -> Backfill:
-    """Follow a backfill that this process executes."""
+    """Follow a backfill to its end, here or in another process."""
     try:
         return follow(lambda: host.backfill(name), host.check, shown=not json_)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"{interrupt(host)}, or `servo backfill wait {name}` for this backfill alone"
-        ) from None
+        raise KeyboardInterrupt(_interrupted(host, name)) from None
 
 
-def watch(workspace: Workspace, name: str, *, json_: bool) -> Backfill:
-    """Follow a backfill that another process executes."""
-
-    def check() -> None:
-        if workspace.leader() is None and present_backfill(workspace, name).row.finished_at is None:
-            raise Unavailable(
-                "the leader has stopped",
-                remedy=f"continue with `servo backfill wait {name}`",
-            )
-
-    def look() -> Backfill:
-        return workspace.read(lambda snapshot: find_backfill(snapshot, name))
-
-    try:
-        return follow(look, check, shown=not json_)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"interrupted; {name} continues: stop it with `servo backfill pause {name}` or `cancel`"
-        ) from None
+def _interrupted(host: Host, name: str) -> str:
+    """Stop following a backfill; what becomes of it."""
+    if host.leads:
+        return f"{interrupt(host)}, or `servo backfill wait {name}` for this backfill alone"
+    if host.hosts(HostedTriggers.BACKFILLS):
+        stop = f"stop it with `servo backfill pause {name}` or `cancel`"
+        return f"interrupted; {name} continues: {stop}"
+    return f"interrupted; {name} has not finished: continue with `servo backfill wait {name}`"
 
 
 def tell_end(found: Backfill, *, json_: bool) -> int:

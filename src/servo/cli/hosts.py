@@ -10,15 +10,11 @@ from servo.cli.interrupts import interrupts
 from servo.cli.options.workspace import Where
 from servo.cli.rendering.output import console, plural
 from servo.errors import ServoError
-from servo.host.attached import AttachedHost
 from servo.host.host import Host
-from servo.host.leading import LeadingHost
-from servo.host.location_code import LocationCode
+from servo.host.location_code import LocationCode, lead_with
 from servo.host.opening import open_leading_or_attached
-from servo.leader.lease import LeaderAdvert
-from servo.sdk.definitions.executors import at_most
+from servo.leader.lease import HostedTriggers, LeaderAdvert
 from servo.workers.local_pool.pool import GRACE
-from servo.workspace.composition import without_user_libraries
 from servo.workspace.leading import described
 from servo.workspace.workspace import open_workspace
 
@@ -37,18 +33,20 @@ def open_host(
     *,
     also: Sequence[LocationCode] = (),
     backfills: bool = False,
+    plans: bool = True,
 ) -> Generator[Host]:
     """Lead the workspace, or use its leader; both have the code.
 
-    `also` is further code. With `backfills`, a host that leads continues unfinished backfills.
+    `also` is further code. With `backfills`, a host that leads continues unfinished backfills. A
+    command that `plans` nothing can also be a client of a leader with other code.
     """
+    triggers = HostedTriggers.BACKFILLS if backfills else HostedTriggers.NONE
     with ExitStack() as opened:
         with telling_interrupted(EARLY):
             opened.enter_context(stopped_by_sigterm())
-            opening = _host((code, *also), where, workers, backfills=backfills)
+            opening = _host((code, *also), where, workers, triggers, plans=plans)
             host = opened.enter_context(opening)
-            if isinstance(host, LeadingHost) and host.triggers is not None:
-                host.triggers.start()
+            host.start_triggers()
         with telling_interrupted(AT_ONCE), opened.pop_all():
             try:
                 yield host
@@ -109,23 +107,30 @@ def tell_stopping(host: Host) -> None:
 
 
 def _host(
-    codes: Sequence[LocationCode], where: Where, workers: int, *, backfills: bool
-) -> LeadingHost | AttachedHost:
+    codes: Sequence[LocationCode],
+    where: Where,
+    workers: int,
+    triggers: HostedTriggers,
+    *,
+    plans: bool,
+) -> Host:
     """A host that leads, or a client of the leader."""
 
-    def lead() -> LeadingHost:
-        declared = {code.name: code.declared for code in codes}
-        without_user_libraries()
-        return LeadingHost(
-            *(where.setting(code.location) for code in codes),
-            workers={code.name: at_most(workers, code.executor) for code in codes},
-            triggers="backfills" if backfills else False,
-            command=_command(),
-            declared=declared,
+    def lead() -> Host:
+        return lead_with(
+            codes, where.address, workers=workers, triggers=triggers, command=_command()
         )
 
     workspace = open_workspace(where.address, must_exist=False)
-    return open_leading_or_attached(codes, workspace, lead, waiting=_tell_waiting, warn=_warn)
+    return open_leading_or_attached(
+        codes,
+        workspace,
+        lead,
+        waiting=_tell_waiting,
+        warn=_warn,
+        triggers=triggers,
+        plans=plans,
+    )
 
 
 def _tell_waiting(leader: LeaderAdvert) -> None:

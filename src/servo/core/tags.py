@@ -1,6 +1,7 @@
 """The tags of runs and tasks that Servo itself reads."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from servo.errors import Invalid
 
@@ -48,3 +49,26 @@ CONFIG_LABEL = "servo/run_config"
 
 PARTITION_LABEL = "servo/partition"
 """The label of a run that materializes one partition."""
+
+
+CODE_LABEL = "servo/code"
+"""The label of a run or a backfill that names the code it was planned from."""
+
+
+def request_tags(
+    given: Mapping[str, str],
+    *,
+    defaults: Mapping[str, str] = MappingProxyType({}),
+    location: str = "",
+    isolate: bool = False,
+) -> dict[str, str]:
+    """The tags of a run or a backfill that a person requests.
+
+    Their own tags win over the `defaults` of the project. Nobody can name another code location.
+    """
+    return {
+        **defaults,
+        **given,
+        **({CODE_LABEL: location} if location else {}),
+        **({ISOLATION: OWN_PROCESS} if isolate else {}),
+    }

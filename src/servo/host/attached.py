@@ -19,8 +19,8 @@ from servo.core.locations import one_of
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TERMINAL_RUN_STATES, TaskState
-from servo.host.leading import LeadingHost
-from servo.leader.lease import LeaderAdvert
+from servo.host.host import Host
+from servo.leader.lease import HostedTriggers, LeaderAdvert
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.workspace.answering import why_silent
@@ -46,7 +46,7 @@ class AttachedHost:
         locations: tuple[str, ...],
         leader: LeaderAdvert,
         *,
-        lead: Callable[[], LeadingHost],
+        lead: Callable[[], Host],
         warn: Callable[[str], None],
     ) -> None:
         self._workspace = workspace
@@ -56,7 +56,8 @@ class AttachedHost:
         self._warn = warn
         self._warned = False
         self._ping_at = 0.0
-        self._own: LeadingHost | None = None
+        self._own: Host | None = None
+        self._start_triggers = False
         self._pause = threading.Event()
         self._look_at = 0.0
         self._version = -1
@@ -80,12 +81,25 @@ class AttachedHost:
     def workspace(self) -> Workspace:
         return self._workspace if self._own is None else self._own.workspace
 
+    def hosts(self, triggers: HostedTriggers) -> bool:
+        if self._own is not None:
+            return self._own.hosts(triggers)
+        return self._leader.hosts(triggers, *self._locations)
+
+    def start_triggers(self) -> None:
+        self._start_triggers = True
+        if self._own is not None:
+            self._own.start_triggers()
+
     # --- what can be asked of it --------------------------------------------------------------
 
     def begun_runs(self) -> list[str]:
         if self._own is not None:
             return self._own.begun_runs()
         return [row.run_id for row in self.open_runs() if self._has(row.location)]
+
+    def left_runs(self) -> list[RunRow]:
+        return [] if self._own is None else self._own.left_runs()
 
     def open_runs(self) -> list[RunRow]:
         if self._own is not None:
@@ -198,6 +212,8 @@ class AttachedHost:
             self._leader = other.leader  # somebody was faster
             return
         self._own = host.__enter__()
+        if self._start_triggers:
+            self._own.start_triggers()
 
     def _ping_if_due(self, leader: LeaderAdvert, now: float) -> None:
         if now < self._ping_at:

@@ -9,11 +9,16 @@ from typing import Protocol, overload
 from servo.code.backfills.view import Backfill
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.rows.execution import RunRow, TaskRow
+from servo.leader.lease import HostedTriggers
 from servo.workspace.workspace import Workspace
 
 
 class Host(Protocol):
     """Executes runs and backfills, here or in another process."""
+
+    def __enter__(self) -> "Host": ...
+
+    def __exit__(self, *raised: object) -> None: ...
 
     @property
     def workspace(self) -> Workspace:
@@ -25,8 +30,20 @@ class Host(Protocol):
         """Whether this process executes the runs."""
         ...
 
+    def hosts(self, triggers: HostedTriggers) -> bool:
+        """Whether the process that does the work hosts these triggers."""
+        ...
+
+    def start_triggers(self) -> None:
+        """Start the triggers of this process, now if it leads or when it takes over."""
+        ...
+
     def begun_runs(self) -> list[str]:
         """Unfinished runs that this host can execute, oldest first."""
+        ...
+
+    def left_runs(self) -> list[RunRow]:
+        """Runs that have not ended and wait for code that this process leads without."""
         ...
 
     def open_runs(self) -> list[RunRow]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, overload
 
 from servo.code.backfills.view import Backfill, in_state
 from servo.code.setting import Setting
@@ -22,7 +22,7 @@ from servo.errors import Fenced, ServoError
 from servo.host.questions import AnsweredCode, CodeQuestions
 from servo.host.recovery import Recovery
 from servo.host.waiting import FollowingChannel, Waiting
-from servo.leader.lease import LeaderAdvert
+from servo.leader.lease import HostedTriggers, LeaderAdvert
 from servo.leader.service import Service
 from servo.operations.deployments import submit_deployment
 from servo.planning.deployment import changes
@@ -61,7 +61,7 @@ class LeadingHost:
         settings: Settings | None = None,
         limits: WorkerSettings | None = None,
         world: World | None = None,
-        triggers: bool | Literal["backfills"] = False,
+        triggers: HostedTriggers = HostedTriggers.NONE,
         command: str = "",
         declared: Mapping[str, Declared] | None = None,
     ) -> None:
@@ -79,6 +79,7 @@ class LeadingHost:
                 stays=setting.stays,
                 command=command,
                 locations=tuple(one.location.name for one in locations),
+                triggers=triggers,
             ),
         )
         if led is None:
@@ -92,7 +93,8 @@ class LeadingHost:
         self.workspace = Workspace(
             setting.address, self._world, channel, actor=self.service.identity
         )
-        self.triggers = self._triggers(locations, triggers is not True) if triggers else None
+        self._hosted = triggers
+        self.triggers = self._triggers(locations)
         self.questions = CodeQuestions(self._answered(locations))
         if setting.stays:
             led.answer_questions(self.questions.answer)
@@ -108,8 +110,11 @@ class LeadingHost:
         self.pool = LocatedPools(pools)
         return self.pool
 
-    def _triggers(self, locations: Sequence[Setting], only_backfills: bool) -> "Triggers":
+    def _triggers(self, locations: Sequence[Setting]) -> "Triggers | None":
+        if self._hosted is HostedTriggers.NONE:
+            return None
         made = import_module("servo.triggers.everything").open_triggers
+        only_backfills = self._hosted is HostedTriggers.BACKFILLS
         return made(
             self.service, self._world, locations, self._records, only_backfills=only_backfills
         )
@@ -137,6 +142,15 @@ class LeadingHost:
     def leads(self) -> bool:
         """Whether this process executes the runs: always."""
         return True
+
+    def hosts(self, triggers: HostedTriggers) -> bool:
+        """Whether these triggers are hosted here."""
+        return self._hosted.include(triggers)
+
+    def start_triggers(self) -> None:
+        """Start the triggers that this host has, if it has any."""
+        if self.triggers is not None:
+            self.triggers.start()
 
     def has(self, location: str) -> bool:
         """Whether this host has workers for a location."""

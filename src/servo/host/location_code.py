@@ -4,7 +4,7 @@ A command that runs beside `servo dev` asks its evaluators and imports nothing. 
 is imported here, at the moment when something of it is needed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from servo.code.evaluator.messages import Answer, Question
 from servo.code.examine import Examined
@@ -14,13 +14,16 @@ from servo.code.setting import Setting
 from servo.core.declared import Declared
 from servo.errors import Invalid, Unavailable
 from servo.host.evaluators import evaluator_here
+from servo.host.leading import LeadingHost
 from servo.host.questions import EvaluatorOfLeader, answers_questions
+from servo.leader.lease import HostedTriggers
 from servo.operations.interface.evaluating import Evaluates, run_id_salt
-from servo.sdk.definitions.executors import ExecutorDefinition
+from servo.sdk.definitions.executors import ExecutorDefinition, at_most
 from servo.sdk.definitions.project import Project
 from servo.sdk.triggers.resolution import declared
 from servo.workspace.address import Address
 from servo.workspace.code_location import CodeLocation
+from servo.workspace.composition import without_user_libraries
 from servo.workspace.workspace import Workspace
 
 
@@ -114,6 +117,29 @@ class _LeaderFirst:
             return self._leader.ask(question, seconds)
         except Unavailable:
             return self._here.ask(question, seconds)
+
+
+def lead_with(
+    codes: Sequence[LocationCode],
+    address: Address,
+    *,
+    workers: int,
+    triggers: HostedTriggers,
+    command: str,
+) -> LeadingHost:
+    """A host that leads a workspace with this code, which it deploys; `LedByAnother` if it cannot.
+
+    Each location has as many workers as are given, or fewer if its executor allows fewer tasks.
+    """
+    declared = {code.name: code.declared for code in codes}
+    without_user_libraries()
+    return LeadingHost(
+        *(Setting(location=code.location, address=address) for code in codes),
+        workers={code.name: at_most(workers, code.executor) for code in codes},
+        triggers=triggers,
+        command=command,
+        declared=declared,
+    )
 
 
 def refuse_shared(declared: Mapping[str, Declared]) -> None:

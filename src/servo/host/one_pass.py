@@ -4,14 +4,24 @@
 decided from what was published: changed definitions in the code, requests in the inbox, an entry
 after the newest manifest (a leader died, or is running), tasks that can continue, and due triggers.
 A workspace where nothing is due costs a few reads.
+
+If another process leads, the pass is left to it only if it hosts every kind of trigger for these
+code locations. Any other leader does not run what is due. A pass waits for one that ends by itself,
+such as `servo materialize`, and refuses to run beside one that stays.
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
+from functools import partial
+from typing import Protocol
 
 import msgspec
 
+from servo.code.evaluator.messages import ConditionsEvaluated, EvaluateConditions
+from servo.code.evaluator.pool import EvaluatorPool
+from servo.code.setting import Setting
 from servo.controllers import backfills, freshness, sensors, timers
 from servo.controllers.schedules import Timetable
 from servo.core.declared import AUTOMATION_LABEL, Declared
@@ -19,17 +29,29 @@ from servo.core.locations import HasLocation, one_of
 from servo.core.state.rows.automation import SensorStateRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.state import State
-from servo.core.state.states import SensorStatus
-from servo.errors import NotFound
+from servo.core.state.states import RunState, SensorStatus
+from servo.errors import NotFound, Unavailable
+from servo.host.evaluators import evaluator_process
 from servo.host.leading import LeadingHost, can_go_on
+from servo.host.location_code import LocationCode, lead_with
+from servo.host.opening import refuse_missing
+from servo.leader.lease import HostedTriggers, LeaderAdvert
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
 from servo.planning.deployment import changes
 from servo.ports.object_store import ObjectStore
 from servo.projection.read.load import load_state
 from servo.projection.read.reader import Reader, Snapshot
+from servo.triggers.conditions import JUDGE_SECONDS
+from servo.workspace.answering import can_be_pinged, check_answers
+from servo.workspace.leader_socket.messages import LeaderNotReady
+from servo.workspace.leading import LedByAnother, described
+from servo.workspace.workspace import Workspace
 
 LOOK_EVERY = 0.05
+WAIT_SECONDS = 30.0
+"""How long a pass waits for a leader that does not run what is due."""
+
 MOST_ROUNDS = 10
 """So often what came of a pass is looked at in the same pass."""
 
@@ -42,14 +64,126 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PassReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What one pass did: why it ran, or which leader runs instead, and the runs it finished.
+    """What one pass did: why it ran, and the runs that finished in it.
 
-    `next_due` is when something is due next, as far as that is known.
+    `next_due` is when something is due next, if that is known. `left_to` describes the leader
+    that runs what is due instead; `left_to_pass` says that it makes one pass as well, so
+    that what has become due since it began is left to the next.
     """
 
-    why: str
-    next_due: datetime | None
-    runs: list[RunRow]
+    why: str = ""
+    next_due: datetime | None = None
+    runs: list[RunRow] = []
+    left_to: str = ""
+    left_to_pass: bool = False
+
+    @property
+    def failed(self) -> list[RunRow]:
+        """The runs that did not succeed."""
+        return [row for row in self.runs if row.state is not RunState.SUCCEEDED]
+
+
+class WatchesPass(Protocol):
+    """Listens to what a pass does."""
+
+    def waiting(self, leader: LeaderAdvert) -> None:
+        """The pass waits for a leader that does not run what is due."""
+        ...
+
+    def leading(self, host: LeadingHost) -> AbstractContextManager[LeadingHost]:
+        """The host of a pass, opened from its beginning to its end."""
+        ...
+
+
+def do_what_is_due(
+    workspace: Workspace,
+    locations: Sequence[str],
+    load: Callable[[], Sequence[LocationCode]],
+    *,
+    workers: int,
+    watcher: WatchesPass,
+    wait_seconds: float = WAIT_SECONDS,
+) -> PassReport:
+    """Make one pass over these code locations, or leave it to the leader that does the same.
+
+    `load` imports the code, which is not needed beside such a leader. `Unavailable` if another
+    leader has not ended in time, `Conflict` if it stays: nothing was done then.
+    """
+    until = workspace.clock.monotonic() + wait_seconds
+    codes: Sequence[LocationCode] | None = None
+    while True:
+        leader = _leader_of_pass(workspace, locations, watcher, until)
+        if leader is not None:
+            return PassReport(left_to=described(leader), left_to_pass=not leader.stays)
+        codes = load() if codes is None else codes
+        with suppress(LedByAnother):  # it began to lead meanwhile
+            return _pass(codes, workspace, workers, watcher)
+
+
+def _leader_of_pass(
+    workspace: Workspace, locations: Sequence[str], watcher: WatchesPass, until: float
+) -> LeaderAdvert | None:
+    """The leader that runs what is due in these locations; None once nobody leads."""
+    told, pause = False, threading.Event()
+    while (leader := workspace.leader()) is not None:
+        if can_be_pinged(leader):
+            with suppress(LeaderNotReady):
+                check_answers(leader)
+        for name in locations:
+            refuse_missing(leader, name)
+        if leader.hosts(HostedTriggers.ALL, *locations):
+            return leader
+        if workspace.clock.monotonic() >= until:
+            raise Unavailable(
+                f"not done: {described(leader)} leads this workspace and does not run what is due",
+                remedy="try again when it has ended",
+                may_have_applied=False,
+            )
+        if leader.pid and not told:
+            told = True
+            watcher.waiting(leader)
+        _ = pause.wait(LOOK_EVERY)
+    return None
+
+
+def _pass(
+    codes: Sequence[LocationCode], workspace: Workspace, workers: int, watcher: WatchesPass
+) -> PassReport:
+    """Lead the workspace for one pass, if there is something to do."""
+    began = workspace.now()
+    declared = {code.name: code.declared for code in codes}
+    ahead = outlook(workspace.store, workspace.paths, declared, began)
+    why = ahead.why or _changed_conditions(codes, workspace)
+    if not why:
+        return PassReport(next_due=ahead.next_due)
+    leading = lead_with(
+        codes, workspace.address, workers=workers, triggers=HostedTriggers.ALL, command="tick"
+    )
+    with watcher.leading(leading) as host:
+        make_pass(host, workspace.now())
+        rows = host.service.read(lambda state: list(state.runs.values()))
+    ended = [row for row in rows if row.finished_at is not None and row.finished_at >= began]
+    return PassReport(why=why, next_due=ahead.next_due, runs=ended)
+
+
+def _changed_conditions(codes: Sequence[LocationCode], workspace: Workspace) -> str:
+    """That a sensor's conditions have something to say that is not on record; empty if none has.
+
+    They are evaluated in processes that have their code.
+    """
+    for code in codes:
+        names = workspace.read(partial(active_conditions, declared=code.declared))
+        setting = Setting(location=code.location, address=workspace.address)
+        with evaluator_process(setting, salt=bytes(32)) as pool:
+            if found := next((name for name in names if _has_news(pool, name)), ""):
+                return f"automation conditions changed: {found}"
+    return ""
+
+
+def _has_news(pool: EvaluatorPool, name: str) -> bool:
+    """Whether conditions ask for something, or cannot be evaluated, which the pass then says."""
+    found = pool.ask(EvaluateConditions(sensor_id=name), JUDGE_SECONDS)
+    return not isinstance(found, ConditionsEvaluated) or bool(found.ticked or found.error)
 
 
 def outlook(

@@ -15,9 +15,9 @@ from servo.core.declared import Declared
 from servo.core.state.rows.assets import AssetRow
 from servo.errors import Conflict, NotFound, Unavailable
 from servo.host.attached import AttachedHost
-from servo.host.leading import LeadingHost
+from servo.host.host import Host
 from servo.host.questions import EvaluatorOfLeader, answers_questions
-from servo.leader.lease import LeaderAdvert
+from servo.leader.lease import HostedTriggers, LeaderAdvert
 from servo.planning.deployment import is_deployed
 from servo.projection.read.reader import Snapshot
 from servo.workspace.answering import can_be_pinged, check_answers
@@ -43,19 +43,23 @@ class WantedCode(Protocol):
     def declared(self) -> Declared: ...
 
 
-def open_leading_or_attached(
+def open_leading_or_attached(  # noqa: PLR0913 - what is wanted, and who is told
     codes: Sequence[WantedCode],
     workspace: Workspace,
-    lead: Callable[[], LeadingHost],
+    lead: Callable[[], Host],
     *,
     waiting: Callable[[LeaderAdvert], None],
     warn: Callable[[str], None],
-) -> LeadingHost | AttachedHost:
+    triggers: HostedTriggers = HostedTriggers.NONE,
+    plans: bool = True,
+) -> Host:
     """A host that leads, or a client of the leader.
 
     `waiting` is called once with the leader that it waits for, `warn` with the reason if the leader
-    cannot continue.
+    cannot continue, or does not host the wanted `triggers`. A caller that `plans` nothing can also
+    be a client of a leader with other code.
     """
+    can_be_asked = _can_be_asked if plans else _can_be_followed
     told, pause = False, threading.Event()
     while True:
         leader = workspace.leader()
@@ -67,8 +71,13 @@ def open_leading_or_attached(
         if can_be_pinged(leader):
             with suppress(LeaderNotReady):
                 check_answers(leader)
-        if all(_can_be_asked(code, workspace, leader) for code in codes):
+        if all(can_be_asked(code, workspace, leader) for code in codes):
             names = tuple(code.location.name for code in codes)
+            if not leader.hosts(triggers, *names):
+                warn(
+                    f"waiting for {described(leader)}, which leads this workspace "
+                    "and does not continue backfills"
+                )
             return AttachedHost(workspace, names, leader, lead=lead, warn=warn)
         if not told:
             told = True
@@ -76,16 +85,28 @@ def open_leading_or_attached(
         pause.wait(LOOK_EVERY)
 
 
-def _can_be_asked(code: WantedCode, workspace: Workspace, leader: LeaderAdvert) -> bool:
-    """Whether a leader has the code; `Conflict` if it is permanent and does not load it."""
-    if not leader.pid:
-        return False  # it says in a moment who it is
-    name = code.location.name
+def refuse_missing(leader: LeaderAdvert, name: str) -> None:
+    """`Conflict` if a leader is permanent and does not have a code location."""
     if leader.stays and name not in leader.locations:
         raise Conflict(
             f"{described(leader)} leads this workspace without {name}",
             remedy=f"restart it with {name} as well, stop it, or use another store or workspace",
         )
+
+
+def _can_be_followed(code: WantedCode, workspace: Workspace, leader: LeaderAdvert) -> bool:
+    """Whether a leader works for a code location, with whatever code it has."""
+    del workspace
+    refuse_missing(leader, code.location.name)
+    return code.location.name in leader.locations
+
+
+def _can_be_asked(code: WantedCode, workspace: Workspace, leader: LeaderAdvert) -> bool:
+    """Whether a leader has the code; `Conflict` if it is permanent and does not load it."""
+    if not leader.pid:
+        return False  # it says in a moment who it is
+    name = code.location.name
+    refuse_missing(leader, name)
     if answers_questions(leader):
         return _has_loaded(code, leader)
     if name in leader.locations and _has_same(code, workspace):

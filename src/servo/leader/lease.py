@@ -7,6 +7,7 @@ takeover and nothing else: what keeps two leaders from both writing is the ledge
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 import msgspec
 
@@ -19,13 +20,25 @@ from servo.ports.object_store import ObjectStore
 RETRY_AFTER = timedelta(seconds=1)
 
 
+class HostedTriggers(StrEnum):
+    """The triggers that a leader hosts: none, those that continue backfills, or every kind."""
+
+    NONE = "none"
+    BACKFILLS = "backfills"
+    ALL = "all"
+
+    def include(self, wanted: "HostedTriggers") -> bool:
+        """Whether whoever hosts these hosts the wanted ones."""
+        return self is HostedTriggers.ALL or wanted in (HostedTriggers.NONE, self)
+
+
 class LeaderAdvert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A leader, and how to reach it.
 
     `machine` names the registry of the machine it runs on, so that another process knows whether
     it can look there. `socket` is a unix socket on that machine. A leader that `stays` takes
     requests of others until it is stopped; one that does not ends with its own work. `locations`
-    are the code locations that it has workers for.
+    are the code locations that it has workers for. `triggers` are those that it hosts for them.
     """
 
     pid: int
@@ -35,7 +48,12 @@ class LeaderAdvert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     stays: bool = False
     command: str = ""
     locations: tuple[str, ...] = ()
+    triggers: HostedTriggers = HostedTriggers.NONE
     since: datetime | None = None
+
+    def hosts(self, triggers: HostedTriggers, *locations: str) -> bool:
+        """Whether it hosts these triggers for all of these code locations."""
+        return self.triggers.include(triggers) and {*locations} <= {*self.locations}
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,11 +5,18 @@ from collections.abc import Sequence
 import msgspec
 
 from servo.code.backfills.requests import Asked, Choice, Outline, Which, again, created
-from servo.code.evaluator.messages import BackfillPlanned, PlanBackfill
+from servo.code.evaluator.messages import (
+    BackfillPlanned,
+    CodeDescribed,
+    DescribeCode,
+    PlanBackfill,
+)
 from servo.core.events.backfills import DEFAULT_CONCURRENT_RUNS, BackfillCreated
 from servo.core.state.rows.automation import BackfillRow
+from servo.core.tags import request_tags
 from servo.errors import Conflict
 from servo.operations.backfills import present_backfill
+from servo.operations.deployments import deploy_unless_led
 from servo.operations.interface.evaluating import Evaluates, answer_from
 from servo.operations.interface.moments import PRESENT
 from servo.operations.interface.roles import operation, step
@@ -28,8 +35,8 @@ __all__ = [
     "begin_backfill",
     "check_request",
     "create_backfill",
-    "new_backfill",
     "new_retry",
+    "prepare_backfill",
     "preview_backfill",
     "retry_backfill",
 ]
@@ -69,7 +76,7 @@ def preview_backfill(
 ) -> BackfillPreview:
     """Preview a backfill. Without a selection, it covers every asset that has partitions."""
     del workspace  # the evaluator reads it
-    found = _outline(evaluates, asked, select)
+    found = _outline(evaluates, with_tags(asked), select)
     return BackfillPreview(chunks=found.chunks, **msgspec.structs.asdict(found))
 
 
@@ -78,8 +85,7 @@ def create_backfill(
     workspace: Workspace, evaluates: Evaluates, asked: Asked, select: Sequence[str] = ()
 ) -> BackfillBegun | None:
     """Create a backfill; None if there is nothing to do. The leader starts its runs."""
-    preview = preview_backfill(workspace, evaluates, asked, select)
-    event = new_backfill(workspace, preview, asked)
+    event = prepare_backfill(workspace, evaluates, asked, select)
     return None if event is None else begin_backfill(workspace, event)
 
 
@@ -95,15 +101,24 @@ def retry_backfill(
 
 
 @step
-def new_backfill(
-    workspace: Workspace, preview: BackfillPreview, asked: Asked
+def prepare_backfill(
+    workspace: Workspace, evaluates: Evaluates, asked: Asked, select: Sequence[str] = ()
 ) -> BackfillCreated | None:
     """The event that creates a backfill, None if there is nothing to do; stores a long list."""
-    if not preview.typed:
-        return None
-    fields = msgspec.structs.asdict(preview)
-    del fields["chunks"]
-    return created(workspace.store, workspace.paths, asked, Outline(**fields))
+    asked = with_tags(asked)
+    found = _outline(evaluates, asked, select)
+    if asked.choice.which == "stale" and workspace.leader() is None:
+        # What is stale depends on the code as it is, not as it was deployed.
+        described = answer_from(evaluates, DescribeCode(), CodeDescribed)
+        deploy_unless_led(workspace, asked.location, described.declared)
+        found = _outline(evaluates, asked, select)
+    return created(workspace.store, workspace.paths, asked, found) if found.typed else None
+
+
+def with_tags(asked: Asked) -> Asked:
+    """The request with the tags that its backfill will have."""
+    tags = request_tags(asked.labels, defaults=asked.default_tags, location=asked.location)
+    return msgspec.structs.replace(asked, labels=tags, default_tags={})
 
 
 @step

@@ -173,6 +173,12 @@ def find_backfill(snapshot: Snapshot, backfill_id: str) -> Backfill:
     return in_tables(snapshot, (exact or found)[0])
 
 
+def is_idle(row: BackfillRow) -> bool:
+    """Whether a backfill has finished, or is paused and none of its runs is active."""
+    paused = row.state is BackfillState.PAUSED and not row.active_chunks
+    return row.finished_at is not None or paused
+
+
 def finished(found: Backfill) -> BackfillFinished:
     """How a backfill ended."""
     failed = [shown_partition(key) or "" for key in found.failed()]

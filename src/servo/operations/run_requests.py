@@ -16,7 +16,7 @@ from servo.core.partitions import shown_partition
 from servo.core.plan import Plan, TaskSpec
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TaskState
-from servo.core.tags import MAX_PRIORITY, PRIORITIES
+from servo.core.tags import MAX_PRIORITY, PRIORITIES, request_tags
 from servo.errors import Conflict, NotFound
 from servo.operations.interface.evaluating import Evaluates, answer_from
 from servo.operations.interface.moments import PRESENT
@@ -46,7 +46,8 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
 
     Without either, every asset is materialized. `ranges` are first and last partitions. Repeating a
     request with the same `run_key` creates no second run. Tasks of a run with a higher `priority`
-    start first.
+    start first. `tags` win over the `default_tags` of the project. With `isolate`, each task runs
+    in a process of its own.
     """
 
     select: tuple[str, ...] = ()
@@ -56,6 +57,8 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
     ranges: tuple[tuple[str, str], ...] = ()
     config: dict[str, Any] = {}
     tags: dict[str, str] = {}
+    default_tags: dict[str, str] = {}
+    isolate: bool = False
     priority: int = 0
     run_key: str | None = None
 
@@ -162,11 +165,14 @@ def prepare_run(evaluates: Evaluates, new: NewRun) -> PreparedRun:
         config=new.config,
     )
     found = answer_from(evaluates, question, RunPlanned)
+    tags = request_tags(
+        new.tags, defaults=new.default_tags, location=found.location, isolate=new.isolate
+    )
     return PreparedRun(
         plan=found.plan,
         text=new.text,
         location=found.location,
-        labels={**found.labels, **new.tags, **_priority(new.priority)},
+        labels={**found.labels, **tags, **_priority(new.priority)},
         config=found.config,
         run_key=None if new.run_key is None else check_text(new.run_key, "run key"),
         executor=found.executor,

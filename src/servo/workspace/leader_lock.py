@@ -21,7 +21,7 @@ from typing import IO
 import msgspec
 
 from servo.errors import Unavailable
-from servo.leader.lease import LeaderAdvert
+from servo.leader.lease import HostedTriggers, LeaderAdvert
 from servo.workspace.address import Address
 from servo.workspace.registry import machine_id, registry_folder
 
@@ -111,6 +111,7 @@ class Leader(msgspec.Struct, frozen=True, kw_only=True):
     stays: bool = False
     command: str = ""
     locations: tuple[str, ...] = ()
+    triggers: HostedTriggers = HostedTriggers.NONE
 
 
 def advert(leader: Leader, *, since: datetime, socket_path: str) -> LeaderAdvert:
@@ -123,6 +124,7 @@ def advert(leader: Leader, *, since: datetime, socket_path: str) -> LeaderAdvert
         stays=leader.stays,
         command=leader.command,
         locations=leader.locations,
+        triggers=leader.triggers,
         since=since,
     )
 

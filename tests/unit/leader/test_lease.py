@@ -2,8 +2,11 @@
 
 from datetime import timedelta
 
+import msgspec
+import pytest
+
 from servo.config import Settings
-from servo.leader.lease import LeaderLease
+from servo.leader.lease import HostedTriggers, LeaderAdvert, LeaderLease
 from servo.ledger.paths import Paths
 from servo.storage.memory import MemoryStore
 from servo.testing.clock import ManualClock
@@ -61,3 +64,24 @@ def test_a_holder_that_was_silent_and_not_replaced_renews() -> None:
     world.clock.advance(LEASE * 3)
     assert first.renew_if_due()
     assert not world.process("second").acquire()
+
+
+@pytest.mark.parametrize(
+    ("hosted", "included"),
+    [
+        (HostedTriggers.NONE, {HostedTriggers.NONE}),
+        (HostedTriggers.BACKFILLS, {HostedTriggers.NONE, HostedTriggers.BACKFILLS}),
+        (HostedTriggers.ALL, {*HostedTriggers}),
+    ],
+)
+def test_a_leader_hosts_triggers_for_its_own_locations(
+    hosted: HostedTriggers, included: set[HostedTriggers]
+) -> None:
+    leader = LeaderAdvert(pid=1, locations=("a.py", "b.py"), triggers=hosted)
+    assert {wanted for wanted in HostedTriggers if leader.hosts(wanted, "b.py")} == included
+    assert not any(leader.hosts(wanted, "a.py", "c.py") for wanted in HostedTriggers)
+
+
+def test_an_advert_from_before_triggers_were_named_hosts_none() -> None:
+    older = msgspec.json.decode(b'{"pid": 1, "stays": true}', type=LeaderAdvert)
+    assert older == LeaderAdvert(pid=1, stays=True, triggers=HostedTriggers.NONE)

@@ -1,11 +1,12 @@
 """Backfills as operations on a workspace in memory; planned by asking an evaluator."""
 
 import logging
+from datetime import datetime
 
 import msgspec
 import pytest
 
-from servo import Definitions, StaticPartitionsDefinition, asset
+from servo import Definitions, StaticPartitionsDefinition, asset, materialize
 from servo.code.evaluator.answering import EvaluatorHere
 from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
 from servo.code.evaluator.messages import Answer, Evaluated, EvaluatedMany, Question
@@ -24,6 +25,7 @@ from servo.operations.backfill_requests import (
 from servo.operations.backfills import (
     cancel_backfill,
     get_backfill,
+    is_idle,
     list_backfills,
     pause_backfill,
     resume_backfill,
@@ -31,10 +33,15 @@ from servo.operations.backfills import (
 from servo.operations.deployments import deploy_unless_led
 from servo.operations.interface.evaluating import NO_SALT, Evaluates
 from servo.operations.interface.listing import Page
+from servo.sdk.assets.assets_definition import AssetsDefinition
+from servo.sdk.definitions.project import Project
 from servo.sdk.triggers.resolution import declared
+from servo.testing.builders import START
+from servo.testing.operating import workspace_of
 from servo.workspace.address import Address
 from servo.workspace.channels import AnyChannel
 from servo.workspace.composition import in_memory
+from servo.workspace.instance.instance import ServoInstance
 from servo.workspace.workspace import Workspace
 
 ADDRESS = Address("memory://backfills")
@@ -73,6 +80,10 @@ class OverASocket:
 
 @pytest.fixture
 def evaluator(workspace: Workspace) -> Evaluates:
+    return evaluator_of(workspace, PROJECT)
+
+
+def evaluator_of(workspace: Workspace, project: Project) -> Evaluates:
     around = EvaluatorEnvironment(
         clock=workspace.clock,
         entropy=workspace.entropy,
@@ -81,7 +92,7 @@ def evaluator(workspace: Workspace) -> Evaluates:
         instance=lambda: None,
     )
     records = PlanStore(store=workspace.store, paths=workspace.paths, salt=NO_SALT)
-    return OverASocket(EvaluatorHere(LoadedLocation(PROJECT, records, around)))
+    return OverASocket(EvaluatorHere(LoadedLocation(project, records, around)))
 
 
 def test_a_preview_says_what_there_would_be_and_creates_nothing(
@@ -146,6 +157,71 @@ def test_nothing_to_do_creates_nothing(workspace: Workspace, evaluator: Evaluate
     failed = msgspec.structs.replace(ALL, choice=Choice(which="failed"))
     assert create_backfill(workspace, evaluator, failed) is None
     assert list_backfills(workspace, Page(limit=5)).items == []
+
+
+def versioned(version: str) -> AssetsDefinition:
+    @asset(partitions_def=StaticPartitionsDefinition(["a", "b", "c"]), code_version=version)
+    def edited() -> str:
+        return version
+
+    return edited
+
+
+def test_what_is_stale_is_told_by_the_code_as_it_is_and_not_as_it_was_deployed() -> None:
+    instance = ServoInstance.ephemeral()
+    workspace = workspace_of(instance, actor="user:ada@laptop")
+    _ = materialize([versioned("1")], instance=instance, partition_keys=["a", "b"])
+    stale = Asked(choice=Choice(which="stale"), request_id="one", location="code.py")
+    project = Definitions([versioned("2")]).project()
+    begun = create_backfill(workspace, evaluator_of(workspace, project), stale)
+    assert begun is not None
+    assert begun.partitions == 3
+
+
+def test_a_backfill_has_the_tags_of_its_request_of_the_project_and_of_its_code(
+    workspace: Workspace, evaluator: Evaluates
+) -> None:
+    asked = msgspec.structs.replace(
+        ALL,
+        labels={"team": "shop"},
+        default_tags={"team": "none", "env": "dev"},
+        location="code.py",
+    )
+    begun = create_backfill(workspace, evaluator, asked)
+    assert begun is not None
+    found = get_backfill(workspace, begun.backfill_id).backfill
+    assert found.labels == {
+        "team": "shop",
+        "env": "dev",
+        "servo/code": "code.py",
+        "servo/partitions": "all",
+    }
+
+
+@pytest.mark.parametrize(
+    ("state", "active", "finished", "idle"),
+    [
+        (BackfillState.RUNNING, 0, None, False),
+        (BackfillState.PAUSED, 1, None, False),
+        (BackfillState.PAUSED, 0, None, True),
+        (BackfillState.CANCELLING, 0, None, False),
+        (BackfillState.SUCCEEDED, 0, START, True),
+    ],
+)
+def test_a_backfill_is_idle_once_nothing_happens_without_a_request(
+    workspace: Workspace,
+    evaluator: Evaluates,
+    *,
+    state: BackfillState,
+    active: int,
+    finished: datetime | None,
+    idle: bool,
+) -> None:
+    begun = create_backfill(workspace, evaluator, ALL)
+    assert begun is not None
+    row = get_backfill(workspace, begun.backfill_id).backfill
+    changed = msgspec.structs.replace(row, state=state, active_chunks=active, finished_at=finished)
+    assert is_idle(changed) is idle
 
 
 def test_a_backfill_is_paused_resumed_and_cancelled_at_once(

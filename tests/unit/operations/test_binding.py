@@ -15,7 +15,7 @@ from servo.operations.interface.binding import (
     Binder,
     Dependencies,
     InvalidParameter,
-    Request,
+    OperationRequest,
     parameter_names,
 )
 from servo.operations.interface.catalog import operations
@@ -74,7 +74,7 @@ class Server:
             place = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", pattern), url.path)
             if verb == method and place is not None:
                 path = {key: unquote(text) for key, text in place.groupdict().items()}
-                request = Request(path=path, query=parse_qsl(url.query), body=data)
+                request = OperationRequest(path=path, query=parse_qsl(url.query), body=data)
                 return _read(self._binder.respond(operations()[name], request))
         raise NotFound(f"there is no route {method} {url.path}")
 
@@ -189,8 +189,8 @@ def test_a_stream_answers_item_by_item(server: Server, workspace: Workspace) -> 
         (
             "/status?as_of=2026-01-31T12:00:00",
             "as_of",
-            "invalid value for as_of: '2026-01-31T12:00:00' has no time zone; "
-            "add Z for UTC, or an offset such as +02:00",
+            "invalid value for as_of: '2026-01-31T12:00:00'; "
+            "pass an integer or an instant such as 2026-01-31T12:00:00Z or null",
         ),
         (
             f"/runs/{RUN}?run_id=other",
@@ -233,9 +233,9 @@ def test_a_body_that_is_no_json_object_is_refused(workspace: Workspace) -> None:
     binder = Binder(workspace, Dependencies(pytest.fail, wait=pytest.fail))
     one = operations()["runs.list_runs"]
     with pytest.raises(Invalid, match="the body is not a JSON object"):
-        binder.respond(one, Request(body=b"[1]"))
+        binder.respond(one, OperationRequest(body=b"[1]"))
     with pytest.raises(Invalid, match="invalid JSON in the body"):
-        binder.respond(one, Request(body=b"{"))
+        binder.respond(one, OperationRequest(body=b"{"))
 
 
 @pytest.mark.parametrize("name", ["runs.list_runs", "stale.list_stale"])
@@ -243,7 +243,7 @@ def test_a_body_that_is_no_json_object_is_refused(workspace: Workspace) -> None:
 def test_a_page_of_no_rows_is_refused(name: str, limit: str, workspace: Workspace) -> None:
     binder = Binder(workspace, Dependencies(pytest.fail, wait=pytest.fail))
     with pytest.raises(Invalid) as refused:
-        binder.respond(operations()[name], Request(query=[("limit", limit)]))
+        binder.respond(operations()[name], OperationRequest(query=[("limit", limit)]))
     assert str(refused.value) == f"invalid limit: {limit}; use a whole number of at least 1"
 
 

@@ -217,6 +217,17 @@ def test_what_the_code_cannot_do_is_refused_and_nothing_is_created(
         list_runs(workspace, Page(limit=10))
 
 
+def test_a_run_has_the_tags_of_its_request_of_the_project_and_of_its_code(
+    workspace: Workspace,
+) -> None:
+    new = NewRun(select=("orders",), tags={"env": "prod"}, default_tags={"env": "dev", "by": "us"})
+    labels = {"env": "prod", "by": "us", "servo/code": "shop.py"}
+    assert plan_run(workspace, evaluator(workspace), new).labels == labels
+    isolated = msgspec.structs.replace(new, isolate=True)
+    found = plan_run(workspace, evaluator(workspace), isolated)
+    assert found.labels == {**labels, "servo/isolation": "process"}
+
+
 # --- starting -------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from servo.code.evaluator.messages import Evaluated, EvaluateTick, Question
+from servo.code.evaluator.messages import (
+    Answer,
+    CodeDescribed,
+    DescribeCode,
+    Evaluated,
+    EvaluateTick,
+    Question,
+)
+from servo.core.declared import Declared
 from servo.core.events.envelope import Batch, Event
 from servo.core.events.schedules import ScheduleRemoved, ScheduleUpserted, TickStatus
 from servo.core.state.states import ScheduleStatus
@@ -147,14 +155,16 @@ def test_a_refusal_of_the_workspace_is_raised_with_its_reason(
 
 
 class Answering:
-    """An evaluator that has one answer."""
+    """An evaluator of code that declares these schedules and has one answer to every tick."""
 
     def __init__(self, answer: Evaluated) -> None:
         self.asked: list[Question] = []
         self._answer = answer
 
-    def ask(self, question: Question, seconds: float) -> Evaluated:
+    def ask(self, question: Question, seconds: float) -> Answer:
         assert seconds > 0
+        if isinstance(question, DescribeCode):
+            return CodeDescribed(declared=Declared(schedules=(HOURLY, DAILY)))
         self.asked.append(question)
         return self._answer
 
@@ -185,11 +195,33 @@ def test_code_that_cannot_be_asked_is_no_failed_tick(workspace: Workspace) -> No
     assert list_ticks(workspace, "daily", Page(limit=5)).items == []
 
 
-def test_a_time_without_an_offset_is_in_the_zone_of_the_schedule() -> None:
-    assert parse_tick("2025-01-15T06:00", "Europe/Berlin") == datetime(2025, 1, 15, 5, tzinfo=UTC)
-    assert parse_tick("2025-01-15T06:00Z", "Europe/Berlin") == datetime(2025, 1, 15, 6, tzinfo=UTC)
+SKIPPED = Evaluated(skipped="nothing to do")
+
+
+@pytest.mark.parametrize(
+    ("text", "utc"), [("2025-01-15T06:00", 5), ("2025-01-15T06:00Z", 6), ("2025-01-15T06:00+02", 4)]
+)
+def test_a_time_without_an_offset_is_in_the_zone_of_the_schedule(
+    workspace: Workspace, text: str, utc: int
+) -> None:
+    at = parse_tick(text)
+    when = datetime(2025, 1, 15, utc, tzinfo=UTC)
+    assert preview_tick(workspace, Answering(SKIPPED), "daily", at=at).scheduled_for == when
+    _ = trigger_schedule(workspace, Answering(SKIPPED), "daily", at=at)
+    [tick] = list_ticks(workspace, "daily", Page(limit=5)).items
+    assert tick.scheduled_for == when
+
+
+def test_a_time_that_cannot_be_read_is_refused() -> None:
     with pytest.raises(Invalid, match="'noon' is not a time"):
-        _ = parse_tick("noon", "UTC")
+        _ = parse_tick("noon")
+
+
+def test_a_schedule_that_the_code_does_not_have_is_refused(workspace: Workspace) -> None:
+    with pytest.raises(NotFound, match=r"no schedule dialy .*; did you mean daily\?"):
+        _ = preview_tick(workspace, Answering(SKIPPED), "dialy")
+    with pytest.raises(NotFound, match=r"no schedule dialy .*; did you mean daily\?"):
+        _ = trigger_schedule(workspace, Answering(SKIPPED), "dialy")
 
 
 @pytest.mark.parametrize("count", [-1, 0, 1_001, 10**9])

@@ -11,7 +11,6 @@ from servo.cli.backfill_steps import (
     tell_begun,
     tell_end,
     tell_who_works,
-    watch,
 )
 from servo.cli.command_code import Selected, leader_locations, one_code
 from servo.cli.commands.materialize import with_workers
@@ -31,8 +30,8 @@ from servo.operations.backfill_requests import (
     Asked,
     BackfillPreview,
     begin_backfill,
-    new_backfill,
     new_retry,
+    prepare_backfill,
     preview_backfill,
 )
 from servo.operations.backfills import (
@@ -44,7 +43,6 @@ from servo.operations.backfills import (
     present_backfill,
     resume_backfill,
 )
-from servo.operations.deployments import deploy_unless_led
 from servo.operations.interface.listing import Page
 from servo.operations.interface.moments import AsOf
 from servo.workspace.workspace import Workspace, open_workspace
@@ -88,20 +86,18 @@ def create(  # noqa: PLR0913 - the options of the command
     """
     found, select = _code(where, code, select, as_dagster=as_dagster)
     asked = asked_for(found, options)
-    preview = _preview(found, select, asked, where)  # refuses what cannot be
+    if where.workspace_or_empty().address.is_in_memory:
+        _ = _preview(found, select, asked, where)  # a refused request leaves no store behind
     workspace = open_workspace(where.address, must_exist=False)
-    if asked.choice.which == "stale" and workspace.leader() is None:
-        # What is stale depends on the code as it is, not as it was deployed.
-        deploy_unless_led(workspace, found.name, found.declared)
-        preview = _preview(found, select, asked, where)
+    evaluator = found.evaluator(where.address, workspace)
+    event = prepare_backfill(workspace, evaluator, asked, select)
     found.forget_project()
-    event = new_backfill(workspace, preview, asked)
     if event is None:
         nothing = f"Nothing to do: no partition is {asked.choice.which}."
         emit_json(None) if json_ else console().print(nothing)
         return 0
     if wait_:
-        return begin_and_wait(workspace, event, found, where, workers, json_=json_)
+        return begin_and_wait(event, found, where, workers, json_=json_)
     return tell_begun(workspace, begin_backfill(workspace, event), json_=json_)
 
 
@@ -237,7 +233,7 @@ def retry_failed(  # noqa: PLR0913 - the options of the command
     found = one_code(
         code or code_behind(event.location, event.labels), workspace, as_dagster=as_dagster
     )
-    return begin_and_wait(workspace, event, found, where, workers, json_=json_)
+    return begin_and_wait(event, found, where, workers, json_=json_)
 
 
 @backfill.command("wait", short_help="Wait until a backfill has finished.")
@@ -256,16 +252,17 @@ def wait(
     as_dagster: bool,
     json_: bool,
 ) -> int:
-    """Wait until a backfill has finished. If no leader is running, this process does the work."""
+    """Wait until a backfill has finished. If no leader continues it, this process does."""
     workspace = open_workspace(where.address)
-    row = present_backfill(workspace, backfill_id).row
-    if row.finished_at is None and workspace.leader() is None:
-        found = one_code(
-            code or code_behind(row.location, row.labels), workspace, as_dagster=as_dagster
-        )
-        with open_host(found, where, workers, backfills=True) as host:
-            return tell_end(follow_here(host, row.backfill_id, json_=json_), json_=json_)
-    return tell_end(watch(workspace, row.backfill_id, json_=json_), json_=json_)
+    present = present_backfill(workspace, backfill_id)
+    row = present.row
+    if row.finished_at is not None:
+        return tell_end(present, json_=json_)
+    found = one_code(
+        code or code_behind(row.location, row.labels), workspace, as_dagster=as_dagster
+    )
+    with open_host(found, where, workers, backfills=True, plans=False) as host:
+        return tell_end(follow_here(host, row.backfill_id, json_=json_), json_=json_)
 
 
 # --- what was asked for ---------------------------------------------------------------------------

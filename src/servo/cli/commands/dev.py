@@ -33,6 +33,7 @@ from servo.errors import ServoError
 from servo.host.followed_code import FollowedCode
 from servo.host.leading import LeadingHost
 from servo.host.location_code import refuse_shared
+from servo.leader.lease import HostedTriggers
 from servo.workspace.composition import system_clock
 
 LOOK_EVERY = 0.2
@@ -65,7 +66,7 @@ def dev(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool) ->
         *settings,
         workers=workers,
         settings=Settings(inbox_every=every),
-        triggers=True,
+        triggers=HostedTriggers.ALL,
         command="dev",
     )
     with telling_interrupted(AT_ONCE), stopped_by_sigterm(), leading as session:

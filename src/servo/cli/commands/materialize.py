@@ -14,7 +14,6 @@ from servo.cli.options.code import as_dagster_option
 from servo.cli.options.completing import asset_keys, run_ids
 from servo.cli.options.partitions import with_partitions
 from servo.cli.options.project import (
-    CODE_LABEL,
     DEFAULT_WORKERS,
     code_behind,
     code_or_selection,
@@ -27,9 +26,7 @@ from servo.cli.rendering.output import console, emit_json, plural
 from servo.cli.rendering.run_display import Ended, summary, wait_for
 from servo.cli.rendering.run_rows import place_shown, waiting_words
 from servo.core.state.states import RunState
-from servo.core.tags import ISOLATION, OWN_PROCESS
 from servo.errors import Invalid, NotFound
-from servo.host.leading import LeadingHost
 from servo.host.location_code import LocationCode
 from servo.operations.run_requests import (
     NewRun,
@@ -113,7 +110,6 @@ def materialize(  # noqa: PLR0913 - the options of the command
     code, select = code_or_selection(code, select, known)
     chosen = Selected(select=select, job=job)
     found = one_code(code, workspace, as_dagster=as_dagster, selected=chosen)
-    labels = {**default_tags(), **read_tags(tags), CODE_LABEL: found.name}
     new = NewRun(
         select=tuple(select),
         job=job,
@@ -121,7 +117,9 @@ def materialize(  # noqa: PLR0913 - the options of the command
         partitions=tuple(partitions),
         ranges=tuple(ranges),
         config=read_config(config),
-        tags={**labels, **({ISOLATION: OWN_PROCESS} if isolate else {})},
+        tags=read_tags(tags),
+        default_tags=default_tags(),
+        isolate=isolate,
         run_key=run_key,
     )
     prepared = prepare_run(found.evaluator(where.address, workspace), new)
@@ -185,7 +183,7 @@ def _run(
     """
     code.forget_project()
     with open_host(code, where, workers) as host:
-        if finish_others and isinstance(host, LeadingHost):
+        if finish_others and host.leads:
             for ended in finish_begun(host, json_=json_):
                 _ = None if json_ else tell(ended, where, json_=False)
         run_key = planned[0].run_key
@@ -206,7 +204,7 @@ def finish_begun(host: Host, *, json_: bool) -> list[Ended]:
         if not json_:
             console(stderr=True).print(f"resuming {run}")
         ended.append(wait_for(host, run, shown=not json_))
-    if isinstance(host, LeadingHost) and not json_:
+    if not json_:
         for row in host.left_runs():
             console(stderr=True).print(waiting_words(row), soft_wrap=True)
     return ended

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import click
 from rich.text import Text
 
-from servo.cli.command_code import leader_locations, one_code
+from servo.cli.command_code import one_code
 from servo.cli.commands.materialize import exit_code_of, tell, with_workers
 from servo.cli.hosts import open_host
 from servo.cli.options.code import as_dagster_option
@@ -27,7 +27,6 @@ from servo.core.state.rows.automation import (
 )
 from servo.core.state.states import ScheduleStatus
 from servo.errors import Invalid
-from servo.host.location_code import LocationCode
 from servo.operations.interface.evaluating import RequestPreview
 from servo.operations.interface.listing import Page
 from servo.operations.interface.moments import AsOf
@@ -44,9 +43,9 @@ from servo.operations.triggers.ticks import (
     finished_tick,
     parse_tick,
     preview_tick,
+    tick_instant,
     trigger_schedule,
 )
-from servo.sdk.triggers.resolution import find_schedule
 from servo.workspace.workspace import Workspace
 
 _COLOURS = {
@@ -203,13 +202,11 @@ def trigger(  # noqa: PLR0913 - the options of the command
     """
     workspace = where.workspace_or_empty()
     found = one_code(code, workspace, as_dagster=as_dagster)
-    zone = _timezone(found, workspace, name)
-    when = workspace.now() if at_ is None else parse_tick(at_, zone)
+    evaluator = found.evaluator(where.address, workspace)
+    at = workspace.now() if at_ is None else parse_tick(at_)
     if dry_run:
-        previewed = preview_tick(
-            workspace, found.evaluator(where.address, workspace), name, at=when
-        )
-        return _tell_preview(previewed, json_=json_)
+        return _tell_preview(preview_tick(workspace, evaluator, name, at=at), json_=json_)
+    when = tick_instant(evaluator, name, at)  # a refusal leaves no store behind
     with open_host(found, where, workers) as host:
         evaluator = found.evaluator(where.address, host.workspace)
         ticked = trigger_schedule(host.workspace, evaluator, name, at=when)
@@ -223,13 +220,6 @@ def trigger(  # noqa: PLR0913 - the options of the command
     if not ticked.run_ids:
         console().print(f"No runs: {ticked.skipped}")
     return max((tell(one, where, json_=False) for one in ended), default=0)
-
-
-def _timezone(code: LocationCode, workspace: Workspace, name: str) -> str:
-    """The time zone of a schedule, from the code here or as the leader deployed it."""
-    if code.name in leader_locations(workspace):
-        return get_schedule(workspace, name).schedule.definition.timezone
-    return find_schedule(code.project, name).cron().timezone
 
 
 def _tell_preview(found: TickPreview, *, json_: bool) -> int:

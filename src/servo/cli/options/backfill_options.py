@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from servo.cli.commands.materialize import read_tags
-from servo.cli.options.project import CODE_LABEL, default_tags
+from servo.cli.options.project import default_tags
 from servo.cli.options.workspace import Command
 from servo.errors import Invalid
 from servo.host.location_code import LocationCode
@@ -93,7 +93,8 @@ def asked_for(code: LocationCode, options: dict[str, Any]) -> Asked:
         stop_on_failure=options["stop_on_failure"],
         max_failed=most,
         max_failed_percent=percent,
-        labels={**default_tags(), **read_tags(options["tags"]), CODE_LABEL: code.name},
+        labels=read_tags(options["tags"]),
+        default_tags=default_tags(),
         location=code.name,
     )
 

@@ -14,13 +14,13 @@ import msgspec
 
 from servo.code.finding import find_code, is_module
 from servo.core.definitions import IN_PROCESS
+from servo.core.tags import CODE_LABEL
 from servo.errors import Invalid
 from servo.workspace.code_location import CodeLocation
 from servo.workspace.project_file import ProjectFile, find_project
 from servo.workspace.usual_address import usual_store, usual_tenant, usual_workspace
 
 DEFAULT_WORKERS = 2
-CODE_LABEL = "servo/code"
 _KEY = "servo.project"
 
 

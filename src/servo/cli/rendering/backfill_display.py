@@ -13,7 +13,7 @@ from servo.core.events.backfills import BackfillState
 from servo.core.partitions import shown_partition
 from servo.core.state.rows.automation import BackfillChunkRow, BackfillRow
 from servo.operations.backfill_requests import BackfillPreview
-from servo.operations.backfills import BackfillDetail, errors_of
+from servo.operations.backfills import BackfillDetail, errors_of, is_idle
 
 LOOK_EVERY = 0.1
 MAX_FAILURES = 5
@@ -36,7 +36,7 @@ def follow(look: Look, check: Callable[[], None], *, shown: bool) -> Backfill:
     with progress(shown=shown) as bar:
         while True:
             found = look()
-            if found is not None and stands_still(found.row):
+            if found is not None and is_idle(found.row):
                 return found
             if found is not None:
                 bar("partitions", found.done(), found.row.total_partitions)
@@ -56,12 +56,6 @@ def finish_backfills(host: Host, *, json_: bool) -> int | None:
         if not json_:
             tell_backfill(found)
     return max(codes, default=None)
-
-
-def stands_still(row: BackfillRow) -> bool:
-    """Whether nothing more happens without a request."""
-    paused = row.state is BackfillState.PAUSED and not row.active_chunks
-    return row.finished_at is not None or paused
 
 
 def exit_code_of(row: BackfillRow) -> int:

@@ -1,7 +1,7 @@
 """How a run looks while it goes on, and what is said when it is over."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from importlib import import_module
 from typing import Any
 
@@ -15,6 +15,7 @@ from servo.cli.rendering.run_rows import failure_shown, place_shown
 from servo.cli.rendering.tables import facts
 from servo.core.events.assets import Severity
 from servo.core.explain.failures import failure_of
+from servo.core.explain.held_up import held_up
 from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import RunState, TaskState
@@ -35,8 +36,6 @@ MAX_OUTPUTS = 10
 MAX_RUNNING = 8
 MAX_TASKS = 2_000
 LOOK_EVERY = 0.1
-PATIENCE = timedelta(seconds=2)
-_COULD_RUN = (TaskState.READY, TaskState.DISPATCHED)
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,16 +102,6 @@ def _now(host: Host, run: RunRow) -> Table:
         why = f"waiting {_since(held.ready_at, now)}: see `servo why {run.run_id}`"
         table.add_row(_place(held), Text(why, "yellow"))
     return table
-
-
-def held_up(tasks: Sequence[TaskRow], now: datetime) -> TaskRow | None:
-    """The task that could long have run, if none does: a limit holds it back, or no worker is."""
-    if any(task.state in (TaskState.RUNNING, TaskState.RETRY_WAIT) for task in tasks):
-        return None
-    ready = [task for task in tasks if task.ready_at and task.state in _COULD_RUN]
-    since = min(ready, key=lambda task: (task.ready_at or now, task.task_key), default=None)
-    late = since is not None and since.ready_at and now - since.ready_at >= PATIENCE
-    return since if late else None
 
 
 def _place(row: TaskRow | MaterializationRow | CheckResultRow) -> str:

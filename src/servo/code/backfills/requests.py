@@ -53,7 +53,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A backfill that somebody asks for."""
+    """A backfill that somebody asks for. `labels` win over the `default_tags` of the project."""
 
     choice: Choice
     request_id: str
@@ -64,6 +64,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     max_failed: int | None = None
     max_failed_percent: int | None = None
     labels: Mapping[str, str] = {}
+    default_tags: Mapping[str, str] = {}
     location: str = ""
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from servo.code.evaluator.loaded_location import LoadedLocation
 from servo.code.evaluator.messages import (
     Answer,
+    DescribeCode,
     EvaluateConditions,
     EvaluateMessages,
     EvaluateSensor,
@@ -31,6 +32,7 @@ HANDLERS: Mapping[type[Any], tuple[str, str]] = {
     PlanBackfill: ("backfill_plans", "plan_backfill"),
     PlanRun: ("run_plans", "plan_run"),
     PlanRetry: ("run_plans", "plan_retry"),
+    DescribeCode: ("descriptions", "describe_code"),
 }
 """The module and function for each question. `servo materialize` only plans a run, and must not
 wait for the imports of all the others.

@@ -10,6 +10,7 @@ import msgspec
 
 from servo.code.backfills.requests import Asked, Outline
 from servo.core.automation.trees import Tree
+from servo.core.declared import Declared
 from servo.core.events.assets import AssetObserved, AssetReported, DynamicPartitionsChanged
 from servo.core.events.automation import AutomationEvaluated, AutomationTicked
 from servo.core.events.runs import PlanCreated, RunRequested
@@ -120,6 +121,10 @@ class PlanRetry(msgspec.Struct, frozen=True, kw_only=True, tag="plan-retry"):
     select: tuple[str, ...] = ()
 
 
+class DescribeCode(msgspec.Struct, frozen=True, kw_only=True, tag="describe-code"):
+    """What does the code declare?"""
+
+
 class RequestedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run that was asked for, and its plan. A large plan has been stored."""
 
@@ -211,6 +216,12 @@ class RunPlanned(msgspec.Struct, frozen=True, kw_only=True, tag="run-planned", o
     hints: tuple[str, ...] = ()
 
 
+class CodeDescribed(msgspec.Struct, frozen=True, kw_only=True, tag="code-described"):
+    """What the code declares: its assets, schedules and sensors."""
+
+    declared: Declared
+
+
 class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused", omit_defaults=True):
     """The question cannot be answered: an error, by its kind, to be raised by whoever asked."""
 
@@ -236,6 +247,7 @@ Question = (
     | PlanBackfill
     | PlanRun
     | PlanRetry
+    | DescribeCode
 )
 Answer = (
     Started
@@ -245,6 +257,7 @@ Answer = (
     | ConditionsPreviewed
     | BackfillPlanned
     | RunPlanned
+    | CodeDescribed
     | Refused
 )
 

@@ -1,7 +1,7 @@
 """Requests bound to operations: texts and JSON in, typed arguments; a result, JSON bytes out.
 
     binder = Binder(workspace, provided)
-    binder.respond(operations()["runs.list_runs"], Request(query=[("limit", "5")]))
+    binder.respond(operations()["runs.list_runs"], OperationRequest(query=[("limit", "5")]))
 
 A parameter can be in the path, in the query or in the JSON object of the body, but only in one of
 them. The fields of a parameter that is a struct are parameters too: `limit`, not `page.limit`. In
@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin
 
 import msgspec
 from msgspec.structs import FieldInfo, fields
@@ -52,7 +52,7 @@ class InvalidParameter(Invalid):
         self.parameter = parameter
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class OperationRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The parameters of a request, where HTTP carries them."""
 
     path: Mapping[str, str] = {}
@@ -85,7 +85,7 @@ class Binder:
         self._workspace = workspace
         self._provided = provided
 
-    def respond(self, operation: Operation, request: Request) -> bytes | Iterator[bytes]:
+    def respond(self, operation: Operation, request: OperationRequest) -> bytes | Iterator[bytes]:
         """Call an operation; its result as JSON, item by item if the operation is a stream."""
         known = _parameters(operation)
         given = _given(request, known)
@@ -161,7 +161,7 @@ def _location(
 # --- what a request gives -------------------------------------------------------------------------
 
 
-def _given(request: Request, known: Mapping[str, FieldInfo]) -> dict[str, _Given]:
+def _given(request: OperationRequest, known: Mapping[str, FieldInfo]) -> dict[str, _Given]:
     given = {name: _Given(text, is_text=True) for name, text in request.path.items()}
     for others in (_in_query(request.query, known), _in_body(request.body)):
         if twice := sorted(given.keys() & others):
@@ -216,16 +216,9 @@ def _is_list(kind: Any) -> bool:
 
 def _converted(field: FieldInfo, given: _Given) -> Any:
     try:
-        value = msgspec.convert(given.value, field.type, strict=not given.is_text)
+        return msgspec.convert(given.value, field.type, strict=not given.is_text)
     except msgspec.ValidationError as error:
         raise _invalid(field.name, field.type, given.value, str(error)) from None
-    if isinstance(value, datetime) and value.tzinfo is None:
-        raise InvalidParameter(
-            field.name,
-            f"invalid value for {field.name}: {given.value!r} has no time zone",
-            remedy="add Z for UTC, or an offset such as +02:00",
-        )
-    return value
 
 
 def _invalid(name: str, kind: Any, value: Any, problem: str = "") -> InvalidParameter:
@@ -245,6 +238,8 @@ def _invalid(name: str, kind: Any, value: Any, problem: str = "") -> InvalidPara
 
 def _expected(kind: Any) -> str:
     """What values of a type look like, in words."""
+    if get_origin(kind) is Annotated:
+        return _expected(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
         return " or ".join(_expected(one) for one in get_args(kind))
     if get_origin(kind) is Literal:

@@ -6,14 +6,20 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from servo.code.evaluator.messages import Evaluated, EvaluateTick
+from servo.code.evaluator.messages import CodeDescribed, DescribeCode, Evaluated, EvaluateTick
 from servo.code.evaluator.schedules import tick_id
 from servo.core.events.envelope import Event
 from servo.core.state.rows.automation import ScheduleDefinitionRow
 from servo.core.state.rows.execution import RunRow
 from servo.errors import Invalid, Unavailable
-from servo.operations.interface.evaluating import Evaluates, RequestPreview, previews_of
+from servo.operations.interface.evaluating import (
+    Evaluates,
+    RequestPreview,
+    answer_from,
+    previews_of,
+)
 from servo.operations.interface.moments import PRESENT
+from servo.operations.interface.naming import unknown
 from servo.operations.interface.roles import operation
 from servo.operations.triggers.schedules import find_schedule
 from servo.triggers.schedules import EVALUATE_SECONDS, DueTick, ticked
@@ -74,8 +80,11 @@ class TickFinished(msgspec.Struct, frozen=True, kw_only=True):
 def preview_tick(
     workspace: Workspace, evaluates: Evaluates, name: str, *, at: datetime | None = None
 ) -> TickPreview:
-    """Preview what a tick of a schedule would start now; nothing is recorded."""
-    when = at or workspace.now()
+    """Preview what a tick of a schedule would start now; nothing is recorded.
+
+    An `at` without an offset is in the schedule's time zone.
+    """
+    when = tick_instant(evaluates, name, at or workspace.now())
     answer = evaluate_by_hand(evaluates, name, when, request_id="preview").answer
     return TickPreview(
         schedule_id=name,
@@ -90,10 +99,14 @@ def preview_tick(
 def trigger_schedule(
     workspace: Workspace, evaluates: Evaluates, name: str, *, at: datetime | None = None
 ) -> ScheduleTriggered:
-    """Run a tick of a schedule now, even if it is paused. Its scheduled ticks are not affected."""
+    """Run a tick of a schedule now, even if it is paused. Its scheduled ticks are not affected.
+
+    An `at` without an offset is in the schedule's time zone.
+    """
     now = workspace.now()
     row = workspace.read(lambda snapshot: find_schedule(snapshot, name, now), as_of=PRESENT)
-    tick = evaluate_by_hand(evaluates, name, at or now, request_id=workspace.token(8))
+    when = _in_zone(at or now, row.definition.timezone)
+    tick = evaluate_by_hand(evaluates, name, when, request_id=workspace.token(8))
     receipt = workspace.submit(*tick.events(row.definition)).checked()
     return ScheduleTriggered(
         schedule_id=name,
@@ -116,6 +129,18 @@ def finished_tick(ticked: ScheduleTriggered, runs: Sequence[RunRow]) -> TickFini
     )
 
 
+def tick_instant(evaluates: Evaluates, name: str, at: datetime) -> datetime:
+    """The instant of a tick, without an offset in the time zone that the code gives its schedule.
+
+    `NotFound` if the code has no such schedule.
+    """
+    declared = answer_from(evaluates, DescribeCode(), CodeDescribed).declared
+    zones = {one.schedule_id: one.timezone for one in declared.schedules}
+    if name not in zones:
+        raise unknown("schedule", name, zones)
+    return _in_zone(at, zones[name])
+
+
 def evaluate_by_hand(
     evaluates: Evaluates, name: str, at: datetime, *, request_id: str
 ) -> ManualTick:
@@ -131,13 +156,16 @@ def evaluate_by_hand(
     return ManualTick(schedule_id=name, scheduled_for=at, request_id=request_id, answer=answer)
 
 
-def parse_tick(text: str, timezone: str) -> datetime:
-    """Parse the time of a tick: without an offset, it is in the schedule's time zone."""
+def parse_tick(text: str) -> datetime:
+    """Parse the time of a tick, with or without an offset."""
     try:
-        given = datetime.fromisoformat(text)
+        return datetime.fromisoformat(text)
     except ValueError:
         raise Invalid(
             f"{text!r} is not a time", remedy="use a time such as 2025-01-15T06:00"
         ) from None
-    zoned = given if given.tzinfo is not None else given.replace(tzinfo=ZoneInfo(timezone))
+
+
+def _in_zone(at: datetime, timezone: str) -> datetime:
+    zoned = at if at.tzinfo is not None else at.replace(tzinfo=ZoneInfo(timezone))
     return zoned.astimezone(UTC)

@@ -1,10 +1,10 @@
-"""What is shown of a run while it goes on."""
+"""The task of a run that could long have run, and does not."""
 
 from datetime import timedelta
 
 import pytest
 
-from servo.cli.rendering.run_display import PATIENCE, held_up
+from servo.core.explain.held_up import PATIENCE, held_up
 from servo.core.state.rows.execution import TaskRow
 from servo.core.state.states import TaskState, TransitionReason
 from servo.testing.builders import START
