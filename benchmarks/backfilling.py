@@ -16,13 +16,14 @@ from benchmarks.measure import Result, in_turn
 from benchmarks.scratch import Scratch
 from servo.code.backfills.requests import Asked, Choice, Standing, created, outline
 from servo.code.loader import load_project
-from servo.host.leading import LeadingHost, setting_for
+from servo.host.leading import LeadingHost
 from servo.leader.lease import HostedTriggers
 from servo.planning.backfills import Backfilled
 from servo.sdk.definitions.project import Project
 from servo.sdk.partitions.mapping_resolution import Moment
 from servo.sdk.triggers.resolution import declared
 from servo.storage.local import LocalStore
+from servo.testing.settings import setting_for
 from servo.workspace.system import SystemClock
 
 WORKERS = 2

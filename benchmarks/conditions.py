@@ -23,7 +23,7 @@ from servo.core import bitmaps
 from servo.core.automation.assets import Asset, Dependency, Graph
 from servo.core.automation.condition import AutomationCondition
 from servo.core.automation.evaluating import Evaluator
-from servo.core.automation.recording import EvaluationPoint, events_of
+from servo.core.automation.recording import EvaluationPoint, Recording
 from servo.core.automation.spaces import Listed
 from servo.core.events.tasks import TaskOutcome
 from servo.core.state.rows.assets import AssetRow, PartitionStatusRow
@@ -53,7 +53,7 @@ class Ticking:
         """Evaluate, and make the events; how much was asked for."""
         self.now += TICK
         tick = self.evaluator.tick(self.now)
-        _ = events_of(self.evaluator, tick, AT)
+        _ = Recording(self.evaluator, tick, AT).last()
         return sum(bits.bit_count() for bits in tick.requested.values())
 
     def settle(self) -> None:

@@ -15,10 +15,11 @@ from benchmarks.measure import Result, Samples, in_turn
 from benchmarks.scratch import Scratch
 from servo.code.loader import load_project
 from servo.core.plan import Plan
-from servo.host.leading import LeadingHost, setting_for
+from servo.host.leading import LeadingHost
 from servo.planning.assets import plan_assets
 from servo.sdk.triggers.resolution import declared
 from servo.testing.planned_runs import start_plan
+from servo.testing.settings import setting_for
 
 WORKERS = 2
 LIMIT = 120.0

@@ -11,10 +11,11 @@ from servo.code.loader import load_project
 from servo.core.events.envelope import Batch
 from servo.core.events.sensors import SensorMessageReceived
 from servo.core.state.rows.automation import SensorEvalRow
-from servo.host.leading import LeadingHost, setting_for
+from servo.host.leading import LeadingHost
 from servo.leader.lease import HostedTriggers
 from servo.projection.read.reader import Reader
 from servo.sdk.triggers.resolution import declared
+from servo.testing.settings import setting_for
 from servo.workspace.composition import open_world
 from servo.workspace.push_messages import as_json, in_batches
 

@@ -12,11 +12,12 @@ from benchmarks.measure import Result, Sample, Samples, timed
 from benchmarks.processes import cpu_seconds
 from benchmarks.scratch import Scratch
 from servo.code.loader import load_project
-from servo.host.leading import LeadingHost, setting_for
+from servo.host.leading import LeadingHost
 from servo.leader.lease import HostedTriggers
 from servo.ports.world import World
 from servo.sdk.triggers.resolution import declared
 from servo.storage.local import LocalStore
+from servo.testing.settings import setting_for
 from servo.workspace.system import SystemClock, SystemEntropy
 
 LIMIT = 120.0

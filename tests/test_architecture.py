@@ -325,13 +325,18 @@ def relative_imports(root: Path) -> list[str]:
     ]
 
 
-# In these a pause is what the test is about: whoever was told to come back later, a rival that
-# comes back at a drawn moment, a check that takes long.
 PAUSING = {
-    "tests/integration/test_kill_commit_loop.py",
-    "tests/integration/test_two_services.py",
-    "tests/unit/execution/test_check_limits.py",
+    "tests/integration/test_interrupts.py": "Ctrl-C at a random moment",
+    "tests/integration/test_kill_and_resume.py": "a kill at a random moment",
+    "tests/integration/test_kill_commit_loop.py": "a request to retry later",
+    "tests/integration/test_two_services.py": "a rival that returns at a random moment",
+    "tests/unit/execution/test_check_limits.py": "a check that takes long",
+    "tests/unit/test_cli_interrupts.py": "work that a signal interrupts",
+    "tests/unit/triggers/test_triggers_sensors.py": "a thread that must not evaluate anything",
 }
+"""The tests that need a pause, and for what. Others wait with `servo.testing.eventually`."""
+
+EVENTS = ("Event()", "threading.Event()")
 
 
 def sleeping(root: Path) -> set[str]:
@@ -339,19 +344,59 @@ def sleeping(root: Path) -> set[str]:
     return {
         str(path.relative_to(root))
         for path in (root / "tests").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "time.sleep"
+        if _sleeps(path.read_text())
     }
 
 
+def _sleeps(text: str) -> bool:
+    """Whether code calls `time.sleep`, or waits for an event that nothing in it sets."""
+    tree = ast.parse(text)
+    events = {name for name in _events(tree) if f"{name.removeprefix('self.')}.set" not in text}
+    return any(
+        ast.unparse(node.func) == "time.sleep"
+        or (
+            isinstance(node.func, ast.Attribute)
+            and node.func.attr == "wait"
+            and ast.unparse(node.func.value) in {*EVENTS, *events}
+        )
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+    )
+
+
+def _events(tree: ast.AST) -> set[str]:
+    """The names that are assigned a new event."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                pairs = [(target, node.value)]
+                if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                    pairs = list(zip(target.elts, node.value.elts, strict=False))
+                found |= {ast.unparse(to) for to, what in pairs if ast.unparse(what) in EVENTS}
+    return found
+
+
 def test_no_test_sleeps() -> None:
-    assert sleeping(ROOT) == PAUSING
+    assert sleeping(ROOT) == {*PAUSING}
 
 
-def test_a_test_that_sleeps_is_caught(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("code", "caught"),
+    [
+        ("time.sleep(1)", True),
+        ("Event().wait(1)", True),
+        ("pause = threading.Event()\nwhile busy():\n    pause.wait(0.02)", True),
+        ("pause, clock = Event(), SystemClock()\n_ = pause.wait(0.02)", True),
+        ("done = Event()\nThread(target=done.set).start()\nassert done.wait(30)", False),
+        ("process.wait(30)", False),
+        ("code = 'Event().wait(1)'", False),
+    ],
+)
+def test_a_test_that_sleeps_is_caught(tmp_path: Path, code: str, *, caught: bool) -> None:
     (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_it.py").write_text("import time\n\ntime.sleep(1)\n")
-    assert sleeping(tmp_path) == {"tests/test_it.py"}
+    (tmp_path / "tests" / "test_it.py").write_text(code)
+    assert sleeping(tmp_path) == ({"tests/test_it.py"} if caught else set())
 
 
 def unexplained(root: Path) -> list[str]:

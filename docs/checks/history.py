@@ -27,7 +27,7 @@ from servo.core.plan import TaskSpec, normalize
 from servo.ledger.paths import Paths
 from servo.projection.read.reader import Reader, Snapshot
 from servo.storage.from_url import store_from_url
-from servo.workspace.leading import open_service
+from servo.testing.leader import open_service
 from servo.workspace.system import SystemClock
 
 amounts: list[int] = []

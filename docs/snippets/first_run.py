@@ -7,7 +7,7 @@ from servo.core.events.tasks import CommittedOutput, TaskFinished, TaskOutcome
 from servo.core.ids import RunKey, TaskKeyStr, TenantId, WorkspaceId, run_id
 from servo.core.plan import TaskSpec, fingerprint, normalize
 from servo.leader.service import Service
-from servo.workspace.leading import open_service
+from servo.testing.leader import open_service
 
 TENANT, WORKSPACE = TenantId("default"), WorkspaceId("default")
 RAW = TaskKeyStr("raw/orders:materialize")

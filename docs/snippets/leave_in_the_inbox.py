@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from threading import Event
 
-from servo.workspace.leading import open_service
+from servo.testing.leader import open_service
 
 batch = {
     "id": "from-a-shell-script",

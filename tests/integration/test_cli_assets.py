@@ -201,7 +201,10 @@ def test_what_was_made_is_listed_and_forgotten_after_a_question(tmp_path: Path) 
     assert [row["verdict"] for row in past["items"]] == ["latest", "promoted"]
     said = told(tmp_path, "asset", "history", "orders", "--limit", "2").out
     assert f"More: --before {past['next_cursor']}" in said
-    assert servo(tmp_path, "asset", "wipe", "orders", said="n\n").returncode == 130
+    kept = servo(tmp_path, "asset", "wipe", "orders", said="n\n")
+    assert (kept.returncode, kept.stderr.endswith("Nothing was wiped.\n")) == (1, True)
+    nobody = servo(tmp_path, "asset", "wipe", "orders", said="")
+    assert (nobody.returncode, "pass --yes" in nobody.stderr) == (2, True)
     assert told(tmp_path, "asset", "wipe", "revenue", "--yes").code == 4
     wiped = servo(tmp_path, "asset", "wipe", "orders", said="y\n")
     assert (wiped.returncode, wiped.stdout) == (0, "Wiped orders.\n")

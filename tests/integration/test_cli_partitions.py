@@ -108,6 +108,15 @@ def test_what_failed_is_retried_by_its_partition_and_what_is_stale_is_told(tmp_p
     assert line.split()[:2] == ["report", "2024-03-31"]
 
 
+def test_adding_partitions_creates_the_workspace(tmp_path: Path) -> None:
+    nowhere = servo(tmp_path, "partitions", "delete", "customers", "x")
+    assert (nowhere.returncode, "there is no store" in nowhere.stderr) == (3, True)
+    added = asked(tmp_path, "partitions", "add", "customers", "x")
+    assert (added["added"], added["receipt"]["status"]) == (["x"], "applied")
+    again = asked(tmp_path, "partitions", "add", "customers", "x", "y")
+    assert again["added"] == ["y"]
+
+
 @pytest.mark.slow
 def test_dynamic_partitions_are_added_made_and_removed(tmp_path: Path) -> None:
     folder = project(tmp_path)
@@ -117,10 +126,6 @@ def test_dynamic_partitions_are_added_made_and_removed(tmp_path: Path) -> None:
         3,
         True,
     )
-    nowhere = servo(folder, "partitions", "add", "customers", "x")
-    assert (nowhere.returncode, "there is no store" in nowhere.stderr) == (3, True)
-    other = ("assets.py", "events", "--partition", "2024-03-31-05:00")
-    assert servo(folder, "materialize", *other).returncode == 0
     added = asked(folder, "partitions", "add", "customers", "acme & co", "b")
     assert (added["set_name"], added["added"]) == ("customers", ["acme & co", "b"])
     assert added["receipt"]["status"] == "applied"

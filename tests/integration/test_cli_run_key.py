@@ -58,7 +58,8 @@ def test_a_run_shows_who_asked_for_it_and_what_led_to_it(folder: Path) -> None:
         first["request_position"],
     ]
     shown = " ".join(servo(folder, "run", "show", again["run_id"]).stdout.split())
-    assert f"requested by {this_process()}: {again['run_id']} was requested" in shown
-    assert f"because of {this_process()}: {first['run_id']} was requested: orders" in shown
+    assert f"requested by {this_process()} (event {again['request_position']})" in shown
+    cause = f"caused by: {first['run_id']} was requested: orders, by {this_process()} (event"
+    assert cause in shown
     why = " ".join(servo(folder, "why", again["run_id"]).stdout.split())
     assert f"event {first['request_position']}" in why

@@ -28,7 +28,7 @@ from servo.core.explain.finding import What
 from servo.core.keys import AssetKey, TaskOperation, task_key_text
 from servo.core.partitions import PartitionKey
 from servo.core.plan import TaskSpec
-from servo.host.leading import LeadingHost, setting_for
+from servo.host.leading import LeadingHost
 from servo.planning.assets import plan_assets
 from servo.sdk.triggers.resolution import declared
 from servo.storage.from_url import store_from_url
@@ -36,6 +36,7 @@ from servo.testing.builders import task_key
 from servo.testing.command_line import servo
 from servo.testing.eventually import eventually
 from servo.testing.planned_runs import start_plan
+from servo.testing.settings import setting_for
 from servo.testing.workspaces import StoredStory
 from servo.workspace.system import SystemClock
 

@@ -19,7 +19,7 @@ from servo.errors import Corrupt
 from servo.leader.ports import Ports
 from servo.leader.republish import republish
 from servo.leader.takeover import take_over
-from servo.ledger.archive import ArchiveDue, archive_range, delete_archived
+from servo.ledger.archive import ArchiveDue, delete_archived
 from servo.ports.object_store import ObjectStore
 from servo.ports.world import World
 from servo.projection.files.manifest_store import ManifestStore
@@ -28,12 +28,14 @@ from servo.projection.read.reader import Reader
 from servo.projection.read.replay import ignore
 from servo.projection.read.sql import query
 from servo.projection.read.time_travel import Overlaid, Past, snapshot_at
-from servo.projection.upkeep.compare import Dump, dump, dump_snapshot
+from servo.projection.upkeep.compare import Dump, dump
 from servo.projection.upkeep.rebuild import rebuild
 from servo.projection.upkeep.verify import ProblemPart, verify
 from servo.storage.memory import MemoryStore
+from servo.testing.archives import archive_range
 from servo.testing.builders import specs
 from servo.testing.clock import SeededEntropy
+from servo.testing.dumps import dump_snapshot
 from servo.testing.leader import InlineBackground
 from servo.testing.workspaces import StoredStory
 

@@ -10,12 +10,13 @@ from servo.core.events.tasks import TaskCost
 from servo.core.state.rows.execution import TaskCostRow
 from servo.execution import metering
 from servo.execution.metering import Meter
-from servo.host.leading import LeadingHost, setting_for
+from servo.host.leading import LeadingHost
 from servo.planning.assets import plan_assets
 from servo.projection.read.reader import Reader
 from servo.sdk.triggers.resolution import declared
 from servo.storage.from_url import store_from_url
 from servo.testing.planned_runs import start_plan
+from servo.testing.settings import setting_for
 from servo.workspace.system import SystemClock
 
 CODE = """

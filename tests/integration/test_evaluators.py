@@ -10,8 +10,8 @@ import pytest
 
 from servo.code.evaluator.messages import Evaluated, EvaluateSensor
 from servo.code.evaluator.pool import EvaluatorPool, was_lost
-from servo.host.leading import setting_for
 from servo.testing.eventually import eventually
+from servo.testing.settings import setting_for
 from servo.workspace.composition import system_clock, system_entropy
 
 LIMIT = 30.0

@@ -9,14 +9,15 @@ import pytest
 from servo.code.loader import load_project
 from servo.core.keys import AssetKey
 from servo.errors import Fenced
-from servo.host.leading import LeadingHost, setting_for
+from servo.host.leading import LeadingHost
 from servo.host.one_pass import make_pass
 from servo.leader.lease import HostedTriggers
 from servo.planning.assets import plan_assets
 from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
+from servo.testing.leader import open_service
 from servo.testing.planned_runs import start_plan
-from servo.workspace.leading import open_service
+from servo.testing.settings import setting_for
 from servo.workspace.system import SystemClock
 
 CODE = """

@@ -17,6 +17,7 @@ from servo.core.state.states import TaskState
 from servo.ledger.paths import Paths
 from servo.projection.upkeep.rebuild import rebuild
 from servo.storage.local import LocalStore
+from servo.testing.eventually import eventually
 from servo.workspace.system import SystemClock
 
 LIMIT = 240
@@ -83,11 +84,10 @@ def folded(folder: Path) -> State:
 
 
 def wait_for_entries(folder: Path, count: int) -> None:
-    ledger, pause = folder / ".servo/default/default/ledger/orchestration", Event()
-    for _ in range(600):
-        if ledger.is_dir() and len(list(ledger.iterdir())) >= count:
-            return
-        pause.wait(0.01)
+    ledger = folder / ".servo/default/default/ledger/orchestration"
+    _ = eventually(
+        lambda: ledger.is_dir() and len(list(ledger.iterdir())) >= count, LIMIT, every=0.01
+    )
 
 
 @pytest.fixture(scope="module")

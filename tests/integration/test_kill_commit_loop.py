@@ -39,11 +39,12 @@ from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
 from servo.ports.world import World
 from servo.projection.read.time_travel import Overlaid
-from servo.projection.upkeep.compare import differences, dump, dump_snapshot
+from servo.projection.upkeep.compare import differences, dump
 from servo.projection.upkeep.rebuild import rebuild
 from servo.projection.upkeep.verify import verify
 from servo.storage.local import LocalStore
 from servo.testing.builders import specs, task_key
+from servo.testing.dumps import dump_snapshot
 from servo.testing.workspaces import StoredStory
 from servo.workspace.system import SystemClock, SystemEntropy
 

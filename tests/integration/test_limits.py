@@ -12,11 +12,12 @@ from servo.cli.main import run as servo
 from servo.code.loader import load_project
 from servo.core.keys import AssetKey
 from servo.core.state.rows.execution import RunRow
-from servo.host.leading import LeadingHost, setting_for
+from servo.host.leading import LeadingHost
 from servo.planning.assets import plan_assets
 from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
 from servo.testing.planned_runs import start_plan
+from servo.testing.settings import setting_for
 
 LIMIT = 60
 HEAD = """

@@ -5,12 +5,10 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 from servo.testing.command_line import LIMIT, Dev, asked, listed, servo
 from servo.testing.eventually import eventually
-from servo.workspace.system import SystemClock
 
 SLOW = """
 from pathlib import Path
@@ -50,12 +48,12 @@ def kill_midway(folder: Path, *arguments: str) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    pause, clock = Event(), SystemClock()
-    end = clock.monotonic() + LIMIT
-    while not (folder / "begun").exists():
+
+    def begun() -> bool:
         assert process.poll() is None
-        assert clock.monotonic() < end
-        _ = pause.wait(0.02)
+        return (folder / "begun").exists()
+
+    _ = eventually(begun, LIMIT)
     os.killpg(process.pid, signal.SIGKILL)
     _ = process.wait(LIMIT)
 

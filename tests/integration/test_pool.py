@@ -20,7 +20,7 @@ from servo.config import WorkerSettings
 from servo.core.keys import AssetKey
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.errors import Unavailable
-from servo.host.leading import LeadingHost, setting_for
+from servo.host.leading import LeadingHost
 from servo.operations.runs import cancel_run
 from servo.planning.assets import plan_assets
 from servo.ports.object_store import Blob, ObjectMeta, ObjectStore
@@ -28,6 +28,7 @@ from servo.ports.world import World
 from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
 from servo.testing.planned_runs import start_plan
+from servo.testing.settings import setting_for
 from servo.workspace.composition import open_world
 from servo.workspace.leader_lock import leader_here
 from servo.workspace.system import SystemClock

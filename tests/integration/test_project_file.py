@@ -154,6 +154,45 @@ def test_a_selection_means_the_location_that_defines_it(tmp_path: Path) -> None:
     assert "two has no partitions" in preview.stderr
 
 
+def test_check_and_list_cover_every_location(tmp_path: Path) -> None:
+    package(tmp_path)
+    (tmp_path / "first.py").write_text(ONE)
+    locations = '[[locations]]\nfile = "first.py"\n[[locations]]\nmodule = "shop.assets"\n'
+    (tmp_path / "servo.toml").write_text(locations)
+    checked = servo(tmp_path, "check")
+    assert (checked.returncode, checked.stdout) == (
+        0,
+        "first.py: 1 asset, no errors\nshop.assets: 1 asset, no errors\n",
+    )
+    shown = servo(tmp_path, "list")
+    assert shown.returncode == 0, shown.stderr
+    rows = [line.split() for line in shown.stdout.splitlines()]
+    assert ["first.py", "one", "default"] in rows
+    assert ["shop.assets", "two", "default"] in rows
+    assert [one["asset_key"] for one in asked(tmp_path, "list")] == ["one", "two"]
+
+
+def test_check_reports_the_errors_of_every_location(tmp_path: Path) -> None:
+    (tmp_path / "first.py").write_text(ONE)
+    (tmp_path / "same.py").write_text(ONE)
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "poor.py").write_text(
+        "from servo import asset\n@asset(required_resource_keys={'mail'})\ndef poor(): ...\n"
+    )
+    names = ("first.py", "same.py", "broken.py", "poor.py")
+    checked = servo(tmp_path, "check", *names)
+    assert (checked.returncode, checked.stdout) == (
+        2,
+        "first.py: 1 asset, no errors\nsame.py: 1 asset, no errors\n",
+    )
+    assert "one is defined in both first.py and same.py" in checked.stderr
+    assert "broken.py: broken.py cannot be imported" in checked.stderr
+    assert "'mail'" in checked.stderr
+    shown = servo(tmp_path, "list", *names)
+    assert (shown.returncode, "broken.py cannot be imported" in shown.stderr) == (2, True)
+    assert {"first.py", "same.py", "poor.py"} <= {*shown.stdout.split()}
+
+
 def test_a_mistake_in_the_file_stops_every_command(tmp_path: Path) -> None:
     (tmp_path / "servo.toml").write_text('stoer = "x"\n')
     for command in (("status",), ("materialize",), ("list",)):

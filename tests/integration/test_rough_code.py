@@ -14,12 +14,13 @@ from servo.core.keys import AssetKey
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TaskState
 from servo.execution.outputs.store import OutputStore
-from servo.host.leading import LeadingHost, setting_for
+from servo.host.leading import LeadingHost
 from servo.operations.runs import cancel_run
 from servo.planning.assets import plan_assets
 from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
 from servo.testing.planned_runs import start_plan
+from servo.testing.settings import setting_for
 
 LIMIT = 60
 HEAD = """

@@ -13,7 +13,7 @@ import pytest
 from servo.code.loader import load_module, load_project, project_of
 from servo.core.state.tables import TABLES
 from servo.errors import Invalid
-from servo.host.leading import LeadingHost, setting_for
+from servo.host.leading import LeadingHost
 from servo.host.materialize import materialize
 from servo.ledger.paths import Paths
 from servo.planning.assets import plan_assets
@@ -23,6 +23,7 @@ from servo.sdk.resources.run_config import RunConfig
 from servo.sdk.triggers.resolution import declared
 from servo.storage.from_url import store_from_url
 from servo.testing.planned_runs import start_plan
+from servo.testing.settings import setting_for
 from servo.workspace.system import SystemClock
 
 LIMIT = 60

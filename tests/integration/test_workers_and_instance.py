@@ -3,18 +3,19 @@
 import os
 from pathlib import Path
 from textwrap import dedent
-from threading import Event
 
 import pytest
 
 from servo import ServoInstance, load_asset
 from servo.code.loader import load_project
 from servo.core.state.states import RunState
-from servo.host.leading import LeadingHost, setting_for
+from servo.host.leading import LeadingHost
 from servo.operations.runs import cancel_run
 from servo.planning.assets import plan_assets
 from servo.sdk.triggers.resolution import declared
+from servo.testing.eventually import eventually
 from servo.testing.planned_runs import start_plan
+from servo.testing.settings import setting_for
 
 LIMIT = 60
 
@@ -96,14 +97,9 @@ def test_an_asset_and_its_hooks_reach_the_workspace(tmp_path: Path) -> None:
 
 def test_a_program_ends_with_the_task_that_started_it(tmp_path: Path) -> None:
     told = tmp_path / "pid"
-    pause = Event()
     with session_in(tmp_path) as session:
         run = request(session, tmp_path, "waits")
-        for _ in range(LIMIT * 20):
-            if told.exists():
-                break
-            pause.wait(0.05)
-        pid = int(told.read_text())
+        pid = int(eventually(lambda: told.exists() and told.read_text(), LIMIT))
         os.kill(pid, 0)
         _ = cancel_run(session.workspace, run)
         ended = session.wait(run, LIMIT)

@@ -25,8 +25,6 @@ from servo.core.ids import (
     WorkspaceId,
     attempt_id,
     check_text,
-    idempotency_key,
-    is_ulid,
     jitter_fraction,
     timer_name,
     ulid,
@@ -146,13 +144,6 @@ def test_the_fast_way_to_an_id_is_the_slow_definition(run: str, task: str, attem
     assert timer == slow_id("t_", "timer", "t", "w", run, task, attempt)
 
 
-@given(st.lists(LEAVES, max_size=4), st.lists(LEAVES, max_size=4))
-def test_only_equal_parts_have_equal_idempotency_keys(one: list[Any], other: list[Any]) -> None:
-    same = canonical_bytes(one) == canonical_bytes(other)
-    keys = [idempotency_key("k", TenantId("t"), WorkspaceId("w"), *parts) for parts in (one, other)]
-    assert (keys[0] == keys[1]) is same
-
-
 @given(st.text(st.characters(codec=None)) | st.text("./%2e\\a:", max_size=6))
 def test_accepted_text_is_normal_printable_and_goes_nowhere(text: str) -> None:
     try:
@@ -175,7 +166,7 @@ def test_ulids_sort_by_their_millisecond(one: datetime, other: datetime, entropy
     early, late = sorted([one, other])
     assume(late - early >= timedelta(milliseconds=1))
     assert ulid(early, b"\xff" * 10) < ulid(late, bytes(10))
-    assert is_ulid(ulid(one, entropy))
+    assert re.fullmatch(r"[0-7][0-9A-HJKMNP-TV-Z]{25}", ulid(one, entropy))
 
 
 # --- keys and partitions --------------------------------------------------------------------------

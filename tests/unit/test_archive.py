@@ -16,7 +16,6 @@ from servo.ledger.archive import (
     ArchiveDue,
     ArchiveReader,
     ArchiveSegment,
-    archive_range,
     delete_archived,
     read_segment,
     segments_from,
@@ -28,6 +27,7 @@ from servo.ledger.segment import MAX_BYTES, MAX_ENTRIES, decode_segment, encode_
 from servo.ports.object_store import ObjectMeta, ObjectStore
 from servo.projection.files.arrow import pa
 from servo.storage.memory import MemoryStore
+from servo.testing.archives import archive_range
 from servo.testing.builders import START
 from servo.testing.clock import ManualClock
 

@@ -32,6 +32,7 @@ from servo.projection.upkeep.verify import verify
 from servo.storage.local import LocalStore
 from servo.testing.builders import START, specs
 from servo.testing.workspaces import StoredStory
+from servo.workers.local_pool.pool import GRACE
 from servo.workspace.address import Address
 from servo.workspace.composition import open_to_read
 from servo.workspace.leader_lock import Leader
@@ -282,6 +283,9 @@ def test_a_rebuild_asks_first(
     code, _, err = servo("admin", "rebuild")
     assert code == 1
     assert err.endswith("Nothing was published.\n")
+    monkeypatch.setattr("sys.stdin", _Typed(""))
+    code, _, err = servo("admin", "rebuild")
+    assert (code, "pass --yes" in err) == (2, True)
     assert servo("admin", "rebuild", "--json")[0] == 2
     assert told.objects() == before
 
@@ -293,7 +297,7 @@ class _Typed:
         self._lines = text.splitlines(keepends=True)
 
     def readline(self) -> str:
-        return self._lines.pop(0)
+        return self._lines.pop(0) if self._lines else ""
 
     def isatty(self) -> bool:
         return False
@@ -699,3 +703,9 @@ def test_moments_are_entries_or_instants() -> None:
     assert parse_moment("2026-01-01T01:00:00+01:00") == START
     with pytest.raises(Invalid):
         _ = parse_moment("-3")
+
+
+@pytest.mark.parametrize("noun", ["run", "backfill"])
+def test_help_says_how_long_cancelled_tasks_may_clean_up(servo: Run, noun: str) -> None:
+    code, out, _ = servo(noun, "cancel", "--help")
+    assert (code, f"{GRACE.total_seconds():.0f} seconds to clean up" in out) == (0, True)

@@ -15,7 +15,7 @@ from servo.ledger.reader import LedgerReader
 from servo.projection.read.reader import Snapshot
 from servo.projection.upkeep.gc import Collector, GcReport, collect
 from servo.projection.upkeep.orphans import delete_plans, orphaned_plans
-from servo.projection.upkeep.pins import Pin, pin, read_pins, unpin
+from servo.projection.upkeep.pins import Pin, pin, read_pins
 from servo.projection.upkeep.verify import verify
 from servo.testing.builders import specs
 from servo.testing.workspaces import StoredStory
@@ -245,7 +245,7 @@ def test_a_pin_is_let_go_by_its_name_and_cannot_be_taken_twice() -> None:
     pin(story.store, story.paths, wanted)
     with pytest.raises(Conflict):
         pin(story.store, story.paths, wanted)
-    unpin(story.store, story.paths, "audit")
+    story.store.delete(story.paths.pin("audit"))
     assert not read_pins(story.store, story.paths)
 
 

@@ -14,14 +14,15 @@ from servo.core.events.tasks import TaskOutcome
 from servo.core.fold.apply import apply_entry
 from servo.core.state.state import State
 from servo.errors import Corrupt, NotFound
-from servo.projection.read.reader import Reader, Snapshot
+from servo.projection.read.reader import Snapshot
 from servo.projection.read.replay import NOTHING
-from servo.projection.read.time_travel import Overlaid, Past, replayer, snapshot_at, state_at
-from servo.projection.upkeep.compare import Dump, dump, dump_snapshot
+from servo.projection.read.time_travel import Overlaid, Past, snapshot_at, state_at
+from servo.projection.upkeep.compare import Dump, dump
 from servo.projection.upkeep.gc import collect
 from servo.projection.upkeep.rebuild import newest_intact, objects_of, rebuild
 from servo.projection.upkeep.row_diff import RowDiff, row_diffs
 from servo.testing.builders import specs
+from servo.testing.dumps import dump_snapshot
 from servo.testing.workspaces import StoredStory
 
 HOUR = timedelta(hours=1)
@@ -263,15 +264,6 @@ def test_versions_whose_files_are_gone_or_damaged_are_passed_over() -> None:
     seq = story.state.seq
     snapshot = snapshot_at(story.store, story.paths, seq)
     assert dump_snapshot(snapshot) == folded(story, seq)
-
-
-def test_a_reader_goes_to_the_exact_entry_with_a_replayer() -> None:
-    story = told()
-    reader = Reader(story.store, story.paths, replay=replayer(story.store, story.paths))
-    for seq in (story.manifest.applied_seq - 1, story.state.seq):
-        snapshot = reader.snapshot(as_of=seq)
-        assert snapshot.applied_seq == seq
-        assert dump_snapshot(snapshot) == folded(story, seq)
 
 
 def test_some_columns_of_the_past_are_the_same_as_all_of_them() -> None:

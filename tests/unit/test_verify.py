@@ -10,9 +10,9 @@ from servo.config import Settings
 from servo.core.events.codec import encode_entry
 from servo.core.events.runs import PlanSegmentExpanded
 from servo.core.manifest import Tier, encode, referenced
-from servo.ledger.archive import archive_range
 from servo.projection.upkeep.gc import collect
 from servo.projection.upkeep.verify import Problem, ProblemPart, VerifyReport, verify
+from servo.testing.archives import archive_range
 from servo.testing.builders import specs
 from servo.testing.workspaces import StoredStory
 

@@ -20,6 +20,7 @@ from servo.core.declared import Declared
 from servo.errors import Invalid, NotFound, ServoError
 from servo.processes.own_code import is_own
 from servo.sdk.definitions.executors import ExecutorDefinition
+from servo.sdk.definitions.needs import check_resources, near_misses
 from servo.sdk.definitions.project import Project
 from servo.sdk.resources.environment import set_environment
 from servo.sdk.selection.selection import AssetSelection
@@ -34,6 +35,8 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     """What a project's code is: its files, and what they define or what is wrong with them.
 
     `selected` are the selections that it was asked about and that choose some asset it makes.
+    `missing_resource` is the error of the first asset that needs a resource which is not defined,
+    and `hints` are about dependencies that may be misspelt.
     """
 
     files: tuple[str, ...] = ()
@@ -42,6 +45,8 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     selected: tuple[str, ...] = ()
     executor: ExecutorDefinition | None = None
     error: str = ""
+    missing_resource: str = ""
+    hints: tuple[str, ...] = ()
 
     @property
     def fingerprint(self) -> str:
@@ -104,12 +109,17 @@ def finished(looking: "subprocess.Popen[bytes]", location: CodeLocation) -> Exam
 
 def examine(locations: Sequence[CodeLocation], select: Sequence[str] = ()) -> list[Examined]:
     """What each location is, or what is wrong with it; `Invalid` if something is with all."""
-    looking = [start_examining(one, select) for one in locations]
-    found = [finished(process, one) for process, one in zip(looking, locations, strict=True)]
+    found = examine_each(locations, select)
     if all(one.error for one in found):
         what, _, remedy = "; ".join(one.error for one in found).rpartition("; ")
         raise Invalid(what, remedy=remedy)
     return found
+
+
+def examine_each(locations: Sequence[CodeLocation], select: Sequence[str] = ()) -> list[Examined]:
+    """What each location is, or what is wrong with it."""
+    looking = [start_examining(one, select) for one in locations]
+    return [finished(process, one) for process, one in zip(looking, locations, strict=True)]
 
 
 def main() -> None:
@@ -127,6 +137,8 @@ def main() -> None:
             jobs=tuple(project.jobs),
             selected=tuple(text for text in sys.argv[given + 1 :] if _selects(project, text)),
             executor=project.executor,
+            missing_resource=_missing_resource(project),
+            hints=tuple(near_misses(project)),
         )
     except ServoError as error:
         found = Examined(files=watched_files(code, folder, error), error=str(error))
@@ -137,6 +149,14 @@ def main() -> None:
         out.write(msgspec.json.encode(found))
     sys.stderr.flush()
     os._exit(0)  # threads that user code started do not keep anybody waiting
+
+
+def _missing_resource(project: Project) -> str:
+    try:
+        check_resources(project)
+    except ServoError as error:
+        return str(error)
+    return ""
 
 
 def _selects(project: Project, text: str) -> bool:

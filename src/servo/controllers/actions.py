@@ -21,6 +21,3 @@ class Send(msgspec.Struct, frozen=True):
     """A delivery that its queue has not accepted yet."""
 
     row: DispatchOutboxRow
-
-
-Action = Propose | Send

@@ -17,7 +17,6 @@ from typing import NewType
 
 import msgspec
 
-from servo.core.canonical import sha256_hex
 from servo.errors import Invalid
 
 TenantId = NewType("TenantId", str)
@@ -28,19 +27,9 @@ AssetKeyStr = NewType("AssetKeyStr", str)
 PartitionKeyStr = NewType("PartitionKeyStr", str)
 TaskKeyStr = NewType("TaskKeyStr", str)
 AttemptId = NewType("AttemptId", str)
-ExecId = NewType("ExecId", str)
-BatchId = NewType("BatchId", str)
-EventId = NewType("EventId", str)
-ScheduleId = NewType("ScheduleId", str)
-SensorId = NewType("SensorId", str)
 BackfillId = NewType("BackfillId", str)
-TickId = NewType("TickId", str)
-MessageId = NewType("MessageId", str)
-PoolName = NewType("PoolName", str)
-QueueName = NewType("QueueName", str)
 QueueMessageName = NewType("QueueMessageName", str)
 TimerName = NewType("TimerName", str)
-IdempotencyKey = NewType("IdempotencyKey", str)
 Digest = NewType("Digest", str)
 
 MAX_TEXT_BYTES = 1024
@@ -49,7 +38,6 @@ JITTER_STEPS = 10_000
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _DEFINITION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,254}")
-_ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 # Control characters, line separators, direction marks (they make one text look like another),
 # lone surrogates, and the backslash, which is a separator to half of the world's file systems.
 _UNSAFE = re.compile(
@@ -121,11 +109,6 @@ def ulid(timestamp: datetime, entropy: bytes) -> str:
     return "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -1, -5))
 
 
-def is_ulid(value: str) -> bool:
-    """Whether `value` is spelled like a ULID."""
-    return _ULID.fullmatch(value) is not None
-
-
 def run_id(salt: bytes, tenant: TenantId, workspace: WorkspaceId, run_key: RunKey) -> RunId:
     """The id of the run with this key; `salt` is the workspace's identity salt and never rotates.
 
@@ -177,13 +160,6 @@ def backfill_id(tenant: TenantId, workspace: WorkspaceId, client_request_id: str
     """The id of the backfill that a client requested under its own request id."""
     parts = ("backfill", tenant, workspace, check_text(client_request_id, "client request id"))
     return BackfillId(_base32("bf_", _digest(parts)))
-
-
-def idempotency_key(
-    kind: str, tenant: TenantId, workspace: WorkspaceId, *parts: object
-) -> IdempotencyKey:
-    """The key under which the answer to a command is remembered; `parts` are canonical values."""
-    return IdempotencyKey(sha256_hex([kind, tenant, workspace, *parts]))
 
 
 def jitter_fraction(run: RunId, task: TaskKeyStr, attempt: int) -> int:

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from servo.code.backfills.view import Backfill, in_state
@@ -30,9 +29,7 @@ from servo.ports.world import World
 from servo.projection.read.lookup import Lookup
 from servo.workers.local_pool.pool import Pool
 from servo.workers.located_pools import LocatedPools
-from servo.workspace.address import Address
 from servo.workspace.channels import LeaderInThisProcess
-from servo.workspace.code_location import CodeLocation
 from servo.workspace.composition import open_world
 from servo.workspace.leader_lock import Leader
 from servo.workspace.leading import LedByAnother, Replaced, try_to_lead, who_leads
@@ -322,18 +319,3 @@ def can_go_on(state: State, now: datetime, has: HasLocation) -> bool:
         return True
     at = timers.next_due(state)
     return at is not None and at <= now
-
-
-def setting_for(  # noqa: PLR0913 - all that a worker is told
-    code: str,
-    folder: Path,
-    store: str,
-    *,
-    tenant: str = "default",
-    workspace: str = "default",
-    stays: bool = False,
-    as_dagster: bool = False,
-) -> Setting:
-    """The settings of a location's workers; the location has the name of its code."""
-    location = CodeLocation(name=code, code=code, folder=str(folder), as_dagster=as_dagster)
-    return Setting(location=location, address=Address.of(store, tenant, workspace), stays=stays)

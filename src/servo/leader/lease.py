@@ -138,11 +138,6 @@ class LeaderLease:
             return self._write(None)
         return _decoded(blob.data).holder == self._me and self._write(blob.meta.version)
 
-    @property
-    def renew_at(self) -> datetime | None:
-        """When the lease has to be extended; None before it was taken."""
-        return self._renew_at
-
     def release(self) -> None:
         """Release the lease, so that a standby can take over at once."""
         try:

@@ -4,7 +4,7 @@ The ledger is never shortened, only packed. Its parts are in this order, and eac
 
     archived only  ·  archived and hot  ·  hot only
 
-**What a crash leaves.** `archive_range` creates a segment and reads it back: before that nothing
+**What a crash leaves.** `write_segment` creates a segment and reads it back: before that nothing
 has changed, after it the entries exist twice. `delete_archived` removes hot copies, oldest first,
 each only after its segment was verified: wherever it stops, every entry exists at least once.
 Both can be repeated from the start by anybody, at any time; two that race write the same entries.
@@ -27,7 +27,6 @@ from servo.core.events.codec import decode_entry
 from servo.errors import Conflict, Corrupt, Invalid
 from servo.ledger.paths import Paths, seq_of
 from servo.ledger.segment import (
-    MAX_BYTES,
     MAX_ENTRIES,
     check_chain,
     damaged,
@@ -145,19 +144,6 @@ def _segment(key: str) -> ArchiveSegment | None:
 
 
 # --- packing --------------------------------------------------------------------------------------
-
-
-def archive_range(store: ObjectStore, paths: Paths, first: int, last: int) -> str:
-    """Archive the hot entries from `first`, to `last` or to where a segment is full; its key."""
-    entries: list[bytes] = []
-    room = MAX_BYTES
-    for seq in range(first, min(last, first + MAX_ENTRIES - 1) + 1):
-        data = hot_entry(store, paths, seq)
-        room -= len(data) + 1
-        if entries and room < 0:
-            break
-        entries.append(data)
-    return write_segment(store, paths, entries).key
 
 
 def hot_entry(store: ObjectStore, paths: Paths, seq: int) -> bytes:

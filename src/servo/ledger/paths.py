@@ -120,10 +120,6 @@ class Paths(msgspec.Struct, frozen=True):
     def assets_prefix(self) -> str:
         return f"{self.root}assets/"
 
-    @property
-    def logs_prefix(self) -> str:
-        return f"{self.root}logs/"
-
 
 _PART = "+"
 """What follows an execution's id where it stored several partitions; no id has it."""

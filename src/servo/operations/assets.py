@@ -230,12 +230,6 @@ def verdict(asset: AssetRow, made: MaterializationRow) -> OutputVerdict:
     return OutputVerdict.WARNED if made.gating_decision is Gate.WARNED else OutputVerdict.PROMOTED
 
 
-def freshness_rows(snapshot: Snapshot) -> list[AssetFreshnessRow]:
-    """The freshness of the assets that were evaluated, by key."""
-    rows = [row for row in snapshot.rows("asset_freshness") if isinstance(row, AssetFreshnessRow)]
-    return sorted(rows, key=lambda row: row.asset_key)
-
-
 def plain_metadata(metadata: str) -> dict[str, Any]:
     """Stored metadata as plain values by name."""
     known = decode_metadata(metadata)  # `Corrupt` unless all of it can be read

@@ -18,8 +18,7 @@ from servo.errors import Invalid
 from servo.planning.partition_choice import Relations
 from servo.sdk.definitions.project import Project
 from servo.sdk.partitions.definition import PartitionsDefinition
-from servo.sdk.partitions.mapping import IdentityPartitionMapping, TimeWindowPartitionMapping
-from servo.sdk.partitions.mapping_resolution import WHOLE, Moment
+from servo.sdk.partitions.mapping_resolution import WHOLE, Moment, SameKey
 from servo.sdk.partitions.space import PartitionSpace
 
 DEFAULT_CHUNK_SIZE = 10
@@ -102,16 +101,10 @@ class OfOne:
         if len(self.same) < len(self._assets):
             return True
         return any(
-            up in self.same and not self._is_identity(up, key)
+            up in self.same and not isinstance(self._relations.edge(up, key), SameKey)
             for key in self.same
             for up in self._project.upstream[key]
         )
-
-    def _is_identity(self, up: AssetKey, key: AssetKey) -> bool:
-        mapping = self._project.mappings.get(key, {}).get(up)
-        if isinstance(mapping, TimeWindowPartitionMapping):
-            return mapping.start_offset == mapping.end_offset == 0
-        return mapping is None or isinstance(mapping, IdentityPartitionMapping)
 
     @cached_property
     def _below(self) -> set[AssetKey]:

@@ -10,12 +10,15 @@ from servo.errors import ServoError
 from servo.leader.engine import Engine
 from servo.leader.ports import Ports
 from servo.leader.requests import Beat, BeatRequest, request
+from servo.leader.service import Service
 from servo.leader.takeover import take_over
 from servo.leader.workers import Workers
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
 from servo.ports.task_queue import Delivery, TaskQueue
 from servo.testing.clock import ManualClock, SeededEntropy
+from servo.workspace.address import DEFAULT_NAME
+from servo.workspace.composition import open_world
 
 
 class InlineJob:
@@ -119,3 +122,17 @@ class HandLeader:
             self.clock.advance(step)
             passed += step
             self.engine.step()
+
+
+def open_service(
+    url: str,
+    *,
+    tenant: str = DEFAULT_NAME,
+    workspace: str = DEFAULT_NAME,
+    settings: Settings | None = None,
+) -> Service:
+    """A leader for a workspace in the store at `url`, not yet started; it takes no lock or lease.
+
+    For programs that know that nobody else leads; the product uses `try_to_lead`.
+    """
+    return Service(open_world(url), Paths(tenant, workspace), settings)

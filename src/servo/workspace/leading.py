@@ -13,7 +13,6 @@ dead process, and a takeover can be repeated at any point.
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from datetime import datetime
 from functools import partial
 
 from servo.config import Settings
@@ -22,30 +21,14 @@ from servo.errors import Conflict, Fenced
 from servo.leader.lease import LeaderAdvert, LeaderLease, read_lease
 from servo.leader.service import Service
 from servo.leader.workers import Workers
-from servo.ledger.paths import Paths
 from servo.ports.world import World
-from servo.workspace.address import DEFAULT_NAME, Address
-from servo.workspace.composition import open_world
+from servo.workspace.address import Address
 from servo.workspace.leader_lock import Leader, LeaderLock, advert, leader_here
 from servo.workspace.leader_socket.messages import AskCode, LeaderNotReady
 from servo.workspace.leader_socket.server import LeaderServer
 from servo.workspace.registry import machine_id
 
 NOBODY = Leader()
-
-
-def open_service(
-    url: str,
-    *,
-    tenant: str = DEFAULT_NAME,
-    workspace: str = DEFAULT_NAME,
-    settings: Settings | None = None,
-) -> Service:
-    """A leader for a workspace in the store at `url`, not yet started; it takes no lock or lease.
-
-    For programs that know that there is no other leader; others use `try_to_lead`.
-    """
-    return Service(open_world(url), Paths(tenant, workspace), settings)
 
 
 class LedByAnother(Conflict):
@@ -216,11 +199,3 @@ def who_leads(address: Address, world: World) -> LeaderAdvert | None:
     if lease.leader.machine == machine_id():
         return here
     return lease.leader
-
-
-def free_at(address: Address, world: World) -> datetime | None:
-    """When the lease of a leader on another machine expires; None if there is none to wait for."""
-    if not address.is_shared:
-        return None
-    lease = read_lease(world.store, address.paths)
-    return None if lease is None else lease.expires

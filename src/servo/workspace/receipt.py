@@ -10,7 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from servo.core.events.envelope import Answer, Status
-from servo.errors import Conflict, ServoError, Unavailable
+from servo.errors import Conflict
 
 _REFRESH = "check the current state, correct the request and send it again"
 _QUOTA = "request less, retry later, or raise the limit with `servo admin quota`"
@@ -78,11 +78,6 @@ def receipt_of(request_id: str, answer: Answer) -> Receipt:
 def queued(request_id: str, reason: str) -> Receipt:
     """The receipt for a request that waits in the inbox for a leader."""
     return Receipt(status=ReceiptStatus.QUEUED, request_id=request_id, reason=reason)
-
-
-def is_certain_refusal(error: ServoError) -> bool:
-    """Whether an error says for certain that the request was not applied and never will be."""
-    return not isinstance(error, Unavailable) or not error.may_have_applied
 
 
 _STATUS = {

@@ -629,7 +629,7 @@ def test_what_is_made_at_the_same_instant_is_all_new() -> None:
     assert bench.tick() == {}
 
 
-def test_partitions_that_come_by_hand_are_seen() -> None:
+def test_partitions_that_come_and_go_are_seen() -> None:
     class Growing(msgspec.Struct):
         count: int = 1
         fingerprint: str = "dynamic"
@@ -642,17 +642,15 @@ def test_partitions_that_come_by_hand_are_seen() -> None:
             del lookback
             return self.universe(now)
 
-        def next_change(self, now: datetime) -> None:
-            del now
+        def next_change(self, now: datetime) -> datetime:
+            return now + timedelta(seconds=1)
 
     space = Growing()
     bench = alone(A.on_missing(), space=space)
     assert bench.tick() == {}
     space.count = 3
-    bench.evaluator.repartition("a")
     assert bench.tick() == {"a": 0b110}
     space.count = 2
-    bench.evaluator.repartition("a")
     assert bench.tick() == {}
 
 

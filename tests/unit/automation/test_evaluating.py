@@ -10,8 +10,7 @@ from servo.core.automation import recording
 from servo.core.automation.assets import Asset, Check, Dependency, Graph
 from servo.core.automation.condition import AutomationCondition
 from servo.core.automation.evaluating import EvaluationOutcome, Evaluator
-from servo.core.automation.recording import EvaluationPoint, events_of
-from servo.core.automation.requests import AssetRequest, grouped
+from servo.core.automation.recording import EvaluationPoint, Recording
 from servo.core.automation.spaces import EVERYTHING, Listed
 from servo.core.automation.states import packed, read, unpacked
 from servo.core.automation.trees import Tree
@@ -181,7 +180,7 @@ def test_an_evaluation_becomes_events_that_head_a_batch() -> None:
     _ = found.tick(START)
     found.world.made("r0001", 1, START)
     tick = found.tick(START + MINUTE)
-    head, *rest = events_of(found, tick, HERE, ("k",))
+    head, *rest = Recording(found, tick, HERE).last(("k",))
     assert head == AutomationTicked(
         sensor_id="auto",
         tick=7,
@@ -207,7 +206,8 @@ def test_there_is_room_for_some_trees_and_those_that_ask_come_first(
     first = found.tick(START)
     one = len(msgspec.json.encode(found.tree("m0000")))
     monkeypatch.setattr(recording, "MOST_TREES", 2 * one + 40)
-    told = events_of(found, msgspec.structs.replace(first, requested={"m0004": 1}), HERE)[1:]
+    asking = msgspec.structs.replace(first, requested={"m0004": 1})
+    told = Recording(found, asking, HERE).last()[1:]
     with_tree = [e.asset_key for e in told if isinstance(e, AutomationEvaluated) and e.tree]
     assert with_tree == ["m0000", "m0004"]
     assert len(told) == 5
@@ -217,35 +217,9 @@ def test_what_is_asked_for_again_and_again_keeps_its_state() -> None:
     found = evaluator(Asset(key="a", condition=A.missing()))
     _ = found.tick(START)
     tick = found.tick(START + MINUTE)
-    event = events_of(found, tick, HERE)[1]
+    event = Recording(found, tick, HERE).last()[1]
     assert isinstance(event, AutomationEvaluated)
     assert (event.cursor, event.requested, event.tree) == (None, "0", "")
-
-
-# --- requests -------------------------------------------------------------------------------------
-
-
-def test_assets_that_want_the_same_partitions_are_made_together() -> None:
-    days, one = Listed(8, "days"), Listed()
-    graph = Graph(
-        [
-            Asset(key="a", space=days),
-            Asset(key="b", space=days, deps=(Dependency(key="a"),)),
-            Asset(key="c", space=days, deps=(Dependency(key="b"),)),
-            Asset(key="d", space=one),
-            Asset(key="e", space=one),
-        ],
-        lambda selection, key: key in selection,
-    )
-    wanted = {"a": 0b111, "b": 0b110, "c": 0b1010, "d": 1, "e": 1}
-    assert grouped(graph, wanted) == [
-        AssetRequest(assets=("a", "b", "c"), space="days", bits=0b010),
-        AssetRequest(assets=("a", "b"), space="days", bits=0b100),
-        AssetRequest(assets=("a",), space="days", bits=0b001),
-        AssetRequest(assets=("c",), space="days", bits=0b1000),
-        AssetRequest(assets=("d", "e"), space="", bits=1),
-    ]
-    assert grouped(graph, {}) == []
 
 
 # --- what is stored -------------------------------------------------------------------------------

@@ -156,7 +156,7 @@ def test_the_newest_evaluation_with_every_part_and_what_is_lacking() -> None:
     assert told(story) == [
         f"- {EAGER}",
         f"  > {lacking}",
-        f"  - ns/a, evaluation 2 at {AT}: it requested nothing",
+        f"  - ns/a, evaluation 2 at {AT}: requested nothing",
         *PARTS,
     ]
     assert told(story, whole=True)[3:] == ALL_PARTS
@@ -182,7 +182,7 @@ def test_an_evaluation_that_asked_for_it() -> None:
     evaluate(story, 1, ("ns/a", TRUE, 1))
     assert told(story)[:3] == [
         f"- {EAGER}",
-        f"  + ns/a, evaluation 1 at {AT}: it requested it",
+        f"  + ns/a, evaluation 1 at {AT}: requested a run",
         "    + eager: true",
     ]
 
@@ -192,7 +192,7 @@ def test_partitions_are_counted() -> None:
     sensor(story)
     evaluate(story, 1, ("ns/a", Tree(label="x", kind="x", true=2, of=3), 2))
     assert told(story)[1:] == [
-        f"  + ns/a, evaluation 1 at {AT}: it requested 2 partitions",
+        f"  + ns/a, evaluation 1 at {AT}: requested 2 partitions",
         "    + x: true of 2 of 3",
     ]
 
@@ -202,7 +202,7 @@ def test_an_evaluation_whose_tree_was_left_out() -> None:
     sensor(story)
     evaluate(story, 1, ("ns/a", None, 1))
     assert told(story)[1:] == [
-        f"  + ns/a, evaluation 1 at {AT}: it requested 1 partition; the reason was not kept"
+        f"  + ns/a, evaluation 1 at {AT}: requested 1 partition; the reason was not kept"
     ]
 
 
@@ -222,7 +222,7 @@ def test_a_paused_sensor_says_how_to_resume_it() -> None:
     story.tell(SensorPaused(sensor_id=NAME))
     assert told(story)[:4] == [
         *paused,
-        f"  - ns/a, evaluation 1 at {AT}: it requested nothing",
+        f"  - ns/a, evaluation 1 at {AT}: requested nothing",
     ]
 
 
@@ -269,7 +269,7 @@ def test_a_run_is_told_with_the_parts_that_were_true() -> None:
     assert run is not None
     assert outline(*asked(records, run)) == [
         f"- an automation condition was true: evaluation 1 of {NAME}; {AT}",
-        f"  + ns/a, evaluation 1 at {AT}: it requested it",
+        f"  + ns/a, evaluation 1 at {AT}: requested a run",
         "    + eager: true",
         "      + a: true",
         "        + c: true",
@@ -289,7 +289,7 @@ def test_of_very_many_assets_of_a_run_some_are_told() -> None:
     assert run is not None
     lines = outline(*asked(records, run))
     assert lines[1:2] == [
-        f"  + ns/0, evaluation 1 at {AT}: it requested 1 partition; the reason was not kept"
+        f"  + ns/0, evaluation 1 at {AT}: requested 1 partition; the reason was not kept"
     ]
     assert lines[-1] == "  - and 2 more assets"
 
@@ -304,7 +304,7 @@ def test_an_evaluation_is_told_once() -> None:
     assert twice[:half] == told(story)
     assert twice[half:] == [
         f"- {EAGER}",
-        f"  + ns/a, evaluation 1 at {AT}: it requested it, as shown above",
+        f"  + ns/a, evaluation 1 at {AT}: requested a run, as shown above",
     ]
 
 
@@ -319,4 +319,4 @@ def test_the_condition_of_a_check_is_told_with_its_asset() -> None:
     assert told(story) == [f"? {head}, which has not evaluated it yet"]
     evaluate(story, 1, ("ns/a:good", Tree(label="on_cron", kind="and", of=1), 0))
     assert told(story)[0] == f"- {head}"
-    assert told(story)[2] == f"  - ns/a:good, evaluation 1 at {AT}: it requested nothing"
+    assert told(story)[2] == f"  - ns/a:good, evaluation 1 at {AT}: requested nothing"

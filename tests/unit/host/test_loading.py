@@ -22,7 +22,7 @@ from servo.errors import Invalid, NotFound
 from servo.ledger.paths import Paths
 from servo.projection.read.reader import Reader
 from servo.storage.from_url import store_from_url
-from servo.workspace.leading import open_service
+from servo.testing.leader import open_service
 from servo.workspace.system import SystemClock
 
 

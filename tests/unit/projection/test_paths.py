@@ -42,7 +42,6 @@ def test_keys_lie_under_their_prefixes() -> None:
     assert PATHS.archive_segment(1, 2).startswith(PATHS.archive_prefix)
     assert PATHS.pin("x").startswith(PATHS.pins_prefix)
     assert PATHS.assets_prefix == "acme/prod/assets/"
-    assert PATHS.logs_prefix == "acme/prod/logs/"
 
 
 def test_the_hint_is_not_listed_among_the_manifests() -> None:

@@ -19,10 +19,11 @@ from servo.projection.publish.publisher import Publisher
 from servo.projection.read.cold import ColdRows
 from servo.projection.read.load import load_state
 from servo.projection.read.reader import Snapshot
-from servo.projection.upkeep.compare import differences, dump, dump_snapshot
+from servo.projection.upkeep.compare import differences, dump
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import START, Story, task_key
 from servo.testing.clock import CountingEntropy, ManualClock
+from servo.testing.dumps import dump_snapshot
 
 PATHS = Paths("acme", "prod")
 HOUR = timedelta(hours=1)

@@ -18,7 +18,7 @@ from servo.projection.files.parquet import to_rows
 from servo.projection.files.schema import schema
 from servo.projection.publish.publisher import Publisher
 from servo.projection.read.load import load_state
-from servo.projection.read.reader import AsOf, Reader, Snapshot
+from servo.projection.read.reader import Reader, Snapshot
 from servo.projection.upkeep.compare import canonical_rows, differences, dump
 from servo.storage.memory import MemoryStore
 from servo.testing.clock import CountingEntropy, ManualClock
@@ -351,19 +351,6 @@ def test_a_past_that_is_not_kept_is_not_found() -> None:
         leader.store.delete(PATHS.manifest(v))
     with pytest.raises(NotFound, match="use a later time or ledger entry"):
         _ = Reader(leader.store, PATHS).snapshot(as_of=1)
-
-
-def test_a_past_between_two_versions_is_handed_to_whoever_can_replay() -> None:
-    leader = Leader()
-    leader.publish("a")
-    asked: list[tuple[int, AsOf]] = []
-
-    def replay(snapshot: Snapshot, as_of: AsOf) -> Snapshot:
-        asked.append((snapshot.applied_seq, as_of))
-        return snapshot
-
-    _ = Reader(leader.store, PATHS, replay=replay).snapshot(as_of=5)
-    assert asked == [(1, 5)]
 
 
 # --- comparing, caching ---------------------------------------------------------------------------

@@ -20,10 +20,11 @@ from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Reader, Snapshot
 from servo.projection.read.sql import query
 from servo.projection.read.time_travel import snapshot_at
-from servo.projection.upkeep.compare import canonical_rows, dump, dump_snapshot
+from servo.projection.upkeep.compare import canonical_rows, dump
 from servo.projection.upkeep.row_diff import compare
 from servo.storage.memory import MemoryStore
 from servo.testing.clock import ManualClock
+from servo.testing.dumps import dump_snapshot
 from servo.testing.leader import HandLeader
 
 DAYS = tuple(f"day=d:2025-01-{day:02}" for day in range(1, 4))

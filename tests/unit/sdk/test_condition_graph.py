@@ -1,5 +1,6 @@
 """Conditions of a project: which sensor evaluates them, and over which partitions."""
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,11 +12,25 @@ from servo.errors import Invalid
 from servo.sdk.automation.graph import DEFAULT_SENSOR, conditions_of, divided
 from servo.sdk.automation.spaces import KeySpace, mapping_between
 from servo.sdk.definitions.project import Project
+from servo.sdk.partitions.mapping_resolution import WHOLE, edge_between
 
 NOW = datetime(2025, 1, 4, 12, tzinfo=UTC)
 DAYS = servo.DailyPartitionsDefinition(start_date="2025-01-01")
 WEEKS = servo.WeeklyPartitionsDefinition(start_date="2024-12-29")
 COLOURS = servo.StaticPartitionsDefinition(["red", "green", "blue"])
+
+
+class Store:
+    """Dynamic partitions with their numbers."""
+
+    def __init__(self, **sets: Mapping[str, int]) -> None:
+        self._sets = sets
+
+    def get_dynamic_partitions(self, partitions_def_name: str) -> Sequence[str]:
+        return list(self._sets[partitions_def_name])
+
+    def dynamic_numbers(self, partitions_def_name: str) -> Mapping[str, int]:
+        return self._sets[partitions_def_name]
 
 
 def project(*names: str) -> Project:
@@ -100,10 +115,65 @@ def test_mappings_go_both_ways(mapping: servo.PartitionMapping, above: str, belo
     assert found.downstream(up, whole) == down
     assert found.downstream(whole[0] & ~up, whole) == 0
     assert found.upstream(down, whole) == up
-    one = mapping_between(colours, None, mapping)
-    if not isinstance(mapping, servo.StaticPartitionMapping):
-        assert (one.downstream(up, (whole[0], 1)), one.upstream(1, (whole[0], 1))) == (1, up)
-        assert (one.downstream(0, (whole[0], 1)), one.upstream(0, (whole[0], 1))) == (0, 0)
+
+
+class OnlyGreen(servo.PartitionMapping, frozen=True):
+    """A mapping of the user's own."""
+
+    def upstream_keys(self, key: str, upstream: object, downstream: object) -> list[str]:
+        del key, upstream, downstream
+        return ["green"]
+
+
+@pytest.mark.parametrize(
+    ("mapping", "above"),
+    [
+        (None, "red green blue"),
+        (servo.AllPartitionMapping(), "red green blue"),
+        (servo.LastPartitionMapping(), "blue"),
+        (servo.SpecificPartitionsPartitionMapping(["red", "gone"]), "red"),
+        (OnlyGreen(), "green"),
+    ],
+)
+@pytest.mark.parametrize("numbers", [None, {"red": 1, "green": 3, "blue": 4}])
+def test_an_unpartitioned_asset_depends_on_the_partitions_that_the_planner_reads(
+    mapping: servo.PartitionMapping | None, above: str, numbers: dict[str, int] | None
+) -> None:
+    dynamic = servo.DynamicPartitionsDefinition(name="colours")
+    definition = COLOURS if numbers is None else dynamic
+    colours = KeySpace(definition, NOW, Store(colours=numbers or {}))
+    found = mapping_between(colours, None, mapping)
+    whole, up = (colours.everything, 1), colours.bits(above.split())
+    assert (found.downstream(up, whole), found.upstream(1, whole)) == (1, up)
+    assert (found.downstream(whole[0] & ~up, whole), found.upstream(0, whole)) == (0, 0)
+    edge = edge_between(definition, None, mapping, colours.moment)
+    assert edge.upstream_of(WHOLE).keys == above.split()
+
+
+def test_a_mapping_that_needs_partitions_names_the_asset_that_has_none() -> None:
+    @servo.asset(partitions_def=COLOURS)
+    def paint() -> None: ...
+
+    @servo.asset(deps=[servo.AssetDep("paint", servo.IdentityPartitionMapping())])
+    def picture() -> None: ...
+
+    wanted = "picture depends on paint: IdentityPartitionMapping maps to an asset without"
+    with pytest.raises(Invalid, match=wanted):
+        _ = conditions_of(servo.Definitions([paint, picture]).project(), NOW)
+
+
+def test_an_input_found_by_its_name_in_the_group_keeps_its_mapping() -> None:
+    @servo.asset(key_prefix="art", partitions_def=COLOURS)
+    def paint() -> int:
+        return 1
+
+    @servo.asset(key_prefix="art", ins={"paint": servo.AssetIn(partition_mapping=OnlyGreen())})
+    def picture(paint: int) -> int:
+        return paint
+
+    graph = conditions_of(servo.Definitions([paint, picture]).project(), NOW).graph
+    (dependency,) = graph.assets["art/picture"].deps
+    assert dependency.mapping.upstream(1, (0b111, 1)) == 0b010
 
 
 def test_windows_that_overlap_belong_together() -> None:

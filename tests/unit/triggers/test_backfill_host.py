@@ -1,6 +1,5 @@
 """The host of backfills, with a real leader and an evaluator that answers as it is told."""
 
-import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
@@ -101,11 +100,7 @@ class Place:
         return self.service.engine.state.backfills.rows["bf"]
 
     def until(self, what: Callable[[BackfillRow], bool]) -> BackfillRow:
-        end = self.world.clock.monotonic() + LIMIT
-        pause = threading.Event()
-        while not what(self.row):
-            assert self.world.clock.monotonic() < end, self.row
-            pause.wait(0.01)
+        _ = eventually(lambda: what(self.row), LIMIT, every=0.01)
         return self.row
 
     def cancel(self, index: int) -> None:

@@ -31,6 +31,7 @@ from servo.core.fold.limits import MAX_MESSAGE_ATTEMPTS
 from servo.core.state.rows.automation import SensorEvalRow, SensorStateRow
 from servo.core.state.states import SensorStatus
 from servo.errors import Conflict
+from servo.testing.eventually import eventually
 from servo.testing.trigger_host import TriggerHost
 from servo.triggers.sensors import Sensors
 
@@ -342,10 +343,7 @@ def test_what_new_code_declares_is_asked_of_that_code_alone(host: Host) -> None:
             host.clock.advance(timedelta(seconds=1))
             _ = EVENT.wait(0.2)
             assert host.evaluators.asked == []
-        for _ in range(LIMIT):
-            if len(host.evaluators.asked) > 1:
-                break
-            _ = EVENT.wait(0.005)
+        _ = eventually(lambda: len(host.evaluators.asked) > 1)
         assert host.evaluators.asked[0] == "renewed"
         assert isinstance(host.evaluators.asked[1], EvaluateSensor)
     finally:

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from servo.code.setting import Setting
 from servo.config import WorkerSettings
 from servo.core.lanes import BACKFILLS, INTERACTIVE, default_weight
-from servo.host.leading import setting_for
 from servo.leader.assignments import Assignment
 from servo.testing.clock import ManualClock
+from servo.testing.settings import setting_for
 from servo.workers.local_pool.execution_queue import ExecutionQueue
 from servo.workers.local_pool.permits import Drawing
 from servo.workers.local_pool.process_table import ProcessTable

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 import click
 
 from servo.cli.commands.limits import lane, pool, quota
+from servo.cli.options.confirming import DECLINED, confirmed, yes_option
 from servo.cli.options.shared import json_option
 from servo.cli.options.workspace import with_workspace
 from servo.cli.rendering import admin_output
@@ -22,7 +23,6 @@ from servo.operations.admin import (
 from servo.workspace.workspace import Workspace
 
 FOUND_PROBLEMS = EXIT_CODES[Corrupt]
-DECLINED = 1
 
 
 @click.group()
@@ -66,7 +66,7 @@ def verify_(*, workspace: Workspace, json_: bool) -> int:
 
 @admin.command("rebuild", short_help="Rebuild the projection from the ledger.")
 @click.option("--check", is_flag=True, help="Change nothing; show what would differ.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@yes_option
 @json_option
 @with_workspace
 def rebuild_(*, workspace: Workspace, check: bool, yes: bool, json_: bool) -> int:
@@ -89,7 +89,7 @@ def rebuild_(*, workspace: Workspace, check: bool, yes: bool, json_: bool) -> in
             bars.close()  # a question stands where a bar would overwrite it
             if not json_:
                 admin_output.show_comparison(comparison)
-            agreed = yes or click.confirm("Publish the rebuilt projection?", err=True)
+            agreed = confirmed("Publish the rebuilt projection?", yes=yes)
             bar = bars.enter_context(progress(shown=not json_))
             return agreed
 

@@ -7,6 +7,7 @@ import msgspec
 from rich.text import Text
 
 from servo.cli.options.completing import asset_keys
+from servo.cli.options.confirming import DECLINED, confirmed, yes_option
 from servo.cli.options.moment import at_a_moment
 from servo.cli.options.shared import json_option, paged, tell_older
 from servo.cli.options.workspace import with_workspace
@@ -127,7 +128,7 @@ def history(
 
 @asset.command("wipe", short_help="Wipe an asset: it counts as never materialized.")
 @_key
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@yes_option
 @json_option
 @with_workspace
 def wipe(*, workspace: Workspace, key: str, yes: bool, json_: bool) -> int:
@@ -137,7 +138,9 @@ def wipe(*, workspace: Workspace, key: str, yes: bool, json_: bool) -> int:
     """
     if not yes:
         asset_key = preview_wipe(workspace, key).asset_key
-        _ = click.confirm(f"Wipe {asset_key}?", abort=True, err=True)
+        if not confirmed(f"Wipe {asset_key}?", yes=yes):
+            click.echo("Nothing was wiped.", err=True)
+            return DECLINED
     found = wipe_asset(workspace, key)
     if json_:
         emit_json(found)

@@ -195,7 +195,7 @@ def resume(*, workspace: Workspace, backfill_id: str, json_: bool) -> int:
 def cancel(*, workspace: Workspace, backfill_id: str, force: bool, json_: bool) -> int:
     """Cancel a backfill: it starts no more runs, and its running ones are interrupted.
 
-    Running tasks have 30 seconds to clean up. With --force, their processes are killed at once, the
+    Running tasks have 10 seconds to clean up. With --force, their processes are killed at once, the
     backfill becomes CANCELLED, and later reports from its workers are ignored. --force also works
     on a backfill that is already being cancelled.
     """

@@ -8,7 +8,7 @@ import click
 from servo.cli.options.completing import asset_keys
 from servo.cli.options.moment import at_a_moment
 from servo.cli.options.shared import json_option
-from servo.cli.options.workspace import with_workspace
+from servo.cli.options.workspace import with_new_workspace, with_workspace
 from servo.cli.rendering.output import console, emit_json, instant, number, plural
 from servo.cli.rendering.receipts import QUEUED, tell_receipt
 from servo.cli.rendering.tables import facts, grid
@@ -155,9 +155,12 @@ def stale(
 @_set
 @_keys
 @json_option
-@with_workspace
+@with_new_workspace
 def add(*, workspace: Workspace, set_name: str, keys: Sequence[str], json_: bool) -> int:
-    """Add KEYS to the set of dynamic partitions SET. Keys that already exist are ignored."""
+    """Add KEYS to the set of dynamic partitions SET. Keys that already exist are ignored.
+
+    Creates the workspace if it does not exist.
+    """
     found = add_partitions(workspace, set_name, keys)
     return _tell(found, f"Added {', '.join(found.added)} to {set_name}.", json_=json_)
 

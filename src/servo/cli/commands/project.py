@@ -1,47 +1,82 @@
 """`servo list`, `servo check`, `servo init`: a project before anything runs."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from servo.cli.options.code import as_dagster_option
-from servo.cli.options.project import one_location
+from servo.cli.options.project import locations
 from servo.cli.options.shared import json_option
-from servo.cli.rendering.output import console, emit_json, plural
+from servo.cli.rendering.output import EXIT_CODES, console, emit_json, fail, plural
 from servo.cli.rendering.tables import grid
-from servo.host.projects import check_project, create_project, list_definitions
+from servo.errors import Invalid
+from servo.host.checking import LocationReport, check_locations, report_locations
+from servo.host.projects import create_project
+from servo.operations.interface.listing import Listing
 
 
 @click.command("list")
-@click.argument("code", required=False)
+@click.argument("code", nargs=-1)
 @json_option
 @as_dagster_option
-def list_(*, code: str | None, json_: bool, as_dagster: bool) -> None:
-    """List the assets of CODE, a file or a module, upstream assets first."""
-    found = list_definitions(one_location(code, as_dagster=as_dagster))
+def list_(*, code: Sequence[str], json_: bool, as_dagster: bool) -> int:
+    """List the assets of CODE, upstream assets first.
+
+    CODE is one or more files, modules or code locations; without it, all of the project file.
+    """
+    found = report_locations(locations(code, as_dagster=as_dagster))
     if json_:
-        emit_json(found)
-        return
-    table = grid("asset", "upstream", "group", "description", whole=1)
-    for made in found.items:
-        first = made.description.partition("\n")[0]
-        table.add_row(made.asset_key, ", ".join(made.upstream), made.group, first)
-    console().print(table)
+        emit_json(Listing(items=found))
+    else:
+        _show_assets([report for report in found if not report.error])
+    return _fail_for(found)
 
 
 @click.command("check")
-@click.argument("code", required=False)
+@click.argument("code", nargs=-1)
 @json_option
 @as_dagster_option
-def check(*, code: str | None, json_: bool, as_dagster: bool) -> None:
-    """Load CODE, a file or a module, and report errors with file and line."""
-    found = check_project(one_location(code, as_dagster=as_dagster))
+def check(*, code: Sequence[str], json_: bool, as_dagster: bool) -> int:
+    """Load CODE and report errors with file and line.
+
+    CODE is one or more files, modules or code locations; without it, all of the project file.
+    """
+    found = check_locations(locations(code, as_dagster=as_dagster))
     if json_:
-        emit_json(found)
-        return
-    for hint in found.hints:
-        console(stderr=True).print(f"hint: {hint}")
-    console().print(f"{found.location}: {plural(found.assets, 'asset')}, no errors")
+        emit_json(Listing(items=found))
+    else:
+        _show_checks(found)
+    return _fail_for(found)
+
+
+def _show_checks(found: Sequence[LocationReport]) -> None:
+    for report in found:
+        for hint in report.hints:
+            console(stderr=True).print(f"hint: {hint}")
+        if not report.error:
+            count = plural(len(report.assets), "asset")
+            console().print(f"{report.location}: {count}, no errors")
+
+
+def _show_assets(found: Sequence[LocationReport]) -> None:
+    several = len(found) > 1
+    columns = ("asset", "upstream", "group", "description")
+    table = grid(*(["location"] if several else []), *columns, whole=2 if several else 1)
+    for report in found:
+        for made in report.assets:
+            place = [report.location] if several else []
+            first = made.description.partition("\n")[0]
+            table.add_row(*place, made.asset_key, ", ".join(made.upstream), made.group, first)
+    console().print(table)
+
+
+def _fail_for(found: Sequence[LocationReport]) -> int:
+    """Print the errors of locations; the exit code."""
+    broken = [report for report in found if report.error]
+    for report in broken:
+        fail(f"{report.location}: {report.error}")
+    return EXIT_CODES[Invalid] if broken else 0
 
 
 @click.command("init")

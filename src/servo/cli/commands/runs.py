@@ -93,9 +93,9 @@ def show(*, workspace: Workspace, run_id: str, as_of: AsOf | None, json_: bool) 
 
 def _asked_by(steps: Sequence[Step]) -> list[str]:
     """Who requested a run, and what caused the request, one line per step."""
-    words = ["requested by", *["because of" for _ in steps[1:]]]
+    words = ["requested", *[f"caused by: {step.what}," for step in steps[1:]]]
     return [
-        f"{word} {step.actor or 'unknown'}: {step.what} (event {step.position})"
+        f"{word} by {step.actor or 'unknown'} (event {step.position})"
         for word, step in zip(words, steps, strict=False)
     ]
 
@@ -109,7 +109,7 @@ def _asked_by(steps: Sequence[Step]) -> list[str]:
 def cancel(*, workspace: Workspace, run_id: str, reason: str, force: bool, json_: bool) -> int:
     """Cancel a run: no more of its tasks start, and running tasks are interrupted.
 
-    Running tasks have 30 seconds to clean up. With --force, their processes are killed at once, the
+    Running tasks have 10 seconds to clean up. With --force, their processes are killed at once, the
     run becomes CANCELLED, and later reports from its workers are ignored.
     """
     found = cancel_run(workspace, run_id, reason=reason, force=force)

@@ -91,16 +91,28 @@ def with_workspace(command: Command) -> Command:
     it reads by replaying the ledger has a bar, unless it prints JSON.
     """
 
+    return _given_workspace(command, must_exist=True)
+
+
+def with_new_workspace(command: Command) -> Command:
+    """The same as `with_workspace`, for a command that creates the workspace if there is none."""
+    return _given_workspace(command, must_exist=False)
+
+
+def _given_workspace(command: Command, *, must_exist: bool) -> Command:
     @at_a_workspace
     @wraps(command)
     def wrapped(*, where: Where, **rest: Any) -> Any:
         replaying = unwatched if rest.get("json_") else replay_bar
-        return command(workspace=open_without_user_code(where, replaying), **rest)
+        found = open_without_user_code(where, replaying, must_exist=must_exist)
+        return command(workspace=found, **rest)
 
     return wrapped
 
 
-def open_without_user_code(where: Where, replaying: Replaying = unwatched) -> Workspace:
+def open_without_user_code(
+    where: Where, replaying: Replaying = unwatched, *, must_exist: bool = True
+) -> Workspace:
     """The workspace, for a process that runs no user code; pandas alone would take a while."""
     without_user_libraries()
-    return open_workspace(where.address, replaying=replaying)
+    return open_workspace(where.address, replaying=replaying, must_exist=must_exist)

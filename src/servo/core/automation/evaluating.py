@@ -85,10 +85,6 @@ class Evaluator:
         """Mark everything reported so far as not new."""
         self.world.forget_news()
 
-    def repartition(self, asset: str) -> None:
-        """Report that partitions of an asset were added or removed, other than by time."""
-        self._moved[asset] = None
-
     def next_due(self) -> datetime | None:
         """When time alone next changes something: a cron tick, or a new partition."""
         heads = [heap[0][0] for heap in (self._crons_due, self._spaces_due) if heap]

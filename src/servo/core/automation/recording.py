@@ -124,16 +124,6 @@ def _numbered(part: Sequence[AutomationEvaluated], tick: int) -> list[Automation
     return [msgspec.structs.replace(event, tick=tick) for event in part]
 
 
-def events_of(
-    evaluator: Evaluator,
-    tick: EvaluationOutcome,
-    position: EvaluationPoint,
-    run_keys: Sequence[str] = (),
-) -> Events:
-    """The events of an evaluation that fits in one batch."""
-    return Recording(evaluator, tick, position).last(run_keys)
-
-
 def _trees(evaluator: Evaluator, tick: EvaluationOutcome) -> dict[str, str]:
     """The trees that fit, those of subjects that request something first."""
     trees: dict[str, str] = {}

@@ -103,7 +103,7 @@ def evaluation(row: AutomationEvaluationRow, *, whole: bool = False) -> Finding:
     """An evaluation of a condition; with `whole`, also the parts that did not decide it."""
     count = row.requested_count
     tree = read_tree(row.tree)
-    asked = f"it requested {asked_for(count, tree)}"
+    asked = f"requested {requested_words(count, tree)}"
     kept = "" if tree is not None else "; the reason was not kept"
     head = f"{row.asset_key}, evaluation {row.tick} at {instant(row.evaluated_at)}"
     found = Finding(
@@ -125,12 +125,12 @@ def evaluation(row: AutomationEvaluationRow, *, whole: bool = False) -> Finding:
     return replace(found, because=tuple(because))
 
 
-def asked_for(count: int, tree: Tree | None) -> str:
+def requested_words(count: int, tree: Tree | None) -> str:
     """What an evaluation requested, in a few words."""
     if not count:
         return "nothing"
     if tree is not None and tree.of <= 1:
-        return "it"
+        return "a run"
     keys = f": {tree.keys}" if tree is not None and tree.keys else ""
     return f"{plural(count, 'partition')}{keys}"
 

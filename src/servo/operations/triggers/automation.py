@@ -9,7 +9,7 @@ from servo.core.automation.telling import lacking, read_tree
 from servo.core.automation.trees import Tree
 from servo.core.events.runs import AutomationSource
 from servo.core.events.sensors import SensorPaused, SensorResumed
-from servo.core.explain.conditions import asked_for
+from servo.core.explain.conditions import requested_words
 from servo.core.state.rows.conditions import AutomationEvaluationRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import SensorStatus
@@ -170,7 +170,7 @@ def _with_runs(
             evaluated_at=row.evaluated_at,
             requested=row.requested,
             requested_count=row.requested_count,
-            outcome=asked_for(row.requested_count, read_tree(row.tree)),
+            outcome=requested_words(row.requested_count, read_tree(row.tree)),
             row_version=row.row_version,
             run_id=runs.get((row.sensor_id, row.tick)) if row.requested_count else None,
         )

@@ -118,17 +118,6 @@ def trigger_schedule(
     )
 
 
-def finished_tick(ticked: ScheduleTriggered, runs: Sequence[RunRow]) -> TickFinished:
-    """A tick whose runs have ended."""
-    return TickFinished(
-        schedule_id=ticked.schedule_id,
-        tick_id=ticked.tick_id,
-        runs=list(runs),
-        skipped=ticked.skipped,
-        error=ticked.error,
-    )
-
-
 def tick_instant(evaluates: Evaluates, name: str, at: datetime) -> datetime:
     """The instant of a tick, without an offset in the time zone that the code gives its schedule.
 
@@ -139,6 +128,17 @@ def tick_instant(evaluates: Evaluates, name: str, at: datetime) -> datetime:
     if name not in zones:
         raise unknown("schedule", name, zones)
     return _in_zone(at, zones[name])
+
+
+def finished_tick(ticked: ScheduleTriggered, runs: Sequence[RunRow]) -> TickFinished:
+    """A tick whose runs have ended."""
+    return TickFinished(
+        schedule_id=ticked.schedule_id,
+        tick_id=ticked.tick_id,
+        runs=list(runs),
+        skipped=ticked.skipped,
+        error=ticked.error,
+    )
 
 
 def evaluate_by_hand(

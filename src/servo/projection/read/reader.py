@@ -155,14 +155,10 @@ class Snapshot:
         return data
 
 
-Replay = Callable[[Snapshot, AsOf], Snapshot]
-
-
 class Reader:
     """Snapshots of one workspace, newest or past. Any thread may ask.
 
-    Past states are kept at the manifests only; `replay`, if given, brings the one found forward
-    to the exact entry or instant that was asked for.
+    Past states are kept at the manifests only; `time_travel` replays from one to an exact entry.
     """
 
     def __init__(
@@ -171,12 +167,10 @@ class Reader:
         paths: Paths,
         *,
         cache_bytes: int = CACHE_BYTES,
-        replay: Replay | None = None,
     ) -> None:
         self._store = store
         self._manifests = ManifestStore(store, paths)
         self._cache: Lru[bytes] = Lru(cache_bytes)
-        self._replay = replay
         self._newest: Manifest | None = None
 
     def snapshot(self, *, min_seq: int | None = None, as_of: AsOf | None = None) -> Snapshot:
@@ -186,8 +180,7 @@ class Reader:
         `min_seq` is not published yet.
         """
         if as_of is not None:
-            found = self._open(self._manifest_at(as_of))
-            return found if self._replay is None else self._replay(found, as_of)
+            return self._open(self._manifest_at(as_of))
         held = self._newest
         if min_seq is None or held is None or held.applied_seq < min_seq:
             held = self._newest = self._latest(held)

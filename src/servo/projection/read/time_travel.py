@@ -9,7 +9,7 @@ A version that cannot be opened (its files were collected, or are damaged) is pa
 older one. The ledger is not: an entry that is damaged or missing is `Corrupt`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
@@ -51,17 +51,6 @@ def snapshot_at(
     """Every table as a reader would have seen it after the entry, or at the instant, `as_of`."""
     past = state_at(store, paths, as_of, progress=progress)
     return Overlaid(store, paths, past)
-
-
-def replayer(store: ObjectStore, paths: Paths) -> Callable[[Snapshot, AsOf], Snapshot]:
-    """What brings a reader's snapshot forward to the exact moment that was asked for."""
-
-    def replay(found: Snapshot, as_of: AsOf) -> Snapshot:
-        state = load_state(store, found.manifest, paths.tenant, paths.workspace)
-        Replay(store, paths).forward(state, found.manifest, until=as_of)
-        return Overlaid(store, paths, Past(state=state, base=found.manifest))
-
-    return replay
 
 
 class Overlaid(Snapshot):

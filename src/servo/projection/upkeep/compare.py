@@ -15,7 +15,6 @@ from servo.core.state.rows.row import Row
 from servo.core.state.state import State, folded_tables
 from servo.core.state.tables import TABLES, TableSpec
 from servo.projection.files.schema import key_parts
-from servo.projection.read.reader import Snapshot
 
 Plain = dict[str, Any]
 Dump = dict[str, list[Plain]]
@@ -34,11 +33,6 @@ def canonical_rows(rows: Iterable[Row]) -> list[Plain]:
 def dump(state: State) -> Dump:
     """Every folded table of a state, as far as it is in memory."""
     return {name: canonical_rows(derived.rows(state, name)) for name in folded_tables()}
-
-
-def dump_snapshot(snapshot: Snapshot) -> Dump:
-    """Every folded table as readers see it."""
-    return {name: canonical_rows(snapshot.rows(name)) for name in folded_tables()}
 
 
 def differences(left: Dump, right: Dump, *, limit: int = 20) -> list[str]:

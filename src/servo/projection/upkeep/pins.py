@@ -39,11 +39,6 @@ def pin(store: ObjectStore, paths: Paths, wanted: Pin) -> None:
         )
 
 
-def unpin(store: ObjectStore, paths: Paths, name: str) -> None:
-    """Let go of a version; it may be collected from now on."""
-    store.delete(paths.pin(name))
-
-
 def read_pins(store: ObjectStore, paths: Paths) -> Sequence[Pin]:
     """Every pin, expired ones too; `Corrupt` if one cannot be read, for it may hold anything."""
     return [

@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from servo.core.automation.assets import Asset, Check, Dependency, Graph, subject
-from servo.core.automation.spaces import UNPARTITIONED
+from servo.core.automation.spaces import SAME, UNPARTITIONED
+from servo.core.automation.spaces import Mapping as EdgeMapping
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
-from servo.sdk.automation.spaces import KeySpace, is_same, mapping_between
+from servo.sdk.automation.spaces import KeySpace, mapping_between
 from servo.sdk.checks.binding import BoundCheck
 from servo.sdk.checks.definition import AssetCheckKey, AssetCheckSpec
 from servo.sdk.checks.selection import checks_of_assets, chosen_of
@@ -132,22 +133,22 @@ def _asset(
 def _dependency(
     project: Project, key: AssetKey, up: AssetKey, spaces: Mapping[str, KeySpace]
 ) -> Dependency:
-    named = {dep.asset_key: dep.partition_mapping for dep in project.specs[key].deps}
-    mapping = named.get(up)
     above, below = spaces.get(up.canonical()), spaces.get(key.canonical())
+    try:
+        mapping = mapping_between(above, below, project.mappings.get(key, {}).get(up))
+    except Invalid as error:
+        raise Invalid(f"{key} depends on {up}: {error.message}", remedy=error.remedy) from None
     made = up in project.makers and not project.makers[up].observes
     return Dependency(
         key=up.canonical(),
-        mapping=mapping_between(above, below, mapping),
+        mapping=mapping,
         together=_together(above, below, mapping) and made,
     )
 
 
-def _together(above: KeySpace | None, below: KeySpace | None, mapping: Any = None) -> bool:
+def _together(above: KeySpace | None, below: KeySpace | None, mapping: EdgeMapping) -> bool:
     """Whether one run can materialize both assets, partition by partition."""
-    if above is None or below is None:
-        return above is below
-    return is_same(above, below, mapping)
+    return mapping is SAME or (above is None and below is None)
 
 
 def _check(
@@ -159,7 +160,7 @@ def _check(
         name = dep.asset_key.canonical()
         above = spaces.get(name)
         mapping = mapping_between(above, own, None)
-        deps.append(Dependency(key=name, mapping=mapping, together=_together(above, own)))
+        deps.append(Dependency(key=name, mapping=mapping, together=_together(above, own, mapping)))
     return Check(
         name=spec.name,
         blocking=spec.blocking,

@@ -20,7 +20,7 @@ from hashlib import sha256
 from typing import Any
 
 from servo.core import bitmaps
-from servo.core.automation.spaces import EVERYTHING, SAME, Universes
+from servo.core.automation.spaces import EVERYTHING, ONE, SAME, Universes
 from servo.core.automation.spaces import Mapping as EdgeMapping
 from servo.core.cron import Cron
 from servo.errors import Invalid
@@ -31,14 +31,15 @@ from servo.sdk.partitions.definition import (
     PartitionsDefinition,
     StaticPartitionsDefinition,
 )
-from servo.sdk.partitions.mapping import (
-    AllPartitionMapping,
-    IdentityPartitionMapping,
-    LastPartitionMapping,
-    SpecificPartitionsPartitionMapping,
-    TimeWindowPartitionMapping,
+from servo.sdk.partitions.mapping import PartitionMapping
+from servo.sdk.partitions.mapping_resolution import (
+    WHOLE,
+    Edge,
+    EveryPartition,
+    Moment,
+    SameKey,
+    edge_between,
 )
-from servo.sdk.partitions.mapping_resolution import Moment, edge_between
 from servo.sdk.partitions.space import PartitionSpace
 from servo.sdk.partitions.time_partitions import TimeWindowPartitionsDefinition
 from servo.sdk.partitions.time_space import TimeSpace
@@ -390,64 +391,59 @@ def _repeated(block: int, size: int, times: int) -> int:
 
 
 class KeyMapping:
-    """A mapping between two spaces, as the planner would follow it."""
+    """A mapping of two assets by the edge that the planner follows; None has no partitions."""
 
-    def __init__(self, above: KeySpace, below: KeySpace, mapping: Any) -> None:
+    def __init__(self, above: KeySpace | None, below: KeySpace | None, edge: Edge) -> None:
         self.above = above
         self.below = below
-        self._edge = edge_between(above.definition, below.definition, mapping, below.moment)
+        self._edge = edge
         # If partitions have their definition's own numbers, sets are mapped at once.
-        self._whole = above.as_listed is not None and below.as_listed is not None
+        self._whole = all(one is None or one.as_listed is not None for one in (above, below))
 
     def downstream(self, bits: int, universes: Universes) -> int:
         """The downstream partitions of any of these."""
         if self._whole:
             return self._edge.downstream_bits(bits & universes[0]) & universes[1]
-        keys = self.above.named(bits & universes[0])
+        keys = _named(self.above, bits & universes[0])
         found = [key for one in keys for key in self._edge.downstream_of(one)]
-        return self.below.bits(found) & universes[1]
+        return _bits(self.below, found) & universes[1]
 
     def upstream(self, bits: int, universes: Universes) -> int:
         """The upstream partitions of any of these."""
         if self._whole:
             return self._edge.upstream_bits(bits & universes[1]) & universes[0]
-        keys = self.below.named(bits & universes[1])
+        keys = _named(self.below, bits & universes[1])
         found = [key for one in keys for key in self._edge.upstream_of(one).keys]
-        return self.above.bits(found) & universes[0]
+        return _bits(self.above, found) & universes[0]
 
 
-def mapping_between(above: Any, below: Any, mapping: Any) -> EdgeMapping:
-    """How the partitions of two assets depend on each other; None for an unpartitioned asset."""
-    if not isinstance(above, KeySpace) or not isinstance(below, KeySpace):
-        partial = isinstance(mapping, LastPartitionMapping | SpecificPartitionsPartitionMapping)
-        return _Few(above, mapping) if isinstance(above, KeySpace) and partial else EVERYTHING
-    if is_same(above, below, mapping):
-        return SAME
-    if isinstance(mapping, AllPartitionMapping):
-        return EVERYTHING
-    return KeyMapping(above, below, mapping)
+def _named(space: KeySpace | None, bits: int) -> list[str]:
+    if space is None:
+        return [WHOLE] if bits else []
+    return space.named(bits)
 
 
-def is_same(above: KeySpace, below: KeySpace, mapping: Any) -> bool:
-    """Whether every partition depends on the one with the same key."""
-    plain = mapping is None or isinstance(mapping, IdentityPartitionMapping)
-    plain = plain or mapping == TimeWindowPartitionMapping()
-    return plain and above.definition == below.definition
+def _bits(space: KeySpace | None, keys: list[str]) -> int:
+    if space is None:
+        return ONE if WHOLE in keys else bitmaps.EMPTY
+    return space.bits(keys)
 
 
-class _Few:
-    """An unpartitioned asset that depends on some partitions of another."""
-
-    def __init__(self, above: KeySpace, mapping: Any) -> None:
-        last = isinstance(mapping, LastPartitionMapping)
-        space = above.moment.space(above.definition)
-        keys = [space.key(space.count - 1)] if last and space.count else []
-        self._bits = above.bits(keys if last else list(mapping.partition_keys))
-
-    def downstream(self, bits: int, universes: Universes) -> int:
-        """The asset, if one of its upstream partitions is in the set."""
-        return universes[1] if bits & self._bits else 0
-
-    def upstream(self, bits: int, universes: Universes) -> int:
-        """Its upstream partitions."""
-        return self._bits & universes[0] if bits else 0
+def mapping_between(
+    above: KeySpace | None, below: KeySpace | None, mapping: PartitionMapping | None
+) -> EdgeMapping:
+    """The mapping of two assets as the planner resolves it; None has no partitions."""
+    divided = below or above
+    edge = edge_between(
+        above and above.definition,
+        below and below.definition,
+        mapping,
+        divided and divided.moment,
+    )
+    match edge:
+        case SameKey():
+            return SAME
+        case EveryPartition():
+            return EVERYTHING
+        case _:
+            return KeyMapping(above, below, edge)

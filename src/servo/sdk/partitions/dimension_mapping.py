@@ -27,6 +27,10 @@ ALONE = "partition"
 """The name of a single dimension."""
 
 
+DimensionsMapping = MultiPartitionMapping | MultiToSingleDimensionPartitionMapping
+"""The mappings of partitions in several dimensions."""
+
+
 class Pair(NamedTuple):
     """An upstream dimension, its downstream dimension, and the mapping between them."""
 
@@ -43,12 +47,11 @@ def dimensions_of(definition: PartitionsDefinition) -> dict[str, PartitionsDefin
 
 
 def pairs_of(
-    above: PartitionsDefinition, below: PartitionsDefinition, mapping: PartitionMapping
+    above: PartitionsDefinition, below: PartitionsDefinition, mapping: DimensionsMapping
 ) -> list[Pair]:
     """The pairs of dimensions that a mapping connects."""
     if isinstance(mapping, MultiPartitionMapping):
         return _named_pairs(above, below, mapping)
-    assert isinstance(mapping, MultiToSingleDimensionPartitionMapping)  # noqa: S101 - the only other
     if isinstance(above, MultiPartitionsDefinition) == isinstance(below, MultiPartitionsDefinition):
         raise Invalid(
             f"MultiToSingleDimensionPartitionMapping cannot map {above} to {below}",

@@ -156,6 +156,31 @@ class MultiToSingleDimensionPartitionMapping(PartitionMapping, frozen=True):
     partition_dimension_name: str | None = None
 
 
+BuiltInMapping = (
+    IdentityPartitionMapping
+    | AllPartitionMapping
+    | LastPartitionMapping
+    | SpecificPartitionsPartitionMapping
+    | TimeWindowPartitionMapping
+    | StaticPartitionMapping
+    | MultiPartitionMapping
+    | MultiToSingleDimensionPartitionMapping
+)
+"""The mappings that Servo defines. Every `match` over them ends in `assert_never`."""
+
+
+def built_in(mapping: PartitionMapping) -> BuiltInMapping | None:
+    """The mapping as one that Servo defines; None if code of the user says what it means."""
+    if type(mapping).upstream_keys is not PartitionMapping.upstream_keys:
+        return None
+    if isinstance(mapping, BuiltInMapping):
+        return mapping
+    raise Invalid(
+        f"{type(mapping).__name__} does not implement upstream_keys",
+        remedy="define upstream_keys(self, key, upstream, downstream) in it",
+    )
+
+
 class BackfillPolicy(msgspec.Struct, frozen=True):
     """How many partitions one run materializes.
 

@@ -85,8 +85,19 @@ class Edge(ABC):
     """
 
     def __init__(self, sides: Sides) -> None:
-        self.above = sides.moment.space(sides.above)
-        self.below = sides.moment.space(sides.below)
+        self._sides = sides
+
+    # Large sets of dynamic keys are not read for edges that never look at them, such as `SameKey`.
+
+    @cached_property
+    def above(self) -> PartitionSpace:
+        """The upstream partitions."""
+        return self._sides.moment.space(self._sides.above)
+
+    @cached_property
+    def below(self) -> PartitionSpace:
+        """The downstream partitions."""
+        return self._sides.moment.space(self._sides.below)
 
     @abstractmethod
     def upstream(self, ordinal: int) -> FoundNumbers:
@@ -288,7 +299,6 @@ class Custom(Edge):
 
     def __init__(self, sides: Sides, mapping: PartitionMapping) -> None:
         super().__init__(sides)
-        self._sides = sides
         self._mapping = mapping
         self._told = type(mapping).downstream_keys is not PartitionMapping.downstream_keys
 

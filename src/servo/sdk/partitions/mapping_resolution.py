@@ -11,11 +11,16 @@ one key, `WHOLE`. Keys that a mapping returns but that do not exist are reported
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, assert_never
 
 from servo.errors import Invalid
 from servo.sdk.partitions.definition import MultiPartitionsDefinition, PartitionsDefinition
-from servo.sdk.partitions.dimension_mapping import Dimensions, dimensions_of, pairs_of
+from servo.sdk.partitions.dimension_mapping import (
+    Dimensions,
+    DimensionsMapping,
+    dimensions_of,
+    pairs_of,
+)
 from servo.sdk.partitions.mapping import (
     AllPartitionMapping,
     DimensionPartitionMapping,
@@ -27,6 +32,7 @@ from servo.sdk.partitions.mapping import (
     SpecificPartitionsPartitionMapping,
     StaticPartitionMapping,
     TimeWindowPartitionMapping,
+    built_in,
 )
 from servo.sdk.partitions.mapping_edges import (
     UNDIVIDED,
@@ -46,7 +52,25 @@ from servo.sdk.partitions.mapping_edges import (
 from servo.sdk.partitions.time_partitions import TimeWindowPartitionsDefinition
 from servo.sdk.partitions.window_edges import Windows
 
-__all__ = ["UNDIVIDED", "WHOLE", "Edge", "Mapped", "Moment", "edge_between", "usual_mapping"]
+__all__ = [
+    "UNDIVIDED",
+    "WHOLE",
+    "Edge",
+    "EveryPartition",
+    "Mapped",
+    "Moment",
+    "SameKey",
+    "edge_between",
+    "usual_mapping",
+]
+
+BetweenPartitions = (
+    IdentityPartitionMapping
+    | StaticPartitionMapping
+    | TimeWindowPartitionMapping
+    | DimensionsMapping
+)
+"""The mappings that need partitions on both sides."""
 
 
 def edge_between(
@@ -92,22 +116,26 @@ def _by_name(above: Mapping[str, Any], below: Mapping[str, Any]) -> MultiPartiti
 def _edge(sides: Sides, mapping: PartitionMapping) -> Edge:
     if sides.above is None:
         return EveryPartition(sides)
-    match mapping:
+    found = built_in(mapping)
+    match found:
+        case None:
+            return Custom(sides, mapping)
         case AllPartitionMapping():
             return EveryPartition(sides)
         case LastPartitionMapping():
             return Last(sides)
         case SpecificPartitionsPartitionMapping():
-            return Specific(sides, mapping)
-        case _ if type(mapping).upstream_keys is not PartitionMapping.upstream_keys:
-            return Custom(sides, mapping)
+            return Specific(sides, found)
         case _:
-            return _divided(sides, mapping)
+            return _between_partitions(sides, sides.above, found)
 
 
-def _divided(sides: Sides, mapping: PartitionMapping) -> Edge:
-    """The edge between two partitioned assets."""
-    if sides.above is None or sides.below is None:
+def _between_partitions(
+    sides: Sides, above: PartitionsDefinition, mapping: BetweenPartitions
+) -> Edge:
+    """The edge of a mapping that needs partitions on both sides."""
+    below = sides.below
+    if below is None:
         raise Invalid(
             f"{type(mapping).__name__} maps to an asset without partitions",
             remedy="use AllPartitionMapping, LastPartitionMapping or "
@@ -115,25 +143,24 @@ def _divided(sides: Sides, mapping: PartitionMapping) -> Edge:
         )
     match mapping:
         case IdentityPartitionMapping():
-            return SameKey(sides) if sides.above == sides.below else Alike(sides)
+            return SameKey(sides) if above == below else Alike(sides)
         case StaticPartitionMapping():
             return Static(sides, mapping)
+        case TimeWindowPartitionMapping(start_offset=0, end_offset=0) if above == below:
+            return SameKey(sides)
         case TimeWindowPartitionMapping():
             return Windows(sides, mapping)
         case MultiPartitionMapping() | MultiToSingleDimensionPartitionMapping():
-            return _dimensions(sides, sides.above, sides.below, mapping)
+            return _dimensions(sides, above, below, mapping)
         case _:
-            raise Invalid(
-                f"{type(mapping).__name__} does not implement upstream_keys",
-                remedy="define upstream_keys(self, key, upstream, downstream) in it",
-            )
+            assert_never(mapping)
 
 
 def _dimensions(
     sides: Sides,
     above: PartitionsDefinition,
     below: PartitionsDefinition,
-    mapping: PartitionMapping,
+    mapping: DimensionsMapping,
 ) -> Edge:
     """The edge between dimensions, with each pair mapped separately."""
     up, down = dimensions_of(above), dimensions_of(below)

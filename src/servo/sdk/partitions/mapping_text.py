@@ -1,6 +1,6 @@
 """Partition mappings other than the default ones, as strings (`servo.sdk.partitions.kind_text`)."""
 
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
@@ -16,6 +16,7 @@ from servo.sdk.partitions.mapping import (
     SpecificPartitionsPartitionMapping,
     StaticPartitionMapping,
     TimeWindowPartitionMapping,
+    built_in,
 )
 
 
@@ -30,22 +31,40 @@ def mapping_from_text(text: str) -> PartitionMapping:
 
 
 def _plain(mapping: PartitionMapping) -> dict[str, Any]:
-    match mapping:
+    found = built_in(mapping)
+    match found:
+        case None:
+            return custom(mapping)
+        case MultiPartitionMapping() | MultiToSingleDimensionPartitionMapping():
+            return _several_dimensions(found)
+        case IdentityPartitionMapping() | AllPartitionMapping() | LastPartitionMapping():
+            return {"kind": _simple(found)}
         case SpecificPartitionsPartitionMapping():
-            return {"kind": "specific", "partition_keys": list(mapping.partition_keys)}
+            return {"kind": "specific", "partition_keys": list(found.partition_keys)}
         case TimeWindowPartitionMapping():
-            told = msgspec.structs.asdict(mapping)
+            told = msgspec.structs.asdict(found)
             return {"kind": "time_window", **{name: value for name, value in told.items() if value}}
         case StaticPartitionMapping():
-            pairs = mapping.downstream_partition_keys_by_upstream_partition_key
+            pairs = found.downstream_partition_keys_by_upstream_partition_key
             return {"kind": "static", "downstream": {up: list(down) for up, down in pairs.items()}}
+        case _:
+            assert_never(found)
+
+
+def _simple(mapping: PartitionMapping) -> str:
+    return next(name for name, kind in _SIMPLE.items() if isinstance(mapping, kind))
+
+
+def _several_dimensions(
+    mapping: MultiPartitionMapping | MultiToSingleDimensionPartitionMapping,
+) -> dict[str, Any]:
+    match mapping:
         case MultiPartitionMapping():
             return {"kind": "multi", "dimensions": _dimensions(mapping)}
         case MultiToSingleDimensionPartitionMapping():
             return {"kind": "multi_to_single", "dimension": mapping.partition_dimension_name}
         case _:
-            simple = {kind: name for name, kind in _SIMPLE.items()}.get(type(mapping))
-            return {"kind": simple} if simple else custom(mapping)
+            assert_never(mapping)
 
 
 def _dimensions(mapping: MultiPartitionMapping) -> dict[str, Any]:
