@@ -300,7 +300,9 @@ def test_frames_go_from_asset_to_asset(tmp_path: Path) -> None:
     assert set(states(run)) == {"shop/orders", "revenue", "mail"}
     frame = value(tmp_path, "revenue")
     assert frame["amount"].to_list() == [4, 2]
-    listed = json.loads(servo(tmp_path, "list", "tutorial.py", "--as-dagster", "--json").stdout)
+    found = json.loads(servo(tmp_path, "list", "tutorial.py", "--as-dagster", "--json").stdout)
+    [location] = found["items"]
+    listed = location["assets"]
     orders = next(item for item in listed if item["asset_key"] == "shop/orders")
     assert (orders["owners"], orders["tags"]) == (["team:data"], {"tier": "gold"})
     mail = next(item for item in listed if item["asset_key"] == "mail")

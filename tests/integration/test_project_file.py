@@ -169,7 +169,9 @@ def test_check_and_list_cover_every_location(tmp_path: Path) -> None:
     rows = [line.split() for line in shown.stdout.splitlines()]
     assert ["first.py", "one", "default"] in rows
     assert ["shop.assets", "two", "default"] in rows
-    assert [one["asset_key"] for one in asked(tmp_path, "list")["items"]] == ["one", "two"]
+    found = asked(tmp_path, "list")["items"]
+    assert [one["asset_key"] for its in found for one in its["assets"]] == ["one", "two"]
+    assert asked(tmp_path, "check")["items"] == found
 
 
 def test_check_reports_the_errors_of_every_location(tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ from typing import Any
 
 from servo.code.backfills.view import ShownBackfill
 from servo.code.evaluator.messages import ConditionForecast
-from servo.core.definitions import AssetDefinition
 from servo.core.lanes import LaneWeight
 from servo.core.quotas import WorkspaceLimit
 from servo.core.state.rows.automation import ScheduleTickRow, SensorEvalRow
 from servo.core.state.rows.system import QuotaRow
+from servo.host.checking import LocationReport
 from servo.host.one_pass import PassReport
-from servo.host.projects import LocationCheck, ProjectCreated
+from servo.host.projects import ProjectCreated
 from servo.operations.admin import Collected, Comparison, Inspection, Rebuilt, VerifyReport
 from servo.operations.assets import AssetDetail, AssetHistory, FreshnessHistory, WipeResult
 from servo.operations.backfill_requests import BackfillBegun, BackfillPreview
@@ -84,9 +84,9 @@ RESULTS: Mapping[str, tuple[Any, ...]] = MappingProxyType(
         "backfill retry-failed": (BackfillBegun, BackfillFinished),
         "backfill show": (BackfillDetail,),
         "backfill wait": (BackfillFinished,),
-        "check": (Listing[LocationCheck],),
+        "check": (Listing[LocationReport],),
         "init": (ProjectCreated,),
-        "list": (Listing[AssetDefinition],),
+        "list": (Listing[LocationReport],),
         "logs": (RunLogs, LogChunk),
         "materialize": (RunDetail, RunPreview),
         "partitions add": (PartitionSetChange,),

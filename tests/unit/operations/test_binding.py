@@ -166,6 +166,11 @@ def test_a_stream_answers_item_by_item(server: Server, workspace: Workspace) -> 
     assert server.answer("GET", f"/runs/{run}/logs")["items"] == chunks
 
 
+def test_a_tick_without_an_offset_is_in_the_time_zone_of_its_schedule(server: Server) -> None:
+    tick = server.answer("GET", "/schedules/hourly/tick?at=2026-01-31T12:00:00")
+    assert tick["scheduled_for"] == "2026-01-31T12:00:00Z"
+
+
 # --- what is refused ------------------------------------------------------------------------------
 
 
@@ -189,8 +194,8 @@ def test_a_stream_answers_item_by_item(server: Server, workspace: Workspace) -> 
         (
             "/status?as_of=2026-01-31T12:00:00",
             "as_of",
-            "invalid value for as_of: '2026-01-31T12:00:00' has no time zone; "
-            "add Z for UTC, or an offset such as +02:00",
+            "invalid value for as_of: '2026-01-31T12:00:00'; "
+            "pass an integer or an instant such as 2026-01-31T12:00:00Z or null",
         ),
         (
             f"/runs/{RUN}?run_id=other",

@@ -1,6 +1,6 @@
 """`servo list`, `servo check`, `servo init`: a project before anything runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -11,13 +11,8 @@ from servo.cli.options.shared import json_option
 from servo.cli.rendering.output import EXIT_CODES, console, emit_json, fail, plural
 from servo.cli.rendering.tables import grid
 from servo.errors import Invalid
-from servo.host.projects import (
-    LocationAssets,
-    LocationCheck,
-    check_locations,
-    create_project,
-    list_definitions,
-)
+from servo.host.checking import LocationReport, check_locations, report_locations
+from servo.host.projects import create_project
 from servo.operations.interface.listing import Listing
 
 
@@ -30,12 +25,12 @@ def list_(*, code: Sequence[str], json_: bool, as_dagster: bool) -> int:
 
     CODE is one or more files, modules or code locations; without it, all of the project file.
     """
-    found = list_definitions(locations(code, as_dagster=as_dagster))
+    found = report_locations(locations(code, as_dagster=as_dagster))
     if json_:
-        emit_json(Listing(items=[made for one in found for made in one.assets]))
+        emit_json(Listing(items=found))
     else:
-        _show_assets([one for one in found if not one.error])
-    return _fail_for({one.location: one.error for one in found})
+        _show_assets([report for report in found if not report.error])
+    return _fail_for(found)
 
 
 @click.command("check")
@@ -49,37 +44,38 @@ def check(*, code: Sequence[str], json_: bool, as_dagster: bool) -> int:
     """
     found = check_locations(locations(code, as_dagster=as_dagster))
     if json_:
-        emit_json(found)
+        emit_json(Listing(items=found))
     else:
-        _show_checks(found.items)
-    return _fail_for({one.location: one.error for one in found.items})
+        _show_checks(found)
+    return _fail_for(found)
 
 
-def _show_checks(found: Sequence[LocationCheck]) -> None:
-    for one in found:
-        for hint in one.hints:
+def _show_checks(found: Sequence[LocationReport]) -> None:
+    for report in found:
+        for hint in report.hints:
             console(stderr=True).print(f"hint: {hint}")
-        if not one.error:
-            console().print(f"{one.location}: {plural(one.assets, 'asset')}, no errors")
+        if not report.error:
+            count = plural(len(report.assets), "asset")
+            console().print(f"{report.location}: {count}, no errors")
 
 
-def _show_assets(found: Sequence[LocationAssets]) -> None:
+def _show_assets(found: Sequence[LocationReport]) -> None:
     several = len(found) > 1
     columns = ("asset", "upstream", "group", "description")
     table = grid(*(["location"] if several else []), *columns, whole=2 if several else 1)
-    for one in found:
-        for made in one.assets:
-            place = [one.location] if several else []
+    for report in found:
+        for made in report.assets:
+            place = [report.location] if several else []
             first = made.description.partition("\n")[0]
             table.add_row(*place, made.asset_key, ", ".join(made.upstream), made.group, first)
     console().print(table)
 
 
-def _fail_for(errors: Mapping[str, str]) -> int:
-    """Print the errors of code locations; the exit code."""
-    broken = {location: error for location, error in errors.items() if error}
-    for location, error in broken.items():
-        fail(f"{location}: {error}")
+def _fail_for(found: Sequence[LocationReport]) -> int:
+    """Print the errors of locations; the exit code."""
+    broken = [report for report in found if report.error]
+    for report in broken:
+        fail(f"{report.location}: {report.error}")
     return EXIT_CODES[Invalid] if broken else 0
 
 

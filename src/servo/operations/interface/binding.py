@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin
 
 import msgspec
 from msgspec.structs import FieldInfo, fields
@@ -216,16 +216,9 @@ def _is_list(kind: Any) -> bool:
 
 def _converted(field: FieldInfo, given: _Given) -> Any:
     try:
-        value = msgspec.convert(given.value, field.type, strict=not given.is_text)
+        return msgspec.convert(given.value, field.type, strict=not given.is_text)
     except msgspec.ValidationError as error:
         raise _invalid(field.name, field.type, given.value, str(error)) from None
-    if isinstance(value, datetime) and value.tzinfo is None:
-        raise InvalidParameter(
-            field.name,
-            f"invalid value for {field.name}: {given.value!r} has no time zone",
-            remedy="add Z for UTC, or an offset such as +02:00",
-        )
-    return value
 
 
 def _invalid(name: str, kind: Any, value: Any, problem: str = "") -> InvalidParameter:
@@ -245,6 +238,8 @@ def _invalid(name: str, kind: Any, value: Any, problem: str = "") -> InvalidPara
 
 def _expected(kind: Any) -> str:
     """What values of a type look like, in words."""
+    if get_origin(kind) is Annotated:
+        return _expected(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
         return " or ".join(_expected(one) for one in get_args(kind))
     if get_origin(kind) is Literal:

@@ -7,6 +7,9 @@ entry that is missing while later ones exist is a hole, and a hole is `Corrupt`,
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from typing import Annotated
+
+import msgspec
 
 from servo.core.events.envelope import Entry
 from servo.core.fold.apply import apply_entry
@@ -20,7 +23,7 @@ from servo.ledger.reader import LedgerReader
 from servo.ports.object_store import ObjectStore
 from servo.projection.read.hydration import Hydrator
 
-AsOf = int | datetime
+AsOf = int | Annotated[datetime, msgspec.Meta(tz=True)]
 ReplayProgress = Callable[[int], None]
 
 PRESENT: AsOf = datetime.max.replace(tzinfo=UTC)
