@@ -23,7 +23,7 @@ from servo.sdk.definitions.project import Project
 from servo.sdk.partitions.mapping_resolution import Moment
 from servo.sdk.triggers.resolution import declared
 from servo.storage.local import LocalStore
-from servo.testing.settings import setting_for
+from servo.testing.process_setups import setup_for
 from servo.workspace.system import SystemClock
 
 WORKERS = 2
@@ -79,8 +79,8 @@ def _days(folder: Path) -> Generator[Days]:
     (folder / "assets.py").write_text(CODE)
     project = load_project("assets.py", folder)
     place = folder / "store"
-    setting = setting_for("assets.py", folder, str(place))
-    with LeadingHost(setting, workers=WORKERS, triggers=HostedTriggers.BACKFILLS) as session:
+    setup = setup_for("assets.py", folder, str(place))
+    with LeadingHost(setup, workers=WORKERS, triggers=HostedTriggers.BACKFILLS) as session:
         session.deploy("assets.py", declared(project))
         assert session.triggers is not None
         session.triggers.start()

@@ -19,7 +19,7 @@ from servo.host.leading import LeadingHost
 from servo.planning.assets import plan_assets
 from servo.sdk.triggers.resolution import declared
 from servo.testing.planned_runs import start_plan
-from servo.testing.settings import setting_for
+from servo.testing.process_setups import setup_for
 
 WORKERS = 2
 LIMIT = 120.0
@@ -83,7 +83,7 @@ def _project(folder: Path, code: str) -> Generator[_Project]:
     (folder / "assets.py").write_text(_MAKE + code)
     project = load_project("assets.py", folder)
     with LeadingHost(
-        setting_for("assets.py", folder, str(folder / "store")), workers=WORKERS
+        setup_for("assets.py", folder, str(folder / "store")), workers=WORKERS
     ) as session:
         session.deploy("assets.py", declared(project))
         made = _Project(session, plan_assets(project, project.order))

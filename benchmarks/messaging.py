@@ -15,7 +15,7 @@ from servo.host.leading import LeadingHost
 from servo.leader.lease import HostedTriggers
 from servo.projection.read.reader import Reader
 from servo.sdk.triggers.resolution import declared
-from servo.testing.settings import setting_for
+from servo.testing.process_setups import setup_for
 from servo.workspace.composition import open_world
 from servo.workspace.push_messages import as_json, in_batches
 
@@ -49,9 +49,9 @@ def sensor_storm(scratch: Scratch, *, quick: bool) -> list[Result]:
     (folder / "assets.py").write_text(_CODE)
     project = load_project("assets.py", folder)
     store = str(folder / "store")
-    setting = setting_for("assets.py", folder, store)
+    setup = setup_for("assets.py", folder, store)
     taken, floors, disk = Samples(), Samples(), BareDisk(scratch.folder())
-    with LeadingHost(setting, workers=1, triggers=HostedTriggers.ALL) as session:
+    with LeadingHost(setup, workers=1, triggers=HostedTriggers.ALL) as session:
         session.deploy("assets.py", declared(project))
         assert session.triggers is not None
         session.triggers.start()

@@ -17,7 +17,7 @@ from servo.leader.lease import HostedTriggers
 from servo.ports.world import World
 from servo.sdk.triggers.resolution import declared
 from servo.storage.local import LocalStore
-from servo.testing.settings import setting_for
+from servo.testing.process_setups import setup_for
 from servo.workspace.system import SystemClock, SystemEntropy
 
 LIMIT = 120.0
@@ -59,10 +59,10 @@ def schedules_due(scratch: Scratch, *, quick: bool) -> list[Result]:
     folder, clock = scratch.folder(), _Ahead()
     (folder / "assets.py").write_text(_SCHEDULES.format(size=size))
     project = load_project("assets.py", folder)
-    setting = setting_for("assets.py", folder, str(folder / "store"))
+    setup = setup_for("assets.py", folder, str(folder / "store"))
     world = World(LocalStore(folder / "store"), clock, SystemEntropy())
     disk, taken, floors = BareDisk(scratch.folder()), Samples(), Samples()
-    with LeadingHost(setting, workers=2, world=world, triggers=HostedTriggers.ALL) as session:
+    with LeadingHost(setup, workers=2, world=world, triggers=HostedTriggers.ALL) as session:
         session.deploy("assets.py", declared(project))
         for _ in range(rounds + 1):
             clock.days += 1

@@ -36,7 +36,7 @@ from servo.testing.builders import task_key
 from servo.testing.command_line import servo
 from servo.testing.eventually import eventually
 from servo.testing.planned_runs import start_plan
-from servo.testing.settings import setting_for
+from servo.testing.process_setups import setup_for
 from servo.testing.workspaces import StoredStory
 from servo.workspace.system import SystemClock
 
@@ -249,9 +249,9 @@ def at_work(folder: Path) -> Generator[tuple[LeadingHost, str]]:
     """A session with a run of what waits: for a retry, for a pool, for a slot."""
     (folder / "assets.py").write_text(dedent(CODE))
     project = load_project("assets.py", folder)
-    setting = setting_for("assets.py", folder, str(folder / ".servo"))
+    setup = setup_for("assets.py", folder, str(folder / ".servo"))
     assert told_limits(folder)
-    with LeadingHost(setting, workers=2) as session:
+    with LeadingHost(setup, workers=2) as session:
         session.deploy("assets.py", declared(project))
         keys = [AssetKey(name) for name in ("flaky", "first", "second")]
         run_id = start_plan(session, plan_assets(project, keys), "one")

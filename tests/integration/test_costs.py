@@ -16,7 +16,7 @@ from servo.projection.read.reader import Reader
 from servo.sdk.triggers.resolution import declared
 from servo.storage.from_url import store_from_url
 from servo.testing.planned_runs import start_plan
-from servo.testing.settings import setting_for
+from servo.testing.process_setups import setup_for
 from servo.workspace.system import SystemClock
 
 CODE = """
@@ -63,14 +63,14 @@ def holds_little():
 def test_time_processor_and_memory_of_an_execution_are_recorded(tmp_path: Path) -> None:
     (tmp_path / "assets.py").write_text(CODE)
     project = load_project("assets.py", tmp_path)
-    setting = setting_for("assets.py", tmp_path, str(tmp_path / "store"))
-    with LeadingHost(setting, workers=1) as session:
+    setup = setup_for("assets.py", tmp_path, str(tmp_path / "store"))
+    with LeadingHost(setup, workers=1) as session:
         session.deploy("assets.py", declared(project))
         run = start_plan(session, plan_assets(project, project.order), "one")
         ended = session.wait(run, 60)
         assert ended is not None
         assert ended.tasks_succeeded == 6
-    reader = Reader(store_from_url(setting.address.store, clock=SystemClock()), session.paths)
+    reader = Reader(store_from_url(setup.address.store, clock=SystemClock()), session.paths)
     rows = reader.snapshot().rows("task_costs")
     costs = [row for row in rows if isinstance(row, TaskCostRow)]
     found = {row.task_key.partition(":")[0]: row for row in costs}

@@ -11,7 +11,7 @@ import pytest
 from servo.code.evaluator.messages import Evaluated, EvaluateSensor
 from servo.code.evaluator.pool import EvaluatorPool, was_lost
 from servo.testing.eventually import eventually
-from servo.testing.settings import setting_for
+from servo.testing.process_setups import setup_for
 from servo.workspace.composition import system_clock, system_entropy
 
 LIMIT = 30.0
@@ -70,7 +70,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def evaluators(folder: Path) -> Generator[EvaluatorPool]:
     made = EvaluatorPool(
-        setting_for("assets.py", folder, str(folder / ".servo")),
+        setup_for("assets.py", folder, str(folder / ".servo")),
         lambda: bytes(32),
         clock=system_clock(),
         entropy=system_entropy(),

@@ -17,7 +17,7 @@ from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
 from servo.testing.leader import open_service
 from servo.testing.planned_runs import start_plan
-from servo.testing.settings import setting_for
+from servo.testing.process_setups import setup_for
 from servo.workspace.system import SystemClock
 
 CODE = """
@@ -37,12 +37,12 @@ def test_a_pass_that_is_fenced_while_it_works_ends_with_the_reason(tmp_path: Pat
     (tmp_path / "assets.py").write_text(dedent(CODE))
     project = load_project("assets.py", tmp_path)
     store = str(tmp_path / "store")
-    setting = setting_for("assets.py", tmp_path, store)
+    setup = setup_for("assets.py", tmp_path, store)
     raised: list[BaseException] = []
 
     def work() -> None:
         try:
-            with LeadingHost(setting, workers=1, triggers=HostedTriggers.ALL) as session:
+            with LeadingHost(setup, workers=1, triggers=HostedTriggers.ALL) as session:
                 session.deploy("assets.py", declared(project))
                 _ = start_plan(session, plan_assets(project, [AssetKey("slow")]), "one")
                 make_pass(session, SystemClock().now())

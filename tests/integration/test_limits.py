@@ -17,7 +17,7 @@ from servo.planning.assets import plan_assets
 from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
 from servo.testing.planned_runs import start_plan
-from servo.testing.settings import setting_for
+from servo.testing.process_setups import setup_for
 
 LIMIT = 60
 HEAD = """
@@ -35,11 +35,11 @@ class Project:
         self.folder = folder
         (folder / "assets.py").write_text(HEAD + dedent(code))
         self.definitions = load_project("assets.py", folder)
-        self.setting = setting_for("assets.py", folder, str(folder / "store"))
+        self.setup = setup_for("assets.py", folder, str(folder / "store"))
 
     @contextmanager
     def session(self, workers: int = 1) -> Generator[LeadingHost]:
-        with LeadingHost(self.setting, workers=workers) as session:
+        with LeadingHost(self.setup, workers=workers) as session:
             session.deploy("assets.py", declared(self.definitions))
             yield session
 

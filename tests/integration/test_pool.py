@@ -28,7 +28,7 @@ from servo.ports.world import World
 from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
 from servo.testing.planned_runs import start_plan
-from servo.testing.settings import setting_for
+from servo.testing.process_setups import setup_for
 from servo.workspace.composition import open_world
 from servo.workspace.leader_lock import leader_here
 from servo.workspace.system import SystemClock
@@ -52,7 +52,7 @@ class Project:
         self.folder = folder
         self.write(code)
         self.definitions = load_project("assets.py", folder)
-        self.setting = setting_for("assets.py", folder, str(folder / "store"))
+        self.setup = setup_for("assets.py", folder, str(folder / "store"))
 
     def write(self, code: str) -> None:
         (self.folder / "assets.py").write_text(HEAD + dedent(code))
@@ -65,7 +65,7 @@ class Project:
         limits: WorkerSettings | None = None,
         world: World | None = None,
     ) -> Generator[LeadingHost]:
-        with LeadingHost(self.setting, workers=workers, limits=limits, world=world) as session:
+        with LeadingHost(self.setup, workers=workers, limits=limits, world=world) as session:
             session.deploy("assets.py", declared(self.definitions))
             yield session
 
@@ -306,11 +306,11 @@ def test_what_a_session_left_undone_is_done_by_the_next_in_the_same_process(tmp_
 
 def test_a_session_that_cannot_start_a_process_leaves_nothing_behind(tmp_path: Path) -> None:
     project = Project(tmp_path, "@asset\ndef a(): ...\n")
-    gone = replace(project.setting.location, folder=str(tmp_path / "gone"))
-    nowhere = replace(project.setting, location=gone)
+    gone = replace(project.setup.location, folder=str(tmp_path / "gone"))
+    nowhere = replace(project.setup, location=gone)
     with pytest.raises(FileNotFoundError, match="gone"), LeadingHost(nowhere, workers=1):
         raise AssertionError("it must not begin")
-    assert leader_here(project.setting.address) is None
+    assert leader_here(project.setup.address) is None
 
 
 # --- a leader that cannot be sure -----------------------------------------------------------------
@@ -384,7 +384,7 @@ def test_a_report_that_was_refused_while_everything_ended_is_made_up_for_by_the_
     project = Project(
         tmp_path, "@asset\ndef a():\n    Path('began').touch()\n    time.sleep(600)\n"
     )
-    opened = open_world(project.setting.address.store)
+    opened = open_world(project.setup.address.store)
     store = Full(opened.store)
     with project.session(world=World(store, opened.clock, opened.entropy)) as session:
         run = project.request(session)
@@ -418,7 +418,7 @@ def test_a_grant_that_was_never_handed_over_is_given_back_and_its_name_not_used_
             globals()["a" * n] = make("a" * n)
         """,
     )
-    opened = open_world(project.setting.address.store)
+    opened = open_world(project.setup.address.store)
     store = Doubtful(opened.store)
     world = World(store, opened.clock, opened.entropy)
     with project.session(workers=2, world=world) as session:
@@ -626,10 +626,10 @@ def test_an_isolated_execution_has_a_process_of_its_own_that_ends_after_it(tmp_p
         eventually(lambda: len(workers_of(os.getpid())) == 1, 5)
 
 
-@pytest.mark.parametrize("by", ["setting", "run"])
+@pytest.mark.parametrize("by", ["setup", "run"])
 def test_everything_can_be_isolated(tmp_path: Path, by: str) -> None:
     project = Project(tmp_path, MANY)
-    limits = WorkerSettings(isolate=by == "setting")
+    limits = WorkerSettings(isolate=by == "setup")
     tags = {"servo/isolation": "process"} if by == "run" else {}
     with project.session(workers=2, limits=limits) as session:
         plan = plan_assets(project.definitions, [AssetKey(f"a{n}") for n in range(4)])

@@ -20,7 +20,7 @@ from servo.planning.assets import plan_assets
 from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
 from servo.testing.planned_runs import start_plan
-from servo.testing.settings import setting_for
+from servo.testing.process_setups import setup_for
 
 LIMIT = 60
 HEAD = """
@@ -46,11 +46,11 @@ class Project:
         self._runs = 0
         (folder / "assets.py").write_text(HEAD + dedent(code))
         self.definitions = load_project("assets.py", folder)
-        self.setting = setting_for("assets.py", folder, str(folder / "store"))
+        self.setup = setup_for("assets.py", folder, str(folder / "store"))
 
     @contextmanager
     def session(self) -> Generator[LeadingHost]:
-        with LeadingHost(self.setting, workers=1) as session:
+        with LeadingHost(self.setup, workers=1) as session:
             session.deploy("assets.py", declared(self.definitions))
             yield session
 

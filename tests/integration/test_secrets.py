@@ -23,7 +23,7 @@ from servo.sdk.resources.run_config import RunConfig
 from servo.sdk.triggers.resolution import declared
 from servo.storage.from_url import store_from_url
 from servo.testing.planned_runs import start_plan
-from servo.testing.settings import setting_for
+from servo.testing.process_setups import setup_for
 from servo.workspace.system import SystemClock
 
 LIMIT = 60
@@ -191,8 +191,8 @@ def test_no_secret_of_a_worker_process_is_stored(
     folder: Path,
 ) -> None:
     project = load_project("assets.py", folder)
-    setting = setting_for("assets.py", folder, str(folder / "store"))
-    with LeadingHost(setting, workers=2) as session:
+    setup = setup_for("assets.py", folder, str(folder / "store"))
+    with LeadingHost(setup, workers=2) as session:
         session.deploy("assets.py", declared(project))
         plan = plan_assets(project, project.order)
         run = start_plan(session, plan, "one", config=CONFIG)
@@ -246,7 +246,7 @@ def test_a_secret_in_what_an_import_raises_is_not_told(folder: Path) -> None:
     )
     with (
         pytest.raises(Invalid) as told,
-        LeadingHost(setting_for("assets.py", folder, str(folder / "store")), workers=1),
+        LeadingHost(setup_for("assets.py", folder, str(folder / "store")), workers=1),
     ):
         pass
     assert "ValueError: ***" in str(told.value)

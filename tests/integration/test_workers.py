@@ -17,7 +17,7 @@ from servo.planning.assets import plan_assets
 from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
 from servo.testing.planned_runs import start_plan
-from servo.testing.settings import setting_for
+from servo.testing.process_setups import setup_for
 
 LIMIT = 60
 
@@ -33,11 +33,11 @@ class Project:
             "from servo.sdk.assets.asset import asset\n" + dedent(code)
         )
         self.definitions = load_project("assets.py", folder)
-        self.setting = setting_for("assets.py", folder, str(folder / "store"))
+        self.setup = setup_for("assets.py", folder, str(folder / "store"))
 
     @contextmanager
     def session(self, workers: int = 2) -> Generator[LeadingHost]:
-        with LeadingHost(self.setting, workers=workers) as session:
+        with LeadingHost(self.setup, workers=workers) as session:
             session.deploy("assets.py", declared(self.definitions))
             yield session
 
@@ -310,7 +310,7 @@ def test_a_second_session_in_a_workspace_is_told_that_somebody_is_at_work(tmp_pa
     project = Project(tmp_path, "@asset\ndef a(): ...\n")
     with project.session() as session:
         with pytest.raises(Conflict, match="leads this workspace"):
-            LeadingHost(project.setting, workers=1)
+            LeadingHost(project.setup, workers=1)
         assert project.run(session).state.value == "SUCCEEDED"
     with project.session():
         pass

@@ -15,7 +15,7 @@ from servo.planning.assets import plan_assets
 from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually
 from servo.testing.planned_runs import start_plan
-from servo.testing.settings import setting_for
+from servo.testing.process_setups import setup_for
 
 LIMIT = 60
 
@@ -65,8 +65,8 @@ defs = Definitions(
 
 def session_in(folder: Path) -> LeadingHost:
     (folder / "assets.py").write_text(dedent(CODE))
-    setting = setting_for("assets.py", folder, str(folder / "store"))
-    return LeadingHost(setting, workers=1)
+    setup = setup_for("assets.py", folder, str(folder / "store"))
+    return LeadingHost(setup, workers=1)
 
 
 def request(session: LeadingHost, folder: Path, *names: str) -> str:

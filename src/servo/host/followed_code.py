@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from typing import Protocol
 
 from servo.code.examine import Examined, fingerprint, finished, start_examining
-from servo.code.setting import Setting
+from servo.code.process_setup import ProcessSetup
 from servo.core.declared import Declared
 from servo.errors import Conflict, Invalid, ServoError
 from servo.host.leading import LeadingHost
@@ -44,11 +44,11 @@ class FollowedCode:
     """A code location of a session, watched and reloaded by itself."""
 
     def __init__(
-        self, session: LeadingHost, setting: Setting, found: Examined, listener: ListensToCode
+        self, session: LeadingHost, setup: ProcessSetup, found: Examined, listener: ListensToCode
     ) -> None:
         self._session = session
-        self._setting = setting
-        self._location = setting.location
+        self._setup = setup
+        self._location = setup.location
         self._listener = listener
         self._clock = system_clock()
         self._error = found.error

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, overload
 
 from servo.code.backfills.view import Backfill, in_state
-from servo.code.setting import Setting
+from servo.code.process_setup import ProcessSetup
 from servo.config import Settings, WorkerSettings, worker_settings
 from servo.controllers import timers
 from servo.core.declared import Declared
@@ -53,7 +53,7 @@ class LeadingHost:
 
     def __init__(  # noqa: PLR0913 - all that a leader is told
         self,
-        *locations: Setting,
+        *locations: ProcessSetup,
         workers: int | Mapping[str, int],
         settings: Settings | None = None,
         limits: WorkerSettings | None = None,
@@ -62,52 +62,50 @@ class LeadingHost:
         command: str = "",
         declared: Mapping[str, Declared] | None = None,
     ) -> None:
-        setting = locations[0]  # they differ in their code alone
-        self._address = setting.address
+        setup = locations[0]  # they differ in their code alone
+        self._address = setup.address
         self._limits = worker_settings(os.environ) if limits is None else limits
-        self._world = open_world(setting.address.store) if world is None else world
-        self.paths = setting.address.paths
+        self._world = open_world(setup.address.store) if world is None else world
+        self.paths = setup.address.paths
         led = try_to_lead(
-            setting.address,
+            setup.address,
             self._world,
             settings=settings,
             workers=lambda service: self._pools_for(service, locations, workers),
             leader=Leader(
-                stays=setting.stays,
+                stays=setup.stays,
                 command=command,
                 locations=tuple(one.location.name for one in locations),
                 triggers=triggers,
             ),
         )
         if led is None:
-            raise LedByAnother(who_leads(setting.address, self._world) or LeaderAdvert(pid=0))
+            raise LedByAnother(who_leads(setup.address, self._world) or LeaderAdvert(pid=0))
         self._led = led
         self.service = led.service
         self._declared = declared or {}
         self._waiting = Waiting(self.service)
         self.service.watch(Recovery(self.service.send, self.pool.actor, self.pool.is_here).look)
         channel = FollowingChannel(LeaderInThisProcess(self.service), self._waiting)
-        self.workspace = Workspace(
-            setting.address, self._world, channel, actor=self.service.identity
-        )
+        self.workspace = Workspace(setup.address, self._world, channel, actor=self.service.identity)
         self._hosted = triggers
         self.triggers = self._triggers(locations)
         self.questions = CodeQuestions(self._answered(locations))
-        if setting.stays:
+        if setup.stays:
             led.answer_questions(self.questions.answer)
 
     def _pools_for(
-        self, service: Service, locations: Sequence[Setting], workers: int | Mapping[str, int]
+        self, service: Service, locations: Sequence[ProcessSetup], workers: int | Mapping[str, int]
     ) -> LocatedPools:
         pools: dict[str, Pool] = {}
-        for setting in locations:
-            name = setting.location.name
+        for setup in locations:
+            name = setup.location.name
             size = workers if isinstance(workers, int) else workers[name]
-            pools[name] = Pool(service, setting, self._world, size, self._limits)
+            pools[name] = Pool(service, setup, self._world, size, self._limits)
         self.pool = LocatedPools(pools)
         return self.pool
 
-    def _triggers(self, locations: Sequence[Setting]) -> "Triggers | None":
+    def _triggers(self, locations: Sequence[ProcessSetup]) -> "Triggers | None":
         if self._hosted is HostedTriggers.NONE:
             return None
         made = import_module("servo.triggers.everything").open_triggers
@@ -116,7 +114,7 @@ class LeadingHost:
             self.service, self._world, locations, self._records, only_backfills=only_backfills
         )
 
-    def _answered(self, locations: Sequence[Setting]) -> dict[str, AnsweredCode]:
+    def _answered(self, locations: Sequence[ProcessSetup]) -> dict[str, AnsweredCode]:
         """The locations that other processes can ask about, with their evaluators."""
         if self.triggers is None:
             return {}

@@ -10,7 +10,7 @@ from servo.code.evaluator.messages import EvaluatorAnswer, EvaluatorQuestion
 from servo.code.examine import Examined
 from servo.code.finding import is_here
 from servo.code.loader import load_location
-from servo.code.setting import Setting
+from servo.code.process_setup import ProcessSetup
 from servo.core.declared import Declared
 from servo.errors import Invalid, Unavailable
 from servo.host.evaluators import evaluator_here
@@ -98,9 +98,9 @@ class _EvaluatorWhenAsked:
 
     def ask(self, question: EvaluatorQuestion, seconds: float) -> EvaluatorAnswer:
         """The answer of the code in this process."""
-        setting = Setting(location=self._code.location, address=self._address)
+        setup = ProcessSetup(location=self._code.location, address=self._address)
         store, salt = self._workspace.store, run_id_salt(self._workspace)
-        evaluator = evaluator_here(self._code.project, setting, store, salt=salt)
+        evaluator = evaluator_here(self._code.project, setup, store, salt=salt)
         return evaluator.ask(question, seconds)
 
 
@@ -134,7 +134,7 @@ def lead_with(
     declared = {code.name: code.declared for code in codes}
     without_user_libraries()
     return LeadingHost(
-        *(Setting(location=code.location, address=address) for code in codes),
+        *(ProcessSetup(location=code.location, address=address) for code in codes),
         workers={code.name: at_most(workers, code.executor) for code in codes},
         triggers=triggers,
         command=command,

@@ -21,7 +21,7 @@ import msgspec
 
 from servo.code.evaluator.messages import ConditionsEvaluated, EvaluateConditions
 from servo.code.evaluator.pool import EvaluatorPool
-from servo.code.setting import Setting
+from servo.code.process_setup import ProcessSetup
 from servo.controllers import backfills, freshness, sensors, timers
 from servo.controllers.schedules import Timetable
 from servo.core.declared import AUTOMATION_LABEL, Declared
@@ -173,8 +173,8 @@ def _changed_conditions(codes: Sequence[LocationCode], workspace: Workspace) -> 
     """
     for code in codes:
         names = workspace.read(partial(active_conditions, declared=code.declared))
-        setting = Setting(location=code.location, address=workspace.address)
-        with evaluator_process(setting, salt=bytes(32)) as pool:
+        setup = ProcessSetup(location=code.location, address=workspace.address)
+        with evaluator_process(setup, salt=bytes(32)) as pool:
             if found := next((name for name in names if _has_news(pool, name)), ""):
                 return f"automation conditions changed: {found}"
     return ""

@@ -11,7 +11,7 @@ from functools import partial
 
 from servo.code.evaluator.plan_store import PlanStore
 from servo.code.evaluator.pool import SIZE, EvaluatorPool
-from servo.code.setting import Setting
+from servo.code.process_setup import ProcessSetup
 from servo.core.locations import just, one_of
 from servo.leader.protocols import WatchedLeaderForTriggers
 from servo.ports.world import World
@@ -25,20 +25,20 @@ from servo.triggers.sensors import SENSORS_AT_ONCE, Sensors
 def open_triggers(
     leader: WatchedLeaderForTriggers,
     world: World,
-    locations: Sequence[Setting],
+    locations: Sequence[ProcessSetup],
     records: Callable[[], PlanStore],
     *,
     only_backfills: bool = False,
 ) -> Triggers:
     """What starts runs without a person in this workspace, or only what backfills go on with."""
     triggers = Triggers(leader, world.clock)
-    for number, setting in enumerate(locations):
-        name = setting.location.name
+    for number, setup in enumerate(locations):
+        name = setup.location.name
         # What names no location is evaluated once, and so by the first of them.
         has = just(name) if number else one_of((name,))
         open_pool = partial(
             EvaluatorPool,
-            setting,
+            setup,
             lambda: records().salt,
             clock=world.clock,
             entropy=world.entropy,

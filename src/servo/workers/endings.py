@@ -4,7 +4,7 @@ import signal
 
 from msgspec.structs import replace
 
-from servo.code.setting import Setting
+from servo.code.process_setup import ProcessSetup
 from servo.core.events.tasks import TaskError, TaskFinished, TaskOutcome
 from servo.core.state.rows.execution import TaskRow
 from servo.leader.assignments import Assignment
@@ -19,7 +19,7 @@ def ended_within(
     assignment: Assignment,
     code: int,
     *,
-    setting: Setting,
+    setup: ProcessSetup,
     store: ObjectStore,
 ) -> TaskFinished | None:
     """How an execution ended whose process ended while it ran; None if nobody wants to know.
@@ -27,13 +27,13 @@ def ended_within(
     What it printed until then is kept.
     """
     printed, crash = child.last_words()
-    key = setting.address.paths.log(
+    key = setup.address.paths.log(
         assignment.run_id, assignment.task_key, assignment.attempt, assignment.exec_id
     )
     keep_last_words(store, key, printed, without_our_own(crash))
     if child.interrupted or code == STOPPED:
         return stopped(child, assignment)
-    return died(assignment, code, place_of(crash, setting.location.folder))
+    return died(assignment, code, place_of(crash, setup.location.folder))
 
 
 def stopped(child: WorkerProcess, assignment: Assignment) -> TaskFinished | None:

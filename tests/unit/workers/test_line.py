@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from servo.code.setting import Setting
+from servo.code.process_setup import ProcessSetup
 from servo.config import WorkerSettings
 from servo.core.lanes import BACKFILLS, INTERACTIVE, default_weight
 from servo.leader.assignments import Assignment
 from servo.testing.clock import ManualClock
-from servo.testing.settings import setting_for
+from servo.testing.process_setups import setup_for
 from servo.workers.local_pool.execution_queue import ExecutionQueue
 from servo.workers.local_pool.permits import Drawing
 from servo.workers.local_pool.process_table import ProcessTable
@@ -31,8 +31,8 @@ class Played(WorkerProcess):
     theirs: socket.socket
     drawing: Drawing
 
-    def _start(self, setting: Setting, passed: tuple[int, ...]) -> "subprocess.Popen[bytes]":
-        del setting
+    def _start(self, setup: ProcessSetup, passed: tuple[int, ...]) -> "subprocess.Popen[bytes]":
+        del setup
         self.theirs = socket.socket(fileno=os.dup(passed[0]))
         self.drawing = Drawing(passed[-1])
         return subprocess.Popen(["sleep", "600"], start_new_session=True)  # noqa: S607 - any
@@ -50,12 +50,12 @@ class World:
     """A pool's line, with processes that have all been short."""
 
     def __init__(self, folder: Path, size: int) -> None:
-        setting = setting_for("assets.py", folder, str(folder))
+        setup = setup_for("assets.py", folder, str(folder))
         self.clock = ManualClock()
         self.processes = ProcessTable(size, WorkerSettings())
         self.places = Slots(size, SystemEntropy())
         self.queue = ExecutionQueue(self.processes, self.places, self.clock)
-        self.children = [Played(setting, f"line-{n}") for n in range(size)]
+        self.children = [Played(setup, f"line-{n}") for n in range(size)]
         self.processes.children += self.children
         for child in self.children:
             child.ready = True

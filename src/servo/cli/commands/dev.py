@@ -26,7 +26,7 @@ from servo.cli.options.workspace import Where, at_a_workspace
 from servo.cli.rendering.narrator import Narrator
 from servo.cli.rendering.output import console, plural
 from servo.code.examine import Examined, examine
-from servo.code.setting import Setting
+from servo.code.process_setup import ProcessSetup
 from servo.config import Settings
 from servo.core.declared import Declared
 from servo.errors import ServoError
@@ -57,20 +57,20 @@ def dev(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool) ->
     # An edit that keeps second and size would be hidden by what Python compiled before it.
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     chosen = locations(code, as_dagster=as_dagster)
-    settings = [where.setting(location, stays=True) for location in chosen]
+    setups = [where.setup(location, stays=True) for location in chosen]
     found = examine(chosen)
     pairs = zip(chosen, found, strict=True)
     refuse_shared({location.name: one.declared for location, one in pairs})
     every = INBOX_OF_A_BUCKET if where.address.is_shared else INBOX_OF_A_FOLDER
     leading = LeadingHost(
-        *settings,
+        *setups,
         workers=workers,
         settings=Settings(inbox_every=every),
         triggers=HostedTriggers.ALL,
         command="dev",
     )
     with telling_interrupted(AT_ONCE), stopped_by_sigterm(), leading as session:
-        at_work = Development(session, settings, found)
+        at_work = Development(session, setups, found)
         try:
             at_work.begin(workers)
             at_work.go_on()
@@ -82,15 +82,15 @@ class Development:
     """A permanent leader that follows the code of its locations."""
 
     def __init__(
-        self, session: LeadingHost, settings: Sequence[Setting], found: Sequence[Examined]
+        self, session: LeadingHost, setups: Sequence[ProcessSetup], found: Sequence[Examined]
     ) -> None:
         self._session = session
         self._clock = system_clock()
         self._out = console()
         self._narrator = Narrator(self.say, session.has)
         self._codes = [
-            FollowedCode(session, setting, one, self)
-            for setting, one in zip(settings, found, strict=True)
+            FollowedCode(session, setup, one, self)
+            for setup, one in zip(setups, found, strict=True)
         ]
 
     def say(self, what: Text | str) -> None:

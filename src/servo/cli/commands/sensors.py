@@ -231,7 +231,7 @@ def evaluate(  # noqa: PLR0913 - the options of the command
     """
     workspace, text = where.workspace_or_empty(), _read_payload(payload)
     location = one_location(code, as_dagster=as_dagster)
-    with evaluator_process(where.setting(location), salt=run_id_salt(workspace)) as evaluator:
+    with evaluator_process(where.setup(location), salt=run_id_salt(workspace)) as evaluator:
         found = evaluate_sensor(
             workspace, evaluator, name, cursor=cursor_, payload=text, commit=commit
         )

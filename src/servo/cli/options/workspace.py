@@ -15,7 +15,7 @@ import msgspec
 
 from servo.cli.options.project import default_store, default_tenant, default_workspace
 from servo.cli.rendering.replay_bar import replay_bar
-from servo.code.setting import Setting
+from servo.code.process_setup import ProcessSetup
 from servo.errors import NotFound
 from servo.workspace.address import DEFAULT_NAME, DEFAULT_STORE, Address
 from servo.workspace.channels import AnyChannel
@@ -51,9 +51,9 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
             nowhere, world = Address("memory://", self.tenant, self.workspace), in_memory()
             return Workspace(nowhere, world, AnyChannel(nowhere, world))
 
-    def setting(self, location: CodeLocation, *, stays: bool = False) -> Setting:
+    def setup(self, location: CodeLocation, *, stays: bool = False) -> ProcessSetup:
         """Where the workers of a location find everything."""
-        return Setting(location=location, address=self.address, stays=stays)
+        return ProcessSetup(location=location, address=self.address, stays=stays)
 
 
 def at_a_workspace(command: Command) -> Command:

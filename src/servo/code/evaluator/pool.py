@@ -26,8 +26,8 @@ from servo.code.evaluator.messages import (
     Started,
     answers,
 )
-from servo.code.evaluator.process import EvaluatorSetting
-from servo.code.setting import RECEIVE_BYTES, Setting
+from servo.code.evaluator.process import EvaluatorSetup
+from servo.code.process_setup import RECEIVE_BYTES, ProcessSetup
 from servo.ports.clock import Clock
 from servo.ports.entropy import Entropy
 from servo.processes.descendants import MARK, kill_marked
@@ -49,14 +49,14 @@ class EvaluatorPool:
 
     def __init__(
         self,
-        setting: Setting,
+        setup: ProcessSetup,
         salt: Callable[[], bytes],
         *,
         clock: Clock,
         entropy: Entropy,
         size: int = SIZE,
     ) -> None:
-        self._setting = setting
+        self._setup = setup
         self._salt = salt
         self._clock = clock
         self._entropy = entropy
@@ -113,7 +113,7 @@ class EvaluatorPool:
             if self._idle:
                 return self._idle.pop()
             evaluator = _EvaluatorProcess(
-                EvaluatorSetting(setting=self._setting, salt=self._salt()),
+                EvaluatorSetup(setup=self._setup, salt=self._salt()),
                 self._generation,
                 self._clock,
                 mark=self._entropy.token_bytes(16).hex(),
@@ -142,9 +142,7 @@ class EvaluatorPool:
 class _EvaluatorProcess:
     """One process and the socket to it."""
 
-    def __init__(
-        self, place: EvaluatorSetting, generation: int, clock: Clock, *, mark: str
-    ) -> None:
+    def __init__(self, place: EvaluatorSetup, generation: int, clock: Clock, *, mark: str) -> None:
         self.generation = generation
         self._clock = clock
         self._ending = threading.Lock()
@@ -156,7 +154,7 @@ class _EvaluatorProcess:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 [*command, str(theirs.fileno())],
                 pass_fds=(theirs.fileno(),),
-                cwd=place.setting.location.folder,
+                cwd=place.setup.location.folder,
                 env={**os.environ, MARK: self._mark},
                 start_new_session=True,
             )

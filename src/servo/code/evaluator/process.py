@@ -23,7 +23,7 @@ from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLoc
 from servo.code.evaluator.messages import Evaluated, EvaluatorAnswer, Started, questions
 from servo.code.evaluator.plan_store import PlanStore
 from servo.code.loader import load_location
-from servo.code.setting import RECEIVE_BYTES, Setting, open_instance
+from servo.code.process_setup import RECEIVE_BYTES, ProcessSetup, open_instance
 from servo.errors import Invalid
 from servo.processes.asset_log import LOG_FORMAT, asset_log
 from servo.processes.descendants import MARK
@@ -34,10 +34,10 @@ from servo.sdk.resources.secrets import set_secrets
 from servo.workspace.composition import open_to_read
 
 
-class EvaluatorSetting(msgspec.Struct, frozen=True, kw_only=True):
+class EvaluatorSetup(msgspec.Struct, frozen=True, kw_only=True):
     """What an evaluator is told first: where everything is, and what run ids are made with."""
 
-    setting: Setting
+    setup: ProcessSetup
     salt: bytes
 
 
@@ -51,14 +51,14 @@ def main() -> int:
     ends = (asker.fileno(), os.environ.get(MARK, ""))
     threading.Thread(target=die_with, args=ends, daemon=True).start()
     try:
-        for place in received(asker, msgspec.msgpack.Decoder(EvaluatorSetting)):
+        for place in received(asker, msgspec.msgpack.Decoder(EvaluatorSetup)):
             return _serve(asker, place)
     except (BrokenPipeError, ConnectionResetError):
         pass  # whoever asked is gone
     return 0
 
 
-def _serve(asker: socket.socket, place: EvaluatorSetting) -> int:
+def _serve(asker: socket.socket, place: EvaluatorSetup) -> int:
     try:
         loaded = open_location(place)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - user code is imported here
@@ -70,26 +70,26 @@ def _serve(asker: socket.socket, place: EvaluatorSetting) -> int:
     return 0
 
 
-def open_location(place: EvaluatorSetting) -> LoadedLocation:
+def open_location(place: EvaluatorSetup) -> LoadedLocation:
     """Import the code, and put everything that an evaluation needs at hand."""
-    setting = place.setting
+    setup = place.setup
     set_environment(os.environ)
-    project = load_location(setting.location)
+    project = load_location(setup.location)
     set_secrets(project.secrets)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
-    world = open_to_read(setting.address.store)
+    world = open_to_read(setup.address.store)
     records = PlanStore(
         store=world.store,
-        paths=setting.address.paths,
+        paths=setup.address.paths,
         salt=place.salt,
-        location=setting.location.name,
+        location=setup.location.name,
     )
     around = EvaluatorEnvironment(
         clock=world.clock,
         entropy=world.entropy,
         log=asset_log(),
         environ=os.environ,
-        instance=cache(lambda: open_instance(setting)),
+        instance=cache(lambda: open_instance(setup)),
     )
     return LoadedLocation(project, records, around)
 

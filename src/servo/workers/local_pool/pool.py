@@ -34,7 +34,7 @@ from contextlib import suppress
 from datetime import timedelta
 from itertools import count
 
-from servo.code.setting import Setting
+from servo.code.process_setup import ProcessSetup
 from servo.config import WorkerSettings
 from servo.controllers.dispatch import IdleWorker
 from servo.core.actors import ActorKind, actor
@@ -72,13 +72,13 @@ class Pool:
     def __init__(
         self,
         leader: LeaderForWorkers,
-        setting: Setting,
+        setup: ProcessSetup,
         world: World,
         size: int,
         limits: WorkerSettings | None = None,
     ) -> None:
         self._leader = leader
-        self._setting = setting
+        self._setup = setup
         self._store = world.store
         self._clock = clock = world.clock
         self._lock = threading.RLock()
@@ -194,7 +194,7 @@ class Pool:
                 worker_id=self.name,
                 exec_id=exec_id,
                 one_of_many=True,
-                location=self._setting.location.name,
+                location=self._setup.location.name,
             )
             for exec_id in places
         ]
@@ -271,7 +271,7 @@ class Pool:
     # --- from the processes -------------------------------------------------------------------
 
     def _add_child(self) -> None:
-        child = WorkerProcess(self._setting, f"{self.name}-{next(self._numbers)}")
+        child = WorkerProcess(self._setup, f"{self.name}-{next(self._numbers)}")
         with self._lock:
             self._processes.children.append(child)
         self._selector.register(child.socket, selectors.EVENT_READ, child)
@@ -397,7 +397,7 @@ class Pool:
 
     def _ended_within(self, child: WorkerProcess, assignment: Assignment, code: int) -> None:
         """A process ended while it ran this."""
-        told = ended_within(child, assignment, code, setting=self._setting, store=self._store)
+        told = ended_within(child, assignment, code, setup=self._setup, store=self._store)
         if told is None:
             self._forget(assignment)
         else:

@@ -22,7 +22,7 @@ from functools import cache, partial
 import msgspec
 
 from servo.code.loader import load_location
-from servo.code.setting import RECEIVE_BYTES, Setting, open_instance
+from servo.code.process_setup import RECEIVE_BYTES, ProcessSetup, open_instance
 from servo.core.events.tasks import TaskOutcome
 from servo.errors import Invalid, ServoError
 from servo.execution.attempt import Runner, failed, message_of, print_error
@@ -61,22 +61,22 @@ def main() -> int:
     ends = (pool.fileno(), os.environ.get(MARK, ""))
     threading.Thread(target=die_with, args=ends, daemon=True).start()
     try:
-        setting = _told(pool)
-        if setting is None:
+        setup = _told(pool)
+        if setup is None:
             return 0
-        return _work_for(pool, setting, output, CrashRecord(crash_record), Drawing(permits))
+        return _work_for(pool, setup, output, CrashRecord(crash_record), Drawing(permits))
     except Interrupted:
         return STOPPED
     except (BrokenPipeError, ConnectionResetError):
         return 0  # the pool is gone
 
 
-def _told(pool: socket.socket) -> Setting | None:
+def _told(pool: socket.socket) -> ProcessSetup | None:
     """Where everything is; None if the pool has hung up."""
-    frames = Frames(msgspec.msgpack.Decoder(Setting))
+    frames = Frames(msgspec.msgpack.Decoder(ProcessSetup))
     while data := pool.recv(RECEIVE_BYTES):
-        for setting in frames.feed(data):
-            return setting
+        for setup in frames.feed(data):
+            return setup
     return None
 
 
@@ -87,11 +87,15 @@ def _inherited(number: str) -> int:
 
 
 def _work_for(
-    pool: socket.socket, setting: Setting, output: int, crash_record: CrashRecord, drawing: Drawing
+    pool: socket.socket,
+    setup: ProcessSetup,
+    output: int,
+    crash_record: CrashRecord,
+    drawing: Drawing,
 ) -> int:
     hidden().before_first(crash_record.has_secrets)
     try:
-        runner = _runner(setting, output, crash_record)
+        runner = _runner(setup, output, crash_record)
     except ServoError as error:
         pool.sendall(frame(Broken(message=sendable(hidden().text(str(error))))))
         return 1
@@ -116,19 +120,19 @@ def _note_limit(crash_record: CrashRecord, clock: Clock, seconds: float, what: s
     crash_record.limit(clock.monotonic() + seconds if seconds else 0.0, what)
 
 
-def _runner(setting: Setting, output: int, crash_record: CrashRecord) -> Runner:
+def _runner(setup: ProcessSetup, output: int, crash_record: CrashRecord) -> Runner:
     set_environment(os.environ)
-    project = load_location(setting.location)
+    project = load_location(setup.location)
     set_secrets(project.secrets)
     # After the import: user code may set what the store's credentials are found by.
-    world, paths = open_to_read(setting.address.store), setting.address.paths
+    world, paths = open_to_read(setup.address.store), setup.address.paths
     clock, store = world.clock, world.store
     tell_limits(partial(_note_limit, crash_record, clock))
     capture = Capture(store, paths, clock, output)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
     log = asset_log()
     outputs = OutputStore(store, paths)
-    instance = cache(lambda: open_instance(setting))
+    instance = cache(lambda: open_instance(setup))
     calls = Calls(project, outputs, log, os.environ, clock=clock, instance=instance)
     hooks = Hooks(project, log, os.environ, load=outputs.load, instance=instance)
     return Runner(

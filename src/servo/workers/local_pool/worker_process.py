@@ -17,7 +17,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from servo.code.setting import Setting, framed_setting
+from servo.code.process_setup import ProcessSetup, framed_setup
 from servo.core.events.tasks import TaskFinished
 from servo.execution.capture import MAX_BYTES
 from servo.execution.messages import from_worker
@@ -41,7 +41,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 class WorkerProcess:
     """A process, the socket to it, and the executions it was given, the first of which it runs."""
 
-    def __init__(self, setting: Setting, mark: str) -> None:
+    def __init__(self, setup: ProcessSetup, mark: str) -> None:
         ours, theirs = socket.socketpair()
         self.socket = ours
         self.frames = Frames(from_worker)
@@ -66,20 +66,20 @@ class WorkerProcess:
         try:
             with theirs, without_ctrl_c():
                 inherited = (theirs.fileno(), left, self._output.fileno(), draw)
-                self.process = self._start(setting, inherited)
+                self.process = self._start(setup, inherited)
         except BaseException:
             ours.close()
             self.forget()
             raise
         with suppress(OSError):  # gone already, which is noticed when its socket is read
             # Not in its arguments, which everybody on the machine can read.
-            self.socket.sendall(framed_setting(setting))
+            self.socket.sendall(framed_setup(setup))
 
-    def _start(self, setting: Setting, passed: tuple[int, ...]) -> "subprocess.Popen[bytes]":
+    def _start(self, setup: ProcessSetup, passed: tuple[int, ...]) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(  # noqa: S603 - our own interpreter and module
             [sys.executable, "-m", "servo.workers.local_pool.process", *map(str, passed)],
             pass_fds=passed,
-            cwd=setting.location.folder,
+            cwd=setup.location.folder,
             env={**os.environ, MARK: self._mark},
             stdin=subprocess.DEVNULL,
             start_new_session=True,

@@ -12,7 +12,7 @@ from servo.workspace.code_location import CodeLocation
 RECEIVE_BYTES = 1 << 16
 
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessSetup(msgspec.Struct, frozen=True, kw_only=True):
     """Where a worker finds its code and the workspace it works for."""
 
     location: CodeLocation
@@ -21,14 +21,14 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """Whether whoever leads goes on when there is nothing to do, and takes requests of others."""
 
 
-def framed_setting(setting: Setting) -> bytes:
+def framed_setup(setup: ProcessSetup) -> bytes:
     """What a worker is told first."""
-    data = msgspec.msgpack.encode(setting)
+    data = msgspec.msgpack.encode(setup)
     return framed(data)
 
 
-def open_instance(setting: Setting) -> Any:
+def open_instance(setup: ProcessSetup) -> Any:
     """What `context.instance` is; loaded when user code asks for it, which it seldom does."""
     made = import_module("servo.workspace.instance.instance").ServoInstance
-    address = setting.address
+    address = setup.address
     return made.of_store(address.store, tenant=address.tenant, workspace=address.workspace)

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from servo.code.setting import Setting
+from servo.code.process_setup import ProcessSetup
 from servo.workspace.address import Address
 from servo.workspace.code_location import CodeLocation
 
 
-def setting_for(  # noqa: PLR0913 - all that a worker is told
+def setup_for(  # noqa: PLR0913 - all that a worker is told
     code: str,
     folder: Path,
     store: str,
@@ -16,7 +16,9 @@ def setting_for(  # noqa: PLR0913 - all that a worker is told
     workspace: str = "default",
     stays: bool = False,
     as_dagster: bool = False,
-) -> Setting:
-    """Where the workers of a location find everything; it is called like its code."""
+) -> ProcessSetup:
+    """The setup of a location whose name is its code."""
     location = CodeLocation(name=code, code=code, folder=str(folder), as_dagster=as_dagster)
-    return Setting(location=location, address=Address.of(store, tenant, workspace), stays=stays)
+    return ProcessSetup(
+        location=location, address=Address.of(store, tenant, workspace), stays=stays
+    )
